@@ -1,0 +1,104 @@
+# Everything a contributor runs. The first target that needs it sets up .venv; nothing else has to be installed
+# but make and Python 3.11 or newer.
+
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+BENCH_VENV := .venv-bench
+BENCH_READY := $(BENCH_VENV)/.ready
+
+PYTHON ?=
+# Tests run in this many processes.
+JOBS ?= 2
+# How often `make soak` repeats the deep tests.
+ROUNDS ?= 5
+# Extra arguments: for pytest in `test`, `fuzz`, `soak` and `coverage`, for the program in `bench-facts`.
+ARGS ?=
+# uv installs many times faster than pip. Where it cannot be had or cannot reach the packages (it does not read
+# pip's configuration), and with USE_UV=no, pip does the work.
+USE_UV ?= yes
+
+.DEFAULT_GOAL := help
+.PHONY: help setup test check format fuzz soak coverage serve bench-facts constraints clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+setup: $(READY) ## set up .venv: the project, editable, and the development tools
+
+test: check ## check, then run every test (ARGS=... goes to pytest)
+	$(BIN)/pytest -n $(JOBS) $(ARGS)
+
+check: $(READY) ## formatting, lint, types, import layers
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/pyright
+	$(BIN)/lint-imports --no-logo
+
+format: $(READY) ## apply the formatter and the safe lint fixes
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+fuzz: $(READY) ## the tests marked slow, at full depth
+	RECOLLECT_DEPTH=deep $(BIN)/pytest -n $(JOBS) -m slow $(ARGS)
+
+soak: $(READY) ## the same, ROUNDS=5 times over, new random input each round
+	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
+	    echo "round $$round of $(ROUNDS)"; \
+	    RECOLLECT_DEPTH=deep $(BIN)/pytest -n $(JOBS) -m slow $(ARGS); \
+	    round=$$((round + 1)); \
+	done
+
+coverage: $(READY) ## run every test and report the branches that none of them takes
+	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term-missing $(ARGS)
+
+serve: $(READY) ## start the server (it arrives with the server milestone)
+	@echo "The server arrives with the server milestone; today the command line works: $(BIN)/recollect --help"
+
+bench-facts: $(BENCH_READY) ## facts beside their peers (ARGS=... goes to bench/facts.py)
+	$(BENCH_VENV)/bin/python bench/facts.py $(ARGS)
+
+constraints: $(READY) ## resolve constraints.txt anew from pyproject.toml (needs uv)
+	@printf 'editables\nhatchling\npip\nuv\n' > $(VENV)/build-tools.in
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
+	    --no-header --no-annotate --no-emit-index-url --output-file $(VENV)/resolved.txt \
+	    pyproject.toml $(VENV)/build-tools.in
+	@{ grep '^#' constraints.txt; sed -e 's/ *;.*//' -e 's/\[.*\]//' $(VENV)/resolved.txt; } > $(VENV)/constraints.txt
+	@mv $(VENV)/constraints.txt constraints.txt
+
+clean: ## remove the environments and every cache
+	rm -rf $(VENV) $(BENCH_VENV) build dist .coverage .coverage.* htmlcov
+	rm -rf .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# $(call install,FOLDER,WHAT): make an environment in FOLDER and install WHAT into it, at the pinned versions.
+# Each interpreter is started, not only looked up: a version manager's shim can be there and still refuse to run.
+define install
+@set -e; python=; \
+for candidate in $(or $(PYTHON),python3.13 python3.12 python3.11 python3); do \
+    if "$$candidate" -c 'import ensurepip, sys, venv; sys.exit(sys.version_info < (3, 11))' >/dev/null 2>&1; \
+    then python=$$candidate; break; fi; \
+done; \
+if [ -z "$$python" ]; then \
+    echo "error: no Python 3.11 or newer with its venv module was found (tried: $(or $(PYTHON),python3.13 python3.12 python3.11 python3))." >&2; \
+    echo "Install one (Debian and Ubuntu: also the package python3-venv), or name it: make PYTHON=/path/to/python3" >&2; \
+    exit 1; \
+fi; \
+echo "Setting up $(1) with $$("$$python" --version)"; \
+"$$python" -m venv --clear $(1); \
+if [ "$(USE_UV)" = yes ] \
+    && $(1)/bin/python -m pip install --quiet -c constraints.txt uv 2>/dev/null \
+    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python -c constraints.txt -b constraints.txt $(2); \
+then :; else \
+    echo "Installing with pip, without uv; this takes a little longer"; \
+    $(1)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip; \
+    $(1)/bin/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt $(2); \
+fi; \
+touch $(1)/.ready
+endef
+
+$(READY): pyproject.toml constraints.txt
+	$(call install,$(VENV),--group dev -e .)
+
+$(BENCH_READY): pyproject.toml constraints.txt bench/requirements.txt
+	$(call install,$(BENCH_VENV),-r bench/requirements.txt -e .)

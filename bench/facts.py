@@ -1,0 +1,359 @@
+"""Recollect's facts beside their peers, in one run on one machine: a table of targets, met or missed.
+
+    make bench-facts                        all of it; about ten minutes, most of them for the million facts
+    make bench-facts ARGS="--quick"         smaller counts, 100,000 facts instead of a million
+    make bench-facts ARGS="--only set,get --json out.json --plot out.svg --dir /mnt/disk"
+
+The exit code is 0 whether targets are met or missed: a figure is to be read, not to stop a build.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import machine
+import million
+import races
+from contenders import (
+    AS_SHIPPED,
+    BARE,
+    OURS,
+    PEER,
+    Contender,
+    make_workload,
+    open_bare,
+    open_ours,
+    open_peer,
+    unequal,
+)
+from langgraph.store.memory import InMemoryStore
+from langgraph.store.sqlite import SqliteStore
+from measuring import Times, run_in_threads, spread_of_ratios, take_turns
+from report import Line, as_data, draw, print_table, ratio_line, show_times
+from rich.console import Console
+from rich.table import Table
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much of everything is measured."""
+
+    set_rounds: int = 80
+    set_per_round: int = 25
+    warm_up: int = 1_500
+    """Writes before any is timed: the log of each database has reached its full size by then."""
+    thread_rounds: int = 10
+    thread_writes: int = 800
+    get_rounds: int = 100
+    get_per_round: int = 100
+    facts: int = 1_000_000
+    fact_rounds: int = 3
+    gets: int = 20_000
+    sets: int = 2_000
+
+
+QUICK = Counts(
+    set_rounds=20, warm_up=1_000, thread_rounds=3, thread_writes=400, get_rounds=20, facts=100_000, fact_rounds=1
+)
+FEW = 1_000
+
+
+@dataclass
+class Run:
+    """Where a run works, how much it does, and what it found out about durability."""
+
+    folder: Path
+    counts: Counts
+    console: Console
+    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def make_folder(self, name: str) -> Path:
+        """Return a new empty folder for one group of measurements."""
+        made = self.folder / name
+        made.mkdir()
+        return made
+
+    def check_durability(self, contenders: dict[str, Contender]) -> None:
+        """Keep the settings that the contenders report; stop where they are not equally durable."""
+        self.settings.update((name, one.settings) for name, one in contenders.items())
+        if faults := unequal(contenders):
+            sys.exit("error: not equally durable, so nothing can be compared: " + "; ".join(faults))
+
+
+def measure_sets(run: Run) -> list[Line]:
+    """Time durable writes of ours, of the peer (tuned, and as it ships), and of a bare commit, in turns."""
+    counts = run.counts
+    writes = make_workload(counts.warm_up + counts.set_rounds * counts.set_per_round)
+    with ExitStack() as stack:
+        folder = run.make_folder("set")
+        contenders = {
+            OURS: stack.enter_context(open_ours(folder)),
+            PEER: stack.enter_context(open_peer(folder)),
+            BARE: stack.enter_context(open_bare(folder)),
+            AS_SHIPPED: stack.enter_context(open_peer(folder, as_shipped=True)),
+        }
+        run.check_durability(contenders)
+        times = take_turns(
+            {name: _writer(one, writes) for name, one in contenders.items()},
+            rounds=counts.set_rounds,
+            per_round=counts.set_per_round,
+            warm_up=counts.warm_up,
+        )
+    return [
+        _compare("set, durable, vs SqliteStore.put", times[PEER], times[OURS], target=2, quicker=True),
+        _compare("set, durable, vs a bare commit", times[OURS], times[BARE], target=2, quicker=False),
+        _compare("the most there is to gain: a bare commit vs put", times[PEER], times[BARE], quicker=True),
+        _compare("set vs SqliteStore.put as it ships (*)", times[AS_SHIPPED], times[OURS], quicker=True),
+    ]
+
+
+def measure_threads(run: Run) -> list[Line]:
+    """Compare the writes per second of eight threads with those of one, for ours and for the peer."""
+    counts = run.counts
+    total = counts.warm_up + 2 * counts.thread_rounds * counts.thread_writes
+    writes = make_workload(total)
+    rates: dict[tuple[str, int], list[float]] = {}
+    with ExitStack() as stack:
+        folder = run.make_folder("threads")
+        contenders = {
+            OURS: stack.enter_context(open_ours(folder)),
+            PEER: stack.enter_context(open_peer(folder)),
+        }
+        run.check_durability(contenders)
+        for one in contenders.values():
+            run_in_threads(_writer(one, writes), threads=1, turns=range(counts.warm_up))
+        start = counts.warm_up
+        for _ in range(counts.thread_rounds):
+            for threads in (1, races.THREADS):
+                turns = range(start, start + counts.thread_writes)
+                start = turns.stop
+                for name, one in contenders.items():
+                    seconds = run_in_threads(_writer(one, writes), threads=threads, turns=turns)
+                    rates.setdefault((name, threads), []).append(counts.thread_writes / seconds)
+    return [
+        _compare_rates("8 threads writing vs 1", rates, OURS, target=2),
+        _compare_rates("8 threads writing vs 1: SqliteStore", rates, PEER),
+    ]
+
+
+def measure_gets(run: Run) -> list[Line]:
+    """Time reads of facts that are there, of ours and of the peer, in turns."""
+    counts = run.counts
+    writes = make_workload(2 * FEW)
+    with ExitStack() as stack:
+        folder = run.make_folder("get")
+        contenders = {
+            OURS: stack.enter_context(open_ours(folder)),
+            PEER: stack.enter_context(open_peer(folder)),
+        }
+        run.check_durability(contenders)
+        for one in contenders.values():
+            for write in writes:
+                one.write(write)
+        times = take_turns(
+            {name: _reader(one, writes) for name, one in contenders.items()},
+            rounds=counts.get_rounds,
+            per_round=counts.get_per_round,
+            warm_up=2 * FEW,
+        )
+    return [_compare("get vs SqliteStore.get", times[PEER], times[OURS], target=1.5, quicker=True)]
+
+
+def measure_races(run: Run) -> list[Line]:
+    """Count what is kept of 200 read–pause–writes of one fact, in threads and in processes."""
+    folder = run.make_folder("race")
+    in_threads = races.race_ours_in_threads(folder)
+    in_processes = races.race_ours_in_processes(folder)
+    in_memory = races.race_peer(InMemoryStore())
+    with SqliteStore.from_conn_string(str(folder / "peer.db")) as store:
+        store.conn.execute("PRAGMA journal_mode = WAL")
+        store.setup()
+        in_sqlite = races.race_peer(store)
+    peers = f"SqliteStore {in_sqlite}, InMemoryStore {in_memory}"
+    return [
+        _kept_line(f"updates kept, {races.THREADS} threads × {races.PER_THREAD}", in_threads, peers),
+        _kept_line(f"updates kept, {races.PROCESSES} processes × {races.PER_PROCESS}", in_processes, "–"),
+    ]
+
+
+def measure_million(run: Run) -> list[Line]:
+    """Compare gets, sets and memory on many facts with those on a thousand, in processes that take turns."""
+    counts = run.counts
+    folder = run.make_folder("million")
+    sizes = {FEW: folder / "few.db", counts.facts: folder / "many.db"}
+    for facts, path in sizes.items():
+        million.build(path, facts)
+    used: dict[int, list[million.Usage]] = {facts: [] for facts in sizes}
+    for _ in range(counts.fact_rounds):
+        for facts, path in sizes.items():
+            used[facts].append(million.use_in_process(path, facts, gets=counts.gets, sets=counts.sets))
+    few, many = used[FEW], used[counts.facts]
+    return [
+        _compare_sizes("get", [one.gets for one in many], [one.gets for one in few], counts, target=1.5),
+        _memory_line(many, few, counts),
+        _compare_sizes("set", [one.sets for one in many], [one.sets for one in few], counts),
+    ]
+
+
+MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {
+    "set": measure_sets,
+    "threads": measure_threads,
+    "get": measure_gets,
+    "race": measure_races,
+    "million": measure_million,
+}
+
+
+def _writer(contender: Contender, writes: list[Any]) -> Callable[[int], object]:
+    return lambda turn: contender.write(writes[turn])
+
+
+def _reader(contender: Contender, writes: list[Any]) -> Callable[[int], object]:
+    # A prime step walks through all the writes, never in the order in which they were made.
+    return lambda turn: contender.read(writes[turn * 7919 % len(writes)])
+
+
+def _compare(what: str, over: Times, under: Times, *, target: float | None = None, quicker: bool) -> Line:
+    """Return the line of a ratio of medians; `quicker`: ours is below the line, and a larger ratio is better."""
+    ours, peer = (under, over) if quicker else (over, under)
+    return ratio_line(
+        what,
+        show_times(ours),
+        show_times(peer),
+        over.p50 / under.p50,
+        target=target,
+        sense="at least" if quicker else "at most",
+        quartiles_over_rounds=spread_of_ratios(over, under),
+        microseconds={"ours": (ours.p50, ours.p95), "peer": (peer.p50, peer.p95)},
+    )
+
+
+def _compare_rates(
+    what: str, rates: dict[tuple[str, int], list[float]], name: str, *, target: float | None = None
+) -> Line:
+    many, one = (sorted(rates[name, threads]) for threads in (races.THREADS, 1))
+    middle = len(many) // 2
+    text = f"{many[middle]:,.0f}/s", f"1 thread: {one[middle]:,.0f}/s"
+    return ratio_line(
+        what,
+        *text,
+        many[middle] / one[middle],
+        target=target,
+        sense="at least",
+        writes_per_second={"8 threads": many, "1 thread": one},
+    )
+
+
+def _compare_sizes(
+    verb: str, many: list[list[int]], few: list[list[int]], counts: Counts, *, target: float | None = None
+) -> Line:
+    over, under = (Times(tuple(chain.from_iterable(rounds)), len(rounds[0])) for rounds in (many, few))
+    what = f"{verb} among {counts.facts:,} facts vs {FEW:,}"
+    return _compare(what, over, under, target=target, quicker=False)
+
+
+def _memory_line(many: list[million.Usage], few: list[million.Usage], counts: Counts) -> Line:
+    most, least = max(one.rss_used for one in many), min(one.rss_used for one in few)
+    return Line(
+        f"memory after use, {counts.facts:,} facts vs {FEW:,}",
+        f"{most:.1f} MB",
+        f"{least:.1f} MB",
+        f"{most - least:+.1f} MB",
+        most - least,
+        64,
+        "at most",
+        "≤ +64 MB",
+        {"growth since opening": [one.rss_used - one.rss_opened for one in many]},
+    )
+
+
+def _kept_line(what: str, kept: int, peers: str) -> Line:
+    return Line(what, f"{kept} of {races.TOTAL}", peers, str(kept), kept, races.TOTAL, "at least", "all 200")
+
+
+def parse_arguments() -> argparse.Namespace:
+    """Return the command line, checked."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="smaller counts, 100,000 facts for the million")
+    parser.add_argument("--only", default="", metavar="A,B", help=f"of {','.join(MEASUREMENTS)}")
+    parser.add_argument("--dir", default=tempfile.gettempdir(), type=Path, help="where to work; a real disk")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
+    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw how far each target was reached")
+    arguments = parser.parse_args()
+    arguments.only = [name for name in arguments.only.split(",") if name] or list(MEASUREMENTS)
+    unknown = sorted(set(arguments.only) - set(MEASUREMENTS))
+    if unknown:
+        parser.error(f"`{unknown[0]}` is not measured; choose from {', '.join(MEASUREMENTS)}")
+    kind = machine.file_system(arguments.dir)
+    if kind in machine.HOLLOW:
+        parser.error(f"{arguments.dir} is on {kind}, which has no disk to sync to; give --dir on a real one")
+    return arguments
+
+
+def describe_run(run: Run, quick: bool) -> dict[str, str]:
+    """Return the machine, the disk and the load before the run, ready to be printed."""
+    syncs = machine.time_syncs(run.folder, count=500)
+    if syncs.p50 < machine.QUICKEST_SYNC:
+        run.console.print(
+            "WARNING: this disk says it has synced before it can have; durable figures mean nothing", style="bold red"
+        )
+    return {
+        **machine.describe(),
+        "disk": f"{machine.file_system(run.folder)} at {run.folder.parent}; "
+        f"4 KB write and fdatasync {show_times(syncs)}",
+        "durability": "every write synced before it returns: WAL and synchronous=FULL for all but (*)",
+        "counts": "QUICK: small counts, wider error" if quick else "full",
+        "load before": machine.load(),
+    }
+
+
+def print_settings(run: Run) -> None:
+    """Print the settings that each contender's connection gave back when asked."""
+    if not run.settings:
+        return
+    names = list(next(iter(run.settings.values())))
+    table = Table("settings, as read back", *names, title_justify="left")
+    for name, settings in run.settings.items():
+        marked = f"{name} (*)" if name == AS_SHIPPED else name
+        table.add_row(marked, *(str(settings[one]) for one in names))
+    run.console.print(table)
+    run.console.print("synchronous 2 is FULL: every commit is synced before it returns", style="dim")
+    if AS_SHIPPED in run.settings:
+        run.console.print("(*) as from_conn_string opens it: as durable, but not at its best", style="dim")
+
+
+def main() -> None:
+    """Measure what was asked for, print it, and write it down where asked to."""
+    arguments = parse_arguments()
+    console = Console() if sys.stdout.isatty() else Console(width=150)
+    with tempfile.TemporaryDirectory(prefix="recollect-bench-", dir=arguments.dir) as folder:
+        run = Run(Path(folder), QUICK if arguments.quick else Counts(), console)
+        about = describe_run(run, arguments.quick)
+        lines: list[Line] = []
+        for name in arguments.only:
+            with console.status(f"measuring: {name}"):
+                lines += MEASUREMENTS[name](run)
+        about["load after"] = machine.load()
+    for name, text in about.items():
+        console.print(f"{name + ':':<13} {text}", highlight=False)
+    print_settings(run)
+    if arguments.json:
+        found = {"about": about, "settings": run.settings, "lines": as_data(lines)}
+        arguments.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
+    if arguments.plot:
+        arguments.plot.write_text(draw(lines))
+    title = "Recollect facts beside their peers" + (" (QUICK)" if arguments.quick else "")
+    print_table(console, lines, title)
+
+
+if __name__ == "__main__":
+    main()

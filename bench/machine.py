@@ -1,0 +1,76 @@
+"""The machine in, what a reader of the figures must know about it out."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import apsw
+from measuring import Times, time_each
+
+HOLLOW = ("tmpfs", "ramfs")
+"""File systems whose fsync does nothing."""
+
+QUICKEST_SYNC = 20.0
+"""Microseconds. No disk syncs more quickly; what does only says that it has."""
+
+
+def describe() -> dict[str, str]:
+    """Return the machine and the versions, ready to be printed."""
+    return {
+        "date": time.strftime("%Y-%m-%d %H:%M %Z"),
+        "machine": f"{_cpu()}, {len(os.sched_getaffinity(0))} cores, {_memory_gb():.0f} GB of memory",
+        "system": platform.platform(),
+        "Python": platform.python_version(),
+        "Recollect": f"{version('recollect')}, apsw {version('apsw')}, SQLite {apsw.sqlite_lib_version()}",
+        "peers": f"langgraph-checkpoint {version('langgraph-checkpoint')}, langgraph-checkpoint-sqlite "
+        f"{version('langgraph-checkpoint-sqlite')}, SQLite {sqlite3.sqlite_version} (Python's)",
+    }
+
+
+def load() -> str:
+    """Return the load averages over 1, 5 and 15 minutes."""
+    return " ".join(f"{one:.2f}" for one in os.getloadavg())
+
+
+def file_system(folder: Path) -> str:
+    """Return the type of the file system that a folder is on."""
+    place = folder.resolve()
+    best, kind = "", "unknown"
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, mount, type_, *_ = line.split()
+        if place.is_relative_to(mount) and len(mount) >= len(best):
+            best, kind = mount, type_
+    return kind
+
+
+def time_syncs(folder: Path, *, count: int) -> Times:
+    """Write a page over an old one and sync it, as a commit to a warm log does; return the times."""
+    pages = 256
+    file = os.open(folder / "sync", os.O_RDWR | os.O_CREAT)
+    try:
+        os.pwrite(file, bytes(4096 * pages), 0)
+        os.fsync(file)
+
+        def sync(turn: int) -> None:
+            os.pwrite(file, b"r" * 4096, 4096 * (turn % pages))
+            os.fdatasync(file)
+
+        return Times(tuple(time_each(sync, range(count))), count)
+    finally:
+        os.close(file)
+
+
+def _cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("model name"):
+            return line.partition(":")[2].strip()
+    return platform.machine()
+
+
+def _memory_gb() -> float:
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30

@@ -1,0 +1,113 @@
+"""Recollect: the memory that AI agents share.
+
+One engine, several doors, one truth: facts with versions, history, expiry and compare-and-set; definitions that
+check them; a gate that every effect passes; a hash-chained ledger that says what happened.
+
+>>> import recollect
+>>> with recollect.open(":memory:") as memory:
+...     ada = memory.scope(user="ada")
+...     fact = ada.set("profile.language", "en", ttl="90d")
+...     ada.value("profile.language")
+'en'
+"""
+
+from recollect.api.aio import AsyncMemory
+from recollect.api.batch import Batch
+from recollect.api.memory import Memory
+from recollect.api.opening import open
+from recollect.api.scoped import ScopedMemory
+from recollect.engine.erase import Receipt
+from recollect.engine.expiry import Swept
+from recollect.engine.transfer import Imported
+from recollect.errors import (
+    AlreadyExists,
+    ApprovalRequired,
+    Busy,
+    Conflict,
+    Corrupt,
+    Denied,
+    ForeignDatabase,
+    Full,
+    IdempotencyMismatch,
+    InvalidDefinition,
+    InvalidDuration,
+    InvalidKey,
+    InvalidPolicy,
+    InvalidScope,
+    InvalidValue,
+    LimitExceeded,
+    MigrationNeeded,
+    NotFound,
+    QuotaExceeded,
+    ReadOnly,
+    RecollectError,
+    Refused,
+    SchemaViolation,
+    ScopeEnded,
+    StorageError,
+    Unavailable,
+    UsageError,
+)
+from recollect.model.approval import Approval
+from recollect.model.definition import Definition
+from recollect.model.entry import Entry
+from recollect.model.event import Anchor, Event, Verification
+from recollect.model.fact import Fact, Origin, Revision
+from recollect.model.limits import Limits
+from recollect.model.policy import Grant, Policy, Quota, Rule
+from recollect.model.scope import Scope
+
+__version__ = "0.1.0.dev0"
+
+__all__ = [
+    "AlreadyExists",
+    "Anchor",
+    "Approval",
+    "ApprovalRequired",
+    "AsyncMemory",
+    "Batch",
+    "Busy",
+    "Conflict",
+    "Corrupt",
+    "Definition",
+    "Denied",
+    "Entry",
+    "Event",
+    "Fact",
+    "ForeignDatabase",
+    "Full",
+    "Grant",
+    "IdempotencyMismatch",
+    "Imported",
+    "InvalidDefinition",
+    "InvalidDuration",
+    "InvalidKey",
+    "InvalidPolicy",
+    "InvalidScope",
+    "InvalidValue",
+    "LimitExceeded",
+    "Limits",
+    "Memory",
+    "MigrationNeeded",
+    "NotFound",
+    "Origin",
+    "Policy",
+    "Quota",
+    "QuotaExceeded",
+    "ReadOnly",
+    "Receipt",
+    "RecollectError",
+    "Refused",
+    "Revision",
+    "Rule",
+    "SchemaViolation",
+    "Scope",
+    "ScopeEnded",
+    "ScopedMemory",
+    "StorageError",
+    "Swept",
+    "Unavailable",
+    "UsageError",
+    "Verification",
+    "open",
+]

@@ -1,0 +1,103 @@
+"""The same memory for asyncio: each call runs the sync one on a worker thread, so nothing is written twice.
+
+A thin shell, not a second implementation: a method is looked up on the sync handle and wrapped. Handles and the
+desks (`definitions`, `ledger`…) come back wrapped as well; values come back as they are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import Any, Self
+
+from recollect.api.approvals import Approvals
+from recollect.api.batch import Batch
+from recollect.api.definitions import Definitions
+from recollect.api.ledger import Ledger
+from recollect.api.memory import Memory
+from recollect.api.opening import open as open_memory
+from recollect.api.permissions import Permissions
+from recollect.api.scoped import ScopedMemory
+
+# What a call gives back that itself has calls to make; making one of these touches no store.
+_HANDLES = (Memory, ScopedMemory, Batch, Definitions, Ledger, Permissions, Approvals)
+_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "narrowed", "through"})
+_COLLECTING = frozenset({"set", "delete"})
+
+
+class AsyncHandle:
+    """A sync handle whose calls are awaited."""
+
+    def __init__(self, handle: Any) -> None:
+        """Wrap a handle."""
+        self._handle = handle
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the handle's attribute: a value as it is, a handle wrapped, a method as a coroutine function."""
+        attribute = getattr(self._handle, name)
+        if isinstance(attribute, _HANDLES):
+            return AsyncHandle(attribute)
+        if not callable(attribute) or name.startswith("_"):
+            return attribute
+        collecting = isinstance(self._handle, Batch) and name in _COLLECTING
+        return _immediate(attribute) if name in _IMMEDIATE or collecting else _awaited(attribute)
+
+    async def __aenter__(self) -> Self:
+        """Return this handle."""
+        await asyncio.to_thread(self._handle.__enter__)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the memory, or send the batch."""
+        await asyncio.to_thread(self._handle.__exit__, kind, error, traceback)
+
+    def __repr__(self) -> str:
+        """Return what is wrapped."""
+        return f"<async {self._handle!r}>"
+
+
+class AsyncMemory(AsyncHandle):
+    """What `recollect.open` gives, with every call awaited.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with await AsyncMemory.open(":memory:") as memory:
+    ...         ada = memory.scope(user="ada")
+    ...         await ada.set("language", "en")
+    ...         return await ada.value("language")
+    >>> asyncio.run(main())
+    'en'
+    """
+
+    @classmethod
+    async def open(cls, url: str = "memory.db", **options: Any) -> Self:
+        """Open a memory; options are those of `recollect.open`."""
+        return cls(await asyncio.to_thread(open_memory, url, **options))
+
+
+def _unwrapped(argument: Any) -> Any:
+    return argument._handle if isinstance(argument, AsyncHandle) else argument  # pyright: ignore[reportPrivateUsage]
+
+
+def _wrapped(result: Any) -> Any:
+    return AsyncHandle(result) if isinstance(result, _HANDLES) else result
+
+
+def _immediate(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return _wrapped(method(*map(_unwrapped, arguments), **options))
+
+    return call
+
+
+def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    async def call(*arguments: Any, **options: Any) -> Any:
+        return _wrapped(await asyncio.to_thread(method, *map(_unwrapped, arguments), **options))
+
+    return call

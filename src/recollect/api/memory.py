@@ -1,0 +1,233 @@
+"""A memory: everything one program can do with what is remembered, each call an effect through the gate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import msgspec
+
+from recollect.api.approvals import Approvals
+from recollect.api.batch import Batch
+from recollect.api.definitions import Definitions
+from recollect.api.ledger import Ledger
+from recollect.api.permissions import Permissions
+from recollect.api.scoped import ScopedMemory
+from recollect.api.transfer import parse_lines, write_lines
+from recollect.engine.erase import Receipt
+from recollect.engine.expiry import Swept
+from recollect.engine.transfer import Exported, Imported
+from recollect.errors import Denied
+from recollect.governance.gate import Caller, Gate
+from recollect.governance.inspection import Finding
+from recollect.model.clock import Clock, SystemClock
+from recollect.model.effect import Erase, Export, Import, Inspect, Scrub, Sweep
+from recollect.model.ids import Ids, SystemIds
+from recollect.model.limits import Limits
+from recollect.model.policy import OWNER, Policy
+from recollect.model.scope import DEFAULT_TENANT, Scope
+from recollect.model.text import check_label, quote, require_label
+from recollect.store.base import Store
+
+
+class Memory:
+    """What `recollect.open` returns. A context manager; closing it twice is allowed."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        tenant: str = DEFAULT_TENANT,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        limits: Limits | None = None,
+        record_reads: bool = False,
+        keep_text: bool = False,
+    ) -> None:
+        """Stand on a store; most programs call `recollect.open` instead."""
+        self._gate = Gate(
+            store,
+            clock=clock or SystemClock(),
+            ids=ids or SystemIds(),
+            limits=limits or Limits(),
+            record_reads=record_reads,
+            keep_text=keep_text,
+        )
+        self._caller = Caller()
+        self._shared = Scope.of(tenant=tenant)
+        self.url = store.url
+
+    @property
+    def tenant(self) -> str:
+        """The tenant this handle stands in."""
+        return self._shared.tenant
+
+    @property
+    def actor(self) -> str:
+        """Who this handle acts for."""
+        return self._caller.actor
+
+    @property
+    def limits(self) -> Limits:
+        """How large things may be."""
+        return self._gate.limits
+
+    # places
+
+    def scope(self, *, tenant: str | None = None, **ids: str | None) -> ScopedMemory:
+        """Return the memory of a user, agent, project, tree, workflow, thread, run or session.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     str(memory.scope(user="ada", agent="emails").scope)
+        'user:ada/agent:emails'
+        """
+        return self.at(Scope.of(tenant=self.tenant if tenant is None else tenant, **ids))
+
+    def at(self, scope: Scope | str) -> ScopedMemory:
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
+        if not isinstance(scope, Scope):
+            scope = Scope.parse(scope, tenant=self.tenant)
+        return ScopedMemory(self._gate, self._caller, scope)
+
+    def batch(self, *, idempotency_key: str | None = None) -> Batch:
+        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        return Batch(self._gate, self._caller, idempotency_key)
+
+    # the rest of the desk
+
+    @property
+    def definitions(self) -> Definitions:
+        """The contracts of keys."""
+        return Definitions(self._gate, self._caller, self._shared)
+
+    @property
+    def ledger(self) -> Ledger:
+        """What happened, in order, provably."""
+        return Ledger(self._gate, self._caller, self._shared)
+
+    @property
+    def permissions(self) -> Permissions:
+        """Who may do what."""
+        return Permissions(self._gate, self._caller, self._shared)
+
+    @property
+    def approvals(self) -> Approvals:
+        """What waits for a decision."""
+        return Approvals(self._gate, self._caller, self._shared)
+
+    # who acts
+
+    def acting_as(
+        self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
+    ) -> Memory:
+        """Return a handle that acts for somebody else: under this policy, or under what was granted to them.
+
+        Only the owner may hand out handles; whoever holds a narrower one can only narrow it further.
+        """
+        if self._caller.policies != (OWNER,) or self._caller.granted:
+            raise Denied(
+                f"`{self.actor}` cannot act as {quote(actor)}",
+                hint="Ask the program that opened the memory",
+                actor=self.actor,
+            )
+        require_label("actor", actor)
+        check_label("door", door)
+        check_label("source", source)
+        return self._with_caller(
+            Caller(
+                actor=actor,
+                door=door or self._caller.door,
+                source=source,
+                policies=(policy,) if policy is not None else (),
+                granted=policy is None,
+                tenant=self.tenant,
+            )
+        )
+
+    def narrowed(self, policy: Policy) -> Memory:
+        """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
+        kept = tuple(layer for layer in self._caller.policies if layer is not OWNER)
+        narrowed = msgspec.structs.replace(self._caller, policies=(*kept, policy), tenant=self.tenant)
+        return self._with_caller(narrowed)
+
+    def through(self, door: str) -> Memory:
+        """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`."""
+        require_label("door", door)
+        return self._with_caller(msgspec.structs.replace(self._caller, door=door))
+
+    # upkeep
+
+    def erase(self, *, tenant: str | None = None, **ids: str | None) -> Receipt:
+        """Remove everything of a user, project, session… history included; return what went, by kind."""
+        return self._perform(Erase(scope=Scope.of(tenant=self.tenant if tenant is None else tenant, **ids)))
+
+    def sweep(self) -> Swept:
+        """Remove what has expired; return counts by kind."""
+        total = Swept()
+        while True:
+            part: Swept = self._perform(Sweep(scope=self._shared))
+            total = Swept(
+                facts=total.facts + part.facts,
+                revisions=total.revisions + part.revisions,
+                idempotency_keys=total.idempotency_keys + part.idempotency_keys,
+            )
+            if not part.more:
+                return total
+
+    def scrub(self) -> bool:
+        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
+        return self._perform(Scrub(scope=self._shared))
+
+    def inspect(self) -> list[Finding]:
+        """Look for damage: the file, every tenant's chain, and whether ledger and facts agree."""
+        return self._perform(Inspect(scope=self._shared))
+
+    def settle(self) -> None:
+        """Return once everything that happens in the background has happened."""
+        self._gate.settle()
+
+    # files
+
+    def export(self, path: str | Path, *, scope: Scope | None = None) -> int:
+        """Write the active facts at and below a scope, and all definitions, to a JSON Lines file; return the count."""
+        exported: Exported = self._perform(Export(scope=scope or self._shared))
+        write_lines(Path(path), exported)
+        return len(exported.facts)
+
+    def import_file(self, path: str | Path) -> Imported:
+        """Write what an export file holds, all or nothing. What was erased since it was made stays erased."""
+        return self.import_lines(Path(path).read_bytes().splitlines(), source=Path(path).name)
+
+    def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
+        """Write what the lines of an export hold, all or nothing."""
+        definitions, facts = parse_lines(lines, self.limits)
+        return self._perform(Import(scope=self._shared, source=source, definitions=definitions, facts=facts))
+
+    def close(self) -> None:
+        """Write what was put off and let go of the store."""
+        self._gate.close()
+
+    def __enter__(self) -> Self:
+        """Return this memory."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close this memory."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return what was opened, for whom."""
+        return f"<recollect.Memory {self.url} tenant={self.tenant} actor={self.actor}>"
+
+    def _perform(self, effect: Any) -> Any:
+        return self._gate.perform(effect, self._caller)
+
+    def _with_caller(self, caller: Caller) -> Memory:
+        other = object.__new__(Memory)
+        other._gate, other._caller, other._shared, other.url = self._gate, caller, self._shared, self.url
+        return other

@@ -1,0 +1,71 @@
+"""The composition root: an address in, a memory out. Nothing else names a concrete store."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from recollect.api.memory import Memory
+from recollect.errors import UsageError
+from recollect.model.clock import Clock
+from recollect.model.ids import Ids
+from recollect.model.limits import Limits
+from recollect.model.scope import DEFAULT_TENANT
+from recollect.model.text import quote
+from recollect.store.base import Store
+from recollect.store.sqlite import SqliteStore
+
+Durability = Literal["full", "normal"]
+LedgerMode = Literal["writes", "all"]
+
+
+def open(
+    url: str = "memory.db",
+    *,
+    tenant: str = DEFAULT_TENANT,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    limits: Limits | None = None,
+    ledger: LedgerMode = "writes",
+    ledger_text: bool = False,
+    durability: Durability = "full",
+    busy_timeout: float = 5.0,
+) -> Memory:
+    """Open the memory at an address: a file path, `sqlite:///path`, or `:memory:` for one that ends with the process.
+
+    `durability="full"` keeps every acknowledged write through a power cut; `"normal"` may lose the last few, never
+    the consistency of the file. `ledger="all"` records plain reads too; `ledger_text` keeps contents beside
+    their hashes.
+
+    >>> memory = open(":memory:")
+    >>> memory.scope(user="ada").set("language", "en").version
+    1
+    >>> memory.close()
+    """
+    if ledger not in ("writes", "all"):
+        raise UsageError(f"{quote(ledger)} is not a ledger mode", hint='Use "writes" or "all"')
+    store = open_store(url, durability=durability, busy_timeout=busy_timeout)
+    return Memory(
+        store,
+        tenant=tenant,
+        clock=clock,
+        ids=ids,
+        limits=limits,
+        record_reads=ledger == "all",
+        keep_text=ledger_text,
+    )
+
+
+def open_store(url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> Store:
+    """Return the store behind an address."""
+    if durability not in ("full", "normal"):
+        raise UsageError(f"{quote(durability)} is not a durability", hint='Use "full" or "normal"')
+    scheme, colons, rest = url.partition("://")
+    if not colons:
+        return SqliteStore(url, durability=durability, busy_timeout=busy_timeout)
+    if scheme == "sqlite":
+        return SqliteStore(rest.removeprefix("/") or ":memory:", durability=durability, busy_timeout=busy_timeout)
+    raise UsageError(
+        f"{quote(scheme)} is not a store this version knows",
+        hint="Use a file path, sqlite:///path or :memory:",
+        value=scheme,
+    )

@@ -1,0 +1,114 @@
+"""Exports as JSON Lines: a header, then one definition or fact a line."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+
+from recollect.engine.transfer import Exported
+from recollect.errors import LimitExceeded, UsageError
+from recollect.model.effect import ImportedDefinition, ImportedFact
+from recollect.model.key import check_key
+from recollect.model.limits import Limits
+from recollect.model.scope import Scope
+from recollect.model.text import check_label
+from recollect.model.value import decode, encode, encode_checked
+
+_FORMAT = 1
+
+
+class _Line(msgspec.Struct, omit_defaults=True, kw_only=True):
+    recollect: int | None = None
+    tenant: str | None = None
+    at: datetime | None = None
+    definition: ImportedDefinition | None = None
+    fact: ImportedFact | None = None
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def write_lines(path: Path, exported: Exported) -> None:
+    """Write an export to a file that appears only when it is whole."""
+    lines = [_Line(recollect=_FORMAT, tenant=exported.tenant, at=exported.at)]
+    for one in exported.definitions:
+        lines.append(
+            _Line(
+                definition=ImportedDefinition(
+                    id=one.id, name=one.name, slug=one.slug, scope=one.scope, ttl=one.ttl, schema=one.schema
+                )
+            )
+        )
+    for fact in exported.facts:
+        lines.append(
+            _Line(
+                fact=ImportedFact(
+                    scope=fact.scope.path,
+                    key=fact.key,
+                    payload=msgspec.Raw(encode(fact.value)),
+                    updated_at=fact.updated_at,
+                    expires_at=fact.expires_at,
+                    domain=fact.domain,
+                )
+            )
+        )
+    half = path.with_name(path.name + ".part")
+    with half.open("wb") as file:
+        for line in lines:
+            file.write(msgspec.json.encode(line) + b"\n")
+        file.flush()
+        os.fsync(file.fileno())
+    half.replace(path)
+
+
+def _checked(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:
+    """Return a fact of a file whose every part has been looked at as closely as if a caller had given it."""
+    try:
+        value = decode(bytes(fact.payload))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_a_line(number, error) from error
+    check_key(fact.key)
+    check_label("domain", fact.domain)
+    Scope(path=fact.scope)
+    return msgspec.structs.replace(fact, payload=msgspec.Raw(encode_checked(value, limits)))
+
+
+def _not_a_line(number: int, error: Exception) -> UsageError:
+    return UsageError(f"line {number} is not a line of an export: {error}", hint="Export it again", line=number)
+
+
+def parse_lines(
+    lines: Iterable[bytes], limits: Limits
+) -> tuple[tuple[ImportedDefinition, ...], tuple[ImportedFact, ...]]:
+    """Read the lines of an export into what an import takes, or refuse them naming the line."""
+    definitions: list[ImportedDefinition] = []
+    facts: list[ImportedFact] = []
+    size = 0
+    for number, text in enumerate(lines, start=1):
+        size += len(text)
+        if size > limits.import_bytes:
+            raise LimitExceeded(
+                f"the file is larger than {limits.import_bytes:,} bytes",
+                hint="Split it, or open with a larger Limits(import_bytes=…)",
+                limit=limits.import_bytes,
+                actual=size,
+            )
+        try:
+            line = _decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _not_a_line(number, error) from error
+        if number == 1 and line.recollect != _FORMAT:
+            raise UsageError(
+                "the file does not begin as an export of this version does",
+                hint='Its first line should be {"recollect":1,…}',
+                line=1,
+            )
+        if line.definition is not None:
+            definitions.append(line.definition)
+        if line.fact is not None:
+            facts.append(_checked(line.fact, number, limits))
+    return tuple(definitions), tuple(facts)

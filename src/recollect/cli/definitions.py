@@ -1,0 +1,141 @@
+"""`recollect definitions`: the contracts of keys."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli import wording
+from recollect.cli.asking import confirm
+from recollect.cli.command import Desk, command, group
+from recollect.cli.facts import show_facts
+from recollect.cli.options import Limit, Yes
+from recollect.cli.reading import read_schema
+from recollect.errors import UsageError
+
+if TYPE_CHECKING:
+    from recollect import Definition
+
+app = group("definitions")
+
+Which = Annotated[str, typer.Argument(metavar="DEFINITION", help="Its slug or id.")]
+Name = typer.Option("--name", metavar="TEXT", help="What people call it.")
+Slug = typer.Option("--slug", metavar="KEY", help="The key of its records: a-z, 0-9 and _.")
+Belongs = typer.Option(
+    "--scope",
+    metavar="KIND",
+    help="Where records belong: global, agent, workflow, thread, run, project, tree or session.",
+)
+Ttl = typer.Option("--ttl", metavar="TIME", help="How long records live: 24h, 30d…; without it, for good.")
+Schema = typer.Option("--schema", metavar="FILE|JSON|-", help="A JSON schema: a file, the text itself, or stdin.")
+
+_PROFILE = '\'{"type": "object", "properties": {"language": {"type": "string"}}}\''
+
+
+@command(
+    app,
+    "create",
+    creates=True,
+    example=f"recollect definitions create --name 'Profile' --slug profile --schema {_PROFILE}",
+)
+def create(
+    desk: Desk,
+    name: Annotated[str, Name],
+    slug: Annotated[str, Slug],
+    schema: Annotated[str, Schema],
+    scope: Annotated[str, Belongs] = "global",
+    ttl: Annotated[str | None, Ttl] = None,
+) -> None:
+    """Create a definition. Objects are strict unless the schema says `additionalProperties`."""
+    content = read_schema(schema)
+    made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl)
+    if desk.out.json:
+        return desk.out.document(made)
+    desk.out.say(f"{made.slug} is defined as {made.id}")
+
+
+@command(app, "list", example="recollect definitions list")
+def list_definitions(desk: Desk) -> None:
+    """List all definitions, oldest first."""
+    found = desk.memory.definitions.list()
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark("No definitions.")
+    rows = [(one.slug, one.name, one.scope, wording.duration(one.ttl), desk.out.ago(one.updated_at)) for one in found]
+    desk.out.table(("slug", "name", "scope", "kept", "updated"), rows, folded=("slug",))
+
+
+@command(app, "show", example="recollect definitions show profile")
+def show(desk: Desk, definition: Which) -> None:
+    """Show one definition with its schema."""
+    found = desk.memory.definitions.get(definition)
+    if desk.out.json:
+        return desk.out.document(found)
+    _show(desk, found)
+
+
+@command(app, "update", example="recollect definitions update profile --ttl 30d")
+def update(
+    desk: Desk,
+    definition: Which,
+    name: Annotated[str | None, Name] = None,
+    slug: Annotated[str | None, Slug] = None,
+    schema: Annotated[str | None, Schema] = None,
+    scope: Annotated[str | None, Belongs] = None,
+    ttl: Annotated[str | None, Ttl] = None,
+    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Keep future records for good.")] = False,
+) -> None:
+    """Change what is given and leave the rest. Records follow a changed slug."""
+    if ttl is not None and no_ttl:
+        raise UsageError("--ttl and --no-ttl contradict each other", hint="Use one of them")
+    if not no_ttl and not any(given is not None for given in (name, slug, schema, scope, ttl)):
+        raise UsageError("there is nothing to change", hint="Pass --name, --slug, --schema, --scope, --ttl or --no-ttl")
+    content = None if schema is None else read_schema(schema)
+    changed = desk.memory.definitions.update(
+        definition, name=name, slug=slug, schema=content, scope=scope, ttl=ttl, clear_ttl=no_ttl
+    )
+    if desk.out.json:
+        return desk.out.document(changed)
+    desk.out.say(f"{changed.slug} is changed")
+
+
+@command(app, "delete", example="recollect definitions delete profile --yes")
+def delete(desk: Desk, definition: Which, yes: Yes = False) -> None:
+    """Delete a definition and all its records; asks first."""
+    desk.require_database()
+    confirm(f"Delete the definition `{definition}` and all its records?", yes=yes)
+    records = desk.memory.definitions.delete(definition)
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "definition": definition, "deleted": True, "records": records})
+    desk.out.say(f"{definition} is deleted, with {wording.count(records, 'record')}")
+
+
+@command(app, "records", example="recollect definitions records profile")
+def records(desk: Desk, definition: Which, limit: Limit = None) -> None:
+    """List the records of a definition, whoever owns them."""
+    found = desk.memory.definitions.records(definition, limit=limit)
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark(f"No records of {definition}.")
+    show_facts(desk, found, with_scope=True)
+
+
+def _show(desk: Desk, definition: Definition) -> None:
+    import msgspec
+
+    schema = msgspec.json.format(msgspec.json.encode(definition.schema), indent=2).decode()
+    desk.out.pairs(
+        [
+            ("slug", definition.slug),
+            ("name", definition.name),
+            ("id", definition.id),
+            ("scope", definition.scope),
+            ("kept", wording.duration(definition.ttl)),
+            ("created", wording.exact(definition.created_at)),
+            ("updated", wording.exact(definition.updated_at)),
+            ("schema", schema),
+        ]
+    )

@@ -1,0 +1,33 @@
+"""Every command under `recollect`: the module that holds it, and what `recollect --help` says of it.
+
+Help is printed from this table alone. A module is imported when its command is called, so that no command waits
+for the others.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Entry(NamedTuple):
+    """Where a command is, and what it is for."""
+
+    module: str
+    help: str
+
+
+COMMANDS = {
+    "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),
+    "definitions": Entry("definitions", "Definitions: what the value at a key must look like."),
+    "ledger": Entry("ledger", "The ledger: what happened, in order, provably."),
+    "permissions": Entry("permissions", "Permissions: who may do what."),
+    "approvals": Entry("approvals", "Approvals: what waits for a decision."),
+    "sessions": Entry("sessions", "Sessions: memory that ends with them."),
+    "erase": Entry("upkeep", "Remove everything of a user or another subject."),
+    "sweep": Entry("upkeep", "Remove what has expired."),
+    "export": Entry("transfer", "Write facts and definitions to a file."),
+    "import": Entry("transfer", "Read what an export holds, all or nothing."),
+    "doctor": Entry("doctor", "Look whether everything is well."),
+    "config": Entry("config", "Configuration: what is in force."),
+}
+"""Commands and groups of commands, in the order in which they are shown."""

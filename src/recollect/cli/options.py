@@ -1,0 +1,65 @@
+"""The options that commands have in common: which database, whose memory, who acts, and how to print."""
+
+from __future__ import annotations
+
+from inspect import Parameter
+from typing import Annotated, Any
+
+import typer
+
+KINDS = ("user", "agent", "project", "tree", "workflow", "thread", "run", "session")
+"""The kinds of scope, each an option. Written out, since importing the model would slow every `--help`."""
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="Show at most this many.")]
+
+
+def _option(name: str, annotation: Any, default: Any = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+COMMON = (
+    _option(
+        "db",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--db", metavar="URL", help="The database. Default: RECOLLECT_DB, else memory.db in this folder."
+            ),
+        ],
+    ),
+    _option(
+        "tenant",
+        Annotated[
+            str | None,
+            typer.Option("--tenant", metavar="ID", help="The tenant. Default: RECOLLECT_TENANT, else `default`."),
+        ],
+    ),
+    _option(
+        "actor",
+        Annotated[
+            str | None,
+            typer.Option("--actor", metavar="NAME", help="Act as somebody, under what was granted to them."),
+        ],
+    ),
+    _option("json", Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")], False),
+)
+"""What every command takes."""
+
+SCOPE = (
+    _option(
+        "scope",
+        Annotated[
+            str | None,
+            typer.Option("--scope", metavar="PATH", help="Whose memory, written as user:ada/agent:emails."),
+        ],
+    ),
+    *(
+        _option(
+            kind,
+            Annotated[str | None, typer.Option(f"--{kind}", metavar="ID", help=f"The memory of this {kind}.")],
+        )
+        for kind in KINDS
+    ),
+)
+"""What every command takes that works in one scope; without any of them it is the tenant's shared one."""

@@ -1,0 +1,170 @@
+"""Results and errors in; text, tables or one JSON document out. The only module that writes to the terminal."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, TextIO
+
+from recollect.cli import wording
+from recollect.errors import RecollectError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+
+class Output:
+    """Where one command prints: data to stdout, remarks, errors and progress to stderr."""
+
+    def __init__(self, *, json: bool) -> None:
+        """Print for programs (`json`) or for people."""
+        self.json = json
+
+    # for programs
+
+    def document(self, value: Any) -> None:
+        """Print the one JSON document of this command; indented where a person is looking."""
+        _write_json(sys.stdout, value)
+
+    # for people
+
+    @property
+    def on_terminal(self) -> bool:
+        """Whether a person is looking at stdout."""
+        return sys.stdout.isatty()
+
+    def say(self, text: str) -> None:
+        """Print a line of the result."""
+        sys.stdout.write(wording.visible(text, lines=True) + "\n")
+
+    def raw(self, text: str) -> None:
+        """Print a value: byte for byte to a pipe or a file, made harmless on a terminal."""
+        sys.stdout.write((wording.visible(text, lines=True) if self.on_terminal else text) + "\n")
+
+    def remark(self, text: str) -> None:
+        """Print what is worth knowing but is not the result."""
+        sys.stdout.flush()
+        sys.stderr.write(wording.visible(text, lines=True) + "\n")
+
+    def table(
+        self,
+        columns: Sequence[str],
+        rows: Sequence[Sequence[str]],
+        *,
+        whole: Sequence[str] = (),
+        folded: Sequence[str] = (),
+    ) -> None:
+        """Print rows under their heads, as wide as the terminal.
+
+        Where that is too narrow, columns that are `whole` keep their width, `folded` ones go on in the next
+        line, and the others are cut.
+        """
+        from rich import box
+        from rich.table import Table
+        from rich.text import Text
+
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
+        for place, name in enumerate(columns):
+            width = max(len(name), *(len(row[place]) for row in rows)) if name in whole else None
+            fold = name in folded
+            table.add_column(name, overflow="fold" if fold else "ellipsis", no_wrap=not fold, min_width=width)
+        for row in rows:
+            table.add_row(*(Text(wording.visible(cell)) for cell in row))
+        _console().print(table)
+
+    def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
+        """Print names and their values, one a line; what has no value is left out."""
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 2))
+        grid.add_column(no_wrap=True)
+        grid.add_column(overflow="fold")
+        for name, text in rows:
+            if text:
+                grid.add_row(Text(name, style="bold"), Text(wording.visible(text, lines=True)))
+        _console().print(grid)
+
+    def ago(self, when: datetime | None) -> str:
+        """Return a moment beside now."""
+        from recollect.model.clock import SystemClock
+
+        return wording.moment(when, SystemClock().now())
+
+    # errors and long work
+
+    def failure(self, error: RecollectError) -> None:
+        """Print an error to stderr: its code, what happened, what to do."""
+        sys.stdout.flush()
+        if self.json:
+            _write_json(sys.stderr, {"error": _described(error)})
+            return
+        head, rest = f"error[{error.code}]:", f" {wording.visible(error.message)}"
+        if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
+            head = f"\x1b[1;31m{head}\x1b[0m"
+        sys.stderr.write(f"{head}{rest}\n")
+        if error.hint:
+            sys.stderr.write(f"hint: {wording.visible(wording.hint(error.hint))}\n")
+
+    @contextmanager
+    def working(self, what: str) -> Generator[None]:
+        """Show on a terminal that something is going on, while it does."""
+        if not sys.stderr.isatty():
+            yield
+            return
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+        columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+        with Progress(*columns, console=_console(stderr=True), transient=True) as progress:
+            progress.add_task(what, total=None)
+            yield
+
+    def reading(self, lines: Iterable[bytes], *, total: int | None, what: str) -> Iterator[bytes]:
+        """Yield lines, with a bar on a terminal for how far into them we are; `total` is in bytes."""
+        if not sys.stderr.isatty():
+            yield from lines
+            return
+        from rich.progress import Progress
+
+        with Progress(console=_console(stderr=True), transient=True) as progress:
+            task = progress.add_task(what, total=total)
+            for line in lines:
+                progress.advance(task, len(line))
+                yield line
+
+
+def _console(*, stderr: bool = False) -> Console:
+    from rich.console import Console
+
+    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+
+
+def _write_json(stream: TextIO, value: Any) -> None:
+    import msgspec
+
+    from recollect.cli.shapes import plain
+
+    try:
+        text = msgspec.json.encode(plain(value))
+    except UnicodeEncodeError:  # an argument that was not UTF-8, quoted in an error
+        import json
+
+        text = json.dumps(value).encode()
+    if stream.isatty():
+        # Written as it is, a control character would have been escaped by JSON; invisible signs are not.
+        stream.write(wording.visible(msgspec.json.format(text, indent=2).decode(), lines=True) + "\n")
+        return
+    stream.flush()
+    stream.buffer.write(text + b"\n")  # JSON is UTF-8, whatever the terminal speaks
+    stream.buffer.flush()
+
+
+def _described(error: RecollectError) -> dict[str, Any]:
+    # Details are for programs to act on; one that JSON has no word for is given as text.
+    import msgspec
+
+    details = msgspec.to_builtins(error.details, enc_hook=str, str_keys=True)
+    return {"code": error.code, "message": error.message, "hint": wording.hint(error.hint), "details": details}

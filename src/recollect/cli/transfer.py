@@ -1,0 +1,75 @@
+"""`recollect export` and `recollect import`: memory in and out of JSON Lines files."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli import wording
+from recollect.cli.command import Desk, command, group
+from recollect.cli.reading import STDIN, unreadable
+from recollect.errors import Unavailable
+
+if TYPE_CHECKING:
+    from recollect import Imported
+
+
+app = group()
+
+
+@command(app, "export", scoped=True, example="recollect export ada.jsonl --user ada")
+def export(
+    desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE", help="It is replaced if it exists.")]
+) -> None:
+    """Write facts and definitions to a file.
+
+    It holds the active facts at and below the scope that is named, or all of the tenant, and every definition, as
+    JSON Lines.
+    """
+    scope = desk.scope
+    try:
+        with desk.out.working("Exporting"):
+            facts = desk.memory.export(file, scope=scope)
+    except OSError as error:
+        raise Unavailable(
+            f"`{file}` cannot be written: {error.strerror or error}",
+            hint="Name a file in a folder that exists and has space",
+            path=str(file),
+        ) from None
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "scope": scope, "file": str(file), "facts": facts})
+    whose = scope if scope.path else f"tenant {desk.tenant}"
+    desk.out.say(f"{wording.count(facts, 'fact')} of {whose} written to {file}")
+
+
+@command(app, "import", creates=True, example="recollect import ada.jsonl")
+def import_file(
+    desk: Desk, file: Annotated[str, typer.Argument(metavar="FILE", help="As `recollect export` wrote it; - is stdin.")]
+) -> None:
+    """Read what an export holds, all or nothing.
+
+    What changed here after the export was made is left alone, and what was erased since stays erased.
+    """
+    done = _import(desk, file)
+    if desk.out.json:
+        return desk.out.document(done)
+    desk.out.say(f"Written: {wording.count(done.written, 'fact')}, {wording.count(done.definitions, 'definition')}")
+    left = {"newer here": done.kept, "erased since": done.erased, "expired": done.expired}
+    if any(left.values()):
+        desk.out.say(f"Left alone: {wording.counts(left)}")
+
+
+def _import(desk: Desk, file: str) -> Imported:
+    if file == STDIN:
+        return desk.memory.import_lines(sys.stdin.buffer, source="stdin")
+    path = Path(file)
+    try:
+        total = path.stat().st_size
+        with path.open("rb") as lines:
+            watched = desk.out.reading(lines, total=total, what="Importing")
+            return desk.memory.import_lines(watched, source=path.name)
+    except OSError as error:
+        raise unreadable(file, error) from None

@@ -1,0 +1,120 @@
+"""Moments, durations, values and scopes in; short text that is safe on a terminal out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+_STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+_COMMANDS = (
+    (re.compile(r"memory\.(\w+)\.list\(\)"), r"`recollect \1 list`"),
+    (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
+)
+_JOINER = "\u200d"  # invisible, but part of many emoji
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return text with everything invisible written as an escape, so that no value can steer a terminal.
+
+    >>> visible("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if sign.isprintable() or sign == _JOINER or (lines and sign in "\n\t")
+        else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
+
+
+def moment(when: datetime | None, now: datetime) -> str:
+    """Return how long ago or ahead a moment is, or its date when that is more than a month.
+
+    >>> moment(datetime(2026, 5, 1, 10, tzinfo=UTC), datetime(2026, 5, 1, 13, tzinfo=UTC))
+    '3h ago'
+    """
+    if when is None:
+        return ""
+    seconds = (when - now).total_seconds()
+    if abs(seconds) >= 31 * 86_400:
+        return f"{when.astimezone(UTC):%Y-%m-%d}"
+    for size, unit in _STEPS:
+        if abs(seconds) >= size:
+            count = round(abs(seconds) / size)
+            return f"in {count}{unit}" if seconds > 0 else f"{count}{unit} ago"
+    return f"in {round(seconds)}s" if seconds > 0 else "just now"
+
+
+def exact(when: datetime | None) -> str:
+    """Return a moment in full."""
+    return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(seconds: int | None) -> str:
+    """Return seconds as a person would write them: `2592000` is `30d`.
+
+    >>> duration(2592000)
+    '30d'
+    """
+    if seconds is None:
+        return "for ever"
+    for size, unit in _STEPS:
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def size(count: float) -> str:
+    """Return bytes as a person would say them.
+
+    >>> size(2_500_000)
+    '2.5 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1_000
+    return f"{count:.1f} TB"
+
+
+def value(anything: Any) -> str:
+    """Return a JSON value on one line; text stands without its quotes."""
+    if isinstance(anything, str):
+        return visible(anything)
+    import msgspec
+
+    return visible(msgspec.json.encode(anything).decode())
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    >>> count(1, "event"), count(2, "event")
+    ('1 event', '2 events')
+    """
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def hint(text: str) -> str:
+    """Return a hint that names a Python call as one that names the command.
+
+    >>> hint("List them with memory.definitions.list()")
+    'List them with `recollect definitions list`'
+    """
+    for call, command in _COMMANDS:
+        text = call.sub(command, text)
+    return text
+
+
+def counts(removed: Mapping[str, int]) -> str:
+    """Return counts by kind on one line, without those that are zero.
+
+    >>> counts({"facts": 2, "revisions": 1, "idempotency_keys": 0})
+    '2 facts, 1 revision'
+    """
+    named = {kind.replace("_", " "): number for kind, number in removed.items() if number}
+    return ", ".join(f"{number:,} {kind.removesuffix('s') if number == 1 else kind}" for kind, number in named.items())

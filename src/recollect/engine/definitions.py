@@ -1,0 +1,213 @@
+"""Effects on definitions in, definitions and notes out: the contracts of keys, and what their changes do to records."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Any
+
+import msgspec
+
+from recollect.engine.call import Call, Outcome
+from recollect.engine.facts import last_used, remove_fact, write_fact
+from recollect.engine.schemas import prepare_schema, scope_kinds
+from recollect.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound
+from recollect.model.definition import SHAPES, Definition
+from recollect.model.duration import LONGEST
+from recollect.model.effect import (
+    CreateDefinition,
+    DeleteDefinition,
+    ReadDefinitions,
+    ReadRecords,
+    UpdateDefinition,
+)
+from recollect.model.event import Note
+from recollect.model.fact import Fact
+from recollect.model.key import RESERVED
+from recollect.model.text import quote, why_not_a_name
+from recollect.model.value import canonical, decode, encode, encode_checked
+from recollect.store.base import Reader, TenantState, Transaction
+
+_SLUG = re.compile(r"[a-z0-9_]+", re.ASCII)
+_LONGEST_NAME = 255
+
+
+def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outcome[list[Definition]]:
+    """Return the tenant's definitions, oldest first."""
+    return Outcome(rows.definitions(effect.scope.tenant))
+
+
+def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[Fact]]:
+    """Return the active records of a definition, whoever owns them."""
+    definition = find_definition(rows, effect.scope.tenant, effect.definition)
+    active = [fact for fact in records_of(rows, definition) if fact.active_at(call.now)]
+    return Outcome(active[: effect.limit])
+
+
+def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
+    """Check a definition and keep it. Facts that stand at its key already become its records."""
+    definition = Definition(
+        id=_check_id(effect.id) if effect.id else call.ids.new("definition"),
+        tenant=effect.scope.tenant,
+        name=_check_name(effect.title),
+        slug=_check_slug(effect.slug),
+        scope=_check_scope(effect.scope_kind),
+        ttl=_check_ttl(effect.ttl),
+        schema=_check_schema(effect.schema, call),
+        created_at=call.now,
+        updated_at=call.now,
+    )
+    _check_unique(rows, definition, old=None)
+    return Outcome(definition, (_keep(rows, definition, "create_definition"),))
+
+
+def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -> Outcome[Definition]:
+    """Change what is given. Records follow a changed slug; a changed scope leaves them where they were."""
+    old = find_definition(rows, effect.scope.tenant, effect.definition)
+    new = msgspec.structs.replace(
+        old,
+        name=old.name if effect.title is None else _check_name(effect.title),
+        slug=old.slug if effect.slug is None else _check_slug(effect.slug),
+        scope=old.scope if effect.scope_kind is None else _check_scope(effect.scope_kind),
+        ttl=None if effect.clear_ttl else old.ttl if effect.ttl is None else _check_ttl(effect.ttl),
+        schema=old.schema if effect.schema is None else _check_schema(effect.schema, call),
+        updated_at=call.after(old.updated_at),
+    )
+    _check_unique(rows, new, old=old)
+    notes: list[Note] = []
+    if new.slug != old.slug:
+        for record in records_of(rows, old):
+            notes.extend(_move_record(rows, record, new.slug, call))
+    return Outcome(new, (*notes, _keep(rows, new, "update_definition")))
+
+
+def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -> Outcome[int]:
+    """Delete a definition and its records; return how many records went with it."""
+    definition = find_definition(rows, effect.scope.tenant, effect.definition)
+    notes = [
+        remove_fact(rows, record, record.version + 1, call.after(record.updated_at), call.origin)
+        for record in records_of(rows, definition)
+    ]
+    rows.remove_definition(definition.tenant, definition.id)
+    bump_revision(rows, definition.tenant)
+    gone = Note(effect="delete_definition", resource=definition.id, detail={"records": len(notes)})
+    return Outcome(len(notes), (*notes, gone))
+
+
+def find_definition(rows: Reader, tenant: str, name: str) -> Definition:
+    """Return the definition of this id or slug."""
+    for definition in rows.definitions(tenant):
+        if name in (definition.id, definition.slug):
+            return definition
+    raise NotFound(f"there is no definition {quote(name)}", hint="List them with memory.definitions.list()", value=name)
+
+
+def records_of(rows: Reader, definition: Definition) -> list[Fact]:
+    """Return every record of a definition, expired or not."""
+    named = rows.facts_named(definition.tenant, definition.slug)
+    return [fact for fact in named if definition.applies_to(fact.scope)]
+
+
+def bump_revision(rows: Transaction, tenant: str, *, epoch: bool = False) -> None:
+    """Say that the tenant's rules changed, so that every process compiles and reads them anew."""
+    state = rows.tenant_state(tenant)
+    rows.set_tenant_state(tenant, TenantState(state.revision + 1, state.epoch + epoch))
+
+
+def _keep(rows: Transaction, definition: Definition, effect: str) -> Note:
+    rows.put_definition(definition)
+    bump_revision(rows, definition.tenant)
+    detail = {"slug": definition.slug, "scope": definition.scope, "ttl": definition.ttl}
+    return Note(effect=effect, resource=definition.id, payload=canonical(definition.schema), detail=detail)
+
+
+def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tuple[Note, Note]:
+    there = rows.fact(record.scope, slug)
+    if there is not None and there.active_at(call.now):
+        raise AlreadyExists(
+            f"`{record.scope}` has a fact at {quote(slug)} already, so its record cannot move there",
+            hint="Delete that fact first, or choose another slug",
+        )
+    last, stamp = last_used(rows, record.scope, slug)
+    at = max(call.after(record.updated_at), call.after(stamp))
+    moved = msgspec.structs.replace(
+        record,
+        id=call.ids.new("fact"),
+        key=slug,
+        version=last + 1,
+        created_at=at,
+        updated_at=at,
+        origin=call.origin,
+    )
+    gone = remove_fact(rows, record, record.version + 1, at, call.origin)
+    return gone, write_fact(rows, moved, encode(record.value))
+
+
+def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None) -> None:
+    for other in rows.definitions(definition.tenant):
+        if old is not None and other.id == old.id:
+            continue
+        for field in ("id", "name", "slug"):
+            if getattr(other, field) == getattr(definition, field):
+                raise AlreadyExists(
+                    f"there is a definition with the {field} {quote(getattr(definition, field))} already",
+                    hint=f"Choose another {field}, or update definition {other.id}",
+                    field=field,
+                )
+
+
+def _check_id(id: str) -> str:
+    try:
+        return str(uuid.UUID(id))
+    except ValueError:
+        raise InvalidDefinition(f"{quote(id)} is not a UUID", hint="Leave the id out to get one", path="id") from None
+
+
+def _check_name(name: Any) -> str:
+    trimmed = name.strip() if isinstance(name, str) else name
+    reason = why_not_a_name(trimmed, longest=_LONGEST_NAME)
+    if reason:
+        raise InvalidDefinition(f"the name cannot be used: {reason}", hint="Give it a short visible name", path="name")
+    return trimmed
+
+
+def _check_slug(slug: Any) -> str:
+    if not isinstance(slug, str) or not _SLUG.fullmatch(slug) or len(slug) > _LONGEST_NAME:
+        raise InvalidDefinition(
+            f"the slug {quote(slug)} cannot be used",
+            hint="Use lower-case letters a-z, digits and underscores only, such as customer_profile",
+            path="slug",
+        )
+    if slug in RESERVED:
+        raise InvalidDefinition(f"the slug `{slug}` is reserved", hint="Choose another one", path="slug")
+    return slug
+
+
+def _check_scope(scope: Any) -> str:
+    if scope not in SHAPES:
+        raise InvalidDefinition(
+            f"{quote(scope)} is not a scope of definitions", hint=f"Scopes are {scope_kinds()}", path="scope"
+        )
+    return scope
+
+
+def _check_ttl(ttl: Any) -> int | None:
+    if ttl is None or (type(ttl) is int and 1 <= ttl <= LONGEST):
+        return ttl
+    raise InvalidDefinition(
+        f"the ttl {quote(ttl)} is not a whole number of seconds from 1 to a century",
+        hint="Leave it out for permanent memory",
+        path="ttl",
+    )
+
+
+def _check_schema(schema: Any, call: Call) -> dict[str, Any]:
+    payload = encode_checked(schema, call.limits)
+    if len(payload) > call.limits.schema_bytes:
+        raise LimitExceeded(
+            f"the schema takes {len(payload):,} bytes as JSON, the limit is {call.limits.schema_bytes:,}",
+            hint="Split it into several definitions",
+            limit=call.limits.schema_bytes,
+            actual=len(payload),
+        )
+    return prepare_schema(decode(payload))  # a copy: what the caller does to theirs later is no change of ours

@@ -1,0 +1,64 @@
+"""What happens when a time to live is over: a sweep in, counts and notes out.
+
+Nobody waits for a sweep to stop seeing an expired fact: readers compare its expiry with the clock. A sweep
+removes the rows, and the values in history whose own time to live is over, so that nothing outlives its TTL.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import msgspec
+
+from recollect.engine.call import Call, Outcome
+from recollect.model.effect import Sweep
+from recollect.model.event import Note
+from recollect.model.fact import Fact, Revision
+from recollect.store.base import Transaction
+
+_CHUNK = 500
+_KEEP_REPLAYS = timedelta(days=7)
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep removed, by kind; `more` says that another sweep would find more."""
+
+    facts: int = 0
+    revisions: int = 0
+    idempotency_keys: int = 0
+    more: bool = False
+
+
+def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
+    """Remove one chunk of expired facts, the values that outlived their time, and old idempotency records."""
+    tenant = effect.scope.tenant
+    gone = rows.expired(tenant, call.now, _CHUNK)
+    notes = tuple(expire_fact(rows, fact, call) for fact in gone)
+    swept = Swept(
+        facts=len(gone),
+        revisions=rows.forget_revisions(tenant, call.now),
+        idempotency_keys=rows.remove_replays(tenant, call.now - _KEEP_REPLAYS),
+        more=len(gone) == _CHUNK,
+    )
+    return Outcome(swept, notes)
+
+
+def expire_fact(rows: Transaction, fact: Fact, call: Call) -> Note:
+    """Remove an expired fact and add the revision that says so; return the note for the ledger."""
+    rows.remove_fact(fact.scope, fact.key)
+    version = fact.version + 1
+    rows.add_revision(
+        Revision(
+            fact_id=fact.id,
+            scope=fact.scope,
+            key=fact.key,
+            version=version,
+            change="expired",
+            at=call.after(fact.updated_at),
+            created_at=fact.created_at,
+            domain=fact.domain,
+            origin=call.origin,
+        ),
+        None,
+    )
+    return Note(effect="expire_fact", scope=fact.scope.path, key=fact.key, resource=fact.id, version=version)

@@ -1,0 +1,215 @@
+"""Effects on facts in, facts and notes out: what get, set, delete, list and history mean."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from recollect.engine.call import Call, Outcome
+from recollect.engine.expiry import expire_fact
+from recollect.engine.sessions import ensure_open
+from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
+from recollect.model.clock import from_micros
+from recollect.model.effect import DeleteFact, GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
+from recollect.model.event import Note
+from recollect.model.fact import Fact, Origin, Revision
+from recollect.model.scope import Scope
+from recollect.model.value import decode
+from recollect.store.base import Reader, Transaction
+
+
+def get_fact(rows: Reader, effect: GetFact, call: Call) -> Outcome[Fact | None]:
+    """Return the fact if it is active, or as it stood at a moment."""
+    if effect.as_of is None:
+        fact = rows.fact(effect.scope, effect.key)
+        return Outcome(fact if fact is not None and fact.active_at(call.now) else None)
+    moment = from_micros(effect.as_of)
+    revision = rows.revision_at(effect.scope, effect.key, moment)
+    if revision is None or revision.change != "set" or revision.forgotten:
+        return Outcome(None)
+    fact = revision.as_fact()
+    return Outcome(fact if fact.active_at(moment) else None)
+
+
+def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact]]:
+    """Return the active facts at and below a key, or those that stood at a moment."""
+    if effect.as_of is None:
+        return Outcome(
+            rows.facts(
+                effect.scope,
+                now=call.now,
+                prefix=effect.prefix,
+                domain=effect.domain,
+                after=effect.after,
+                limit=effect.limit,
+            )
+        )
+    stood = rows.facts_as_of(effect.scope, from_micros(effect.as_of), prefix=effect.prefix)
+    wanted = [
+        fact for fact in stood if fact.key > effect.after and (effect.domain is None or fact.domain == effect.domain)
+    ]
+    return Outcome(wanted[: effect.limit])
+
+
+def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[Revision]]:
+    """Return every revision of a key, oldest first."""
+    return Outcome(rows.revisions(effect.scope, effect.key))
+
+
+def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
+    """Write a fact and its revision, if it is at the version the caller expects.
+
+    The version goes up by one for each write, delete and expiry of a key, and is never used twice, not even
+    after an erasure: a caller who holds an old version can only lose the race, never win it by accident.
+    """
+    scope, key = effect.scope, effect.key
+    ensure_open(rows, scope)
+    definition, payload = call.schemas.check(rows, scope, key, bytes(effect.payload))
+    current, version, at, notes = _current(rows, scope, key, effect.expect, call)
+    ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
+    fact = Fact(
+        id=current.id if current else call.ids.new("fact"),
+        scope=scope,
+        key=key,
+        value=decode(payload),
+        version=version,
+        created_at=current.created_at if current else at,
+        updated_at=at,
+        # From the clock, not from the stamp: a stamp runs ahead of a clock that was set back.
+        expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else None,
+        domain=effect.domain,
+        origin=_origin(call, effect.source),
+    )
+    return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
+
+
+def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
+    """Keep a fact and the revision that says so; return the note for the ledger."""
+    rows.put_fact(fact, payload)
+    rows.add_revision(_revision(fact), payload)
+    return Note(
+        effect="set_fact",
+        scope=fact.scope.path,
+        key=fact.key,
+        resource=fact.id,
+        version=fact.version,
+        payload=payload,
+    )
+
+
+def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
+    """Delete a fact and say whether there was one; its history stays until it is erased."""
+    scope, key = effect.scope, effect.key
+    ensure_open(rows, scope)
+    current, version, at, notes = _current(rows, scope, key, effect.expect, call)
+    if current is None:
+        return Outcome(False, notes)
+    return Outcome(True, (*notes, remove_fact(rows, current, version, at, _origin(call, effect.source))))
+
+
+def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:
+    """Drop a fact and add the revision that says so; return the note for the ledger."""
+    rows.remove_fact(fact.scope, fact.key)
+    rows.add_revision(
+        Revision(
+            fact_id=fact.id,
+            scope=fact.scope,
+            key=fact.key,
+            version=version,
+            change="deleted",
+            at=at,
+            created_at=fact.created_at,
+            domain=fact.domain,
+            origin=origin,
+        ),
+        None,
+    )
+    return Note(effect="delete_fact", scope=fact.scope.path, key=fact.key, resource=fact.id, version=version)
+
+
+def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool]]:
+    """Do several writes in order; the transaction keeps all of them or none."""
+    if len(effect.writes) > call.limits.batch:
+        raise LimitExceeded(
+            f"the batch holds {len(effect.writes)} writes, the limit is {call.limits.batch}",
+            hint="Split it, or open with a larger Limits(batch=…)",
+            limit=call.limits.batch,
+            actual=len(effect.writes),
+        )
+    values: list[Fact | bool] = []
+    notes: list[Note] = []
+    for write in effect.writes:
+        if write.scope.tenant != effect.scope.tenant:
+            raise UsageError("a batch stays inside one tenant", hint="Write to each tenant on its own")
+        done = set_fact(rows, write, call) if isinstance(write, SetFact) else delete_fact(rows, write, call)
+        values.append(done.value)
+        notes.extend(done.notes)
+    return Outcome(values, tuple(notes))
+
+
+def replayed_fact(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
+    """Return a fact as it stood right after an earlier write."""
+    revision = rows.revision(scope, key, version)
+    if revision is None or revision.forgotten:
+        raise NotFound(
+            f"what this idempotency key wrote at `{key}` has been forgotten since",
+            hint="Its time to live has passed; write again under a new idempotency key",
+        )
+    return revision.as_fact()
+
+
+def _current(
+    rows: Transaction, scope: Scope, key: str, expect: int | None, call: Call
+) -> tuple[Fact | None, int, datetime, tuple[Note, ...]]:
+    """Return the active fact, the next version, its stamp, and the note of an expiry found on the way."""
+    current = rows.fact(scope, key)
+    notes: tuple[Note, ...] = ()
+    if current is None:
+        version, previous = last_used(rows, scope, key)
+    elif current.active_at(call.now):
+        version, previous = current.version, current.updated_at
+    else:
+        notes = (expire_fact(rows, current, call),)
+        version, previous = current.version + 1, call.after(current.updated_at)
+        current = None
+    actual = current.version if current else 0
+    if expect is not None and expect != actual:
+        raise Conflict(
+            f"`{key}` is at version {actual}, not {expect}"
+            if current
+            else f"`{key}` does not exist, so it cannot be at version {expect}",
+            hint="Read it again, apply your change to what you find, and retry with its version",
+            expected=expect,
+            actual=actual,
+            key=key,
+        )
+    return current, version + 1, call.after(previous), notes
+
+
+def last_used(rows: Reader, scope: Scope, key: str) -> tuple[int, datetime | None]:
+    """Return the highest version a key ever had, erased ones included, and the stamp of it."""
+    last = rows.last_version(scope, key)
+    if last:
+        revision = rows.revision(scope, key, last)
+        return last, revision.at if revision else None
+    erasure = rows.erasure(scope)
+    return (erasure.version_floor, erasure.at) if erasure else (0, None)
+
+
+def _revision(fact: Fact) -> Revision:
+    return Revision(
+        fact_id=fact.id,
+        scope=fact.scope,
+        key=fact.key,
+        version=fact.version,
+        change="set",
+        value=fact.value,
+        at=fact.updated_at,
+        created_at=fact.created_at,
+        expires_at=fact.expires_at,
+        domain=fact.domain,
+        origin=fact.origin,
+    )
+
+
+def _origin(call: Call, source: str | None) -> Origin:
+    return call.origin if source is None else Origin(call.origin.actor, call.origin.door, source)

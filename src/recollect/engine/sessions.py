@@ -1,0 +1,87 @@
+"""Scopes that come to an end: a session, run or tree begins, belongs to somebody, and takes its memory with it."""
+
+from __future__ import annotations
+
+from recollect.engine.call import Call, Outcome
+from recollect.errors import ScopeEnded, UsageError
+from recollect.model.effect import EndScope, StartSession
+from recollect.model.event import Note
+from recollect.model.scope import ENDING_KINDS, Scope
+from recollect.store.base import Erasure, Reader, Session, Transaction
+
+# A look at the text spares most writes the look-up; an id that happens to hold a mark only costs one.
+_MARKS = tuple(f"{kind}:" for kind in ENDING_KINDS)
+
+
+def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcome[Session]:
+    """Begin a scope that will end, or return the one that runs already."""
+    _require_ending(effect.scope)
+    ensure_open(rows, effect.scope)
+    running = rows.session(effect.scope)
+    if running is not None:
+        if effect.owner is not None and running.owner != effect.owner:
+            raise UsageError(
+                f"`{effect.scope}` belongs to `{running.owner}`",
+                hint="Start a session of another id for this owner",
+            )
+        return Outcome(running)
+    if effect.owner is not None and effect.owner.tenant != effect.scope.tenant:
+        raise UsageError("a session and its owner stay inside one tenant", hint="Name an owner of the same tenant")
+    session = Session(scope=effect.scope, owner=effect.owner, started_at=call.now)
+    rows.put_session(session)
+    owner = effect.owner.path if effect.owner else None
+    return Outcome(session, (Note(effect="start_session", scope=effect.scope.path, detail={"owner": owner}),))
+
+
+def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[str, int]]:
+    """End a scope: drop its memory, history included, and close it for good. Ending twice changes nothing."""
+    _require_ending(effect.scope)
+    running = rows.session(effect.scope)
+    if running is not None and running.ended_at is not None:
+        return Outcome({})
+    version, newest = rows.newest_below(effect.scope)
+    removed = rows.remove_memory(effect.scope)
+    if version:
+        # Its history goes as if it were erased, so what was used there is kept in mind in the same way.
+        ended = Erasure(id=call.ids.new("erasure"), scope=effect.scope, at=call.after(newest), version_floor=version)
+        rows.add_erasure(ended)
+    rows.put_session(
+        Session(
+            scope=effect.scope,
+            owner=running.owner if running else None,
+            started_at=running.started_at if running else call.now,
+            ended_at=call.now,
+        )
+    )
+    return Outcome(removed, (Note(effect="end_scope", scope=effect.scope.path, detail=dict(removed)),))
+
+
+def ensure_open(rows: Transaction, scope: Scope) -> None:
+    """Refuse a write to a scope that has ended, or that lies below one that has."""
+    ended = ended_session(rows, scope)
+    if ended is not None:
+        raise ScopeEnded(
+            f"`{ended.scope}` ended at {ended.ended_at}",
+            hint="Start a new one: ids of ended sessions are not used again",
+        )
+
+
+def ended_session(rows: Reader, scope: Scope) -> Session | None:
+    """Return the session at or above a scope that has ended, None if all of them go on."""
+    if not any(mark in scope.path for mark in _MARKS):
+        return None
+    path = ""
+    for part in scope.path.split("/"):
+        path = f"{path}/{part}" if path else part
+        session = rows.session(Scope(scope.tenant, path))
+        if session is not None and session.ended_at is not None:
+            return session
+    return None
+
+
+def _require_ending(scope: Scope) -> None:
+    if not scope.ends:
+        raise UsageError(
+            f"`{scope}` is not a scope that ends",
+            hint=f"Sessions end in one of {', '.join(sorted(ENDING_KINDS))}",
+        )

@@ -1,0 +1,122 @@
+"""Memory in and out of files: an export's parts out, an import's counts out."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import msgspec
+
+from recollect.engine.call import Call, Outcome
+from recollect.engine.definitions import create_definition
+from recollect.engine.facts import last_used, write_fact
+from recollect.engine.schemas import prepare_schema
+from recollect.engine.sessions import ended_session
+from recollect.errors import AlreadyExists
+from recollect.model.definition import Definition
+from recollect.model.effect import CreateDefinition, Export, Import, ImportedDefinition, ImportedFact
+from recollect.model.event import Note
+from recollect.model.fact import Fact, Origin
+from recollect.model.scope import Scope
+from recollect.model.value import decode
+from recollect.store.base import Reader, Transaction
+
+
+class Exported(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything active at and below a scope, and the tenant's definitions."""
+
+    tenant: str
+    at: datetime
+    definitions: list[Definition]
+    facts: list[Fact]
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did: written, and why the rest was left alone."""
+
+    written: int = 0
+    kept: int = 0
+    """Facts that were changed or deleted here later than in the file."""
+    erased: int = 0
+    """Facts of subjects that were erased since the file was made: they stay erased."""
+    ended: int = 0
+    """Facts of sessions that are over."""
+    expired: int = 0
+    definitions: int = 0
+
+
+def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
+    """Return the active facts at and below a scope, and the definitions they may be records of."""
+    facts = [fact for fact in rows.facts_below(effect.scope) if fact.active_at(call.now)]
+    definitions = rows.definitions(effect.scope.tenant)
+    exported = Exported(tenant=effect.scope.tenant, at=call.now, definitions=definitions, facts=facts)
+    return Outcome(exported, (Note(effect="export", scope=effect.scope.path, detail={"facts": len(facts)}),))
+
+
+def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Imported]:
+    """Write definitions and facts of a file; equal definitions are reused, newer and erased facts stay as they are."""
+    notes: list[Note] = []
+    definitions = 0
+    for definition in effect.definitions:
+        created = _import_definition(rows, effect, definition, call)
+        definitions += bool(created)
+        notes.extend(created)
+    counts = {"written": 0, "kept": 0, "erased": 0, "ended": 0, "expired": 0}
+    for fact in effect.facts:
+        fate, written = _import_fact(rows, effect, fact, call)
+        counts[fate] += 1
+        notes.extend(written)
+    imported = Imported(**counts, definitions=definitions)
+    done = Note(effect="import", scope=effect.scope.path, detail={"source": effect.source, **counts})
+    return Outcome(imported, (*notes, done))
+
+
+def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinition, call: Call) -> tuple[Note, ...]:
+    for old in rows.definitions(effect.scope.tenant):
+        if old.slug == new.slug:
+            theirs = (new.name, new.scope, new.ttl, prepare_schema(new.schema))
+            if (old.name, old.scope, old.ttl, old.schema) == theirs:
+                return ()
+            raise AlreadyExists(
+                f"definition `{new.slug}` exists and differs from the one in the file",
+                hint="Make them equal, or rename one of them",
+            )
+    create = CreateDefinition(
+        scope=effect.scope,
+        title=new.name,
+        slug=new.slug,
+        scope_kind=new.scope,
+        ttl=new.ttl,
+        schema=new.schema,
+        id=new.id,
+    )
+    return create_definition(rows, create, call).notes
+
+
+def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Call) -> tuple[str, tuple[Note, ...]]:
+    scope, key = Scope(effect.scope.tenant, new.scope), new.key
+    _, payload = call.schemas.check(rows, scope, key, bytes(new.payload))
+    if ended_session(rows, scope) is not None:
+        return "ended", ()
+    if new.expires_at is not None and new.expires_at <= call.now:
+        return "expired", ()
+    erasure = rows.erasure(scope)
+    if erasure is not None and new.updated_at <= erasure.at:
+        return "erased", ()
+    last, stamp = last_used(rows, scope, key)
+    if stamp is not None and stamp >= new.updated_at:
+        return "kept", ()  # changed or deleted here after the file was made
+    current = rows.fact(scope, key)
+    at = call.after(stamp)
+    fact = Fact(
+        id=current.id if current else call.ids.new("fact"),
+        scope=scope,
+        key=key,
+        value=decode(payload),
+        version=last + 1,
+        created_at=current.created_at if current else at,
+        updated_at=at,
+        expires_at=new.expires_at,
+        domain=new.domain,
+        origin=Origin(call.origin.actor, call.origin.door, f"import:{effect.source}"),
+    )
+    return "written", (write_fact(rows, fact, payload),)

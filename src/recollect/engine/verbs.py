@@ -1,0 +1,38 @@
+"""The table of verbs: which function carries out which effect."""
+
+from __future__ import annotations
+
+from recollect.engine.call import Verb
+from recollect.engine.definitions import (
+    create_definition,
+    delete_definition,
+    read_definitions,
+    read_records,
+    update_definition,
+)
+from recollect.engine.erase import erase
+from recollect.engine.expiry import sweep
+from recollect.engine.facts import delete_fact, get_fact, list_facts, read_history, set_fact, write_facts
+from recollect.engine.sessions import end_scope, start_session
+from recollect.engine.transfer import export, import_memory
+from recollect.model import effect
+
+VERBS: dict[type[effect.EffectBase], Verb] = {
+    effect.GetFact: get_fact,
+    effect.ListFacts: list_facts,
+    effect.ReadHistory: read_history,
+    effect.SetFact: set_fact,
+    effect.DeleteFact: delete_fact,
+    effect.WriteFacts: write_facts,
+    effect.StartSession: start_session,
+    effect.EndScope: end_scope,
+    effect.ReadDefinitions: read_definitions,
+    effect.ReadRecords: read_records,
+    effect.CreateDefinition: create_definition,
+    effect.UpdateDefinition: update_definition,
+    effect.DeleteDefinition: delete_definition,
+    effect.Erase: erase,
+    effect.Sweep: sweep,
+    effect.Export: export,
+    effect.Import: import_memory,
+}

@@ -1,0 +1,182 @@
+"""Every error Recollect raises, as one tree with stable codes.
+
+    RecollectError                      .code  .hint  .details
+    ├── UsageError(ValueError)          the call is wrong; nothing was changed
+    │   ├── InvalidScope                a tenant, kind or id that cannot name a memory
+    │   ├── InvalidKey                  a key that cannot name a fact
+    │   ├── InvalidValue                not JSON: NaN, bytes, a cycle…           .path
+    │   ├── InvalidDuration             not `30d`, `24h`, `15m`, `90s` or `2w`
+    │   ├── InvalidDefinition           a name, slug, scope or schema that cannot be used  .path
+    │   ├── InvalidPolicy               a capability, level or access that does not exist
+    │   ├── LimitExceeded               too large                                .limit .actual
+    │   └── SchemaViolation             a value its definition refuses           .path .expected
+    ├── NotFound(LookupError)
+    ├── AlreadyExists
+    ├── Conflict                        somebody was faster                      .expected .actual
+    │   └── IdempotencyMismatch         one idempotency key, two different requests
+    ├── ScopeEnded                      a write to a session that is over
+    ├── Refused                         the gate said no; the refusal is in the ledger
+    │   ├── Denied                      no grant, or a denial                    .capability
+    │   ├── ApprovalRequired            paused until somebody decides            .approval
+    │   └── QuotaExceeded               too much in one window                   .retry_after
+    └── StorageError                    the disk or the database; .url
+        ├── Busy                        locked by another writer; safe to retry
+        ├── Full                        no space left
+        ├── ReadOnly                    the file or its disk cannot be written
+        ├── Corrupt                     the file is damaged
+        ├── ForeignDatabase             a database, but not one of ours
+        ├── Unavailable                 it cannot be opened or reached
+        └── MigrationNeeded             written by a newer Recollect             .found .wanted
+
+A message says what happened, with the offending value in backticks; `.hint` says what to do. Codes are
+derived from the class names, so the wire, the docs and the command line cannot disagree with the code.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class RecollectError(Exception):
+    """Anything Recollect raises on purpose: a message, what to do, and details to act on."""
+
+    code: ClassVar[str] = "recollect_error"
+
+    def __init_subclass__(cls) -> None:
+        """Give each class its stable code: `InvalidKey` is `invalid_key`."""
+        cls.code = _slug(cls.__name__)
+
+    def __init__(self, message: str, *, hint: str = "", **details: Any) -> None:
+        """Keep the message, the hint, and each detail as an attribute of its own name."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def __str__(self) -> str:
+        """Return what happened, then what to do."""
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a detail: `error.limit`, `error.path`, `error.actual`."""
+        details: dict[str, Any] = self.__dict__.get("details", {})
+        if name in details:
+            return details[name]
+        raise AttributeError(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes whole, details included."""
+        return (_rebuild, (type(self), self.message, self.hint, self.details))
+
+
+def _rebuild(kind: type[RecollectError], message: str, hint: str, details: dict[str, Any]) -> RecollectError:
+    return kind(message, hint=hint, **details)
+
+
+class UsageError(RecollectError, ValueError):
+    """The call is wrong; nothing was changed."""
+
+
+class InvalidScope(UsageError):
+    """A tenant, kind or id that cannot name a memory."""
+
+
+class InvalidKey(UsageError):
+    """A key that cannot name a fact."""
+
+
+class InvalidValue(UsageError):
+    """A value that is not JSON; `.path` says where."""
+
+
+class InvalidDuration(UsageError):
+    """Text that is not a duration such as `30d`."""
+
+
+class InvalidDefinition(UsageError):
+    """A definition that cannot be used; `.path` says where it is wrong."""
+
+
+class InvalidPolicy(UsageError):
+    """A capability, level or access that does not exist."""
+
+
+class LimitExceeded(UsageError):
+    """Something too large; `.limit` and `.actual` say by how much."""
+
+
+class SchemaViolation(UsageError):
+    """A value its definition refuses; `.path` and `.expected` say why."""
+
+
+class NotFound(RecollectError, LookupError):
+    """Nothing by that name or id."""
+
+
+class AlreadyExists(RecollectError):
+    """The name is taken."""
+
+
+class Conflict(RecollectError):
+    """The fact is no longer at the version the caller expected."""
+
+
+class IdempotencyMismatch(Conflict):
+    """An idempotency key that was used before, for another request."""
+
+
+class ScopeEnded(RecollectError):
+    """A write to a session that is over."""
+
+
+class Refused(RecollectError):
+    """The gate did not let the effect pass; the ledger says so too."""
+
+
+class Denied(Refused):
+    """No grant covers the effect, or a denial does."""
+
+
+class ApprovalRequired(Refused):
+    """The effect waits for a decision; `.approval` is its id."""
+
+
+class QuotaExceeded(Refused):
+    """Too many writes or bytes in one window; `.retry_after` is in seconds."""
+
+
+class StorageError(RecollectError):
+    """The disk or the database failed; nothing of the write was kept."""
+
+
+class Busy(StorageError):
+    """Another writer held the database for longer than we wait; safe to retry."""
+
+
+class Full(StorageError):
+    """No space left."""
+
+
+class ReadOnly(StorageError):
+    """The file or its disk cannot be written."""
+
+
+class Corrupt(StorageError):
+    """The database file is damaged."""
+
+
+class ForeignDatabase(StorageError):
+    """A database that some other program wrote."""
+
+
+class Unavailable(StorageError):
+    """The database cannot be opened or reached."""
+
+
+class MigrationNeeded(StorageError):
+    """A database written by a newer Recollect than this one."""

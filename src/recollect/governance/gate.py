@@ -1,0 +1,273 @@
+"""An effect in, its result out, if the caller may: the one way to the store.
+
+Everything a write needs happens in one transaction: permission, quota, idempotency, the verb, and the ledger's
+line about it. A revoked grant can therefore never race a write, and no state exists without its event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC
+from typing import Any
+
+import msgspec
+
+from recollect.engine.call import Call, Verb
+from recollect.engine.erase import Receipt
+from recollect.engine.schemas import SchemaBook
+from recollect.engine.transfer import Exported
+from recollect.engine.verbs import VERBS
+from recollect.errors import ApprovalRequired, Denied, Refused
+from recollect.governance.approvals import hold, settle
+from recollect.governance.deferred import DeferredEvents
+from recollect.governance.inspection import Finding, inspect_tenant
+from recollect.governance.ledger import Signature, append
+from recollect.governance.oversight import OVERSIGHT
+from recollect.governance.permissions import Verdict, decide, granted_policy, readable
+from recollect.governance.quotas import charge
+from recollect.governance.replays import find_replay, idempotency_key, keep_replay
+from recollect.model.approval import Approval
+from recollect.model.clock import Clock
+from recollect.model.effect import (
+    Decide,
+    DeleteFact,
+    Effect,
+    EffectBase,
+    GetFact,
+    Inspect,
+    ListFacts,
+    ReadRecords,
+    Scrub,
+    SetFact,
+    WriteFacts,
+)
+from recollect.model.event import Decision, Note
+from recollect.model.fact import Origin
+from recollect.model.ids import Ids
+from recollect.model.limits import Limits
+from recollect.model.policy import OWNER, Policy
+from recollect.model.scope import Scope
+from recollect.store.base import Reader, Store, Transaction
+
+_VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT}
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, through which door, and under which policies.
+
+    `granted` adds what the database itself grants the actor; every policy must agree to an effect. A caller with
+    a `tenant` cannot reach into another, whatever its policies say; only the owner has none.
+    """
+
+    actor: str = "owner"
+    door: str = "python"
+    source: str | None = None
+    policies: tuple[Policy, ...] = (OWNER,)
+    granted: bool = False
+    tenant: str | None = None
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision, and what the approved effect gave."""
+
+    approval: Approval
+    result: Any = None
+
+
+class Gate:
+    """The store and the rules around it."""
+
+    def __init__(
+        self,
+        store: Store,
+        *,
+        clock: Clock,
+        ids: Ids,
+        limits: Limits,
+        record_reads: bool = False,
+        keep_text: bool = False,
+    ) -> None:
+        """Stand in front of a store."""
+        self._store = store
+        self._clock = clock
+        self._ids = ids
+        self._limits = limits
+        self._record_reads = record_reads
+        self._keep_text = keep_text
+        self._schemas = SchemaBook()
+        self._granted: dict[tuple[str, str], tuple[int, Policy]] = {}
+        self._deferred = DeferredEvents(store)
+
+    @property
+    def limits(self) -> Limits:
+        """How large things may be."""
+        return self._limits
+
+    def perform(self, effect: Effect, caller: Caller) -> Any:
+        """Carry out an effect for a caller, or raise why not."""
+        if caller.tenant is not None and effect.scope.tenant != caller.tenant:
+            outside = Verdict("deny", effect.capability, f"it stands in tenant `{caller.tenant}`")
+            # The refusal is written into the caller's own ledger: the other tenant's is none of its business.
+            home = msgspec.structs.replace(effect, scope=Scope(caller.tenant))
+            raise self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
+        return self._write(effect, caller) if effect.mutates else self._read(effect, caller)
+
+    def settle(self) -> None:
+        """Return once every event that was put off is in the ledger."""
+        self._deferred.flush()
+
+    def close(self) -> None:
+        """Write what was put off, and close the store."""
+        self._deferred.close()
+        self._store.close()
+
+    def _read(self, effect: Effect, caller: Caller) -> Any:
+        policies = caller.policies
+        if caller.granted:
+            policies = self._store.read(lambda rows: self._policies(rows, effect.scope.tenant, caller))
+        verdict = decide(policies, effect)
+        if verdict.level != "allow":
+            raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
+        call = self._call(caller)
+        may_read = readable(policies)
+        value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
+        if self._record_reads or effect.capability == "memory.export":
+            note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
+            self._deferred.add(note, self._signature(effect, call, "allow"))
+        return value
+
+    def _look_past(self, effect: Effect, call: Call, may_read: Callable[[str], bool]) -> Any:
+        """Read for a caller to whom some keys are closed: they are left out before a limit counts."""
+        if isinstance(effect, (ListFacts, ReadRecords)):
+            every = self._look(msgspec.structs.replace(effect, limit=None), call)
+            return [fact for fact in every if may_read(fact.key)][: effect.limit]
+        value = self._look(effect, call)
+        if isinstance(value, Exported):
+            return msgspec.structs.replace(value, facts=[fact for fact in value.facts if may_read(fact.key)])
+        return value
+
+    def _look(self, effect: Effect, call: Call) -> Any:
+        if type(effect) is GetFact and effect.as_of is None:
+            # What `get_fact` does, without opening a snapshot for a single row.
+            fact = self._store.fact(effect.scope, effect.key)
+            return fact if fact is not None and fact.active_at(call.now) else None
+        if isinstance(effect, Scrub):
+            return self._store.scrub()
+        if isinstance(effect, Inspect):
+            damage = self._store.check()
+            file = Finding(what=f"storage {self._store.url}", ok=not damage, detail="; ".join(damage[:3]))
+            tenants = self._store.read(
+                lambda rows: [finding for tenant in rows.tenants() for finding in inspect_tenant(rows, tenant)]
+            )
+            return [file, *tenants]
+        return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
+
+    def _write(self, effect: Effect, caller: Caller) -> Any:
+        call = self._call(caller)
+
+        def work(rows: Transaction) -> Any:
+            policies = self._policies(rows, effect.scope.tenant, caller)
+            verdict = decide(policies, effect)
+            if verdict.level != "allow":
+                return self._refuse(rows, effect, caller, verdict)
+            quotas = [policy.quota for policy in policies if policy.quota is not None]
+            try:
+                if quotas:
+                    charge(rows, effect.scope.tenant, caller.actor, quotas, effect, call.now)
+                if isinstance(effect, Decide):
+                    return self._decide(rows, effect, call)
+            except Refused as refusal:  # raised before anything was written, so only the refusal is
+                self._record_refusal(rows, effect, call, refusal.message)
+                return refusal
+            return self._carry_out(rows, effect, call, "allow")
+
+        result = self._store.transact(work)
+        if isinstance(result, Refused):
+            raise result
+        if isinstance(result, Decided):
+            return msgspec.structs.replace(result, result=self._scrubbed(result.result))
+        return self._scrubbed(result)
+
+    def _scrubbed(self, result: Any) -> Any:
+        """Return a receipt that says whether the bytes are gone too; anything else as it is."""
+        if isinstance(result, Receipt):
+            return msgspec.structs.replace(result, scrubbed=self._store.scrub())
+        return result
+
+    def _carry_out(self, rows: Transaction, effect: Effect, call: Call, decision: Decision) -> Any:
+        key = idempotency_key(effect)
+        if key is not None and isinstance(effect, (SetFact, DeleteFact, WriteFacts)):
+            earlier = find_replay(rows, effect, key)
+            if earlier is not None:
+                return earlier if isinstance(effect, WriteFacts) else earlier[0]
+        outcome = _VERBS[type(effect)](rows, effect, call)
+        if key is not None and isinstance(effect, (SetFact, DeleteFact, WriteFacts)):
+            keep_replay(rows, effect, key, outcome.value, call)
+        if outcome.notes:
+            position = append(rows, outcome.notes, self._signature(effect, call, decision))
+            if isinstance(outcome.value, Receipt):
+                return msgspec.structs.replace(outcome.value, position=position)
+        return outcome.value
+
+    def _decide(self, rows: Transaction, effect: Decide, call: Call) -> Decided:
+        approval, note = settle(rows, effect, call)
+        append(rows, (note,), self._signature(effect, call, effect.verdict))
+        if effect.verdict == "refused" or approval.effect is None:
+            return Decided(approval=approval)
+        asked = Origin(approval.actor, approval.door)
+        return Decided(
+            approval=approval,
+            result=self._carry_out(
+                rows, approval.effect, Call(call.now, asked, call.ids, call.limits, call.schemas), "approved"
+            ),
+        )
+
+    def _refuse(self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict) -> Refused:
+        """Write the refusal down and return it: raising it here would undo what was just written."""
+        call = self._call(caller)
+        if verdict.level == "approve" and type(effect) in _VERBS:
+            approval, note = hold(rows, effect, verdict.capability, call)
+            append(rows, (note,), self._signature(effect, call, "pending"))
+            return ApprovalRequired(
+                f"{verdict.reason}; it waits as `{approval.id}`",
+                hint="Somebody with approvals.decide may approve or refuse it: recollect approvals approve …",
+                approval=approval.id,
+                capability=verdict.capability,
+            )
+        self._record_refusal(rows, effect, call, verdict.reason)
+        return Denied(
+            f"`{caller.actor}` may not do this: {verdict.reason}",
+            hint=f"Grant it with memory.permissions.grant({caller.actor!r}, {verdict.capability!r})",
+            capability=verdict.capability,
+            actor=caller.actor,
+        )
+
+    def _record_refusal(self, rows: Transaction, effect: Effect, call: Call, reason: str) -> None:
+        note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place, detail={"reason": reason})
+        append(rows, (note,), self._signature(effect, call, "deny"))
+
+    def _policies(self, rows: Reader, tenant: str, caller: Caller) -> tuple[Policy, ...]:
+        if not caller.granted:
+            return caller.policies
+        epoch = rows.tenant_state(tenant).epoch
+        known = self._granted.get((tenant, caller.actor))
+        if known is None or known[0] != epoch:
+            known = (epoch, granted_policy(rows.grants(tenant), caller.actor))
+            self._granted[tenant, caller.actor] = known
+        return (known[1], *caller.policies)
+
+    def _call(self, caller: Caller) -> Call:
+        now = self._clock.now()
+        if now.tzinfo is not UTC:
+            now = now.astimezone(UTC)
+        return Call(now, Origin(caller.actor, caller.door, caller.source), self._ids, self._limits, self._schemas)
+
+    def _signature(self, effect: EffectBase, call: Call, decision: Decision) -> Signature:
+        return Signature(
+            tenant=effect.scope.tenant,
+            at=call.now,
+            actor=call.origin.actor,
+            door=call.origin.door,
+            decision=decision,
+            keep_text=self._keep_text,
+        )

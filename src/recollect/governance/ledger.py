@@ -1,0 +1,150 @@
+"""Notes in, chained events out; a chain in, a verification out.
+
+Each tenant has one chain. An event's hash covers everything it says and the hash of the event before it, so an
+edit, a removal or a reordering shows at the first event that no longer fits. A cut-off tail leaves a shorter chain
+that fits. The store remembers where its chain ends, which shows a tail that was lost; against somebody who cuts
+the tail and changes that as well, only an anchor of length and head, kept elsewhere, helps.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+
+import msgspec
+
+from recollect.errors import Corrupt
+from recollect.model.event import (
+    GENESIS,
+    Anchor,
+    Decision,
+    Event,
+    Note,
+    Verification,
+    event_body,
+    hash_event,
+    keyed_hash,
+)
+from recollect.model.value import decode
+from recollect.store.base import Reader, Transaction
+
+__all__ = ["Signature", "anchor", "append", "body_of", "content_hash", "verify"]
+
+
+class Signature(msgspec.Struct, frozen=True, kw_only=True):
+    """What every event of one passing through the gate has in common."""
+
+    tenant: str
+    at: datetime
+    actor: str
+    door: str
+    decision: Decision
+    keep_text: bool = False
+
+
+def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> int:
+    """Chain the notes to the tenant's ledger; return the position of the last one, 0 if there was none."""
+    position, head = rows.head(signature.tenant) or (0, GENESIS)
+    epoch = rows.tenant_state(signature.tenant).epoch
+    for note in notes:
+        position += 1
+        event = Event(
+            tenant=signature.tenant,
+            position=position,
+            at=signature.at,
+            actor=signature.actor,
+            door=signature.door,
+            effect=note.effect,
+            decision=signature.decision,
+            scope=note.scope,
+            key=note.key,
+            resource=note.resource,
+            version=note.version,
+            content=_content(rows, signature.tenant, note),
+            epoch=epoch,
+            detail=note.detail,
+            prev_hash=head,
+            text=decode(note.payload) if signature.keep_text and note.payload is not None else None,
+        )
+        head = hash_event(event)
+        rows.append_event(msgspec.structs.replace(event, hash=head))
+    return position
+
+
+def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verification:
+    """Walk the whole chain and return whether it is whole, or the first bad position and why."""
+    position, head, reached = 0, GENESIS, GENESIS
+    for event in _readable(rows, tenant):
+        position += 1
+        reason = event.reason if isinstance(event, _Unreadable) else _fault(event, position, head)
+        if isinstance(event, _Unreadable) or reason:
+            return Verification(ok=False, length=position - 1, head=head, position=position, reason=reason)
+        head = event.hash
+        if anchor is not None and position == anchor.length:
+            reached = head
+    length, end = rows.head(tenant) or (0, GENESIS)
+    if (position, head) != (length, end):
+        reason = f"the chain ends here, but {length} events were written"
+        return Verification(ok=False, length=position, head=head, position=position + 1, reason=reason)
+    if anchor is not None:
+        if position < anchor.length:
+            reason = f"the chain ends here, but had {anchor.length} events when the anchor was taken"
+            return Verification(ok=False, length=position, head=head, position=position + 1, reason=reason)
+        if reached != anchor.head:
+            reason = "the event at the anchor's length is not the one the anchor names"
+            return Verification(ok=False, length=position, head=head, position=anchor.length, reason=reason)
+    return Verification(ok=True, length=position, head=head)
+
+
+def anchor(rows: Reader, tenant: str) -> Anchor:
+    """Return the length and head of the chain, to be kept where the database's keeper cannot reach."""
+    return Anchor(*(rows.head(tenant) or (0, GENESIS)))
+
+
+def content_hash(rows: Reader, tenant: str, scope: str, payload: bytes) -> str | None:
+    """Return the hash that the ledger would keep for this content; None once its subject was erased."""
+    key = rows.subject_key(tenant, _subject(scope))
+    return keyed_hash(key, payload) if key is not None else None
+
+
+def body_of(events: Iterable[Event]) -> Iterator[bytes]:
+    """Yield the canonical JSON that each event's hash is taken over, for checks in other languages."""
+    return (event_body(event) for event in events)
+
+
+def _content(rows: Transaction, tenant: str, note: Note) -> str | None:
+    if note.payload is None:
+        return None
+    subject = _subject(note.scope)
+    key = rows.subject_key(tenant, subject)
+    if key is None:
+        key = os.urandom(32)
+        rows.put_subject_key(tenant, subject, key)
+    return keyed_hash(key, note.payload)
+
+
+def _subject(scope: str) -> str:
+    return scope.partition("/")[0]
+
+
+class _Unreadable(msgspec.Struct, frozen=True):
+    reason: str
+
+
+def _readable(rows: Reader, tenant: str) -> Iterator[Event | _Unreadable]:
+    """Yield events, and in place of the first one that cannot be read the reason why."""
+    try:
+        yield from rows.events(tenant)
+    except Corrupt as damage:
+        yield _Unreadable(damage.message)
+
+
+def _fault(event: Event, position: int, head: str) -> str:
+    if event.position != position:
+        return f"event {position} is missing: the next one here says it is {event.position}"
+    if event.prev_hash != head:
+        return "it does not follow the event before it"
+    if hash_event(event) != event.hash:
+        return "its content does not match its hash"
+    return ""

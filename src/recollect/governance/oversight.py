@@ -1,0 +1,92 @@
+"""The gate's own verbs: reading and verifying the ledger, granting, revoking, and seeing what waits."""
+
+from __future__ import annotations
+
+from recollect.engine.call import Call, Outcome, Verb
+from recollect.engine.definitions import bump_revision
+from recollect.errors import InvalidPolicy, NotFound
+from recollect.governance.ledger import verify
+from recollect.model.approval import Approval
+from recollect.model.effect import (
+    EffectBase,
+    GrantRule,
+    ReadApprovals,
+    ReadGrants,
+    ReadLedger,
+    RevokeGrant,
+    VerifyLedger,
+)
+from recollect.model.event import Event, Note, Verification
+from recollect.model.policy import Grant
+from recollect.model.text import quote, why_not_a_name
+from recollect.store.base import Reader, Transaction
+
+OWNER_ACTOR = "owner"
+"""The actor who opened the database itself. It needs no grant, so none can be given to it."""
+
+
+def read_ledger(rows: Reader, effect: ReadLedger, call: Call) -> Outcome[list[Event]]:
+    """Return events by position, or the newest ones, oldest first."""
+    start = effect.start
+    if effect.newest and effect.limit is not None:
+        length = (rows.head(effect.scope.tenant) or (0, ""))[0]
+        start = max(1, length - effect.limit + 1)
+    return Outcome(list(rows.events(effect.scope.tenant, start=start, limit=effect.limit)))
+
+
+def verify_ledger(rows: Reader, effect: VerifyLedger, call: Call) -> Outcome[Verification]:
+    """Return whether the tenant's chain is whole."""
+    return Outcome(verify(rows, effect.scope.tenant, anchor=effect.anchor))
+
+
+def read_grants(rows: Reader, effect: ReadGrants, call: Call) -> Outcome[list[Grant]]:
+    """Return what was granted in the tenant."""
+    return Outcome(rows.grants(effect.scope.tenant))
+
+
+def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
+    """Keep a rule for an actor, and raise the tenant's permission epoch."""
+    reason = why_not_a_name(effect.actor, longest=256)
+    if reason or effect.actor == OWNER_ACTOR:
+        raise InvalidPolicy(
+            f"{quote(effect.actor)} cannot be granted anything: {reason or 'it may do everything already'}",
+            hint="Name an actor such as agent:emails, or * for all",
+        )
+    if effect.rule.scope is not None and effect.rule.scope.tenant != effect.scope.tenant:
+        raise InvalidPolicy("a grant speaks about its own tenant", hint="Grant it in the other tenant")
+    kept = Grant(id=call.ids.new("grant"), tenant=effect.scope.tenant, actor=effect.actor, rule=effect.rule)
+    rows.put_grant(kept)
+    bump_revision(rows, kept.tenant, epoch=True)
+    return Outcome(kept, (_note("grant", kept),))
+
+
+def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]:
+    """Take a grant back, and raise the tenant's permission epoch."""
+    for kept in rows.grants(effect.scope.tenant):
+        if kept.id == effect.grant:
+            rows.remove_grant(kept.tenant, kept.id)
+            bump_revision(rows, kept.tenant, epoch=True)
+            return Outcome(kept, (_note("revoke", kept),))
+    raise NotFound(f"there is no grant {quote(effect.grant)}", hint="List them with memory.permissions.list()")
+
+
+def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[list[Approval]]:
+    """Return what waits for a decision and what was decided, oldest first."""
+    return Outcome(rows.approvals(effect.scope.tenant))
+
+
+OVERSIGHT: dict[type[EffectBase], Verb] = {
+    ReadLedger: read_ledger,
+    VerifyLedger: verify_ledger,
+    ReadGrants: read_grants,
+    GrantRule: grant,
+    RevokeGrant: revoke,
+    ReadApprovals: read_approvals,
+}
+
+
+def _note(effect: str, kept: Grant) -> Note:
+    rule = kept.rule
+    where = rule.scope.path if rule.scope else ""
+    detail = {"actor": kept.actor, "level": rule.level, "capability": rule.capability}
+    return Note(effect=effect, scope=where, key=rule.path or None, resource=kept.id, detail=detail)

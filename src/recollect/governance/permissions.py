@@ -1,0 +1,78 @@
+"""Policies and an effect in, a verdict out. Deny beats approval, approval beats allow, and silence is no."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from recollect.model.effect import EffectBase
+from recollect.model.key import lies_under
+from recollect.model.policy import OWNER, Access, Grant, Level, Policy
+from recollect.model.scope import Scope
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What the policies say to an effect, and about which capability they said it."""
+
+    level: Level
+    capability: str
+    reason: str = ""
+
+
+def decide(policies: Sequence[Policy], effect: EffectBase) -> Verdict:
+    """Return the strictest verdict of all policies on all places the effect touches."""
+    if len(policies) == 1 and policies[0] is OWNER:
+        return Verdict("allow", effect.capability)
+    verdicts = [
+        _decide_one(policy, capability, scope, key)
+        for policy in policies
+        for capability, scope, key in effect.demands()
+    ]
+    for level in ("deny", "approve"):
+        for verdict in verdicts:
+            if verdict.level == level:
+                return verdict
+    if not verdicts:
+        return Verdict("deny", effect.capability, "no policy speaks for this actor")
+    return verdicts[0]
+
+
+def readable(policies: Sequence[Policy]) -> Callable[[str], bool] | None:
+    """Return a test for the keys that every policy lets be read; None when none of them closes any."""
+    narrowing = [policy for policy in policies if policy.access]
+    if not narrowing:
+        return None
+    return lambda key: all(_access_of(policy, key) in ("read", "readwrite") for policy in narrowing)
+
+
+def granted_policy(grants: Sequence[Grant], actor: str) -> Policy:
+    """Return the policy that the kept grants make for an actor; `*` speaks for every actor."""
+    return Policy(rules=tuple(grant.rule for grant in grants if grant.actor in (actor, "*")))
+
+
+def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
+    levels = {rule.level for rule in policy.rules if rule.matches(capability, scope, key)}
+    where = f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
+    if "deny" in levels:
+        return Verdict("deny", capability, f"{capability} is denied for {where}")
+    if not levels:
+        return Verdict("deny", capability, f"nothing grants {capability} for {where}")
+    needed = {"memory.read": "read", "memory.write": "write"}.get(capability)
+    if needed and key is not None:
+        access = _access_of(policy, key)
+        if access not in (needed, "readwrite"):
+            return Verdict("deny", capability, f"`{key}` has access {access}, so it cannot be {_PAST[needed]}")
+    if "approve" in levels:
+        return Verdict("approve", capability, f"{capability} for {where} needs approval")
+    return Verdict("allow", capability)
+
+
+_PAST = {"read": "read", "write": "written"}
+
+
+def _access_of(policy: Policy, key: str) -> Access:
+    matching = [path for path in policy.access if path != "*" and lies_under(key, path)]
+    if matching:
+        return policy.access[max(matching, key=len)]
+    return policy.access.get("*", "readwrite")

@@ -1,0 +1,56 @@
+"""Quotas and a write in, a refusal out when a window is full."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from recollect.errors import QuotaExceeded
+from recollect.model.clock import EPOCH
+from recollect.model.duration import parse_duration
+from recollect.model.effect import EffectBase, Import, SetFact, WriteFacts
+from recollect.model.policy import Quota
+from recollect.store.base import Transaction, Window
+
+
+def charge(
+    rows: Transaction, tenant: str, actor: str, quotas: Sequence[Quota], effect: EffectBase, now: datetime
+) -> None:
+    """Count an effect against its actor's windows; raise QuotaExceeded, uncounted, when one of them has no room."""
+    writes, size = _weigh(effect)
+    windows = {quota: _window(quota, now) for quota in quotas}
+    for quota, window in windows.items():
+        used_writes, used_bytes = rows.usage(tenant, actor, window)
+        _check("writes", used_writes, writes, quota.writes, quota, window, actor, now)
+        _check("bytes", used_bytes, size, quota.bytes, quota, window, actor, now)
+    for window in set(windows.values()):
+        rows.add_usage(tenant, actor, window, writes, size)
+
+
+def _window(quota: Quota, now: datetime) -> Window:
+    seconds = parse_duration(quota.per)
+    width = timedelta(seconds=seconds)
+    return Window(seconds, EPOCH + (now - EPOCH) // width * width)
+
+
+def _check(
+    what: str, used: int, more: int, most: int | None, quota: Quota, window: Window, actor: str, now: datetime
+) -> None:
+    if most is not None and used + more > most:
+        raise QuotaExceeded(
+            f"`{actor}` may use {most:,} {what} per {quota.per} and has used {used:,}",
+            hint="Wait for the next window, or ask for a larger quota",
+            limit=most,
+            actual=used + more,
+            retry_after=(window.begins + timedelta(seconds=window.seconds) - now).total_seconds(),
+        )
+
+
+def _weigh(effect: EffectBase) -> tuple[int, int]:
+    if isinstance(effect, SetFact):
+        return 1, len(bytes(effect.payload))
+    if isinstance(effect, WriteFacts):
+        return len(effect.writes), sum(_weigh(write)[1] for write in effect.writes)
+    if isinstance(effect, Import):
+        return len(effect.facts), sum(len(bytes(fact.payload)) for fact in effect.facts)
+    return 1, 0

@@ -1,0 +1,1 @@
+"""What a memory is made of: values only, no input or output."""

@@ -1,0 +1,347 @@
+"""Requests to the engine as values: what a door asks for, before anybody has decided whether it may."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Annotated, Any, ClassVar, Literal
+
+import msgspec
+
+from recollect.model.event import Anchor
+from recollect.model.policy import Rule
+from recollect.model.scope import Scope
+
+
+class EffectBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="effect", omit_defaults=True):
+    """What every effect tells the gate: the capability it needs, and whether it changes anything."""
+
+    capability: ClassVar[str]
+    mutates: ClassVar[bool]
+    scope: Scope
+
+    @property
+    def name(self) -> str:
+        """The effect's name in the ledger."""
+        return str(self.__struct_config__.tag)
+
+    @property
+    def place(self) -> str | None:
+        """The key this effect is about; None when it is about the whole scope."""
+        return getattr(self, "key", None)
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield every capability this effect needs, with the scope, and the key where it names one."""
+        yield self.capability, self.scope, self.place
+
+
+class GetFact(EffectBase, frozen=True, kw_only=True, tag="get_fact"):
+    """Read one fact, now or as of a moment (microseconds)."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+    as_of: int | None = None
+
+
+class ListFacts(EffectBase, frozen=True, kw_only=True, tag="list_facts"):
+    """Read the facts at and below a key, in the order of their keys."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    prefix: str = ""
+    domain: str | None = None
+    after: str = ""
+    limit: int | None = None
+    as_of: int | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The prefix, where there is one."""
+        return self.prefix or None
+
+
+class ReadHistory(EffectBase, frozen=True, kw_only=True, tag="read_history"):
+    """Read every revision of one fact, oldest first."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+
+
+class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
+    """Write one fact. `expect` is the version it must be at: 0 means it must not exist, None means whatever."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    key: str
+    payload: msgspec.Raw
+    expect: int | None = None
+    ttl: int | None = None
+    domain: str | None = None
+    source: str | None = None
+    idempotency_key: str | None = None
+
+
+class DeleteFact(EffectBase, frozen=True, kw_only=True, tag="delete_fact"):
+    """Delete one fact; its history stays."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    key: str
+    expect: int | None = None
+    source: str | None = None
+    idempotency_key: str | None = None
+
+
+class WriteFacts(EffectBase, frozen=True, kw_only=True, tag="write_facts"):
+    """Several sets and deletes in one tenant, all or nothing."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    writes: tuple[SetFact | DeleteFact, ...]
+    idempotency_key: str | None = None
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield what each write needs."""
+        for write in self.writes:
+            yield from write.demands()
+
+
+class StartSession(EffectBase, frozen=True, kw_only=True, tag="start_session"):
+    """Begin a scope that will end, and say whose it is, so that erasing the owner takes it along."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    owner: Scope | None = None
+
+
+class EndScope(EffectBase, frozen=True, kw_only=True, tag="end_scope"):
+    """End a session, run or tree: its facts and their history go, and nothing more can be written there."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+
+
+class ReadDefinitions(EffectBase, frozen=True, kw_only=True, tag="read_definitions"):
+    """Read the definitions of a tenant."""
+
+    capability: ClassVar[str] = "definitions.read"
+    mutates: ClassVar[bool] = False
+
+
+class ReadRecords(EffectBase, frozen=True, kw_only=True, tag="read_records"):
+    """Read every active record of one definition, whoever owns it."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    definition: str
+    limit: int | None = None
+
+
+class CreateDefinition(EffectBase, frozen=True, kw_only=True, tag="create_definition"):
+    """Create a definition; `id` is for imports that must keep theirs."""
+
+    capability: ClassVar[str] = "definitions.write"
+    mutates: ClassVar[bool] = True
+    title: str
+    slug: str
+    scope_kind: str
+    ttl: int | None = None
+    schema: dict[str, Any]
+    id: str | None = None
+
+
+class UpdateDefinition(EffectBase, frozen=True, kw_only=True, tag="update_definition"):
+    """Change what is given of a definition and leave the rest; records follow a changed slug."""
+
+    capability: ClassVar[str] = "definitions.write"
+    mutates: ClassVar[bool] = True
+    definition: str
+    title: str | None = None
+    slug: str | None = None
+    scope_kind: str | None = None
+    ttl: int | None = None
+    clear_ttl: bool = False
+    schema: dict[str, Any] | None = None
+
+
+class DeleteDefinition(EffectBase, frozen=True, kw_only=True, tag="delete_definition"):
+    """Delete a definition and every record of it."""
+
+    capability: ClassVar[str] = "definitions.write"
+    mutates: ClassVar[bool] = True
+    definition: str
+
+
+class Erase(EffectBase, frozen=True, kw_only=True, tag="erase"):
+    """Remove everything at and below a scope, and everything that belongs to it, history included."""
+
+    capability: ClassVar[str] = "memory.erase"
+    mutates: ClassVar[bool] = True
+
+
+class Sweep(EffectBase, frozen=True, kw_only=True, tag="sweep"):
+    """Remove what has expired in a tenant."""
+
+    capability: ClassVar[str] = "upkeep"
+    mutates: ClassVar[bool] = True
+
+
+class Scrub(EffectBase, frozen=True, kw_only=True, tag="scrub"):
+    """Rewrite storage so that removed content is gone from its bytes."""
+
+    capability: ClassVar[str] = "upkeep"
+    mutates: ClassVar[bool] = False
+
+
+class Inspect(EffectBase, frozen=True, kw_only=True, tag="inspect"):
+    """Look for damage in the file, the chains and the facts of every tenant."""
+
+    capability: ClassVar[str] = "upkeep"
+    mutates: ClassVar[bool] = False
+
+
+class ReadLedger(EffectBase, frozen=True, kw_only=True, tag="read_ledger"):
+    """Read events of a tenant's ledger: from a position on, or the newest ones."""
+
+    capability: ClassVar[str] = "ledger.read"
+    mutates: ClassVar[bool] = False
+    start: int = 1
+    limit: int | None = None
+    newest: bool = False
+
+
+class VerifyLedger(EffectBase, frozen=True, kw_only=True, tag="verify_ledger"):
+    """Walk a tenant's chain, and compare it with an anchor where one is given."""
+
+    capability: ClassVar[str] = "ledger.read"
+    mutates: ClassVar[bool] = False
+    anchor: Anchor | None = None
+
+
+class ReadGrants(EffectBase, frozen=True, kw_only=True, tag="read_grants"):
+    """Read what was granted in a tenant."""
+
+    capability: ClassVar[str] = "permissions.read"
+    mutates: ClassVar[bool] = False
+
+
+class GrantRule(EffectBase, frozen=True, kw_only=True, tag="grant"):
+    """Keep a rule for an actor."""
+
+    capability: ClassVar[str] = "permissions.write"
+    mutates: ClassVar[bool] = True
+    actor: str
+    rule: Rule
+
+
+class RevokeGrant(EffectBase, frozen=True, kw_only=True, tag="revoke"):
+    """Take a grant back."""
+
+    capability: ClassVar[str] = "permissions.write"
+    mutates: ClassVar[bool] = True
+    grant: str
+
+
+class ReadApprovals(EffectBase, frozen=True, kw_only=True, tag="read_approvals"):
+    """Read what waits for a decision, and what was decided."""
+
+    capability: ClassVar[str] = "approvals.read"
+    mutates: ClassVar[bool] = False
+
+
+class Decide(EffectBase, frozen=True, kw_only=True, tag="decide"):
+    """Approve a waiting effect, which then happens, or refuse it."""
+
+    capability: ClassVar[str] = "approvals.decide"
+    mutates: ClassVar[bool] = True
+    approval: str
+    verdict: Literal["approved", "refused"]
+    reason: str = ""
+
+
+class Export(EffectBase, frozen=True, kw_only=True, tag="export"):
+    """Read the facts at and below a scope, and the tenant's definitions, for a file."""
+
+    capability: ClassVar[str] = "memory.export"
+    mutates: ClassVar[bool] = False
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to export, and to read what is exported."""
+        yield self.capability, self.scope, None
+        yield GetFact.capability, self.scope, None
+
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class ImportedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact as a file gives it."""
+
+    scope: str
+    key: str
+    payload: msgspec.Raw
+    updated_at: Moment
+    expires_at: Moment | None = None
+    domain: str | None = None
+
+
+class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A definition as a file gives it."""
+
+    id: str
+    name: str
+    slug: str
+    scope: str
+    ttl: int | None = None
+    schema: dict[str, Any]
+
+
+class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
+    """Write what an export holds, all or nothing; what was erased since it was made stays erased."""
+
+    capability: ClassVar[str] = "memory.import"
+    mutates: ClassVar[bool] = True
+    source: str
+    definitions: tuple[ImportedDefinition, ...] = ()
+    facts: tuple[ImportedFact, ...] = ()
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to import, and to write each thing that is imported."""
+        yield self.capability, self.scope, None
+        if self.definitions:
+            yield CreateDefinition.capability, self.scope, None
+        for fact in self.facts:
+            yield SetFact.capability, Scope(self.scope.tenant, fact.scope), fact.key
+
+
+Effect = (
+    GetFact
+    | ListFacts
+    | ReadHistory
+    | SetFact
+    | DeleteFact
+    | WriteFacts
+    | StartSession
+    | EndScope
+    | ReadDefinitions
+    | ReadRecords
+    | CreateDefinition
+    | UpdateDefinition
+    | DeleteDefinition
+    | Erase
+    | Sweep
+    | Scrub
+    | Inspect
+    | ReadLedger
+    | VerifyLedger
+    | ReadGrants
+    | GrantRule
+    | RevokeGrant
+    | ReadApprovals
+    | Decide
+    | Export
+    | Import
+)
+"""Every effect there is. A new one is added here, to the engine's table of verbs, and to the list of entry points."""

@@ -1,0 +1,35 @@
+"""What a fact is called inside its scope: a path of segments such as `profile.language`."""
+
+from __future__ import annotations
+
+from recollect.errors import InvalidKey
+from recollect.model.text import quote, why_not_a_name
+
+LONGEST_KEY = 512
+
+RESERVED = ("blocks",)
+"""First segments kept for the doors themselves: memory blocks live below `blocks`."""
+
+
+def check_key(key: str) -> str:
+    """Return the key, or refuse it saying why."""
+    reason = why_not_a_name(key, longest=LONGEST_KEY)
+    if not reason and "" in key.split("."):
+        reason = f"{quote(key)} has an empty segment"
+    if reason:
+        raise InvalidKey(
+            f"the key cannot be used: {reason}",
+            hint="A key is segments joined by single dots, such as profile.language",
+            value=key,
+        )
+    return key
+
+
+def lies_under(key: str, prefix: str) -> bool:
+    """Say whether the key is the prefix or a path below it: `profile` holds `profile.a`, never `profiler`."""
+    return not prefix or key == prefix or key.startswith(prefix + ".")
+
+
+def keys_below(prefix: str) -> tuple[str, str]:
+    """Return the half-open range of keys that lie strictly below this one."""
+    return prefix + ".", prefix + "/"  # "/" is the character after "."

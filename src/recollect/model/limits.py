@@ -1,0 +1,33 @@
+"""How large things may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from recollect.errors import UsageError
+from recollect.model.text import quote
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest value, nesting, batch and page that the engine accepts; pass your own to `recollect.open`."""
+
+    value_bytes: int = 1_048_576
+    """Bytes of one value as JSON."""
+    depth: int = 64
+    """Lists and objects inside one another."""
+    batch: int = 1_000
+    """Writes in one batch."""
+    schema_bytes: int = 262_144
+    """Bytes of one definition's schema."""
+    import_bytes: int = 1_073_741_824
+    """Bytes of one import."""
+
+
+def check_count(what: str, count: Any, *, least: int = 0) -> None:
+    """Refuse a limit or position that is not a whole number from `least` on; None is left to mean none."""
+    if count is not None and (type(count) is not int or count < least):
+        raise UsageError(
+            f"{quote(count)} is not a {what}", hint=f"Pass a whole number from {least} on, or leave it out", value=count
+        )

@@ -1,0 +1,141 @@
+"""Who may do what: capabilities, rules, access by path, quotas. Values only; `governance` decides with them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, cast
+
+import msgspec
+
+from recollect.errors import InvalidPolicy
+from recollect.model.duration import Duration, parse_duration
+from recollect.model.key import check_key, lies_under
+from recollect.model.limits import check_count
+from recollect.model.scope import Scope
+from recollect.model.text import quote
+
+# Every capability and what it lets an actor do. A name covers those below it: `memory` covers `memory.read`.
+CAPABILITIES = {
+    "memory.read": "read facts, their history and lists",
+    "memory.write": "set, update and delete facts; start and end sessions",
+    "memory.erase": "erase everything of a user or another subject",
+    "memory.export": "export facts and definitions",
+    "memory.import": "import facts and definitions",
+    "definitions.read": "read definitions",
+    "definitions.write": "create, change and delete definitions",
+    "ledger.read": "read and verify the ledger",
+    "permissions.read": "read grants",
+    "permissions.write": "grant and revoke",
+    "approvals.read": "see what waits for approval",
+    "approvals.decide": "approve or refuse what others asked for",
+    "upkeep": "sweep expired memory",
+}
+
+Level = Literal["allow", "approve", "deny"]
+Access = Literal["read", "write", "readwrite", "none"]
+LEVELS: tuple[Level, ...] = ("allow", "approve", "deny")
+ACCESSES: tuple[Access, ...] = ("read", "write", "readwrite", "none")
+
+
+def covers(granted: str, capability: str) -> bool:
+    """Say whether a granted name covers a capability: itself, a parent of it, or `*`."""
+    return granted in ("*", capability) or capability.startswith(f"{granted}.")
+
+
+class Rule(msgspec.Struct, frozen=True):
+    """One sentence of a policy: a level for a capability, everywhere or below a scope and a key."""
+
+    level: Level
+    capability: str
+    scope: Scope | None = None
+    path: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse a level or capability that does not exist: a rule that never matches protects nobody."""
+        if self.level not in LEVELS:
+            raise InvalidPolicy(f"{quote(self.level)} is not a level", hint=f"Levels are {', '.join(LEVELS)}")
+        if not any(covers(self.capability, capability) for capability in CAPABILITIES):
+            raise InvalidPolicy(
+                f"{quote(self.capability)} is not a capability", hint=f"Capabilities are {', '.join(CAPABILITIES)}"
+            )
+        if not isinstance(cast(object, self.scope), Scope | None):
+            raise InvalidPolicy(f"{quote(self.scope)} is not a scope", hint="Pass Scope.of(user=…)")
+        if self.path != "":
+            check_key(self.path)
+
+    def matches(self, capability: str, scope: Scope | None, key: str | None) -> bool:
+        """Say whether the rule speaks about this capability at this place.
+
+        A denial below a key also hits an effect that names no key (a list, an erasure): it would pass over
+        the denied place. An allowance below a key never covers such an effect.
+        """
+        if not covers(self.capability, capability):
+            return False
+        wide = self.level != "allow"
+        if self.scope is not None and not (scope is not None and self.scope.covers(scope)):
+            return wide and scope is not None and scope.covers(self.scope)
+        if self.path and not (key is not None and lies_under(key, self.path)):
+            return wide and (key is None or lies_under(self.path, key))
+        return True
+
+
+class Quota(msgspec.Struct, frozen=True, kw_only=True):
+    """How much one actor may write in one window of time."""
+
+    writes: int | None = None
+    bytes: int | None = None
+    per: Duration = "1h"
+
+    def __post_init__(self) -> None:
+        """Refuse numbers and windows that cannot be counted in."""
+        check_count("number of writes", self.writes)
+        check_count("number of bytes", self.bytes)
+        parse_duration(self.per)
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """What an actor may do. Nothing is allowed unless a rule says so, and a denial beats everything.
+
+    `access` narrows keys further, as ABL's ACCESS does: the longest matching path decides, `*` is the rest.
+    """
+
+    rules: tuple[Rule, ...] = ()
+    access: Mapping[str, Access] = {}
+    quota: Quota | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse an access that does not exist."""
+        for path, access in self.access.items():
+            if access not in ACCESSES:
+                raise InvalidPolicy(
+                    f"`{access}` for `{path}` is not an access", hint=f"Accesses are {', '.join(ACCESSES)}"
+                )
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        allow: tuple[str, ...] = (),
+        approve: tuple[str, ...] = (),
+        deny: tuple[str, ...] = (),
+        access: Mapping[str, Access] | None = None,
+        quota: Quota | None = None,
+    ) -> Policy:
+        """Return a policy that gives each capability its level everywhere."""
+        rules = [
+            Rule(level, name) for level, names in zip(LEVELS, (allow, approve, deny), strict=True) for name in names
+        ]
+        return cls(rules=tuple(rules), access=access or {}, quota=quota)
+
+
+OWNER = Policy.of(allow=("*",))
+"""What the program that opened the database may do: everything."""
+
+
+class Grant(msgspec.Struct, frozen=True, kw_only=True):
+    """A rule that is kept in the database for an actor."""
+
+    id: str
+    tenant: str
+    actor: str
+    rule: Rule

@@ -1,0 +1,54 @@
+"""Names that people and programs give (tenants, ids, keys) in; the same names, or a reason to refuse, out."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from recollect.errors import UsageError
+
+LONGEST_LABEL = 256
+
+# Control and format characters, surrogates and unassigned points: all invisible, so two names could look alike.
+_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
+# Most names are plain; one match spares them the character-by-character look.
+_PLAIN = re.compile(r"[A-Za-z0-9_.@%/:+-]+(?: [A-Za-z0-9_.@%/:+-]+)*", re.ASCII)
+
+
+def why_not_a_name(text: object, *, longest: int) -> str | None:
+    """Return why this cannot be a name, or None when it can."""
+    if not isinstance(text, str):
+        return f"`{text!r}` is {type(text).__name__}, not text"
+    if not text:
+        return "it is empty"
+    if len(text) > longest:
+        return f"it has {len(text)} characters, the limit is {longest}"
+    if _PLAIN.fullmatch(text):
+        return None
+    if text != text.strip():
+        return f"`{text!r}` begins or ends with white space"
+    for character in text:
+        if unicodedata.category(character) in _INVISIBLE:
+            return f"it holds the invisible character U+{ord(character):04X}"
+    if unicodedata.normalize("NFC", text) != text:
+        return "it is not in Unicode normal form C, so an equal-looking name would be another memory"
+    return None
+
+
+def check_label(what: str, text: object) -> None:
+    """Refuse an optional label (a domain, a source, an idempotency key) that is no name."""
+    if text is not None:
+        require_label(what, text)
+
+
+def require_label(what: str, text: object) -> None:
+    """Refuse a label that is missing or no name."""
+    reason = why_not_a_name(text, longest=LONGEST_LABEL)
+    if reason:
+        raise UsageError(f"the {what} cannot be used: {reason}", hint="Use short visible text", value=text)
+
+
+def quote(text: object, *, longest: int = 80) -> str:
+    """Return a value in backticks for an error message: visible, and cut where it would flood the screen."""
+    shown = text if isinstance(text, str) and text.isprintable() else repr(text)
+    return f"`{shown[:longest]}…`" if len(shown) > longest else f"`{shown}`"

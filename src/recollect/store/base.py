@@ -1,0 +1,311 @@
+"""What every store promises: rows kept whole, read in one moment, written together or not at all.
+
+A store keeps and finds; it does not decide. What a write *means* (versions, expiry, compare-and-set) is said
+once, in `recollect.engine`, in terms of the small verbs below. So a new backend is these verbs and nothing else,
+and `recollect.testing.conformance` says whether it kept its promises.
+
+Tenants are the outer wall: every verb names one, directly or through its scope, and never sees another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+import msgspec
+
+from recollect.model.approval import Approval
+from recollect.model.definition import Definition
+from recollect.model.event import Event
+from recollect.model.fact import Fact, Revision
+from recollect.model.policy import Grant
+from recollect.model.scope import Scope
+
+T = TypeVar("T")
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """A scope that comes to an end, and the scope it belongs to."""
+
+    scope: Scope
+    owner: Scope | None
+    started_at: datetime
+    ended_at: datetime | None = None
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """What an idempotency key stood for: a hash of the request, and where its results are to be found."""
+
+    scope: Scope
+    key: str
+    request: str
+    results: tuple[tuple[str, int | None], ...]
+    """Per write: the fact's key and its version, or None where nothing was there to delete."""
+    at: datetime
+
+
+class Erasure(msgspec.Struct, frozen=True, kw_only=True):
+    """That a scope was erased: when, and the highest version that was used there, never to be used again."""
+
+    id: str
+    scope: Scope
+    at: datetime
+    version_floor: int
+
+
+class Window(msgspec.Struct, frozen=True):
+    """A span of time that a quota counts in."""
+
+    seconds: int
+    begins: datetime
+
+
+class TenantState(msgspec.Struct, frozen=True):
+    """How often a tenant's rules changed: `revision` counts definitions and grants, `epoch` grants alone."""
+
+    revision: int = 0
+    epoch: int = 0
+
+
+class Reader(Protocol):
+    """One consistent moment of the store."""
+
+    # facts and their history
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return the fact at this key, expired or not."""
+        ...
+
+    def facts(
+        self,
+        scope: Scope,
+        *,
+        now: datetime,
+        prefix: str = "",
+        domain: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> list[Fact]:
+        """Return the facts active now at and below a key, ordered by key, from the first one after `after`."""
+        ...
+
+    def facts_as_of(self, scope: Scope, moment: datetime, *, prefix: str = "") -> list[Fact]:
+        """Return the facts that were active at a moment at and below a key, ordered by key."""
+        ...
+
+    def facts_below(self, scope: Scope) -> Iterator[Fact]:
+        """Yield every fact at and below a scope, expired or not, ordered by scope and key."""
+        ...
+
+    def facts_named(self, tenant: str, key: str) -> list[Fact]:
+        """Return every fact of this key in any scope of the tenant, expired or not, ordered by scope."""
+        ...
+
+    def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
+        """Return facts whose expiry is not after now."""
+        ...
+
+    def revisions(self, scope: Scope, key: str) -> list[Revision]:
+        """Return every revision of a key, oldest first."""
+        ...
+
+    def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
+        """Return one revision."""
+        ...
+
+    def revision_at(self, scope: Scope, key: str, moment: datetime) -> Revision | None:
+        """Return the revision that stood at a moment: the newest one made at or before it."""
+        ...
+
+    def last_version(self, scope: Scope, key: str) -> int:
+        """Return the highest version this key ever had, 0 if none."""
+        ...
+
+    # definitions, grants, approvals
+
+    def tenants(self) -> list[str]:
+        """Return every tenant that has anything here, sorted."""
+        ...
+
+    def tenant_state(self, tenant: str) -> TenantState:
+        """Return how often the tenant's rules changed."""
+        ...
+
+    def definitions(self, tenant: str) -> list[Definition]:
+        """Return the tenant's definitions, oldest first."""
+        ...
+
+    def grants(self, tenant: str) -> list[Grant]:
+        """Return the tenant's grants, oldest first."""
+        ...
+
+    def approvals(self, tenant: str) -> list[Approval]:
+        """Return the tenant's approvals, oldest first, decided ones included."""
+        ...
+
+    def approval(self, tenant: str, id: str) -> Approval | None:
+        """Return one approval."""
+        ...
+
+    # sessions, idempotency, quotas, erasures
+
+    def session(self, scope: Scope) -> Session | None:
+        """Return the session of this scope, ended or not."""
+        ...
+
+    def sessions_owned(self, scope: Scope) -> list[Scope]:
+        """Return the sessions that belong to this scope or to one below it, ordered by scope."""
+        ...
+
+    def replay(self, scope: Scope, key: str) -> Replay | None:
+        """Return what this idempotency key stood for."""
+        ...
+
+    def usage(self, tenant: str, actor: str, window: Window) -> tuple[int, int]:
+        """Return the writes and bytes an actor used in a window."""
+        ...
+
+    def erasure(self, scope: Scope) -> Erasure | None:
+        """Return the newest erasure of this scope or of one above it."""
+        ...
+
+    # ledger
+
+    def subject_key(self, tenant: str, subject: str) -> bytes | None:
+        """Return the secret that this subject's content is hashed with."""
+        ...
+
+    def head(self, tenant: str) -> tuple[int, str] | None:
+        """Return the position and hash of the newest event."""
+        ...
+
+    def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
+        """Yield events by position, from `start` on; positions begin at 1."""
+        ...
+
+
+class Transaction(Reader, Protocol):
+    """A reader that also writes. What it writes is seen by itself at once, by others after the commit."""
+
+    def put_fact(self, fact: Fact, payload: bytes) -> None:
+        """Keep a fact, in place of the one at its key. `payload` is its value as JSON."""
+        ...
+
+    def remove_fact(self, scope: Scope, key: str) -> None:
+        """Drop a fact; its revisions stay."""
+        ...
+
+    def add_revision(self, revision: Revision, payload: bytes | None) -> None:
+        """Add to the history of a key."""
+        ...
+
+    def forget_revisions(self, tenant: str, now: datetime) -> int:
+        """Blank the values of revisions whose own expiry is not after now; return how many."""
+        ...
+
+    def remove_memory(self, scope: Scope) -> dict[str, int]:
+        """Drop facts, revisions and idempotency records at and below a scope; return counts by kind."""
+        ...
+
+    def remove_replays(self, tenant: str, before: datetime) -> int:
+        """Drop idempotency records made before a moment; return how many."""
+        ...
+
+    def set_tenant_state(self, tenant: str, state: TenantState) -> None:
+        """Keep how often the tenant's rules changed."""
+        ...
+
+    def put_definition(self, definition: Definition) -> None:
+        """Keep a definition, in place of the one of its id."""
+        ...
+
+    def remove_definition(self, tenant: str, id: str) -> None:
+        """Drop a definition."""
+        ...
+
+    def put_grant(self, grant: Grant) -> None:
+        """Keep a grant."""
+        ...
+
+    def remove_grant(self, tenant: str, id: str) -> None:
+        """Drop a grant."""
+        ...
+
+    def put_approval(self, approval: Approval) -> None:
+        """Keep an approval, in place of the one of its id."""
+        ...
+
+    def put_session(self, session: Session) -> None:
+        """Keep a session, in place of the one of its scope."""
+        ...
+
+    def put_replay(self, replay: Replay) -> None:
+        """Keep what an idempotency key stood for."""
+        ...
+
+    def add_usage(self, tenant: str, actor: str, window: Window, writes: int, bytes: int) -> None:
+        """Count writes and bytes against an actor's window, and drop the actor's older windows of that length."""
+        ...
+
+    def erase_below(self, scope: Scope) -> dict[str, int]:
+        """Drop all at and below a scope; return counts by kind.
+
+        Kinds: facts, revisions, sessions, approvals, idempotency_keys, ledger_texts, subject_keys.
+        """
+        ...
+
+    def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
+        """Return the highest version and the latest stamp that any key at or below a scope ever had.
+
+        The floors of earlier erasures at or below the scope count too: what was erased was used.
+        """
+        ...
+
+    def add_erasure(self, erasure: Erasure) -> None:
+        """Keep the fact that a scope was erased."""
+        ...
+
+    def put_subject_key(self, tenant: str, subject: str, key: bytes) -> None:
+        """Keep the secret that a subject's content is hashed with."""
+        ...
+
+    def append_event(self, event: Event) -> None:
+        """Append to the ledger; the position must be the next one."""
+        ...
+
+
+class Store(Protocol):
+    """Where memory is kept."""
+
+    @property
+    def url(self) -> str:
+        """What this store was opened with, without secrets."""
+        ...
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Run work in one transaction: all of it is kept, durably, before this returns, or none of it.
+
+        Work may be joined with other callers' into one commit; an exception from it undoes it alone.
+        """
+        ...
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run work on one consistent moment."""
+        ...
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return the fact at this key, expired or not: `read` for the one question asked most."""
+        ...
+
+    def check(self) -> Sequence[str]:
+        """Look for damage; return what was found, in words."""
+        ...
+
+    def scrub(self) -> bool:
+        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the store. Closing twice is allowed."""
+        ...

@@ -1,0 +1,211 @@
+"""Works of many threads in, one commit for all of them out.
+
+Syncing the disk is what a write costs, and one sync can serve many writers. A caller queues a ticket. If nobody
+leads, it does: it runs all that is queued, each work in a savepoint of its own, commits once and settles the
+tickets; then one of those who queued meanwhile leads. Nobody waits for company that is not there: a lone writer
+leads a batch of one. A condition rather than the bare lock tells the others, because with a lock everybody whose
+write is done would still queue for it behind the next batch; batches stayed half as large.
+
+Invariant: a ticket is settled without an error only after COMMIT has returned.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from copy import copy
+from typing import Any, TypeVar
+
+import apsw
+
+from recollect.errors import StorageError, Unavailable
+from recollect.store.sqlite.connection import Connection, close
+from recollect.store.sqlite.errors import closed, translate
+from recollect.store.sqlite.migrate import check_version
+from recollect.store.sqlite.rows import Rows
+
+T = TypeVar("T")
+
+LARGEST_BATCH = 256
+"""Works in one commit: enough to share a sync well, few enough to keep the first of them from waiting long."""
+
+
+class _Ticket:
+    """One caller's work, and how it went."""
+
+    __slots__ = ("error", "result", "settled", "work")
+
+    def __init__(self, work: Callable[[Rows], Any]) -> None:
+        self.work = work
+        self.settled = False
+        self.result: Any = None
+        self.error: BaseException | None = None
+
+
+class GroupCommit:
+    """The one writer: all that changes the database goes through here."""
+
+    def __init__(self, connection: Connection, url: str) -> None:
+        """Take over the connection; nobody else may write with it."""
+        self.commits = 0
+        """How many transactions were committed."""
+        self._lock = threading.RLock()
+        self._connection: Connection | None = connection
+        self._rows = Rows(connection, url)
+        self._url = url
+        self._queue: deque[_Ticket] = deque()
+        # Threads, by ident: who is to run the next batch, who is running one, and who only has the connection in hand.
+        self._leader: int | None = None
+        self._running: int | None = None
+        self._holder: int | None = None
+        self._batch_over = threading.Condition(threading.Lock())
+
+    def run(self, work: Callable[[Rows], T]) -> T:
+        """Run work in a transaction, perhaps together with others', and return its result once that is durable."""
+        self._refuse_nesting()
+        ticket = _Ticket(work)
+        self._queue.append(ticket)
+        try:
+            while self._must_lead(ticket):
+                self._lead(ticket)
+        finally:
+            self._step_down()
+        if ticket.error is not None:
+            try:
+                raise ticket.error
+            finally:
+                ticket.error = None  # an error holds its frames, and they hold the ticket: break the circle
+        return ticket.result
+
+    def alone(self, action: Callable[[Connection], T]) -> T:
+        """Run an action on the writing connection outside of any transaction, while nobody writes."""
+        self._refuse_nesting()
+        with self._lock:
+            return action(self._open_connection())
+
+    @contextmanager
+    def in_hand(self) -> Generator[Connection]:
+        """Give out the connection to read with; inside a work it is the work's own, in mid-transaction."""
+        with self._lock:
+            before, self._holder = self._holder, threading.get_ident()
+            try:
+                yield self._open_connection()
+            finally:
+                self._holder = before
+
+    def close(self) -> None:
+        """Wait for the batch that is running, then let go of the connection. Closing twice is allowed."""
+        self._refuse_nesting()
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is not None:
+                # Moving the log into the file is a courtesy to whoever copies it: the log alone is durable.
+                with suppress(apsw.Error):
+                    connection.wal_checkpoint()
+                close(connection)
+
+    def _must_lead(self, ticket: _Ticket) -> bool:
+        """Wait until the ticket is settled, or until nobody leads and its caller has to."""
+        me = threading.get_ident()
+        with self._batch_over:
+            # Whoever has the connection in hand must not wait: the leader is waiting for that hand to open.
+            while self._leader not in (None, me) and self._holder != me and not ticket.settled:
+                self._batch_over.wait()
+            if not ticket.settled:
+                self._leader = me
+            return not ticket.settled
+
+    def _step_down(self) -> None:
+        """Let somebody else lead, if this thread did."""
+        if self._leader == threading.get_ident():
+            with self._batch_over:
+                self._leader = None
+                self._batch_over.notify_all()
+
+    def _lead(self, own: _Ticket) -> None:
+        """Run and commit what is queued; settle every ticket of it."""
+        with self._lock:
+            batch: list[_Ticket] = []
+            begun = committed = False
+            try:
+                self._running = threading.get_ident()
+                while self._queue and len(batch) < LARGEST_BATCH:
+                    batch.append(self._queue.popleft())
+                connection = self._open_connection()
+                connection.execute("BEGIN IMMEDIATE")
+                begun = True
+                check_version(connection, self._url)
+                for ticket in batch:
+                    self._run_one(connection, ticket)
+                connection.execute("COMMIT")
+                committed = True
+                self.commits += 1
+            except (apsw.Error, StorageError) as error:
+                self._undo()
+                for ticket in batch:
+                    ticket.error = self._fresh(error)
+            except BaseException:
+                # An interrupt, which strikes the leader wherever it is and is nobody's failure. After the commit all
+                # is well; before it, only the leader's own caller gives up, and the others' works run again.
+                committed = begun and not self._undo()
+                if not committed:
+                    self._queue.extendleft(ticket for ticket in reversed(batch) if ticket is not own)
+                    batch = [own]
+                raise
+            finally:
+                self._running = None
+                for ticket in batch:
+                    if not committed and ticket.error is None:
+                        ticket.error = self._interrupted()
+                    ticket.settled = True
+
+    def _run_one(self, connection: Connection, ticket: _Ticket) -> None:
+        """Run one work in its savepoint; keep its result or its error."""
+        connection.execute("SAVEPOINT work")
+        ticket.error = None  # of an earlier run, in a batch that was interrupted
+        try:
+            ticket.result = ticket.work(self._rows)
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
+            if isinstance(error, apsw.Error) and not connection.in_transaction:
+                raise  # SQLite gave up on the whole transaction: the others' works are undone too
+            connection.execute("ROLLBACK TO work")
+            ticket.error = self._fresh(error) if isinstance(error, apsw.Error) else error
+        finally:
+            self._rows.end_turn()
+        connection.execute("RELEASE work")
+
+    def _undo(self) -> bool:
+        """Roll back what is open; say whether anything was."""
+        if self._connection is None or not self._connection.in_transaction:
+            return False
+        # If even this fails, SQLite has ended the transaction all the same, and the first error is the one to tell.
+        with suppress(apsw.Error):
+            self._connection.execute("ROLLBACK")
+        return True
+
+    def _fresh(self, error: apsw.Error | StorageError) -> StorageError:
+        """Return an error that one caller may have to itself: raising one object in many threads mixes tracebacks."""
+        fresh = translate(error, self._url) if isinstance(error, apsw.Error) else copy(error)
+        fresh.__cause__ = error
+        return fresh
+
+    def _interrupted(self) -> StorageError:
+        return Unavailable(
+            f"`{self._url}`: the write was interrupted", hint="Try again; nothing was kept", url=self._url
+        )
+
+    def _open_connection(self) -> Connection:
+        if self._connection is None:
+            raise closed(self._url)
+        return self._connection
+
+    def _refuse_nesting(self) -> None:
+        if self._running == threading.get_ident():
+            raise RuntimeError(
+                "work inside a transaction called the store again: use the transaction it was given, "
+                "or do the second write after the first has returned"
+            )

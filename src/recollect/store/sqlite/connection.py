@@ -1,0 +1,113 @@
+"""A path in, a connection to SQLite out that behaves as the store needs it to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, Literal, Protocol, cast
+
+import apsw
+import msgspec
+
+Durability = Literal["full", "normal"]
+
+IN_MEMORY = ":memory:"
+
+
+class Cursor(Protocol):
+    """What the store uses of `apsw.Cursor`."""
+
+    @property
+    def get(self) -> Any:
+        """The one row of a statement that finds at most one."""
+        ...
+
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor:
+        """Run statements with values bound by place."""
+        ...
+
+    def fetchall(self) -> list[tuple[Any, ...]]:
+        """Return the rows that are left."""
+        ...
+
+
+class Connection(Protocol):
+    """What the store uses of `apsw.Connection`, whose own types name a `Buffer` that Python 3.11 does not have."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open."""
+        ...
+
+    def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor:
+        """Run statements with values bound by place."""
+        ...
+
+    def cursor(self) -> Cursor:
+        """Return something to run statements with again and again."""
+        ...
+
+    def pragma(self, name: str, value: Any = None, /) -> Any:
+        """Return a setting, or change it."""
+        ...
+
+    def changes(self) -> int:
+        """Return how many rows the last statement wrote."""
+        ...
+
+    def wal_checkpoint(self, dbname: str | None = None, mode: int = ..., /) -> tuple[int, int]:
+        """Move the log into the file."""
+        ...
+
+    def close(self) -> None:
+        """Let go of the file."""
+        ...
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the connections of one store are opened."""
+
+    path: str
+    durability: Durability
+    busy_timeout: float
+    vfs: str | None
+
+
+def open_writer(settings: Settings) -> Connection:
+    """Open the one connection that writes, making the file when there is none; touch nothing in it yet."""
+    connection = _open(settings, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    # FULL syncs the log at every commit, so what was acknowledged survives a power cut; NORMAL only at checkpoints.
+    connection.pragma("synchronous", settings.durability)
+    connection.pragma("secure_delete", True)  # removed content is overwritten, not left in free pages
+    connection.pragma("cache_size", -16_000)
+    return connection
+
+
+def open_reader(settings: Settings) -> Connection:
+    """Open a connection that only reads.
+
+    It must still be able to write the wal-index, hence READWRITE; without CREATE, so that a reader opened
+    after somebody removed the file says so instead of starting an empty one.
+    """
+    connection = _open(settings, apsw.SQLITE_OPEN_READWRITE)
+    connection.pragma("query_only", True)
+    connection.pragma("cache_size", -4_000)
+    return connection
+
+
+def close(connection: Connection) -> None:
+    """Close a connection. That cannot fail in a way that matters: what was acknowledged is durable by now."""
+    with suppress(apsw.Error):
+        connection.close()
+
+
+def _open(settings: Settings, flags: int) -> Connection:
+    # NOMUTEX: a connection is only ever used by the thread that took it from the pool or holds the write lock.
+    opened = apsw.Connection(settings.path, flags | apsw.SQLITE_OPEN_NOMUTEX, settings.vfs)
+    opened.set_busy_timeout(int(settings.busy_timeout * 1000))
+    # Without this SQLite plans a statement anew whenever its values change, which costs more than running it.
+    opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)
+    connection = cast(Connection, opened)
+    connection.pragma("trusted_schema", False)  # a file from elsewhere cannot make us run its functions
+    connection.pragma("cell_size_check", True)  # damaged pages are noticed where they are read
+    return connection

@@ -1,0 +1,95 @@
+"""An open connection in; the same connection, sure to hold our current schema, out."""
+
+from __future__ import annotations
+
+import time
+from importlib.resources import files
+
+import apsw
+
+from recollect.errors import ForeignDatabase, MigrationNeeded
+from recollect.store.sqlite.connection import Connection
+from recollect.store.sqlite.queries import SQL
+
+APPLICATION_ID = int.from_bytes(b"RCLT", "big")
+"""What marks a SQLite file as ours."""
+
+_HERE = files("recollect.store.sqlite")
+SCHEMA = _HERE.joinpath("schema.sql").read_text(encoding="utf-8")
+"""The whole current schema."""
+
+MIGRATIONS = tuple(
+    file.read_text(encoding="utf-8")
+    for file in sorted(_HERE.joinpath("migrations").iterdir(), key=lambda file: file.name)
+    if file.name.endswith(".sql")
+)
+"""The steps from nothing to the current schema; a database's `user_version` says how many it has taken."""
+
+VERSION = len(MIGRATIONS)
+
+
+def migrate(connection: Connection, url: str, *, patience: float) -> None:
+    """Bring a new or older database to the current schema; refuse one that is not ours, or newer, untouched."""
+    found = _identify(connection, url)
+    if connection.pragma("journal_mode") != "wal":
+        _use_wal(connection, patience)
+    if found == VERSION:
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Whoever had the lock before us may have done it all.
+        found = _identify(connection, url)
+        for step in [SCHEMA] if found == 0 else MIGRATIONS[found:]:
+            connection.execute(step)
+        connection.pragma("application_id", APPLICATION_ID)
+        connection.pragma("user_version", VERSION)
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def check_version(connection: Connection, url: str) -> None:
+    """Refuse to go on when another, newer program has migrated the database since it was opened."""
+    found = connection.pragma("user_version")
+    if found != VERSION:
+        raise _newer(url, found)
+
+
+def _identify(connection: Connection, url: str) -> int:
+    """Return how many migrations the database has taken: 0 for an empty one."""
+    if connection.pragma("application_id") != APPLICATION_ID:
+        if connection.execute(SQL["count_tables"]).get:
+            raise ForeignDatabase(
+                f"`{url}` is a database of another program",
+                hint="Give Recollect a file of its own",
+                url=url,
+            )
+        return 0
+    found: int = connection.pragma("user_version")
+    if found > VERSION:
+        raise _newer(url, found)
+    return found
+
+
+def _newer(url: str, found: int) -> MigrationNeeded:
+    return MigrationNeeded(
+        f"`{url}` has schema {found}, this Recollect knows schema {VERSION}",
+        hint="Upgrade Recollect here to the version that the other programs on this database use",
+        found=found,
+        wanted=VERSION,
+        url=url,
+    )
+
+
+def _use_wal(connection: Connection, patience: float) -> None:
+    """Switch to a write-ahead log. SQLite does not wait for locks while it switches, so we do."""
+    deadline = time.monotonic() + patience
+    while True:
+        try:
+            connection.pragma("journal_mode", "wal")
+            return
+        except apsw.BusyError:
+            if time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)

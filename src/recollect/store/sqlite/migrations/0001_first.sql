@@ -1,0 +1,175 @@
+-- The first schema.
+
+-- What is remembered now.
+CREATE TABLE facts (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    id TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    domain TEXT,
+    actor TEXT NOT NULL,
+    door TEXT NOT NULL,
+    source TEXT,
+    payload BLOB NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX facts_by_key ON facts (tenant, key);
+
+CREATE INDEX facts_by_expiry ON facts (tenant, expires_at) WHERE expires_at IS NOT NULL;
+
+-- What facts went through. A NULL payload is a deletion, an expiry, or a value forgotten by a sweep.
+CREATE TABLE revisions (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    version INTEGER NOT NULL,
+    fact_id TEXT NOT NULL,
+    change TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    created_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    domain TEXT,
+    actor TEXT NOT NULL,
+    door TEXT NOT NULL,
+    source TEXT,
+    forgotten INTEGER NOT NULL,
+    payload BLOB,
+    PRIMARY KEY (tenant, scope, key, version)
+) STRICT, WITHOUT ROWID;
+
+-- Only what a sweep may still have to forget: it shrinks as values go.
+CREATE INDEX revisions_by_expiry ON revisions (tenant, expires_at)
+WHERE expires_at IS NOT NULL AND payload IS NOT NULL;
+
+-- How often a tenant's rules changed.
+CREATE TABLE tenants (
+    tenant TEXT NOT NULL,
+    revision INTEGER NOT NULL,
+    epoch INTEGER NOT NULL,
+    length INTEGER NOT NULL,
+    head TEXT NOT NULL,
+    PRIMARY KEY (tenant)
+) STRICT, WITHOUT ROWID;
+
+-- `place` is the order in which rows came; replacing a row keeps its place.
+CREATE TABLE definitions (
+    place INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    name TEXT NOT NULL,
+    slug TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    ttl INTEGER,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    schema BLOB NOT NULL,
+    UNIQUE (tenant, id)
+) STRICT;
+
+CREATE TABLE grants (
+    place INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    rule BLOB NOT NULL,
+    UNIQUE (tenant, id)
+) STRICT;
+
+CREATE TABLE approvals (
+    place INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    door TEXT NOT NULL,
+    capability TEXT NOT NULL,
+    requested_at INTEGER NOT NULL,
+    status TEXT NOT NULL,
+    decided_by TEXT,
+    decided_at INTEGER,
+    reason TEXT NOT NULL,
+    effect BLOB,
+    UNIQUE (tenant, id)
+) STRICT;
+
+CREATE INDEX approvals_by_scope ON approvals (tenant, scope);
+
+-- Scopes that come to an end, and whose they are.
+CREATE TABLE sessions (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    owner TEXT,
+    started_at INTEGER NOT NULL,
+    ended_at INTEGER,
+    PRIMARY KEY (tenant, scope)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX sessions_by_owner ON sessions (tenant, owner) WHERE owner IS NOT NULL;
+
+-- What an idempotency key stood for.
+CREATE TABLE replays (
+    tenant TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    key TEXT NOT NULL,
+    request TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    results BLOB NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX replays_by_age ON replays (tenant, at);
+
+-- What an actor used of its quota, in windows of so many seconds that begin at such a moment.
+CREATE TABLE usage (
+    tenant TEXT NOT NULL,
+    actor TEXT NOT NULL,
+    seconds INTEGER NOT NULL,
+    begins INTEGER NOT NULL,
+    writes INTEGER NOT NULL,
+    bytes INTEGER NOT NULL,
+    PRIMARY KEY (tenant, actor, seconds, begins)
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE erasures (
+    place INTEGER PRIMARY KEY,
+    tenant TEXT NOT NULL,
+    id TEXT NOT NULL,
+    scope TEXT NOT NULL,
+    at INTEGER NOT NULL,
+    version_floor INTEGER NOT NULL
+) STRICT;
+
+CREATE INDEX erasures_by_scope ON erasures (tenant, scope);
+
+-- The secrets that content is hashed with in the ledger; a subject is the scope it stands for.
+CREATE TABLE subject_keys (
+    tenant TEXT NOT NULL,
+    subject TEXT NOT NULL,
+    key BLOB NOT NULL,
+    PRIMARY KEY (tenant, subject)
+) STRICT, WITHOUT ROWID;
+
+-- The ledger. `body` is the canonical JSON that was hashed, byte for byte.
+CREATE TABLE events (
+    tenant TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    hash TEXT NOT NULL,
+    body BLOB NOT NULL,
+    PRIMARY KEY (tenant, position)
+) STRICT, WITHOUT ROWID;
+
+-- Content the ledger keeps outside its chain, so that it can be erased.
+CREATE TABLE event_texts (
+    tenant TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    scope TEXT NOT NULL,
+    text BLOB NOT NULL,
+    PRIMARY KEY (tenant, position)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX event_texts_by_scope ON event_texts (tenant, scope);

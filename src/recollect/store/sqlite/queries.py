@@ -1,0 +1,24 @@
+"""The named statements of `queries.sql` in, one mapping from name to SQL text out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from importlib.resources import files
+from types import MappingProxyType
+
+_NAMED = re.compile(r"^-- name: (\w+)\n(?:--.*\n)*", re.MULTILINE)
+
+
+def load_queries(text: str) -> Mapping[str, str]:
+    r"""Split the text of a file of queries into its statements, by name.
+
+    >>> dict(load_queries("-- name: one\n-- The number one.\nSELECT 1;\n"))
+    {'one': 'SELECT 1;'}
+    """
+    _, *pieces = _NAMED.split(text)
+    return MappingProxyType({name: sql.strip() for name, sql in zip(pieces[::2], pieces[1::2], strict=True)})
+
+
+SQL = load_queries(files("recollect.store.sqlite").joinpath("queries.sql").read_text(encoding="utf-8"))
+"""Every statement, read once: `SQL["get_fact"]`."""

@@ -1,0 +1,392 @@
+"""The verbs of the contract in, statements of `queries.sql` on one connection out.
+
+Nothing here begins, commits or translates errors: whoever holds the connection does. Every statement is read to
+its end at once, so that no cursor stays open across a commit; what may be long is read page by page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from typing import Any
+
+from recollect.errors import Corrupt, InvalidScope
+from recollect.model.approval import Approval
+from recollect.model.clock import from_micros, to_micros
+from recollect.model.definition import Definition
+from recollect.model.event import Event, event_body
+from recollect.model.fact import Fact, Revision
+from recollect.model.policy import Grant
+from recollect.model.scope import Scope
+from recollect.model.value import encode
+from recollect.store.base import Erasure, Replay, Session, TenantState, Window
+from recollect.store.sqlite.connection import Connection
+from recollect.store.sqlite.decoding import Decoding, Row
+from recollect.store.sqlite.queries import SQL
+from recollect.store.sqlite.ranges import Range, after_text, keys_under, scopes_above, scopes_under
+
+PAGE = 256
+"""Rows of one page of a long answer."""
+
+_GET_FACT = SQL["get_fact"]
+
+# What an erasure counts, and the name of the statement that drops it.
+_ERASED = {
+    "facts": "erase_facts",
+    "revisions": "erase_revisions",
+    "idempotency_keys": "erase_replays",
+    "approvals": "erase_approvals",
+    "ledger_texts": "erase_event_texts",
+    "subject_keys": "erase_subject_keys",
+    "sessions": "erase_sessions",
+}
+_MEMORY = ("facts", "revisions", "idempotency_keys")
+
+
+class Rows:
+    """A transaction on one connection; what each verb means is said in `store/base.py`."""
+
+    def __init__(self, connection: Connection, url: str) -> None:
+        """Work on this connection, which nobody else uses meanwhile."""
+        self.connection = connection
+        self._url = url
+        self._execute = connection.cursor().execute
+        self._decoding = Decoding(url)
+        self._turn = 0
+
+    def end_turn(self) -> None:
+        """Take back the iterators that were handed out: what they would read next is another moment."""
+        self._turn += 1
+
+    # facts and their history
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return the fact at this key."""
+        row = self._execute(_GET_FACT, (scope.tenant, scope.path, key)).get
+        return None if row is None else self._decoding.fact(scope, key, row)
+
+    def facts(
+        self,
+        scope: Scope,
+        *,
+        now: datetime,
+        prefix: str = "",
+        domain: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> list[Fact]:
+        """Return the active facts at and below a key."""
+        found: list[Fact] = []
+        for low, high in keys_under(prefix):
+            left = -1 if limit is None else limit - len(found)
+            place = scope.tenant, scope.path, max(low, after_text(after)), high
+            rows = self._all("list_facts", *place, to_micros(now), domain, left)
+            found.extend(self._decoding.fact(scope, row[0], row[1:]) for row in rows)
+        return found
+
+    def facts_as_of(self, scope: Scope, moment: datetime, *, prefix: str = "") -> list[Fact]:
+        """Return the facts that were active at a moment."""
+        found: list[Fact] = []
+        for low, high in keys_under(prefix):
+            rows = self._all("list_facts_as_of", scope.tenant, scope.path, low, high, to_micros(moment))
+            found.extend(self._decoding.revision(scope, row).as_fact() for row in rows)
+        return found
+
+    def facts_below(self, scope: Scope) -> Iterator[Fact]:
+        """Yield every fact at and below a scope."""
+        return self._page_facts_below(scope, self._turn)
+
+    def facts_named(self, tenant: str, key: str) -> list[Fact]:
+        """Return the facts of one key in every scope."""
+        return list(self._decoding.facts(tenant, self._all("list_facts_named", tenant, key)))
+
+    def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
+        """Return facts whose time is up."""
+        return list(self._decoding.facts(tenant, self._all("list_expired", tenant, to_micros(now), limit)))
+
+    def revisions(self, scope: Scope, key: str) -> list[Revision]:
+        """Return the history of a key."""
+        rows = self._all("list_revisions", scope.tenant, scope.path, key)
+        return [self._decoding.revision(scope, row) for row in rows]
+
+    def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
+        """Return one revision."""
+        row = self._one("get_revision", scope.tenant, scope.path, key, version)
+        return None if row is None else self._decoding.revision(scope, row)
+
+    def revision_at(self, scope: Scope, key: str, moment: datetime) -> Revision | None:
+        """Return the revision that stood at a moment."""
+        row = self._one("get_revision_at", scope.tenant, scope.path, key, to_micros(moment))
+        return None if row is None else self._decoding.revision(scope, row)
+
+    def last_version(self, scope: Scope, key: str) -> int:
+        """Return the highest version of a key."""
+        return self._number("get_last_version", scope.tenant, scope.path, key)
+
+    # definitions, grants, approvals
+
+    def tenants(self) -> list[str]:
+        """Return every tenant that has anything here."""
+        return [tenant for (tenant,) in self._all("list_tenants")]
+
+    def tenant_state(self, tenant: str) -> TenantState:
+        """Return how often the tenant's rules changed."""
+        return TenantState(*(self._one("get_tenant_state", tenant) or ()))
+
+    def definitions(self, tenant: str) -> list[Definition]:
+        """Return the tenant's definitions."""
+        return [self._decoding.definition(tenant, row) for row in self._all("list_definitions", tenant)]
+
+    def grants(self, tenant: str) -> list[Grant]:
+        """Return the tenant's grants."""
+        return [self._decoding.grant(tenant, row) for row in self._all("list_grants", tenant)]
+
+    def approvals(self, tenant: str) -> list[Approval]:
+        """Return the tenant's approvals."""
+        return [self._decoding.approval(tenant, row) for row in self._all("list_approvals", tenant)]
+
+    def approval(self, tenant: str, id: str) -> Approval | None:
+        """Return one approval."""
+        row = self._one("get_approval", tenant, id)
+        return None if row is None else self._decoding.approval(tenant, row)
+
+    # sessions, idempotency, quotas, erasures
+
+    def session(self, scope: Scope) -> Session | None:
+        """Return the session of this scope."""
+        row = self._one("get_session", scope.tenant, scope.path)
+        return None if row is None else self._decoding.session(scope, row)
+
+    def sessions_owned(self, scope: Scope) -> list[Scope]:
+        """Return the sessions that belong to this scope or to one below it."""
+        ranges = scopes_under(scope.path)
+        owned = [row[0] for each in ranges for row in self._all("list_sessions_owned", scope.tenant, *each)]
+        return [self._decoding.scope(scope.tenant, path) for path in sorted(owned)]
+
+    def replay(self, scope: Scope, key: str) -> Replay | None:
+        """Return what this idempotency key stood for."""
+        row = self._one("get_replay", scope.tenant, scope.path, key)
+        return None if row is None else self._decoding.replay(scope, key, row)
+
+    def usage(self, tenant: str, actor: str, window: Window) -> tuple[int, int]:
+        """Return the writes and bytes an actor used in a window."""
+        writes, used = self._one("get_usage", tenant, actor, window.seconds, to_micros(window.begins)) or (0, 0)
+        return writes, used
+
+    def erasure(self, scope: Scope) -> Erasure | None:
+        """Return the newest erasure of this scope or of one above it."""
+        # A scope has few above it, and asking for each costs less than any one statement that asks for all.
+        found = [self._one("get_erasure", scope.tenant, path) for path in scopes_above(scope.path)]
+        newest = max((row for row in found if row is not None), default=None)
+        return None if newest is None else self._decoding.erasure(scope.tenant, newest[1:])
+
+    # ledger
+
+    def subject_key(self, tenant: str, subject: str) -> bytes | None:
+        """Return the secret of a subject."""
+        row = self._one("get_subject_key", tenant, subject)
+        return None if row is None else row[0]
+
+    def head(self, tenant: str) -> tuple[int, str] | None:
+        """Return the position and hash of the newest event."""
+        row = self._one("get_head", tenant)
+        return None if row is None else (row[0], row[1])
+
+    def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
+        """Yield events by position."""
+        return self._page_events(tenant, start, limit, self._turn)
+
+    # writing
+
+    def put_fact(self, fact: Fact, payload: bytes) -> None:
+        """Keep a fact."""
+        scope, origin = fact.scope, fact.origin
+        times = to_micros(fact.created_at), to_micros(fact.updated_at), _micros(fact.expires_at)
+        who = origin.actor, origin.door, origin.source
+        place = scope.tenant, scope.path, fact.key
+        self._run("put_fact", *place, fact.id, fact.version, *times, fact.domain, *who, payload)
+
+    def remove_fact(self, scope: Scope, key: str) -> None:
+        """Drop a fact."""
+        self._run("remove_fact", scope.tenant, scope.path, key)
+
+    def add_revision(self, revision: Revision, payload: bytes | None) -> None:
+        """Add to the history of a key."""
+        scope, origin = revision.scope, revision.origin
+        place = scope.tenant, scope.path, revision.key, revision.version
+        times = to_micros(revision.at), to_micros(revision.created_at), _micros(revision.expires_at)
+        who = origin.actor, origin.door, origin.source
+        what = revision.fact_id, revision.change
+        self._run("add_revision", *place, *what, *times, revision.domain, *who, revision.forgotten, payload)
+
+    def forget_revisions(self, tenant: str, now: datetime) -> int:
+        """Blank the values that outlived their time."""
+        return self._run("forget_revisions", tenant, to_micros(now))
+
+    def remove_memory(self, scope: Scope) -> dict[str, int]:
+        """Drop the memory at and below a scope."""
+        return self._erase(scope.tenant, scopes_under(scope.path), _MEMORY)
+
+    def remove_replays(self, tenant: str, before: datetime) -> int:
+        """Drop idempotency records made before a moment."""
+        return self._run("remove_replays", tenant, to_micros(before))
+
+    def set_tenant_state(self, tenant: str, state: TenantState) -> None:
+        """Keep how often the tenant's rules changed."""
+        self._run("set_tenant_state", tenant, state.revision, state.epoch)
+
+    def put_definition(self, definition: Definition) -> None:
+        """Keep a definition."""
+        self._run(
+            "put_definition",
+            definition.tenant,
+            definition.id,
+            definition.name,
+            definition.slug,
+            definition.scope,
+            definition.ttl,
+            to_micros(definition.created_at),
+            to_micros(definition.updated_at),
+            encode(definition.schema),
+        )
+
+    def remove_definition(self, tenant: str, id: str) -> None:
+        """Drop a definition."""
+        self._run("remove_definition", tenant, id)
+
+    def put_grant(self, grant: Grant) -> None:
+        """Keep a grant."""
+        self._run("put_grant", grant.tenant, grant.id, grant.actor, encode(grant.rule))
+
+    def remove_grant(self, tenant: str, id: str) -> None:
+        """Drop a grant."""
+        self._run("remove_grant", tenant, id)
+
+    def put_approval(self, approval: Approval) -> None:
+        """Keep an approval."""
+        self._run(
+            "put_approval",
+            approval.tenant,
+            approval.id,
+            approval.scope,
+            approval.actor,
+            approval.door,
+            approval.capability,
+            to_micros(approval.requested_at),
+            approval.status,
+            approval.decided_by,
+            _micros(approval.decided_at),
+            approval.reason,
+            None if approval.effect is None else encode(approval.effect),
+        )
+
+    def put_session(self, session: Session) -> None:
+        """Keep a session."""
+        scope, owner = session.scope, session.owner
+        if owner is not None and owner.tenant != scope.tenant:
+            raise InvalidScope(
+                f"`{scope}` of tenant `{scope.tenant}` cannot belong to tenant `{owner.tenant}`",
+                hint="A session and its owner have one tenant",
+            )
+        times = to_micros(session.started_at), _micros(session.ended_at)
+        self._run("put_session", scope.tenant, scope.path, None if owner is None else owner.path, *times)
+
+    def put_replay(self, replay: Replay) -> None:
+        """Keep what an idempotency key stood for."""
+        place = replay.scope.tenant, replay.scope.path, replay.key
+        self._run("put_replay", *place, replay.request, to_micros(replay.at), encode(replay.results))
+
+    def add_usage(self, tenant: str, actor: str, window: Window, writes: int, bytes: int) -> None:
+        """Count against an actor's window."""
+        place = tenant, actor, window.seconds, to_micros(window.begins)
+        self._run("remove_usage", *place)
+        self._run("add_usage", *place, writes, bytes)
+
+    def erase_below(self, scope: Scope) -> dict[str, int]:
+        """Drop all that belongs to a scope."""
+        return self._erase(scope.tenant, scopes_under(scope.path), _ERASED)
+
+    def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
+        """Return the highest version and the latest stamp at and below a scope."""
+        found = [self._all("get_newest", scope.tenant, *each)[0] for each in scopes_under(scope.path)]
+        stamps = [at for _, at in found if at is not None]
+        return max(version or 0 for version, _ in found), from_micros(max(stamps)) if stamps else None
+
+    def add_erasure(self, erasure: Erasure) -> None:
+        """Keep the fact that a scope was erased."""
+        scope = erasure.scope
+        self._run("add_erasure", scope.tenant, erasure.id, scope.path, to_micros(erasure.at), erasure.version_floor)
+
+    def put_subject_key(self, tenant: str, subject: str, key: bytes) -> None:
+        """Keep the secret of a subject."""
+        self._run("put_subject_key", tenant, subject, key)
+
+    def append_event(self, event: Event) -> None:
+        """Append to the ledger."""
+        moved = self._run("move_head", event.position, event.hash, event.tenant)
+        if not moved and event.position == 1:
+            moved = self._run("begin_head", event.tenant, event.hash)
+        if not moved:
+            position, _ = self.head(event.tenant) or (0, "")
+            raise Corrupt(
+                f"`{self._url}`: event {event.position} of tenant `{event.tenant}` cannot follow event {position}",
+                hint="Verify the ledger; the event was not written",
+                url=self._url,
+                position=event.position,
+            )
+        self._run("append_event", event.tenant, event.position, event.hash, event_body(event))
+        if event.text is not None:
+            self._run("put_event_text", event.tenant, event.position, event.scope, encode(event.text))
+
+    # running statements
+
+    def _page_facts_below(self, scope: Scope, turn: int) -> Iterator[Fact]:
+        for low, high in scopes_under(scope.path):
+            last = (low, "")
+            while True:
+                self._check_turn(turn)
+                page = self._all("page_facts_below", scope.tenant, *last, low, high, PAGE)
+                yield from self._decoding.facts(scope.tenant, page)
+                if len(page) < PAGE:
+                    break
+                last = page[-1][:2]
+
+    def _page_events(self, tenant: str, start: int, limit: int | None, turn: int) -> Iterator[Event]:
+        while limit is None or limit > 0:
+            self._check_turn(turn)
+            size = PAGE if limit is None else min(PAGE, limit)
+            page = self._all("page_events", tenant, start, size)
+            for row in page:
+                yield self._decoding.event(tenant, row)
+            if len(page) < size:
+                break
+            start = page[-1][0] + 1
+            limit = None if limit is None else limit - size
+
+    def _erase(self, tenant: str, ranges: list[Range], kinds: Iterable[str]) -> dict[str, int]:
+        """Drop what is in these scopes of each kind; return how many."""
+        return {kind: sum(self._run(_ERASED[kind], tenant, *each) for each in ranges) for kind in kinds}
+
+    def _all(self, name: str, *binding: Any) -> list[Row]:
+        return self._execute(SQL[name], binding).fetchall()
+
+    def _one(self, name: str, *binding: Any) -> Row | None:
+        rows = self._all(name, *binding)
+        return rows[0] if rows else None
+
+    def _number(self, name: str, *binding: Any) -> int:
+        """Return the number a statement computes, 0 where it had no rows to compute it from."""
+        return self._all(name, *binding)[0][0] or 0
+
+    def _run(self, name: str, *binding: Any) -> int:
+        """Run a statement that writes; return how many rows it touched."""
+        self._execute(SQL[name], binding)
+        return self.connection.changes()
+
+    def _check_turn(self, turn: int) -> None:
+        if turn != self._turn:
+            raise RuntimeError("this iterator outlived the read or transaction it came from: use it up inside")
+
+
+def _micros(moment: datetime | None) -> int | None:
+    return None if moment is None else to_micros(moment)

@@ -1,0 +1,141 @@
+"""The store in one SQLite file: many readers at once, one writer at a time, shared by threads and processes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import TypeVar
+
+import apsw
+
+from recollect.errors import Unavailable
+from recollect.model.fact import Fact
+from recollect.model.scope import Scope
+from recollect.store.base import Reader, Transaction
+from recollect.store.sqlite.commit import GroupCommit
+from recollect.store.sqlite.connection import IN_MEMORY, Connection, Durability, Settings, open_writer
+from recollect.store.sqlite.errors import translate
+from recollect.store.sqlite.migrate import migrate
+from recollect.store.sqlite.queries import SQL
+from recollect.store.sqlite.readers import ReaderPool, SharedConnection
+from recollect.store.sqlite.rows import Rows
+
+T = TypeVar("T")
+
+
+class SqliteStore:
+    """A store in a SQLite file, or in memory at `:memory:`.
+
+    >>> with SqliteStore(":memory:") as store:
+    ...     store.read(lambda rows: rows.tenants())
+    []
+    """
+
+    def __init__(
+        self,
+        path: str,
+        *,
+        durability: Durability = "full",
+        busy_timeout: float = 5.0,
+        vfs: str | None = None,
+    ) -> None:
+        """Open the file, making it where there is none and migrating it where it is old.
+
+        `durability="normal"` may lose the last commits in a power cut, never in a crash of the process.
+        `busy_timeout` is how many seconds a write waits for other processes before it gives up as `Busy`.
+        """
+        self.url = path
+        # Readers are opened later, perhaps after the program has changed its directory.
+        full_path = path if path == IN_MEMORY else os.path.abspath(path)
+        settings = Settings(path=full_path, durability=durability, busy_timeout=busy_timeout, vfs=vfs)
+        self._pid = os.getpid()
+        try:
+            connection = open_writer(settings)
+            migrate(connection, path, patience=busy_timeout)
+        except apsw.Error as error:
+            raise translate(error, path) from error
+        self._writer = GroupCommit(connection, path)
+        self._readers = SharedConnection(self._writer, path) if path == IN_MEMORY else ReaderPool(settings, path)
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        """Run work in one transaction and return once it is durable.
+
+        Work may run in the thread of another caller with whom it shares the commit. So it must not take a lock
+        that its own caller holds, nor call `transact` again.
+        """
+        self._check_process()
+        return self._writer.run(work)
+
+    def read(self, work: Callable[[Reader], T]) -> T:
+        """Run work on one consistent moment."""
+        self._check_process()
+        try:
+            return self._readers.read(work)
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return the fact at this key, expired or not."""
+        if os.getpid() != self._pid:
+            self._check_process()
+        try:
+            return self._readers.fact(scope, key)
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
+
+    def check(self) -> Sequence[str]:
+        """Look at every page and index; return what is wrong, in words."""
+        self._check_process()
+        try:
+            lines = self._readers.read(_integrity)
+        except (apsw.CorruptError, apsw.NotADBError) as error:
+            return [str(error)]  # too damaged even to be looked through
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
+        return [line for line in lines if line != "ok"]
+
+    def scrub(self) -> bool:
+        """Rewrite the file and empty its log; say False when others use the database just now."""
+        self._check_process()
+        try:
+            self._writer.alone(_rewrite)
+        except (apsw.BusyError, apsw.LockedError):
+            return False
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
+        return True
+
+    def close(self) -> None:
+        """Let go of the file. In a forked child there is nothing to let go of: the parent's store stays whole."""
+        if os.getpid() == self._pid:
+            self._writer.close()  # first, because it refuses when called from inside a transaction's own work
+            self._readers.close()
+
+    def __enter__(self) -> SqliteStore:
+        """Return the store itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the store."""
+        self.close()
+
+    def _check_process(self) -> None:
+        # SQLite's locks and caches belong to the process that took them; a child that used them would do damage.
+        if os.getpid() != self._pid:
+            raise Unavailable(
+                f"`{self.url}` was opened by the process that forked this one",
+                hint="Open the store after forking, once in each process",
+                url=self.url,
+            )
+
+
+def _integrity(rows: Rows) -> list[str]:
+    return [line for (line,) in rows.connection.execute("PRAGMA integrity_check").fetchall()]
+
+
+def _rewrite(connection: Connection) -> None:
+    connection.execute(SQL["vacuum"])
+    connection.wal_checkpoint(None, apsw.SQLITE_CHECKPOINT_TRUNCATE)

@@ -1,0 +1,39 @@
+"""All promises together: what a store is held to."""
+
+from __future__ import annotations
+
+from recollect.testing.conformance.approvals import ApprovalPromises
+from recollect.testing.conformance.base import ConformanceBase
+from recollect.testing.conformance.batches import BatchPromises
+from recollect.testing.conformance.definitions import DefinitionPromises
+from recollect.testing.conformance.erasure import ErasurePromises
+from recollect.testing.conformance.expiry import ExpiryPromises
+from recollect.testing.conformance.facts import FactPromises
+from recollect.testing.conformance.history import HistoryPromises
+from recollect.testing.conformance.idempotency import IdempotencyPromises
+from recollect.testing.conformance.ledger import LedgerPromises
+from recollect.testing.conformance.permissions import PermissionPromises
+from recollect.testing.conformance.schemas import SchemaPromises
+from recollect.testing.conformance.scopes import ScopePromises
+from recollect.testing.conformance.sessions import SessionPromises
+from recollect.testing.conformance.transfer import TransferPromises
+
+
+class StoreConformance(
+    FactPromises,
+    HistoryPromises,
+    ExpiryPromises,
+    ScopePromises,
+    IdempotencyPromises,
+    BatchPromises,
+    DefinitionPromises,
+    SchemaPromises,
+    PermissionPromises,
+    ApprovalPromises,
+    LedgerPromises,
+    ErasurePromises,
+    SessionPromises,
+    TransferPromises,
+    ConformanceBase,
+):
+    """What every store promises. Subclass, give a `store` fixture, run pytest."""

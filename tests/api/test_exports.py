@@ -1,0 +1,41 @@
+"""What `import recollect` shows is what it says it shows."""
+
+from __future__ import annotations
+
+import inspect
+import subprocess
+import sys
+
+import recollect
+from recollect import errors
+
+
+def test_all_is_what_is_visible() -> None:
+    visible = {
+        name
+        for name, member in vars(recollect).items()
+        if not name.startswith("_") and not inspect.ismodule(member) and name != "annotations"
+    }
+    assert sorted(visible) == sorted(recollect.__all__)
+
+
+def test_every_error_is_exported_with_a_code_of_its_own() -> None:
+    kinds = [
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RecollectError)
+    ]
+    assert {kind.__name__ for kind in kinds} <= set(recollect.__all__)
+    assert len({kind.code for kind in kinds}) == len(kinds) > 20
+
+
+def test_the_drawn_tree_of_errors_is_the_real_one() -> None:
+    drawn = errors.__doc__ or ""
+    for kind in vars(errors).values():
+        if isinstance(kind, type) and issubclass(kind, errors.RecollectError):
+            assert kind.__name__ in drawn, f"{kind.__name__} is missing from the picture"
+
+
+def test_importing_it_loads_no_extra_and_no_command_line() -> None:
+    script = "import sys, recollect; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert "recollect" in loaded and "apsw" in loaded
+    assert not {"typer", "rich", "litestar", "httpx", "pydantic", "psycopg", "hypothesis", "pytest"} & set(loaded)

@@ -1,0 +1,93 @@
+"""The command line, called in this process for the many small cases and as a real process for the main paths."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import apsw
+import pytest
+from typer.testing import CliRunner
+
+from recollect.cli.app import app
+
+
+class Result(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert self.out == ""
+        return json.loads(self.err)["error"]
+
+
+Call = Callable[..., Result]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty current folder, and an environment in which nothing is set."""
+    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.delenv("FORCE_COLOR", raising=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def cli() -> Call:
+    """Call a command in this process."""
+    runner = CliRunner()
+
+    def call(*arguments: str, input: str | bytes | None = None) -> Result:
+        done = runner.invoke(app, list(arguments), input=input)
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        return Result(done.exit_code, done.stdout, done.stderr)
+
+    return call
+
+
+@pytest.fixture
+def process() -> Call:
+    """Call a command as its own process."""
+
+    def call(*arguments: str, input: str | None = None, env: dict[str, str] | None = None) -> Result:
+        done = subprocess.run(
+            [sys.executable, "-m", "recollect.cli", *arguments],
+            input=input,
+            stdin=subprocess.DEVNULL if input is None else None,
+            capture_output=True,
+            encoding="utf-8",
+            timeout=60,
+            env={**os.environ, **(env or {})},
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+
+    return call
+
+
+def change_a_byte(file: str | Path, position: int, *, old: bytes = b'"owner"', new: bytes = b'"ownex"') -> None:
+    """Edit what an event of the ledger says, behind everybody's back."""
+    connection = apsw.Connection(str(file))
+    [(body,)] = connection.execute("SELECT body FROM events WHERE position = ?", (position,)).fetchall()
+    assert old in body
+    connection.execute("UPDATE events SET body = ? WHERE position = ?", (body.replace(old, new), position))
+    connection.close()
+
+
+@pytest.fixture
+def tamper() -> Callable[..., None]:
+    return change_a_byte

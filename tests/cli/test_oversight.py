@@ -1,0 +1,120 @@
+"""Permissions, approvals and sessions."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def waiting(cli):
+    """The id of a write that waits for approval."""
+    cli("permissions", "grant", "mail", "memory.write", "--level", "approve", "--user", "ada")
+    done = cli("facts", "set", "k", "v", "--user", "ada", "--actor", "mail", "--json")
+    assert (done.code, done.error["code"]) == (1, "approval_required")
+    return done.error["details"]["approval"]
+
+
+def test_an_actor_may_what_was_granted(cli):
+    cli("facts", "set", "k", "v", "--user", "ada")
+    denied = cli("facts", "get", "k", "--user", "ada", "--actor", "mail")
+    assert denied.code == 1
+    assert denied.err.startswith("error[denied]: `mail` may not do this")
+    assert "hint: Grant it with `recollect permissions grant mail memory.read`" in denied.err
+    granted = cli("permissions", "grant", "mail", "memory.read", "--user", "ada", "--path", "k", "--json").json
+    assert {**granted, "id": ""} == {
+        "id": "",
+        "tenant": "default",
+        "actor": "mail",
+        "level": "allow",
+        "capability": "memory.read",
+        "scope": "user:ada",
+        "path": "k",
+    }
+    assert cli("facts", "get", "k", "--user", "ada", "--actor", "mail").out == "v\n"
+    assert cli("facts", "get", "k", "--user", "bob", "--actor", "mail").code == 1
+    revoked = cli("permissions", "revoke", granted["id"])
+    assert revoked.out == "mail no longer has: allow memory.read\n"
+    assert cli("facts", "get", "k", "--user", "ada", "--actor", "mail").code == 1
+
+
+def test_naming_the_owner_changes_nothing(cli):
+    assert cli("facts", "set", "k", "v", "--actor", "owner").code == 0
+
+
+def test_grants_are_listed(cli):
+    assert "everywhere" in cli("permissions", "grant", "*", "memory").out
+    cli("permissions", "grant", "mail", "ledger.read", "--level", "deny")
+    grants = cli("permissions", "list", "--json").json
+    assert [(one["actor"], one["level"], one["capability"], one["scope"]) for one in grants] == [
+        ("*", "allow", "memory", None),
+        ("mail", "deny", "ledger.read", None),
+    ]
+    assert grants[0]["id"] in cli("permissions", "list").out
+    assert cli("permissions", "revoke", grants[1]["id"], "--json").json == grants[1]
+    assert cli("permissions", "revoke", "nothing").code == 1
+
+
+def test_no_grants_says_what_that_means(cli):
+    cli("facts", "set", "k", "v")
+    assert "only the owner" in cli("permissions", "list").err
+
+
+def test_wrong_grants_are_usage(cli):
+    assert cli("permissions", "grant", "mail", "memory.fly").err.startswith("error[invalid_policy]:")
+    assert cli("permissions", "grant", "mail", "memory.fly").code == 2
+    assert cli("permissions", "grant", "mail", "memory.read", "--level", "maybe").code == 2
+
+
+def test_approvals_are_shown(cli, waiting):
+    [listed] = cli("approvals", "list", "--json").json
+    assert (listed["id"], listed["status"], listed["actor"]) == (waiting, "pending", "mail")
+    assert listed["effect"] == {"effect": "set_fact", "scope": "user:ada", "key": "k", "payload": "v"}
+    assert cli("approvals", "show", waiting, "--json").json == listed
+    assert waiting in cli("approvals", "list").out
+    assert '"payload":"v"' in cli("approvals", "show", waiting).out
+    assert cli("approvals", "show", "nothing").code == 1
+
+
+def test_an_approved_effect_happens(cli, waiting):
+    done = cli("approvals", "approve", waiting, "--reason", "fine", "--json").json
+    assert (done["approval"]["status"], done["approval"]["reason"]) == ("approved", "fine")
+    assert (done["result"]["key"], done["result"]["origin"]["actor"]) == ("k", "mail")
+    assert cli("facts", "get", "k", "--user", "ada").out == "v\n"
+    assert cli("approvals", "list").err == "Nothing waits.\n"
+    assert len(cli("approvals", "list", "--status", "all", "--json").json) == 1
+    assert "by owner" in cli("approvals", "show", waiting).out
+    assert cli("approvals", "refuse", waiting).code == 1
+
+
+def test_a_refused_effect_does_not(cli, waiting):
+    assert cli("approvals", "refuse", waiting).out == f"{waiting} is refused: memory.write for mail\n"
+    assert cli("facts", "get", "k", "--user", "ada").code == 1
+    assert [one["id"] for one in cli("approvals", "list", "--status", "refused", "--json").json] == [waiting]
+
+
+def test_human_approve(cli, waiting):
+    assert cli("approvals", "approve", waiting).out == f"{waiting} is approved: memory.write for mail\n"
+
+
+def test_a_session_takes_its_memory_with_it(cli):
+    begun = cli("sessions", "start", "s1", "--user", "ada", "--json").json
+    assert begun == {"tenant": "default", "scope": "session:s1", "owner": "user:ada"}
+    assert "session:s1 runs for user:ada" in cli("sessions", "start", "s1", "--user", "ada").out
+    cli("facts", "set", "k", "v", "--session", "s1")
+    assert cli("sessions", "end", "s1").out == "session:s1 is over; removed: 1 fact, 1 revision\n"
+    ended = cli("facts", "set", "k", "v", "--session", "s1", "--json")
+    assert (ended.code, ended.error["code"]) == (1, "scope_ended")
+
+
+def test_a_run_ends_by_its_scope(cli):
+    cli("facts", "set", "k", "v", "--user", "ada", "--run", "r1")
+    done = cli("sessions", "end", "--user", "ada", "--run", "r1", "--json").json
+    assert (done["scope"], done["removed"]["facts"]) == ("user:ada/run:r1", 1)
+    assert cli("sessions", "end", "--user", "ada").code == 2
+
+
+def test_sessions_want_an_owner_and_one_name(cli):
+    assert cli("sessions", "start", "s1").code == 2
+    cli("sessions", "start", "s1", "--user", "ada")
+    assert cli("sessions", "end").code == 2
+    assert cli("sessions", "end", "s1", "--user", "ada").code == 2

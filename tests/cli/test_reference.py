@@ -1,0 +1,105 @@
+"""The commands, the index, the help and docs/cli.md say the same."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.main import get_group
+
+from recollect.cli import options, settings
+from recollect.cli.app import app
+from recollect.cli.index import COMMANDS
+from recollect.model.scope import KINDS
+
+DOCS = Path(__file__).parents[2].joinpath("docs", "cli.md").read_text(encoding="utf-8")
+
+
+def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    """Yield every command that does something, by its full name."""
+    if not hasattr(command, "list_commands"):
+        yield " ".join(path), command
+        return
+    for name in command.list_commands(None):
+        yield from walk(command.get_command(None, name), (*path, name))
+
+
+ALL = dict(walk(get_group(app)))
+
+
+def flags(command: Any) -> list[str]:
+    return [flag for parameter in command.params if parameter.param_type_name == "option" for flag in parameter.opts]
+
+
+def section(name: str) -> str:
+    """Return what docs/cli.md says under the heading of a command."""
+    match = re.search(rf"^#+ `recollect {re.escape(name)}[ `].*?(?=^#|\Z)", DOCS, re.DOTALL | re.MULTILINE)
+    assert match, f"docs/cli.md has no heading for `recollect {name}`"
+    return match[0]
+
+
+def test_the_walk_finds_every_command():
+    assert len(ALL) >= 29
+    assert {name.split()[0] for name in ALL} == set(COMMANDS)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_has_help_and_an_example_of_itself(name):
+    command = ALL[name]
+    assert command.help and len(command.help.splitlines()[0]) <= 120
+    assert command.epilog and f"recollect {name}" in command.epilog
+    for parameter in command.params:
+        assert getattr(parameter, "help", None), f"{parameter.name} of {name} has no help"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_is_in_the_docs_with_all_its_own_options(name):
+    text = section(name)
+    common = {f"--{kind}" for kind in KINDS} | {"--scope", "--db", "--tenant", "--actor", "--json"}
+    for flag in flags(ALL[name]):
+        if flag.startswith("--") and (flag not in common or (flag == "--scope" and name.startswith("definitions"))):
+            assert flag in text, f"docs/cli.md does not name {flag} of {name}"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_command_takes_the_common_options(name):
+    assert {"--json", "--db", "--tenant", "--actor"} <= set(flags(ALL[name]))
+
+
+def test_docs_name_no_command_that_does_not_exist():
+    named = set(re.findall(r"^#+ `recollect ([a-z ]+?)(?: [A-Z\[].*)?`", DOCS, re.MULTILINE))
+    assert named == set(ALL)
+
+
+@pytest.mark.parametrize("group", [name for name in COMMANDS if name not in ALL])
+def test_every_group_has_an_example_in_the_docs(group):
+    assert re.search(rf"^\$ recollect {group} ", DOCS, re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", [name for name in ALL if name in COMMANDS])
+def test_the_index_says_what_the_command_says(name):
+    assert ALL[name].help.splitlines()[0] == COMMANDS[name].help
+
+
+def test_scope_options_are_the_kinds_of_scope():
+    assert sorted(options.KINDS) == sorted(KINDS)
+
+
+def test_docs_name_every_variable():
+    for variable in settings.VARIABLES.values():
+        assert f"`{variable}`" in DOCS
+
+
+def test_help_imports_no_more_than_it_needs():
+    code = (
+        "import sys; from recollect.cli.app import run; run(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    loaded = set(done.stderr.split())
+    assert not {name for name in loaded if name == "rich" or name.startswith("rich.")}
+    assert not loaded & {f"recollect.cli.{entry.module}" for entry in COMMANDS.values()}

@@ -1,0 +1,176 @@
+"""Erase, sweep, export, import, doctor and config."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import pytest
+
+
+def test_erase_wants_a_subject_and_a_yes(cli):
+    cli("facts", "set", "k", "v", "--user", "ada")
+    assert cli("erase", "--yes").code == 2
+    refused = cli("erase", "--user", "ada")
+    assert refused.code == 2
+    assert "This cannot be undone" in refused.err
+    assert cli("facts", "get", "k", "--user", "ada").code == 0
+
+
+def test_erase_prints_the_receipt(cli):
+    cli("facts", "set", "k", "v", "--user", "ada", "--agent", "mail")
+    receipt = cli("erase", "--user", "ada", "--yes", "--json").json
+    assert (receipt["tenant"], receipt["scope"], receipt["position"]) == ("default", "user:ada", 2)
+    assert (receipt["removed"]["facts"], receipt["scrubbed"]) == (1, True)
+    cli("facts", "set", "k", "v", "--user", "ada", "--agent", "mail")
+    text = cli("erase", "--scope", "user:ada/agent:mail", "-y").out
+    assert "user:ada/agent:mail" in text
+    assert "1 fact, 1 revision" in text
+    assert cli("facts", "history", "k", "--user", "ada", "--agent", "mail").code == 1
+    assert cli("doctor").code == 0
+
+
+def test_sweep_counts_what_it_removed(cli):
+    cli("facts", "set", "k", "v", "--ttl", "1s")
+    time.sleep(1.1)
+    done = cli("sweep", "--scrub", "--json").json
+    assert (done["removed"]["facts"], done["scrubbed"]) == (1, True)
+    assert cli("sweep").out == "Removed: nothing\n"
+    assert cli("sweep", "--json").json["scrubbed"] is False
+
+
+def test_export_and_import_carry_memory(cli):
+    cli("facts", "set", "k", "v", "--user", "ada")
+    cli("facts", "set", "k", "v", "--user", "bob")
+    assert cli("export", "ada.jsonl", "--user", "ada").out == "1 fact of user:ada written to ada.jsonl\n"
+    assert cli("export", "all.jsonl", "--json").json["facts"] == 2
+    assert "tenant default" in cli("export", "all.jsonl").out
+    done = cli("import", "all.jsonl", "--db", "other.db", "--json").json
+    assert done == {"written": 2, "kept": 0, "erased": 0, "expired": 0, "definitions": 0}
+    again = cli("import", "all.jsonl", "--db", "other.db").out
+    assert again == "Written: 0 facts, 0 definitions\nLeft alone: 2 newer here\n"
+    fact = cli("facts", "get", "k", "--user", "bob", "--db", "other.db", "--json").json
+    assert fact["origin"] == {"actor": "owner", "door": "cli", "source": "import:all.jsonl"}
+
+
+def test_import_reads_stdin(cli):
+    cli("facts", "set", "k", "v")
+    cli("export", "all.jsonl")
+    done = cli("import", "-", "--db", "other.db", input=Path("all.jsonl").read_bytes())
+    assert done.out == "Written: 1 fact, 0 definitions\n"
+
+
+def test_files_that_cannot_be_used(cli):
+    cli("facts", "set", "k", "v")
+    assert cli("import", "nothing.jsonl").code == 2
+    Path("wrong.jsonl").write_text("hello\n")
+    assert "line 1 is not a line of an export" in cli("import", "wrong.jsonl").err
+    unwritable = cli("export", "no/such/folder/x.jsonl", "--json")
+    assert (unwritable.code, unwritable.error["code"]) == (1, "unavailable")
+
+
+def test_doctor_is_content_with_a_healthy_database(cli):
+    cli("facts", "set", "k", "v", "--user", "ada")
+    cli("facts", "set", "k", "v", "--tenant", "other")
+    done = cli("doctor", "--json")
+    assert done.code == 0
+    assert done.json["ok"] is True
+    named = [finding["what"] for finding in done.json["findings"]]
+    assert {"recollect", "Python", "SQLite", "database file", "free disk space", "durability", "schema"} <= set(named)
+    assert {"ledger of default", "ledger of other", "facts of default agree with the ledger"} <= set(named)
+    text = cli("doctor").out
+    assert "BAD" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_doctor_finds_a_broken_chain(cli, tamper):
+    for number in range(3):
+        cli("facts", "set", f"k{number}", "v")
+    assert cli("doctor").code == 0
+    tamper("memory.db", 2)
+    done = cli("doctor")
+    assert done.code == 1
+    assert "position 2" in done.out
+    found = cli("doctor", "--json")
+    assert found.code == 1
+    [bad] = [finding for finding in found.json["findings"] if not finding["ok"]]
+    assert bad["what"] == "ledger of default"
+    assert bad["detail"].startswith("position 2")
+
+
+def test_doctor_says_what_is_wrong_with_a_file_that_is_no_database(cli):
+    Path("memory.db").write_bytes(b"not a database, but long enough to be looked at" * 100)
+    done = cli("doctor", "--json")
+    assert done.code == 1
+    assert done.json["findings"][-1]["ok"] is False
+
+
+def test_config_says_where_each_value_came_from(cli, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_TENANT", "acme")
+    monkeypatch.setenv("RECOLLECT_BUSY_TIMEOUT", "0.5")
+    shown = cli("config", "show", "--db", "x.db", "--json").json
+    assert shown["db"] == {"value": "x.db", "origin": "flag", "variable": "RECOLLECT_DB"}
+    assert shown["tenant"] == {"value": "acme", "origin": "environment", "variable": "RECOLLECT_TENANT"}
+    assert shown["busy_timeout"]["value"] == 0.5
+    assert (shown["durability"]["value"], shown["ledger"]["origin"]) == ("full", "default")
+    assert "acme" in cli("config", "show").out
+    assert not Path("x.db").exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("RECOLLECT_DURABILITY", "maybe"), ("RECOLLECT_LEDGER", "none"), ("RECOLLECT_BUSY_TIMEOUT", "nan")],
+)
+def test_a_wrong_variable_is_named(cli, monkeypatch, name, value):
+    monkeypatch.setenv(name, value)
+    done = cli("facts", "set", "k", "v")
+    assert done.code == 2
+    assert f"`{value}` in {name}" in done.err
+
+
+def test_the_environment_names_database_and_tenant(cli, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_DB", "sqlite:///team.db")
+    monkeypatch.setenv("RECOLLECT_TENANT", "acme")
+    cli("facts", "set", "k", "v")
+    assert Path("team.db").exists()
+    monkeypatch.delenv("RECOLLECT_DB")
+    assert cli("facts", "get", "k", "--db", "team.db", "--tenant", "acme").out == "v\n"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["facts", "get", "k"],
+        ["facts", "list"],
+        ["facts", "history", "k"],
+        ["facts", "delete", "k"],
+        ["definitions", "list"],
+        ["definitions", "show", "d"],
+        ["definitions", "records", "d"],
+        ["definitions", "update", "d", "--no-ttl"],
+        ["definitions", "delete", "d"],
+        ["ledger", "verify"],
+        ["ledger", "verify", "--all-tenants"],
+        ["ledger", "tail"],
+        ["ledger", "show", "1"],
+        ["ledger", "anchor"],
+        ["permissions", "list"],
+        ["permissions", "revoke", "g"],
+        ["approvals", "list"],
+        ["approvals", "show", "a"],
+        ["approvals", "approve", "a"],
+        ["approvals", "refuse", "a"],
+        ["sessions", "end", "s"],
+        ["erase", "--user", "ada"],
+        ["sweep"],
+        ["export", "x.jsonl"],
+        ["doctor"],
+    ],
+    ids=" ".join,
+)
+def test_only_what_adds_something_makes_a_database(cli, folder, arguments):
+    done = cli(*arguments, "--json")
+    assert (done.code, done.error["code"]) == (1, "not_found")
+    assert done.error["message"] == "there is no database at `memory.db`"
+    assert "--db" in done.error["hint"]
+    assert list(folder.iterdir()) == []

@@ -1,0 +1,304 @@
+"""Floor and ceiling: stores that are wrong in known ways must fail the suite, each where it is wrong.
+
+The suite is run on them by pytest itself, in this process; the classes below do not begin with `Test`, so an
+ordinary run does not collect them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar
+
+import pytest
+
+from recollect.model.fact import Fact
+from recollect.model.scope import Scope
+from recollect.store.base import Transaction
+from recollect.store.memory import MemoryStore
+from recollect.testing.conformance import Capability, StoreConformance
+
+T = TypeVar("T")
+
+
+class _Forget(Exception):
+    pass
+
+
+class ForgetfulStore(MemoryStore):
+    """The floor: says yes to every write and keeps none of them."""
+
+    def transact(self, work: Callable[[Transaction], T]) -> T:
+        done: list[T] = []
+
+        def forget(rows: Transaction) -> T:
+            done.append(work(rows))
+            raise _Forget
+
+        try:
+            return super().transact(forget)
+        except _Forget:
+            return done[0]
+
+
+class _Rows:
+    """Rows that pass everything on, for subclasses to bend one verb."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.rows, name)
+
+
+class _BentStore(MemoryStore):
+    bend: ClassVar[Callable[[Any], Any]]
+
+    def transact(self, work: Callable[[Any], T]) -> T:
+        return super().transact(lambda rows: work(type(self).bend(rows)))
+
+    def read(self, work: Callable[[Any], T]) -> T:
+        return super().read(lambda rows: work(type(self).bend(rows)))
+
+
+class _Gossip(_Rows):
+    def _everything(self, tenant: str) -> list[Fact]:
+        return list(self.rows.facts_below(Scope(tenant)))
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        found = self.rows.fact(scope, key)
+        others = [fact for fact in self._everything(scope.tenant) if fact.key == key]
+        return found or (others[0] if others else None)
+
+    def facts(self, scope: Scope, *, now: datetime, **_: Any) -> list[Fact]:
+        return [fact for fact in self._everything(scope.tenant) if fact.active_at(now)]
+
+
+class GossipingStore(_BentStore):
+    """The ceiling: gives everything to everybody."""
+
+    bend = _Gossip
+
+
+class _Wipe(_Rows):
+    def erase_below(self, scope: Scope) -> dict[str, int]:
+        removed: dict[str, int] = self.rows.erase_below(scope)
+        for subject in {fact.scope.subject for fact in self.rows.facts_below(Scope(scope.tenant))}:
+            for kind, count in self.rows.erase_below(Scope(scope.tenant, subject)).items():
+                removed[kind] += count
+        return removed
+
+
+class WipingStore(_BentStore):
+    """Erases everybody when asked to erase somebody."""
+
+    bend = _Wipe
+
+
+class _Hoard(_Rows):
+    def erase_below(self, scope: Scope) -> dict[str, int]:
+        kinds = ("facts", "revisions", "idempotency_keys", "approvals", "ledger_texts", "subject_keys", "sessions")
+        return dict.fromkeys(kinds, 0)
+
+
+class HoardingStore(_BentStore):
+    """Erases nobody, and says that it did."""
+
+    bend = _Hoard
+
+
+class _Loose(_Rows):
+    def facts(self, scope: Scope, *, prefix: str = "", **rest: Any) -> list[Fact]:
+        like = re.compile(re.escape(prefix).replace("%", ".*").replace("_", "."))
+        return [fact for fact in self.rows.facts(scope, **rest) if like.match(fact.key)]
+
+
+class LooseStore(_BentStore):
+    """Takes a prefix for a pattern of text instead of a path, as an unescaped LIKE does."""
+
+    bend = _Loose
+
+
+class HalfKeepingStore(MemoryStore):
+    """Keeps what a transaction had written before it failed."""
+
+    def transact(self, work: Callable[[Any], T]) -> T:
+        failure: list[BaseException] = []
+
+        def keep(rows: Any) -> Any:
+            try:
+                return work(rows)
+            except Exception as error:
+                failure.append(error)
+
+        result = super().transact(keep)
+        if failure:
+            raise failure[0]
+        return result
+
+
+class _BrokenSuite(StoreConformance):
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability) - {Capability.RESTART}
+    kind: ClassVar[type[MemoryStore]]
+
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return self.kind()
+
+
+class ReferenceSuite(_BrokenSuite):
+    kind = MemoryStore
+
+
+class ForgetfulSuite(_BrokenSuite):
+    kind = ForgetfulStore
+
+
+class GossipingSuite(_BrokenSuite):
+    kind = GossipingStore
+
+
+class WipingSuite(_BrokenSuite):
+    kind = WipingStore
+
+
+class HoardingSuite(_BrokenSuite):
+    kind = HoardingStore
+
+
+class LooseSuite(_BrokenSuite):
+    kind = LooseStore
+
+
+class HalfKeepingSuite(_BrokenSuite):
+    kind = HalfKeepingStore
+
+
+class _Outcomes:
+    """A pytest plugin that notes how each test of each suite ended, by its name without parameters."""
+
+    def __init__(self) -> None:
+        self.passed: dict[str, set[str]] = defaultdict(set)
+        self.failed: dict[str, set[str]] = defaultdict(set)
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        _, suite, test = report.nodeid.rsplit("::", 2)
+        name = test.partition("[")[0]
+        if report.failed:
+            self.failed[suite].add(name)
+        elif report.when == "call" and report.passed:
+            self.passed[suite].add(name)
+
+
+def run(*nodes: str) -> _Outcomes:
+    """Run suites, or single tests of them (`Suite::test`), in a pytest of their own."""
+    outcomes = _Outcomes()
+    options = [
+        "-q",
+        "--tb=native",
+        "--no-summary",
+        "-p",
+        "no:cacheprovider",
+        "-p",
+        "no:xdist",
+        "-o",
+        "python_classes=*Suite",
+    ]
+    pytest.main([*options, *(f"{__file__}::{node}" for node in nodes)], plugins=[outcomes])
+    return outcomes
+
+
+FLOOR = {
+    "test_set_then_get_returns_an_equal_fact",
+    "test_every_json_value_comes_back_as_it_went_in",
+    "test_a_key_that_was_never_written_gives_none",
+    "test_delete_says_whether_there_was_a_fact",
+    "test_list_is_ordered_by_key",
+    "test_history_tells_every_change_oldest_first",
+    "test_a_deleted_fact_is_seen_until_exactly_its_deletion",
+    "test_a_fact_lives_until_exactly_its_ttl",
+    "test_expired_fact_is_invisible_before_it_is_swept",
+    "test_look_alike_ids_are_different_users",
+    "test_no_read_verb_sees_another_tenant",
+    "test_a_repeated_set_gives_the_first_result_and_writes_once",
+    "test_a_conflict_in_the_middle_leaves_nothing_of_the_batch",
+    "test_definitions_are_listed_oldest_first",
+    "test_an_unexpected_property_is_refused_at_every_level",
+    "test_nothing_is_allowed_without_a_grant",
+    "test_a_waiting_effect_changes_nothing_until_it_is_approved",
+    "test_every_mutation_is_exactly_one_event",
+    "test_an_erasure_removes_everything_at_and_below_a_subject",
+    "test_look_alike_users_stay",
+    "test_an_ended_session_cannot_be_started_again",
+    "test_what_was_erased_since_stays_erased",
+}
+
+WRONG: dict[type[StoreConformance], set[str]] = {
+    GossipingSuite: {
+        "test_look_alike_ids_are_different_users",
+        "test_a_user_and_an_agent_of_that_user_do_not_see_each_other",
+        "test_deleting_for_one_look_alike_leaves_the_others",
+        "test_list_below_a_key_goes_by_whole_segments",
+        "test_a_session_is_a_scope_of_its_own",
+        "test_the_records_of_two_owners_are_apart_and_those_of_one_are_shared",
+    },
+    WipingSuite: {
+        "test_an_erasure_removes_everything_at_and_below_a_subject",
+        "test_an_erasure_takes_the_sessions_a_subject_owns",
+        "test_look_alike_users_stay",
+        "test_erasing_one_agent_of_a_user_leaves_the_rest_of_the_user",
+        "test_erasing_nobody_is_a_receipt_of_zeros",
+    },
+    HoardingSuite: {
+        "test_an_erasure_removes_everything_at_and_below_a_subject",
+        "test_an_erasure_takes_the_sessions_a_subject_owns",
+        "test_an_erasure_removes_what_waits_for_approval",
+        "test_erasing_kept_text_leaves_the_chain_whole",
+        "test_content_hashes_of_the_erased_cannot_be_compared_any_more",
+    },
+    LooseSuite: {
+        "test_list_below_a_key_goes_by_whole_segments",
+        "test_no_character_of_a_prefix_is_a_pattern",
+    },
+    HalfKeepingSuite: {
+        "test_a_conflict_in_the_middle_leaves_nothing_of_the_batch",
+        "test_a_failed_batch_uses_no_versions",
+        "test_a_refused_record_leaves_nothing_of_the_batch",
+        "test_a_conflict_at_the_moment_of_approval_leaves_it_pending",
+        "test_a_slug_cannot_move_records_onto_other_facts",
+        "test_a_write_that_fails_is_not_counted",
+    },
+}  # fmt: skip
+
+
+KEPT = "test_set_then_get_returns_an_equal_fact"
+
+
+@pytest.fixture(scope="module")
+def wrong() -> _Outcomes:
+    """Run on each store that is wrong in one way what it must fail, and one promise that it keeps."""
+    return run(*(f"{suite.__name__}::{name}" for suite, names in WRONG.items() for name in sorted({*names, KEPT})))
+
+
+def test_the_reference_passes_what_the_broken_ones_must_fail() -> None:
+    named = FLOOR.union(*WRONG.values())
+    outcomes = run(*(f"ReferenceSuite::{name}" for name in sorted(named)))
+    assert outcomes.failed["ReferenceSuite"] == set()
+    assert outcomes.passed["ReferenceSuite"] == named
+
+
+def test_a_store_that_forgets_fails_nearly_everything() -> None:
+    outcomes = run("ForgetfulSuite")
+    failed = outcomes.failed["ForgetfulSuite"]
+    passed = outcomes.passed["ForgetfulSuite"] - failed
+    assert failed >= FLOOR
+    # What it passes needs nothing kept: refusals of bad input, and answers about an empty memory.
+    assert len(passed) <= len(failed) // 10, sorted(passed)
+
+
+@pytest.mark.parametrize("suite", WRONG, ids=lambda suite: suite.__name__)
+def test_a_store_that_is_wrong_in_one_way_fails_there(suite: type[StoreConformance], wrong: _Outcomes) -> None:
+    assert wrong.failed[suite.__name__] == WRONG[suite]
+    assert KEPT in wrong.passed[suite.__name__]

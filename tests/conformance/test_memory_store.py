@@ -1,0 +1,18 @@
+"""The reference store keeps every promise but to outlive its process."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from recollect.store.memory import MemoryStore
+from recollect.testing.conformance import Capability, StoreConformance
+
+
+class TestMemoryStore(StoreConformance):
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability) - {Capability.RESTART}
+
+    @pytest.fixture
+    def store(self) -> MemoryStore:
+        return MemoryStore()

@@ -1,0 +1,22 @@
+"""A SQLite file keeps every promise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recollect.store.base import Store
+from recollect.store.sqlite import SqliteStore
+from recollect.testing.conformance import StoreConformance
+
+
+class TestSqliteFile(StoreConformance):
+    @pytest.fixture
+    def store(self, reopen_store: Callable[[], Store]) -> Store:
+        return reopen_store()
+
+    @pytest.fixture
+    def reopen_store(self, tmp_path: Path) -> Callable[[], Store]:
+        return lambda: SqliteStore(str(tmp_path / "memory.db"))

@@ -1,0 +1,18 @@
+"""SQLite without a file keeps every promise but to outlive its process."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import pytest
+
+from recollect.store.sqlite import SqliteStore
+from recollect.testing.conformance import Capability, StoreConformance
+
+
+class TestSqliteMemory(StoreConformance):
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability) - {Capability.RESTART}
+
+    @pytest.fixture
+    def store(self) -> SqliteStore:
+        return SqliteStore(":memory:")

@@ -1,0 +1,331 @@
+"""The documents are true: every example runs, every link leads somewhere, every name is explained.
+
+A block marked `python` is run, with `>>>` lines checked as doctests; what a `try` says is raised has to be raised.
+In a block marked `console` every line that begins with `$ ` is run, and the lines below it are compared with what it
+prints; `…` stands for any text on that line, alone on a line for any lines. A command leaves with 0 unless it ends
+in `# exit N`. What must not run is marked `text`, so nothing is skipped without saying so.
+"""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import importlib
+import os
+import pkgutil
+import re
+import subprocess
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+import recollect
+from recollect import errors
+from recollect.model.policy import CAPABILITIES
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+EXAMPLES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
+
+RUN = {"python", "console"}
+SHOWN = {"text", "json", "sql", "toml", "yaml"}
+
+_FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<word>[^\n]*)$")
+_LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_EXIT = re.compile(r"#\s*exit (\d+)\s*$")
+_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    """One fenced block: its mark, its text, and the line its text begins at."""
+
+    mark: str
+    text: str
+    line: int
+
+
+def name(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def blocks(text: str) -> list[Block]:
+    """Return the fenced blocks of a document; one that is never closed is a fault."""
+    found: list[Block] = []
+    opening: re.Match[str] | None = None
+    lines: list[str] = []
+    begins = 0
+    for number, line in enumerate(text.splitlines(), start=1):
+        fence = _FENCE.match(line)
+        if opening is None:
+            if fence:
+                opening, lines, begins = fence, [], number + 1
+        elif fence and fence["fence"].startswith(opening["fence"]) and not fence["word"].strip():
+            found.append(Block(opening["word"].strip(), "\n".join(lines) + "\n", begins))
+            opening = None
+        else:
+            lines.append(line.removeprefix(opening["indent"]))
+    assert opening is None, f"the block that begins at line {begins - 1} is never closed"
+    return found
+
+
+# examples
+
+
+class _Expecting(ast.NodeTransformer):
+    """Give each `try … except` of an example an `else` that fails: what it says is raised has to be raised."""
+
+    def visit_Try(self, node: ast.Try) -> ast.Try:
+        self.generic_visit(node)
+        if node.handlers and not node.orelse:
+            expected = ", ".join(ast.unparse(handler.type) for handler in node.handlers if handler.type)
+            node.orelse = ast.parse(f"raise AssertionError('line {node.lineno}: no {expected} was raised')").body
+        return node
+
+
+def run_python(block: Block, names: dict[str, Any], path: str) -> None:
+    """Run a block among the names that earlier blocks of its document left; doctests are compared."""
+    where = "\n" * (block.line - 1)  # so that a traceback names the line of the document
+    if not re.search(r"^>>>", block.text, re.MULTILINE):
+        tree = ast.fix_missing_locations(_Expecting().visit(ast.parse(where + block.text, path)))
+        exec(compile(tree, path, "exec"), names)
+        return
+    test = doctest.DocTestParser().get_doctest(block.text, names, path, path, block.line - 1)
+    test.globs = names  # the parser copies them; the next block must see what this one made
+    report: list[str] = []
+    results = doctest.DocTestRunner(optionflags=_FLAGS).run(test, out=report.append, clear_globs=False)
+    assert results.attempted, f"{path}:{block.line}: no example was found"
+    assert not results.failed, "".join(report)
+
+
+def commands(block: Block) -> Iterator[tuple[str, str, int]]:
+    """Yield each command of a console block, the output shown below it, and its line."""
+    command, shown, begins = "", [], block.line
+    for number, line in enumerate(block.text.splitlines(), start=block.line):
+        if line.startswith("$ "):
+            if command:
+                yield command, "\n".join(shown), begins
+            command, shown, begins = line[2:], [], number
+        elif command.endswith("\\") and not shown:
+            command = command[:-1] + line.removeprefix("> ").strip()
+        else:
+            assert command, f"line {number}: a console block begins with a command"
+            shown.append(line)
+    assert command, f"line {block.line}: a console block without a command"
+    yield command, "\n".join(shown), begins
+
+
+def run_console(block: Block, folder: Path, path: str) -> None:
+    """Run the commands of a block in a folder and compare what they print, where output is shown."""
+    bin = Path(sys.executable).parent
+    clean = {key: value for key, value in os.environ.items() if not key.startswith("RECOLLECT_")}
+    environment = {
+        **clean,
+        "PATH": f"{bin}{os.pathsep}{os.environ.get('PATH', '')}",
+        "COLUMNS": "120",
+        "NO_COLOR": "1",
+        "PYTHONIOENCODING": "utf-8",
+    }
+    for command, shown, line in commands(block):
+        where = f"{path}:{line}: $ {command}"
+        assert re.search(r"\brecollect\b", command), f"{where}: only `recollect` is run here; mark the block `text`"
+        done = subprocess.run(
+            ["sh", "-c", command],
+            cwd=folder,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+            timeout=60,
+        )
+        expected = int(code[1]) if (code := _EXIT.search(command)) else 0
+        assert done.returncode == expected, f"{where}\nleft with {done.returncode}, not {expected}:\n{done.stdout}"
+        if shown.strip():
+            assert fits(shown, done.stdout), f"{where}\nprinted:\n{done.stdout}\nthe document shows:\n{shown}"
+
+
+def fits(shown: str, printed: str) -> bool:
+    """Say whether printed text fits what is shown: `…` is any text of a line, or any lines.
+
+    Runs of spaces count as one, and so do the lines that tables are ruled with: both depend on a column's width.
+    """
+    pattern = ""
+    for line in shown.strip().splitlines():
+        if line.strip() == "…":
+            pattern += r"(?:[^\n]*\n)*?"
+        else:
+            pattern += r"[^\n]*?".join(map(re.escape, _tidy(line).split("…"))) + r"\n"
+    return re.fullmatch(pattern, "".join(_tidy(line) + "\n" for line in printed.strip().splitlines())) is not None
+
+
+def _tidy(line: str) -> str:
+    return re.sub("─+", "─", " ".join(line.split()))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name)
+def test_every_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    for block in blocks(path.read_text(encoding="utf-8")):
+        if block.mark == "python":
+            run_python(block, names, name(path))
+        elif block.mark == "console":
+            run_console(block, tmp_path, name(path))
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=name)
+def test_every_block_says_whether_it_runs(path: Path) -> None:
+    unknown = [block for block in blocks(path.read_text(encoding="utf-8")) if block.mark not in RUN | SHOWN]
+    assert not unknown, f"mark what runs {sorted(RUN)} and what does not {sorted(SHOWN)}: {unknown}"
+
+
+def test_a_wrong_example_fails(tmp_path: Path) -> None:
+    with pytest.raises(AssertionError):
+        run_python(Block("python", ">>> 1 + 1\n3\n", 1), {}, "doc")
+    with pytest.raises(ZeroDivisionError) as raised:
+        run_python(Block("python", "x = 1\n1 / 0\n", 7), {}, "doc")
+    assert traceback.extract_tb(raised.value.__traceback__)[-1].lineno == 8
+    with pytest.raises(AssertionError, match="line 3: no KeyError was raised"):
+        run_python(Block("python", "try:\n    x = 1\nexcept KeyError:\n    pass\n", 3), {}, "doc")
+    for text in (
+        "$ recollect --version\nrecollect 99\n",
+        "$ recollect nonsense\n",
+        "$ recollect --version  # exit 1\n",
+        "$ ls\n",
+        "no command\n",
+    ):
+        with pytest.raises(AssertionError):
+            run_console(Block("console", text, 1), tmp_path, "doc")
+    with pytest.raises(AssertionError):
+        blocks("```python\nnever closed")
+
+
+def test_a_right_example_passes(tmp_path: Path) -> None:
+    names: dict[str, Any] = {}
+    run_python(Block("python", ">>> x = 1 + 1\n>>> x\n2\n", 1), names, "doc")
+    run_python(Block("python", "assert x == 2\n", 1), names, "doc")
+    run_console(Block("console", "$ recollect --version\nrecollect …\n", 1), tmp_path, "doc")
+    run_console(Block("console", "$ recollect nonsense  # exit 2\n", 1), tmp_path, "doc")
+
+
+def test_a_wildcard_stands_for_text_of_one_line_or_for_lines() -> None:
+    assert fits("a … c", "a b  b c\n")
+    assert fits("a\n…\nd", "a\nb\nc\nd\n") and fits("a\n…", "a\n")
+    assert fits("key  value\n────\na  1", "key   value \n──────────\na     1     \n")
+    assert not fits("a … c", "a b\nc\n")
+    assert not fits("a", "a\nb\n")
+    assert not fits("a.c", "abc\n")
+
+
+def modules() -> list[str]:
+    found = pkgutil.walk_packages(recollect.__path__, "recollect.")
+    return ["recollect", *(module.name for module in found if not module.name.endswith("__main__"))]
+
+
+@pytest.mark.parametrize("module", modules())
+def test_every_docstring_example_runs(module: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    report: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=_FLAGS)
+    for test in doctest.DocTestFinder().find(importlib.import_module(module)):
+        runner.run(test, out=report.append)
+    assert not runner.summarize(verbose=False).failed, "".join(report)
+
+
+# links and names
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors that a document's headings give, as they are made from their words."""
+    prose = _without_blocks(text)
+    headings = re.findall(r"^#{1,6} +(.+?) *#*$", prose, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def _without_blocks(text: str) -> str:
+    kept: list[str] = []
+    inside = False
+    for line in text.splitlines():
+        if _FENCE.match(line):
+            inside = not inside
+        elif not inside:
+            kept.append(line)
+    return "\n".join(kept)
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_every_link_leads_somewhere(path: Path) -> None:
+    broken: list[str] = []
+    for link in _LINK.findall(_without_blocks(path.read_text(encoding="utf-8"))):
+        if re.match(r"[a-z]+:", link):
+            continue
+        file, _, anchor = link.partition("#")
+        target = (path.parent / file).resolve() if file else path
+        if not target.is_relative_to(ROOT) or not target.exists():
+            broken.append(link)
+        elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
+            broken.append(link)
+    assert not broken
+
+
+@pytest.mark.parametrize("document", ["ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md"])
+def test_every_file_that_is_named_exists(document: str) -> None:
+    text = _without_blocks((ROOT / document).read_text(encoding="utf-8"))
+    named = set(re.findall(r"`([\w./-]+\.(?:py|sql|md|toml|txt))`", text))
+    assert named
+    missing = [file for file in named if not any((folder / file).exists() for folder in (ROOT, ROOT / "src/recollect"))]
+    # Below a heading that names the folder, a bare file name is enough.
+    assert [file for file in missing if "/" in file or not list((ROOT / "src/recollect").rglob(file))] == []
+
+
+def test_every_document_can_be_reached_from_the_index() -> None:
+    reached: set[Path] = set()
+    waiting = [DOCS / "index.md", ROOT / "README.md"]
+    while waiting:
+        path = waiting.pop()
+        if path in reached or path.suffix != ".md" or not path.exists():
+            continue
+        reached.add(path)
+        links = _LINK.findall(path.read_text(encoding="utf-8"))
+        waiting += [(path.parent / link.partition("#")[0]).resolve() for link in links if "://" not in link]
+    assert [name(path) for path in EXAMPLES if path not in reached] == []
+
+
+def error_classes() -> list[type[errors.RecollectError]]:
+    found, waiting = [], [errors.RecollectError]
+    while waiting:
+        kind = waiting.pop()
+        if kind.__module__ == errors.__name__:
+            found.append(kind)
+        waiting += kind.__subclasses__()
+    return found
+
+
+def test_the_table_of_errors_holds_every_error_and_no_other() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", (DOCS / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
+    assert sorted(rows) == sorted((kind.__name__, kind.code) for kind in error_classes())
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    silent = [public for public in recollect.__all__ if not getattr(recollect, public).__doc__]
+    assert not silent
+
+
+def test_the_table_of_capabilities_holds_every_capability_and_no_other() -> None:
+    text = (DOCS / "governance.md").read_text(encoding="utf-8")
+    section = text.partition("## Capabilities")[2].partition("\n## ")[0]
+    assert sorted(re.findall(r"^\| `([\w.]+)` \|", section, re.MULTILINE)) == sorted(CAPABILITIES)
+
+
+def test_every_environment_variable_is_documented() -> None:
+    sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.sql")]
+    used = {word for path in sources for word in re.findall(r"RECOLLECT_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    documented = "".join(path.read_text(encoding="utf-8") for path in EXAMPLES)
+    assert used
+    assert [word for word in sorted(used) if f"`{word}`" not in documented] == []

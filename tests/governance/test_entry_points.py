@@ -1,0 +1,258 @@
+"""Every way to change memory is on one list, and each of them passes the gate."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from pathlib import Path
+
+import click
+import pytest
+from typer.main import get_command
+
+import recollect
+from recollect import Denied, Policy
+from recollect.api import approvals, batch, definitions, ledger, memory, permissions, scoped
+from recollect.cli.app import app
+from recollect.engine.verbs import VERBS
+from recollect.governance.oversight import OVERSIGHT
+from recollect.model import effect
+from recollect.model.policy import CAPABILITIES
+from recollect.testing import FakeClock
+
+EVERYTHING = Policy.of(allow=("*",))
+NOTHING = Policy()
+SCHEMA = {"type": "object", "properties": {"language": {"type": "string"}}}
+
+# Python call -> the effect it asks for. A new public method goes here (if it changes anything) or below.
+MUTATING = {
+    "ScopedMemory.set": "set_fact",
+    "ScopedMemory.create": "set_fact",
+    "ScopedMemory.update": "set_fact",
+    "ScopedMemory.delete": "delete_fact",
+    "ScopedMemory.session": "start_session",
+    "ScopedMemory.end": "end_scope",
+    "Batch.__exit__": "write_facts",
+    "Definitions.create": "create_definition",
+    "Definitions.update": "update_definition",
+    "Definitions.delete": "delete_definition",
+    "Permissions.grant": "grant",
+    "Permissions.revoke": "revoke",
+    "Approvals.approve": "decide",
+    "Approvals.refuse": "decide",
+    "Memory.erase": "erase",
+    "Memory.sweep": "sweep",
+    "Memory.import_file": "import",
+    "Memory.import_lines": "import",
+}
+
+# Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
+HARMLESS = {
+    "ScopedMemory.get",
+    "ScopedMemory.value",
+    "ScopedMemory.list",
+    "ScopedMemory.history",
+    "Batch.set",
+    "Batch.delete",
+    "Definitions.list",
+    "Definitions.get",
+    "Definitions.records",
+    "Ledger.verify",
+    "Ledger.anchor",
+    "Ledger.events",
+    "Ledger.tail",
+    "Permissions.list",
+    "Approvals.list",
+    "Approvals.get",
+    "Memory.scope",
+    "Memory.at",
+    "Memory.batch",
+    "Memory.acting_as",
+    "Memory.narrowed",
+    "Memory.through",
+    "Memory.scrub",
+    "Memory.inspect",
+    "Memory.settle",
+    "Memory.export",
+    "Memory.close",
+}
+
+# Command of the command line -> the Python call it makes.
+COMMANDS = {
+    "facts set": "ScopedMemory.set",
+    "facts delete": "ScopedMemory.delete",
+    "definitions create": "Definitions.create",
+    "definitions update": "Definitions.update",
+    "definitions delete": "Definitions.delete",
+    "permissions grant": "Permissions.grant",
+    "permissions revoke": "Permissions.revoke",
+    "approvals approve": "Approvals.approve",
+    "approvals refuse": "Approvals.refuse",
+    "sessions start": "ScopedMemory.session",
+    "sessions end": "ScopedMemory.end",
+    "erase": "Memory.erase",
+    "sweep": "Memory.sweep",
+    "import": "Memory.import_file",
+}
+HARMLESS_COMMANDS = {
+    "facts get",
+    "facts list",
+    "facts history",
+    "definitions list",
+    "definitions show",
+    "definitions records",
+    "ledger verify",
+    "ledger tail",
+    "ledger show",
+    "ledger anchor",
+    "permissions list",
+    "approvals list",
+    "approvals show",
+    "export",
+    "doctor",
+    "config show",
+}
+
+EFFECTS = typing.get_args(effect.Effect)
+
+
+def public_methods() -> set[str]:
+    classes = [
+        scoped.ScopedMemory,
+        batch.Batch,
+        definitions.Definitions,
+        ledger.Ledger,
+        permissions.Permissions,
+        approvals.Approvals,
+        memory.Memory,
+    ]
+    return {
+        f"{owner.__name__}.{name}"
+        for owner in classes
+        for name, member in vars(owner).items()
+        if inspect.isfunction(member) and (not name.startswith("_") or f"{owner.__name__}.{name}" in MUTATING)
+    }
+
+
+def commands() -> set[str]:
+    root = get_command(app)
+    context = click.Context(root, info_name="recollect")
+    names = set()
+    for name in root.list_commands(context):
+        command = root.get_command(context, name)
+        inner = getattr(command, "commands", None)
+        names |= {f"{name} {each}" for each in inner} if inner else {name}
+    return names
+
+
+def test_every_python_call_is_on_the_list() -> None:
+    assert public_methods() == set(MUTATING) | HARMLESS
+
+
+def test_every_command_is_on_the_list() -> None:
+    assert commands() == set(COMMANDS) | HARMLESS_COMMANDS
+    assert set(COMMANDS.values()) <= set(MUTATING)
+
+
+def test_every_effect_has_exactly_one_verb_and_a_capability() -> None:
+    handled = {*VERBS, *OVERSIGHT, effect.Decide, effect.Scrub, effect.Inspect}
+    assert set(EFFECTS) == handled
+    for kind in EFFECTS:
+        assert kind.capability in CAPABILITIES
+        assert isinstance(kind.mutates, bool)
+
+
+def test_every_mutating_effect_has_an_entry_point() -> None:
+    names = {str(kind.__struct_config__.tag) for kind in EFFECTS if kind.mutates}
+    assert names == set(MUTATING.values())
+
+
+@pytest.fixture
+def opened(clock: FakeClock):
+    with recollect.open(":memory:", clock=clock) as opened:
+        yield opened
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+def ensure_definition(owner: recollect.Memory, slug: str) -> str:
+    if slug not in [definition.slug for definition in owner.definitions.list()]:
+        owner.definitions.create(name=slug.upper(), slug=slug, schema=SCHEMA)
+    return slug
+
+
+def waiting(owner: recollect.Memory) -> str:
+    asking = owner.acting_as("agent:asks", policy=Policy.of(approve=("memory.write",)))
+    with pytest.raises(recollect.ApprovalRequired) as waits:
+        asking.scope(user="ada").set("asked", 1)
+    return waits.value.approval
+
+
+def exported(owner: recollect.Memory, folder: Path) -> Path:
+    owner.scope(user="ada").set("known", 1)
+    owner.export(folder / "export.jsonl")
+    return folder / "export.jsonl"
+
+
+def end_session(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    owner.scope(user="ada").session("s2")
+    memory.scope(session="s2").end()
+
+
+def update(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    owner.scope(user="ada").set("known", 1)
+    memory.scope(user="ada").update("known", lambda value: value + 1)
+
+
+def send_batch(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    with memory.batch() as writes:
+        writes.set(memory.scope(user="ada"), "batched", 1)
+
+
+# How to make each call with a handle; what has to exist before, the owner makes.
+ATTEMPTS = {
+    "ScopedMemory.set": lambda memory, owner, folder: memory.scope(user="ada").set("new", 1),
+    "ScopedMemory.create": lambda memory, owner, folder: memory.scope(user="ada").create("created", 1),
+    "ScopedMemory.update": update,
+    "ScopedMemory.delete": lambda memory, owner, folder: memory.scope(user="ada").delete("known"),
+    "ScopedMemory.session": lambda memory, owner, folder: memory.scope(user="ada").session("s1"),
+    "ScopedMemory.end": end_session,
+    "Batch.__exit__": send_batch,
+    "Definitions.create": lambda memory, owner, folder: memory.definitions.create(name="P", slug="p", schema=SCHEMA),
+    "Definitions.update": lambda memory, owner, folder: memory.definitions.update(
+        ensure_definition(owner, "q"), name="Q2"
+    ),
+    "Definitions.delete": lambda memory, owner, folder: memory.definitions.delete(ensure_definition(owner, "r")),
+    "Permissions.grant": lambda memory, owner, folder: memory.permissions.grant("agent:x", "memory.read"),
+    "Permissions.revoke": lambda memory, owner, folder: memory.permissions.revoke(
+        owner.permissions.grant("agent:y", "memory.read").id
+    ),
+    "Approvals.approve": lambda memory, owner, folder: memory.approvals.approve(waiting(owner)),
+    "Approvals.refuse": lambda memory, owner, folder: memory.approvals.refuse(waiting(owner)),
+    "Memory.erase": lambda memory, owner, folder: memory.erase(user="ada"),
+    "Memory.sweep": lambda memory, owner, folder: memory.sweep(),
+    "Memory.import_file": lambda memory, owner, folder: memory.import_file(exported(owner, folder)),
+    "Memory.import_lines": lambda memory, owner, folder: memory.import_lines(
+        exported(owner, folder).read_bytes().splitlines(), source="lines"
+    ),
+}
+
+
+@pytest.mark.parametrize("call", sorted(MUTATING))
+def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call, opened, tmp_path) -> None:
+    # An update reads before it writes: grant the reading, so that the write is what is refused.
+    reading = Policy.of(allow=("memory.read",)) if call == "ScopedMemory.update" else NOTHING
+    outsider = opened.acting_as("agent:outside", policy=reading)
+    with pytest.raises(Denied):
+        ATTEMPTS[call](outsider, opened, tmp_path)
+    refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
+    assert refused == [("agent:outside", MUTATING[call])]
+
+    insider = opened.acting_as("agent:inside", policy=EVERYTHING)
+    ATTEMPTS[call](insider, opened, tmp_path)
+    refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
+    assert refused == [("agent:outside", MUTATING[call])]
+    assert all(finding.ok for finding in opened.inspect())

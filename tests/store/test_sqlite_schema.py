@@ -1,0 +1,97 @@
+"""schema.sql, the migrations and queries.sql agree with each other and with the code that names them."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import apsw
+import pytest
+
+import recollect.store.sqlite
+from recollect.store.sqlite.migrate import MIGRATIONS, SCHEMA
+from recollect.store.sqlite.queries import SQL, load_queries
+
+
+def blanks(sql: str) -> list[None]:
+    """Return a NULL for each parameter of a statement."""
+    return [None] * (len(set(re.findall(r"[:?]\w+", sql))) or sql.count("?"))
+
+
+PACKAGE = Path(recollect.store.sqlite.__file__).parent
+
+
+def tables(*scripts: str) -> set[tuple[str, str, str]]:
+    connection = apsw.Connection(":memory:")
+    for script in scripts:
+        connection.execute(script)
+    return set(connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL").fetchall())
+
+
+def test_the_migrations_in_order_give_the_schema():
+    assert tables(SCHEMA) == tables(*MIGRATIONS)
+    assert tables(SCHEMA) != tables(*MIGRATIONS, "CREATE TABLE stray (a)")  # the comparison does see a difference
+
+
+def test_migrations_are_numbered_without_gaps():
+    numbers = [int(file.name[:4]) for file in sorted((PACKAGE / "migrations").glob("*.sql"))]
+    assert numbers == list(range(1, len(MIGRATIONS) + 1))
+
+
+def test_every_table_is_strict_and_led_by_its_tenant():
+    connection = apsw.Connection(":memory:")
+    connection.execute(SCHEMA)
+    listed = connection.execute("SELECT name, strict FROM pragma_table_list WHERE schema = 'main'").fetchall()
+    ours = {name: strict for name, strict in listed if not name.startswith("sqlite_")}
+    assert len(ours) == 13
+    assert all(ours.values())
+    for name in ours:
+        leading = connection.execute(
+            "SELECT name FROM pragma_index_xinfo((SELECT name FROM pragma_index_list(?) "
+            "WHERE origin IN ('pk', 'u') OR partial = 0 LIMIT 1)) WHERE seqno = 0",
+            (name,),
+        ).get
+        assert leading == "tenant", name
+
+
+def test_every_query_is_used_and_every_used_query_exists():
+    code = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
+    named = set(re.findall(r'(?:SQL\[|_all\(|_one\(|_run\(|_number\()\s*"(\w+)"', code))
+    erased = set(re.findall(r'"(erase_\w+)"', code))  # named in the table of what an erasure counts
+    assert named | erased == set(SQL)
+
+
+def test_every_query_can_be_prepared_and_is_described():
+    connection = apsw.Connection(":memory:")
+    connection.execute(SCHEMA)
+    for name, sql in SQL.items():
+        if name != "vacuum":
+            connection.execute("EXPLAIN " + sql, blanks(sql)).fetchall()
+    with pytest.raises(apsw.SQLError):
+        connection.execute("EXPLAIN SELECT nothing FROM nowhere")
+    text = (PACKAGE / "queries.sql").read_text()
+    assert len(re.findall(r"^-- name: \w+\n-- [A-Z].*\.$", text, re.MULTILINE)) == len(SQL)
+
+
+def test_no_sql_hides_in_the_code():
+    pattern = re.compile(r'"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|VACUUM)\b')
+    assert pattern.search('execute("SELECT 1")')
+    found = {file.name: pattern.findall(file.read_text()) for file in PACKAGE.glob("*.py")}
+    assert {name: hits for name, hits in found.items() if hits} == {}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [name for name in SQL if re.match(r"(get|list|page|remove|erase|forget)_", name) and name != "list_tenants"],
+)
+def test_no_query_reads_a_whole_table(name: str):
+    connection = apsw.Connection(":memory:")
+    connection.execute(SCHEMA)
+    plan = connection.execute("EXPLAIN QUERY PLAN " + SQL[name], blanks(SQL[name])).fetchall()
+    scans = [detail for *_, detail in plan if re.match(r"SCAN (?!\(|CONSTANT|stood\b|.*SUBQUERY)", detail)]
+    assert scans == []
+
+
+def test_queries_are_split_by_name():
+    text = "-- heading\n\n-- name: one\n-- First.\nSELECT 1;\n\n-- name: two\n-- Second.\nSELECT\n  2;\n"
+    assert dict(load_queries(text)) == {"one": "SELECT 1;", "two": "SELECT\n  2;"}
