@@ -15,7 +15,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -65,6 +65,8 @@ QUICK = Counts(
     set_rounds=20, warm_up=1_000, thread_rounds=3, thread_writes=400, get_rounds=20, facts=100_000, fact_rounds=1
 )
 FEW = 1_000
+MOST_OF_A_CONTROL = 1.25
+"""What a contender that cannot gain from threads may seem to gain before the measurement is void."""
 
 
 @dataclass
@@ -139,10 +141,9 @@ def measure_threads(run: Run) -> list[Line]:
                 for name, one in contenders.items():
                     seconds = run_in_threads(_writer(one, writes), threads=threads, turns=turns)
                     rates.setdefault((name, threads), []).append(counts.thread_writes / seconds)
-    return [
-        _compare_rates("8 threads writing vs 1", rates, OURS, target=2),
-        _compare_rates("8 threads writing vs 1: SqliteStore", rates, PEER),
-    ]
+    control = _compare_rates("8 threads writing vs 1: SqliteStore (control)", rates, PEER)
+    ours = _compare_rates("8 threads writing vs 1", rates, OURS, target=2)
+    return [_void_if_moved(ours, control), control]
 
 
 def measure_gets(run: Run) -> list[Line]:
@@ -253,6 +254,14 @@ def _compare_rates(
     )
 
 
+def _void_if_moved(line: Line, control: Line) -> Line:
+    """Return the line, void where the control gained: one lock and one sync per put cannot gain from threads."""
+    if control.value <= MOST_OF_A_CONTROL:
+        return line
+    reason = f"SqliteStore, which cannot gain from threads, shows {control.figure}; run again on a calm machine"
+    return replace(line, void=reason)
+
+
 def _compare_sizes(
     verb: str, many: list[list[int]], few: list[list[int]], counts: Counts, *, target: float | None = None
 ) -> Line:
@@ -308,11 +317,10 @@ def describe_run(run: Run, quick: bool) -> dict[str, str]:
         )
     return {
         **machine.describe(),
-        "disk": f"{machine.file_system(run.folder)} at {run.folder.parent}; "
-        f"4 KB write and fdatasync {show_times(syncs)}",
+        "disk": f"{machine.file_system(run.folder)} at {run.folder.parent}",
         "durability": "every write synced before it returns: WAL and synchronous=FULL for all but (*)",
         "counts": "QUICK: small counts, wider error" if quick else "full",
-        "load before": machine.load(),
+        "before": f"load {machine.load()}; 4 KB write and fdatasync {show_times(syncs)}",
     }
 
 
@@ -342,7 +350,8 @@ def main() -> None:
         for name in arguments.only:
             with console.status(f"measuring: {name}"):
                 lines += MEASUREMENTS[name](run)
-        about["load after"] = machine.load()
+        syncs = machine.time_syncs(run.folder, count=500)
+        about["after"] = f"load {machine.load()}; 4 KB write and fdatasync {show_times(syncs)}"
     for name, text in about.items():
         console.print(f"{name + ':':<13} {text}", highlight=False)
     print_settings(run)

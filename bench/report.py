@@ -28,18 +28,20 @@ class Line:
     sense: Sense = "at least"
     target_text: str = "–"
     details: dict[str, Any] = field(default_factory=dict)
+    void: str = ""
+    """Why the figure says nothing, whatever it is: a control moved that cannot move."""
 
     @property
     def met(self) -> bool | None:
-        """Whether the target was reached; None where there is none."""
-        if self.target is None:
+        """Whether the target was reached; None where there is none, or where the figure is void."""
+        if self.target is None or self.void:
             return None
         return self.value >= self.target if self.sense == "at least" else self.value <= self.target
 
     @property
     def verdict(self) -> str:
         """The word in the last column."""
-        return {True: "met", False: "MISSED", None: "–"}[self.met]
+        return "VOID" if self.void else {True: "met", False: "MISSED", None: "–"}[self.met]
 
     @property
     def share(self) -> float:
@@ -64,7 +66,7 @@ def show_times(times: Times) -> str:
 
 
 def print_table(console: Console, lines: Sequence[Line], title: str) -> None:
-    """Print the lines, then how many targets were met, and each missed one by name."""
+    """Print the lines, each void or missed one by name, and how many targets were met."""
     table = Table("what", "ours", "peer", "ratio", "target", "", title=title, title_justify="left")
     for line in lines:
         style = "bold red" if line.met is False else "dim" if line.met is None else ""
@@ -73,8 +75,12 @@ def print_table(console: Console, lines: Sequence[Line], title: str) -> None:
     missed = [line for line in lines if line.met is False]
     for line in missed:
         console.print(f"MISSED: {line.what}: {line.figure}, target {line.target_text}", highlight=False)
+    void = [line for line in lines if line.void]
+    for line in void:
+        console.print(f"VOID: {line.what}: {line.figure} says nothing: {line.void}", highlight=False)
     met = sum(line.met is True for line in lines)
-    console.print(f"targets: {met} met, {len(missed)} missed", highlight=False)
+    rest = f", {len(void)} void" if void else ""
+    console.print(f"targets: {met} met, {len(missed)} missed{rest}", highlight=False)
 
 
 def as_data(lines: Sequence[Line]) -> list[dict[str, Any]]:
@@ -84,7 +90,7 @@ def as_data(lines: Sequence[Line]) -> list[dict[str, Any]]:
 
 def draw(lines: Sequence[Line]) -> str:
     """Return a picture (SVG) of how far each target was reached: 1 is the target, longer is better."""
-    drawn = [line for line in lines if line.share]
+    drawn = [line for line in lines if line.share and not line.void]
     longest = max((line.share for line in drawn), default=1.0)
     scale = 420 / max(longest, 1.25)
     height = 34 * len(drawn) + 40

@@ -11,7 +11,8 @@ check them; a gate that every effect passes; a hash-chained ledger that says wha
 'en'
 """
 
-from recollect.api.aio import AsyncMemory
+from typing import TYPE_CHECKING, Any
+
 from recollect.api.batch import Batch
 from recollect.api.memory import Memory
 from recollect.api.opening import open
@@ -56,6 +57,9 @@ from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.limits import Limits
 from recollect.model.policy import Grant, Policy, Quota, Rule
 from recollect.model.scope import Scope
+
+if TYPE_CHECKING:
+    from recollect.api.aio import AsyncMemory
 
 __version__ = "0.1.0.dev0"
 
@@ -111,3 +115,12 @@ __all__ = [
     "Verification",
     "open",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """Return AsyncMemory, imported when it is asked for: asyncio takes as long to import as half of the rest."""
+    if name == "AsyncMemory":
+        from recollect.api.aio import AsyncMemory
+
+        return AsyncMemory
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -46,7 +46,7 @@ def test_export_and_import_carry_memory(cli):
     assert cli("export", "all.jsonl", "--json").json["facts"] == 2
     assert "tenant default" in cli("export", "all.jsonl").out
     done = cli("import", "all.jsonl", "--db", "other.db", "--json").json
-    assert done == {"written": 2, "kept": 0, "erased": 0, "expired": 0, "definitions": 0}
+    assert done == {"written": 2, "kept": 0, "erased": 0, "ended": 0, "expired": 0, "definitions": 0}
     again = cli("import", "all.jsonl", "--db", "other.db").out
     assert again == "Written: 0 facts, 0 definitions\nLeft alone: 2 newer here\n"
     fact = cli("facts", "get", "k", "--user", "bob", "--db", "other.db", "--json").json

@@ -99,7 +99,7 @@ class WipingStore(_BentStore):
 
 class _Hoard(_Rows):
     def erase_below(self, scope: Scope) -> dict[str, int]:
-        kinds = ("facts", "revisions", "idempotency_keys", "approvals", "ledger_texts", "subject_keys", "sessions")
+        kinds = ("facts", "revisions", "idempotency_keys", "approvals", "ledger_texts", "content_keys", "sessions")
         return dict.fromkeys(kinds, 0)
 
 

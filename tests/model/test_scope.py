@@ -33,7 +33,12 @@ def test_text_and_parts() -> None:
     assert Scope.parse("user:ada/agent:emails") == scope
     assert Scope.of(user="a/b").path == "user:a%2Fb"
     assert Scope.of(user="100%").path == "user:100%25"
-    assert Scope.of(user="a", agent=None) == Scope.of(user="a")
+
+
+def test_a_missing_id_is_refused_rather_than_left_out() -> None:
+    assert Scope.of(user="a").path == "user:a"
+    with pytest.raises(InvalidScope):
+        Scope.of(user=None)  # type: ignore[arg-type]
 
 
 def test_the_shared_scope_is_empty() -> None:

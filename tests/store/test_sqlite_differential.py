@@ -226,7 +226,7 @@ VERBS = st.one_of(
     calls("erase_below", scopes),
     calls("newest_below", scopes),
     calls("add_erasure", erasures),
-    calls("put_subject_key", tenants, paths.filter(bool), st.sampled_from([b"k1", b"\0\xff"])),
+    calls("put_content_key", tenants, paths.filter(bool), st.sampled_from([b"k1", b"\0\xff"])),
     calls("append_event", events()),
 )
 
@@ -274,7 +274,7 @@ def in_scope(rows: Any, scope: Scope) -> dict[str, Any]:
         "owned": rows.sessions_owned(scope),
         "replays": [rows.replay(scope, key) for key in KEYS],
         "erasure": rows.erasure(scope),
-        "subject": rows.subject_key(scope.tenant, scope.path),
+        "subject": rows.content_key(scope.tenant, scope.path),
     }
 
 

@@ -54,7 +54,7 @@ def fill(rows) -> None:
     rows.put_session(Session(scope=session, owner=ADA, started_at=NOON))
     remember(rows, session, "in-session", TOKEN)
     rows.put_replay(Replay(scope=ADA, key=TOKEN, request="r", results=(), at=NOON))
-    rows.put_subject_key("default", ADA.path, b"secret-9e77")
+    rows.put_content_key("default", ADA.path, b"secret-9e77")
     rows.put_approval(
         Approval(
             id="a",
@@ -100,7 +100,7 @@ def test_erased_text_leaves_the_bytes(tmp_path: Path, checkpoint_first: bool):
             assert store.scrub()
         assert found(tmp_path, TOKEN, "bobs-own", "secret-9e77") == str(["bobs-own", "secret-9e77", TOKEN])
         counts = store.transact(lambda rows: [rows.erase_below(scope) for scope in [ADA, *rows.sessions_owned(ADA)]])
-        of_ada = {"idempotency_keys": 1, "approvals": 1, "ledger_texts": 1, "subject_keys": 1}
+        of_ada = {"idempotency_keys": 1, "approvals": 1, "ledger_texts": 1, "content_keys": 1}
         assert counts == [
             {"facts": 51, "revisions": 51, **of_ada, "sessions": 0},
             {"facts": 1, "revisions": 1, **dict.fromkeys(of_ada, 0), "sessions": 1},

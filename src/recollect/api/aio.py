@@ -7,6 +7,7 @@ desks (`definitions`, `ledger`…) come back wrapped as well; values come back a
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
@@ -74,7 +75,7 @@ class AsyncMemory(AsyncHandle):
     """
 
     @classmethod
-    async def open(cls, url: str = "memory.db", **options: Any) -> Self:
+    async def open(cls, url: str | os.PathLike[str] = "memory.db", **options: Any) -> Self:
         """Open a memory; options are those of `recollect.open`."""
         return cls(await asyncio.to_thread(open_memory, url, **options))
 

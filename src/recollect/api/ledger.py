@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recollect.errors import Corrupt
 from recollect.governance.gate import Caller, Gate
 from recollect.model.effect import ReadLedger, VerifyLedger
 from recollect.model.event import Anchor, Event, Verification
@@ -33,6 +34,12 @@ class Ledger:
     def anchor(self) -> Anchor:
         """Return the length and head of the chain. Keep it where whoever keeps the database cannot reach."""
         verification = self.verify()
+        if not verification.ok:
+            raise Corrupt(
+                f"the ledger is broken at position {verification.position}: {verification.reason}",
+                hint="An anchor of a broken chain would vouch for it; find out what happened first",
+                position=verification.position,
+            )
         return Anchor(verification.length, verification.head)
 
     def events(self, *, start: int = 1, limit: int | None = None) -> list[Event]:

@@ -76,7 +76,7 @@ class Memory:
 
     # places
 
-    def scope(self, *, tenant: str | None = None, **ids: str | None) -> ScopedMemory:
+    def scope(self, *, tenant: str | None = None, **ids: str) -> ScopedMemory:
         """Return the memory of a user, agent, project, tree, workflow, thread, run or session.
 
         >>> import recollect
@@ -127,7 +127,7 @@ class Memory:
 
         Only the owner may hand out handles; whoever holds a narrower one can only narrow it further.
         """
-        if self._caller.policies != (OWNER,) or self._caller.granted:
+        if self._caller.tenant is not None:
             raise Denied(
                 f"`{self.actor}` cannot act as {quote(actor)}",
                 hint="Ask the program that opened the memory",
@@ -160,7 +160,7 @@ class Memory:
 
     # upkeep
 
-    def erase(self, *, tenant: str | None = None, **ids: str | None) -> Receipt:
+    def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
         """Remove everything of a user, project, session… history included; return what went, by kind."""
         return self._perform(Erase(scope=Scope.of(tenant=self.tenant if tenant is None else tenant, **ids)))
 
@@ -203,8 +203,10 @@ class Memory:
 
     def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
         """Write what the lines of an export hold, all or nothing."""
-        definitions, facts = parse_lines(lines, self.limits)
-        return self._perform(Import(scope=self._shared, source=source, definitions=definitions, facts=facts))
+        definitions, sessions, facts = parse_lines(lines, self.limits)
+        return self._perform(
+            Import(scope=self._shared, source=source, definitions=definitions, sessions=sessions, facts=facts)
+        )
 
     def close(self) -> None:
         """Write what was put off and let go of the store."""

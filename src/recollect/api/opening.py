@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import Literal
 
 from recollect.api.memory import Memory
@@ -19,7 +20,7 @@ LedgerMode = Literal["writes", "all"]
 
 
 def open(
-    url: str = "memory.db",
+    url: str | os.PathLike[str] = "memory.db",
     *,
     tenant: str = DEFAULT_TENANT,
     clock: Clock | None = None,
@@ -43,7 +44,7 @@ def open(
     """
     if ledger not in ("writes", "all"):
         raise UsageError(f"{quote(ledger)} is not a ledger mode", hint='Use "writes" or "all"')
-    store = open_store(url, durability=durability, busy_timeout=busy_timeout)
+    store = open_store(os.fspath(url), durability=durability, busy_timeout=busy_timeout)
     return Memory(
         store,
         tenant=tenant,

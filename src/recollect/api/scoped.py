@@ -24,7 +24,7 @@ from recollect.model.effect import (
     StartSession,
 )
 from recollect.model.fact import Fact, Revision
-from recollect.model.key import check_key
+from recollect.model.key import check_key, check_own_key
 from recollect.model.limits import Limits, check_count
 from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote
@@ -186,7 +186,7 @@ def set_effect(
     idempotency_key: str | None = None,
 ) -> SetFact:
     """Return the checked effect of a set; bad input is refused here, before anything is touched."""
-    check_key(key)
+    check_own_key(key)
     _check_expect(expect)
     for what, text in (("domain", domain), ("source", source), ("idempotency key", idempotency_key)):
         check_label(what, text)
@@ -211,7 +211,7 @@ def delete_effect(
     idempotency_key: str | None = None,
 ) -> DeleteFact:
     """Return the checked effect of a delete."""
-    check_key(key)
+    check_own_key(key)
     _check_expect(expect)
     check_label("source", source)
     check_label("idempotency key", idempotency_key)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import msgspec
 
 from recollect.engine.transfer import Exported
 from recollect.errors import LimitExceeded, UsageError
-from recollect.model.effect import ImportedDefinition, ImportedFact
+from recollect.model.effect import ImportedDefinition, ImportedFact, ImportedSession
 from recollect.model.key import check_key
 from recollect.model.limits import Limits
 from recollect.model.scope import Scope
@@ -26,6 +26,7 @@ class _Line(msgspec.Struct, omit_defaults=True, kw_only=True):
     tenant: str | None = None
     at: datetime | None = None
     definition: ImportedDefinition | None = None
+    session: ImportedSession | None = None
     fact: ImportedFact | None = None
 
 
@@ -43,6 +44,9 @@ def write_lines(path: Path, exported: Exported) -> None:
                 )
             )
         )
+    for session in exported.sessions:
+        if session.owner is not None:
+            lines.append(_Line(session=ImportedSession(scope=session.scope.path, owner=session.owner.path)))
     for fact in exported.facts:
         lines.append(
             _Line(
@@ -83,10 +87,28 @@ def _not_a_line(number: int, error: Exception) -> UsageError:
 
 def parse_lines(
     lines: Iterable[bytes], limits: Limits
-) -> tuple[tuple[ImportedDefinition, ...], tuple[ImportedFact, ...]]:
+) -> tuple[tuple[ImportedDefinition, ...], tuple[ImportedSession, ...], tuple[ImportedFact, ...]]:
     """Read the lines of an export into what an import takes, or refuse them naming the line."""
     definitions: list[ImportedDefinition] = []
+    sessions: list[ImportedSession] = []
     facts: list[ImportedFact] = []
+    for number, line in _decoded(lines, limits):
+        if number == 1 and line.recollect != _FORMAT:
+            raise UsageError(
+                "the file does not begin as an export of this version does",
+                hint='Its first line should be {"recollect":1,…}',
+                line=1,
+            )
+        if line.definition is not None:
+            definitions.append(line.definition)
+        if line.session is not None:
+            sessions.append(line.session)
+        if line.fact is not None:
+            facts.append(_checked(line.fact, number, limits))
+    return tuple(definitions), tuple(sessions), tuple(facts)
+
+
+def _decoded(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, _Line]]:
     size = 0
     for number, text in enumerate(lines, start=1):
         size += len(text)
@@ -98,17 +120,6 @@ def parse_lines(
                 actual=size,
             )
         try:
-            line = _decoder.decode(text)
+            yield number, _decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             raise _not_a_line(number, error) from error
-        if number == 1 and line.recollect != _FORMAT:
-            raise UsageError(
-                "the file does not begin as an export of this version does",
-                hint='Its first line should be {"recollect":1,…}',
-                line=1,
-            )
-        if line.definition is not None:
-            definitions.append(line.definition)
-        if line.fact is not None:
-            facts.append(_checked(line.fact, number, limits))
-    return tuple(definitions), tuple(facts)

@@ -19,11 +19,9 @@ def start(
 ) -> None:
     """Begin a session, or go on with it. The scope options say whose it is: erasing them erases it too."""
     owner = desk.scope
-    if not owner.path:
-        raise UsageError("a session belongs to somebody", hint="Say whose it is with --user, --project, --scope…")
     begun = desk.memory.at(owner).session(id)
     if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": begun.scope, "owner": owner})
+        return desk.out.document({"tenant": desk.tenant, "scope": begun.scope, "owner": owner.path or None})
     desk.out.say(f"{begun.scope} runs for {owner}; write to it with --session {id}")
 
 

@@ -57,7 +57,12 @@ def import_file(
     if desk.out.json:
         return desk.out.document(done)
     desk.out.say(f"Written: {wording.count(done.written, 'fact')}, {wording.count(done.definitions, 'definition')}")
-    left = {"newer here": done.kept, "erased since": done.erased, "expired": done.expired}
+    left = {
+        "newer here": done.kept,
+        "erased since": done.erased,
+        "ended since": done.ended,
+        "expired": done.expired,
+    }
     if any(left.values()):
         desk.out.say(f"Left alone: {wording.counts(left)}")
 

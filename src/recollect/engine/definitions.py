@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 import uuid
 from typing import Any
 
@@ -109,9 +110,13 @@ def records_of(rows: Reader, definition: Definition) -> list[Fact]:
 
 
 def bump_revision(rows: Transaction, tenant: str, *, epoch: bool = False) -> None:
-    """Say that the tenant's rules changed, so that every process compiles and reads them anew."""
+    """Say that the tenant's rules changed, so that every process compiles and reads them anew.
+
+    By a number that nobody has seen: a counter would come round to the same one after a change is rolled back,
+    and what was compiled for the undone change would be taken for the next.
+    """
     state = rows.tenant_state(tenant)
-    rows.set_tenant_state(tenant, TenantState(state.revision + 1, state.epoch + epoch))
+    rows.set_tenant_state(tenant, TenantState(secrets.randbits(62) + 1, state.epoch + epoch))
 
 
 def _keep(rows: Transaction, definition: Definition, effect: str) -> Note:

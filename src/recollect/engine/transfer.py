@@ -10,15 +10,23 @@ from recollect.engine.call import Call, Outcome
 from recollect.engine.definitions import create_definition
 from recollect.engine.facts import last_used, write_fact
 from recollect.engine.schemas import prepare_schema
-from recollect.engine.sessions import ended_session
+from recollect.engine.sessions import ended_session, start_session
 from recollect.errors import AlreadyExists
 from recollect.model.definition import Definition
-from recollect.model.effect import CreateDefinition, Export, Import, ImportedDefinition, ImportedFact
+from recollect.model.effect import (
+    CreateDefinition,
+    Export,
+    Import,
+    ImportedDefinition,
+    ImportedFact,
+    ImportedSession,
+    StartSession,
+)
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin
 from recollect.model.scope import Scope
 from recollect.model.value import decode
-from recollect.store.base import Reader, Transaction
+from recollect.store.base import Reader, Session, Transaction
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,6 +35,8 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     at: datetime
     definitions: list[Definition]
+    sessions: list[Session]
+    """The sessions that go on, with their owners: whoever imports them must know whom to erase them with."""
     facts: list[Fact]
 
 
@@ -47,8 +57,14 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
 def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
     """Return the active facts at and below a scope, and the definitions they may be records of."""
     facts = [fact for fact in rows.facts_below(effect.scope) if fact.active_at(call.now)]
-    definitions = rows.definitions(effect.scope.tenant)
-    exported = Exported(tenant=effect.scope.tenant, at=call.now, definitions=definitions, facts=facts)
+    owned = [rows.session(scope) for scope in rows.sessions_owned(effect.scope)]
+    exported = Exported(
+        tenant=effect.scope.tenant,
+        at=call.now,
+        definitions=rows.definitions(effect.scope.tenant),
+        sessions=[session for session in owned if session is not None and session.ended_at is None],
+        facts=facts,
+    )
     return Outcome(exported, (Note(effect="export", scope=effect.scope.path, detail={"facts": len(facts)}),))
 
 
@@ -60,6 +76,8 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         created = _import_definition(rows, effect, definition, call)
         definitions += bool(created)
         notes.extend(created)
+    for session in effect.sessions:
+        notes.extend(_import_session(rows, effect, session, call))
     counts = {"written": 0, "kept": 0, "erased": 0, "ended": 0, "expired": 0}
     for fact in effect.facts:
         fate, written = _import_fact(rows, effect, fact, call)
@@ -90,6 +108,13 @@ def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinitio
         id=new.id,
     )
     return create_definition(rows, create, call).notes
+
+
+def _import_session(rows: Transaction, effect: Import, new: ImportedSession, call: Call) -> tuple[Note, ...]:
+    scope, owner = Scope(effect.scope.tenant, new.scope), Scope(effect.scope.tenant, new.owner)
+    if rows.session(scope) is not None or rows.erasure(owner) is not None:
+        return ()  # known here already, or of somebody who was erased: then its facts stay erased as well
+    return start_session(rows, StartSession(scope=scope, owner=owner), call).notes
 
 
 def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Call) -> tuple[str, tuple[Note, ...]]:

@@ -17,7 +17,7 @@ from recollect.engine.erase import Receipt
 from recollect.engine.schemas import SchemaBook
 from recollect.engine.transfer import Exported
 from recollect.engine.verbs import VERBS
-from recollect.errors import ApprovalRequired, Denied, Refused
+from recollect.errors import ApprovalRequired, Denied, Refused, StorageError
 from recollect.governance.approvals import hold, settle
 from recollect.governance.deferred import DeferredEvents
 from recollect.governance.inspection import Finding, inspect_tenant
@@ -25,12 +25,11 @@ from recollect.governance.ledger import Signature, append
 from recollect.governance.oversight import OVERSIGHT
 from recollect.governance.permissions import Verdict, decide, granted_policy, readable
 from recollect.governance.quotas import charge
-from recollect.governance.replays import find_replay, idempotency_key, keep_replay
+from recollect.governance.replays import Repeatable, find_replay, keep_replay
 from recollect.model.approval import Approval
 from recollect.model.clock import Clock
 from recollect.model.effect import (
     Decide,
-    DeleteFact,
     Effect,
     EffectBase,
     GetFact,
@@ -38,7 +37,6 @@ from recollect.model.effect import (
     ListFacts,
     ReadRecords,
     Scrub,
-    SetFact,
     WriteFacts,
 )
 from recollect.model.event import Decision, Note
@@ -118,8 +116,10 @@ class Gate:
 
     def close(self) -> None:
         """Write what was put off, and close the store."""
-        self._deferred.close()
-        self._store.close()
+        try:
+            self._deferred.close()
+        finally:
+            self._store.close()
 
     def _read(self, effect: Effect, caller: Caller) -> Any:
         policies = caller.policies
@@ -130,11 +130,28 @@ class Gate:
             raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
         call = self._call(caller)
         may_read = readable(policies)
-        value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
-        if self._record_reads or effect.capability == "memory.export":
-            note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
+        if isinstance(effect, Inspect):
+            value: Any = self._inspect(caller)
+        else:
+            value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
+        note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
+        if isinstance(value, Exported):
+            # What leaves the house is on record before it does.
+            left = msgspec.structs.replace(note, detail={"facts": len(value.facts)})
+            self._store.transact(lambda rows: append(rows, (left,), self._signature(effect, call, "allow")))
+        elif self._record_reads:
             self._deferred.add(note, self._signature(effect, call, "allow"))
         return value
+
+    def _inspect(self, caller: Caller) -> list[Finding]:
+        damage = self._store.check()
+        file = Finding(what=f"storage {self._store.url}", ok=not damage, detail="; ".join(damage[:3]))
+
+        def tenants(rows: Reader) -> list[Finding]:
+            seen = rows.tenants() if caller.tenant is None else [caller.tenant]
+            return [finding for tenant in seen for finding in inspect_tenant(rows, tenant)]
+
+        return [file, *self._store.read(tenants)]
 
     def _look_past(self, effect: Effect, call: Call, may_read: Callable[[str], bool]) -> Any:
         """Read for a caller to whom some keys are closed: they are left out before a limit counts."""
@@ -153,13 +170,6 @@ class Gate:
             return fact if fact is not None and fact.active_at(call.now) else None
         if isinstance(effect, Scrub):
             return self._store.scrub()
-        if isinstance(effect, Inspect):
-            damage = self._store.check()
-            file = Finding(what=f"storage {self._store.url}", ok=not damage, detail="; ".join(damage[:3]))
-            tenants = self._store.read(
-                lambda rows: [finding for tenant in rows.tenants() for finding in inspect_tenant(rows, tenant)]
-            )
-            return [file, *tenants]
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
 
     def _write(self, effect: Effect, caller: Caller) -> Any:
@@ -168,12 +178,17 @@ class Gate:
         def work(rows: Transaction) -> Any:
             policies = self._policies(rows, effect.scope.tenant, caller)
             verdict = decide(policies, effect)
-            if verdict.level != "allow":
+            if verdict.level == "deny":
                 return self._refuse(rows, effect, caller, verdict)
+            earlier = _replayed(rows, effect)
+            if earlier is not None:
+                return earlier
             quotas = [policy.quota for policy in policies if policy.quota is not None]
             try:
                 if quotas:
                     charge(rows, effect.scope.tenant, caller.actor, quotas, effect, call.now)
+                if verdict.level == "approve":
+                    return self._refuse(rows, effect, caller, verdict)
                 if isinstance(effect, Decide):
                     return self._decide(rows, effect, call)
             except Refused as refusal:  # raised before anything was written, so only the refusal is
@@ -190,19 +205,20 @@ class Gate:
 
     def _scrubbed(self, result: Any) -> Any:
         """Return a receipt that says whether the bytes are gone too; anything else as it is."""
-        if isinstance(result, Receipt):
+        if not isinstance(result, Receipt):
+            return result
+        try:
             return msgspec.structs.replace(result, scrubbed=self._store.scrub())
-        return result
+        except StorageError:
+            return result  # the erasure is kept whatever happens to the rewriting; `scrubbed` says that it did not
 
     def _carry_out(self, rows: Transaction, effect: Effect, call: Call, decision: Decision) -> Any:
-        key = idempotency_key(effect)
-        if key is not None and isinstance(effect, (SetFact, DeleteFact, WriteFacts)):
-            earlier = find_replay(rows, effect, key)
-            if earlier is not None:
-                return earlier if isinstance(effect, WriteFacts) else earlier[0]
+        earlier = _replayed(rows, effect)
+        if earlier is not None:
+            return earlier
         outcome = _VERBS[type(effect)](rows, effect, call)
-        if key is not None and isinstance(effect, (SetFact, DeleteFact, WriteFacts)):
-            keep_replay(rows, effect, key, outcome.value, call)
+        if isinstance(effect, Repeatable) and effect.idempotency_key is not None:
+            keep_replay(rows, effect, effect.idempotency_key, outcome.value, call)
         if outcome.notes:
             position = append(rows, outcome.notes, self._signature(effect, call, decision))
             if isinstance(outcome.value, Receipt):
@@ -237,7 +253,7 @@ class Gate:
         self._record_refusal(rows, effect, call, verdict.reason)
         return Denied(
             f"`{caller.actor}` may not do this: {verdict.reason}",
-            hint=f"Grant it with memory.permissions.grant({caller.actor!r}, {verdict.capability!r})",
+            hint=verdict.remedy or f"Grant it with memory.permissions.grant({caller.actor!r}, {verdict.capability!r})",
             capability=verdict.capability,
             actor=caller.actor,
         )
@@ -249,10 +265,10 @@ class Gate:
     def _policies(self, rows: Reader, tenant: str, caller: Caller) -> tuple[Policy, ...]:
         if not caller.granted:
             return caller.policies
-        epoch = rows.tenant_state(tenant).epoch
+        revision = rows.tenant_state(tenant).revision
         known = self._granted.get((tenant, caller.actor))
-        if known is None or known[0] != epoch:
-            known = (epoch, granted_policy(rows.grants(tenant), caller.actor))
+        if known is None or known[0] != revision:
+            known = (revision, granted_policy(rows.grants(tenant), caller.actor))
             self._granted[tenant, caller.actor] = known
         return (known[1], *caller.policies)
 
@@ -271,3 +287,13 @@ class Gate:
             decision=decision,
             keep_text=self._keep_text,
         )
+
+
+def _replayed(rows: Transaction, effect: Effect) -> Any:
+    """Return what the first request under this idempotency key gave; None without a key, and for the first."""
+    if not isinstance(effect, Repeatable) or effect.idempotency_key is None:
+        return None
+    earlier = find_replay(rows, effect, effect.idempotency_key)
+    if earlier is None:
+        return None
+    return earlier if isinstance(effect, WriteFacts) else earlier[0]

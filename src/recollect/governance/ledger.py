@@ -22,14 +22,11 @@ from recollect.model.event import (
     Event,
     Note,
     Verification,
-    event_body,
     hash_event,
     keyed_hash,
 )
 from recollect.model.value import decode
 from recollect.store.base import Reader, Transaction
-
-__all__ = ["Signature", "anchor", "append", "body_of", "content_hash", "verify"]
 
 
 class Signature(msgspec.Struct, frozen=True, kw_only=True):
@@ -97,35 +94,25 @@ def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verifi
     return Verification(ok=True, length=position, head=head)
 
 
-def anchor(rows: Reader, tenant: str) -> Anchor:
-    """Return the length and head of the chain, to be kept where the database's keeper cannot reach."""
-    return Anchor(*(rows.head(tenant) or (0, GENESIS)))
-
-
 def content_hash(rows: Reader, tenant: str, scope: str, payload: bytes) -> str | None:
-    """Return the hash that the ledger would keep for this content; None once its subject was erased."""
-    key = rows.subject_key(tenant, _subject(scope))
+    """Return the hash that the ledger would keep for this content; None once its scope was erased."""
+    key = rows.content_key(tenant, scope)
     return keyed_hash(key, payload) if key is not None else None
 
 
-def body_of(events: Iterable[Event]) -> Iterator[bytes]:
-    """Yield the canonical JSON that each event's hash is taken over, for checks in other languages."""
-    return (event_body(event) for event in events)
+def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
+    """Return the secret that a scope's content is hashed with, making it the first time. An erasure destroys it."""
+    key = rows.content_key(tenant, scope)
+    if key is None:
+        key = os.urandom(32)
+        rows.put_content_key(tenant, scope, key)
+    return key
 
 
 def _content(rows: Transaction, tenant: str, note: Note) -> str | None:
     if note.payload is None:
         return None
-    subject = _subject(note.scope)
-    key = rows.subject_key(tenant, subject)
-    if key is None:
-        key = os.urandom(32)
-        rows.put_subject_key(tenant, subject, key)
-    return keyed_hash(key, note.payload)
-
-
-def _subject(scope: str) -> str:
-    return scope.partition("/")[0]
+    return keyed_hash(content_key(rows, tenant, note.scope), note.payload)
 
 
 class _Unreadable(msgspec.Struct, frozen=True):

@@ -18,6 +18,7 @@ class Verdict(msgspec.Struct, frozen=True):
     level: Level
     capability: str
     reason: str = ""
+    remedy: str = ""
 
 
 def decide(policies: Sequence[Policy], effect: EffectBase) -> Verdict:
@@ -55,14 +56,16 @@ def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) 
     levels = {rule.level for rule in policy.rules if rule.matches(capability, scope, key)}
     where = f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
     if "deny" in levels:
-        return Verdict("deny", capability, f"{capability} is denied for {where}")
+        denied = f"{capability} is denied for {where}"
+        return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
     if not levels:
         return Verdict("deny", capability, f"nothing grants {capability} for {where}")
     needed = {"memory.read": "read", "memory.write": "write"}.get(capability)
     if needed and key is not None:
         access = _access_of(policy, key)
         if access not in (needed, "readwrite"):
-            return Verdict("deny", capability, f"`{key}` has access {access}, so it cannot be {_PAST[needed]}")
+            closed = f"`{key}` has access {access}, so it cannot be {_PAST[needed]}"
+            return Verdict("deny", capability, closed, "Give the key another access in the policy")
     if "approve" in levels:
         return Verdict("approve", capability, f"{capability} for {where} needs approval")
     return Verdict("allow", capability)

@@ -5,22 +5,18 @@ from __future__ import annotations
 import hashlib
 from typing import Any
 
-import msgspec
-
 from recollect.engine.call import Call
 from recollect.engine.facts import replayed_fact
 from recollect.errors import IdempotencyMismatch
-from recollect.model.effect import DeleteFact, EffectBase, SetFact, WriteFacts
+from recollect.governance.ledger import content_key
+from recollect.model.effect import DeleteFact, SetFact, WriteFacts
+from recollect.model.event import keyed_hash
 from recollect.model.fact import Fact
 from recollect.model.text import quote
+from recollect.model.value import canonical, decode
 from recollect.store.base import Replay, Transaction
 
 Repeatable = SetFact | DeleteFact | WriteFacts
-
-
-def idempotency_key(effect: EffectBase) -> str | None:
-    """Return the effect's idempotency key, where it may have one and has."""
-    return effect.idempotency_key if isinstance(effect, (SetFact, DeleteFact, WriteFacts)) else None
 
 
 def find_replay(rows: Transaction, effect: Repeatable, key: str) -> list[Fact | bool] | None:
@@ -28,12 +24,13 @@ def find_replay(rows: Transaction, effect: Repeatable, key: str) -> list[Fact | 
     replay = rows.replay(effect.scope, key)
     if replay is None:
         return None
-    if replay.request != _digest(effect):
+    request = _digest(rows, effect)
+    if replay.request != request:
         raise IdempotencyMismatch(
             f"the idempotency key {quote(key)} was used for another request",
             hint="Use a fresh key for each different write",
             expected=replay.request,
-            actual=_digest(effect),
+            actual=request,
         )
     scopes = [write.scope for write in _writes(effect)]
     results: list[Fact | bool] = []
@@ -52,13 +49,25 @@ def keep_replay(rows: Transaction, effect: Repeatable, key: str, value: Any, cal
         (write.key, done.version if isinstance(done, Fact) else 0 if done else None)
         for write, done in zip(_writes(effect), values, strict=True)
     )
-    rows.put_replay(Replay(scope=effect.scope, key=key, request=_digest(effect), results=results, at=call.now))
+    rows.put_replay(Replay(scope=effect.scope, key=key, request=_digest(rows, effect), results=results, at=call.now))
 
 
 def _writes(effect: Repeatable) -> tuple[SetFact | DeleteFact, ...]:
     return effect.writes if isinstance(effect, WriteFacts) else (effect,)
 
 
-def _digest(effect: Repeatable) -> str:
-    # The value is hashed with the request's own key as salt; the record goes when its scope is erased.
-    return hashlib.sha256(msgspec.json.encode(effect, order="sorted")).hexdigest()
+def _digest(rows: Transaction, effect: Repeatable) -> str:
+    """Return what tells one request from another: each value hashed with the key of the scope it was meant for.
+
+    Once a scope is erased its key is gone, and nobody can find out by guessing what a request held. Two requests
+    are the same when their values are, whatever order the names of an object came in.
+    """
+    parts: list[Any] = []
+    for write in _writes(effect):
+        about: list[Any] = [write.name, write.scope.path, write.key, write.expect, write.source]
+        if isinstance(write, SetFact):
+            payload = canonical(decode(bytes(write.payload)))
+            secret = content_key(rows, write.scope.tenant, write.scope.path)
+            about += [write.ttl, write.domain, keyed_hash(secret, payload)]
+        parts.append(about)
+    return hashlib.sha256(canonical(parts)).hexdigest()

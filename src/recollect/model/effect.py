@@ -287,6 +287,13 @@ class ImportedFact(msgspec.Struct, frozen=True, kw_only=True):
     domain: str | None = None
 
 
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose a session is, as a file gives it."""
+
+    scope: str
+    owner: str
+
+
 class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
     """A definition as a file gives it."""
 
@@ -305,6 +312,7 @@ class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
     mutates: ClassVar[bool] = True
     source: str
     definitions: tuple[ImportedDefinition, ...] = ()
+    sessions: tuple[ImportedSession, ...] = ()
     facts: tuple[ImportedFact, ...] = ()
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
@@ -312,6 +320,8 @@ class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
         yield self.capability, self.scope, None
         if self.definitions:
             yield CreateDefinition.capability, self.scope, None
+        for session in self.sessions:
+            yield StartSession.capability, Scope(self.scope.tenant, session.scope), None
         for fact in self.facts:
             yield SetFact.capability, Scope(self.scope.tenant, fact.scope), fact.key
 

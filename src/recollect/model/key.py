@@ -25,6 +25,16 @@ def check_key(key: str) -> str:
     return key
 
 
+def check_own_key(key: str) -> str:
+    """Return a key that a caller may write, or refuse it: what lies below a reserved segment has a door of its own."""
+    check_key(key)
+    if key.partition(".")[0] in RESERVED:
+        raise InvalidKey(
+            f"{quote(key)} lies below a reserved name", hint=f"Reserved are {', '.join(RESERVED)}", value=key
+        )
+    return key
+
+
 def lies_under(key: str, prefix: str) -> bool:
     """Say whether the key is the prefix or a path below it: `profile` holds `profile.a`, never `profiler`."""
     return not prefix or key == prefix or key.startswith(prefix + ".")

@@ -44,15 +44,18 @@ class Scope(msgspec.Struct, frozen=True):
             raise InvalidScope(f"{quote(self.path)} is not a canonical scope", hint=_FORM)
 
     @classmethod
-    def of(cls, *, tenant: str = DEFAULT_TENANT, **ids: str | None) -> Scope:
-        """Return the scope of these ids, in the order kinds nest; without any, the tenant's shared one."""
+    def of(cls, *, tenant: str = DEFAULT_TENANT, **ids: str) -> Scope:
+        """Return the scope of these ids, in the order kinds nest; without any, the tenant's shared one.
+
+        An id that is None is refused, not left out: a login that is missing must not open the shared memory.
+        """
         unknown = sorted(set(ids) - set(KINDS))
         if unknown:
             raise InvalidScope(f"`{unknown[0]}` is not a kind of scope", hint=f"Kinds are {', '.join(KINDS)}")
-        given = tuple((kind, ids[kind]) for kind in KINDS if ids.get(kind) is not None)
+        given = tuple((kind, ids[kind]) for kind in KINDS if kind in ids)
         for kind, name in given:
             _check_name(name, kind)
-        return cls(tenant, _join(tuple((kind, str(name)) for kind, name in given)))
+        return cls(tenant, _join(given))
 
     @classmethod
     def parse(cls, text: str, *, tenant: str = DEFAULT_TENANT) -> Scope:

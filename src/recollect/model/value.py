@@ -37,7 +37,16 @@ def decode(payload: bytes) -> Any:
 def encode_checked(value: Any, limits: Limits) -> bytes:
     """Write a caller's value as JSON, or refuse it naming the path of the fault."""
     if not isinstance(value, str) or "\0" in value:
-        _check(value, "$", limits.depth)
+        try:
+            _check(value, "$", limits.depth)
+        except _TooDeep as fault:
+            raise LimitExceeded(
+                f"the value is nested more than {limits.depth} deep at {fault.path[:80]}",
+                hint="Flatten it; a value that holds itself can never be stored",
+                limit=limits.depth,
+                actual=limits.depth + 1,
+                path=fault.path,
+            ) from None
     try:
         payload = _encoder.encode(value)
     except UnicodeEncodeError:
@@ -57,12 +66,18 @@ def encode_checked(value: Any, limits: Limits) -> bytes:
     return payload
 
 
+class _TooDeep(Exception):
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.path = path
+
+
 def _check(value: Any, path: str, depth: int) -> None:
     check = _CHECKS.get(cast(type[Any], type(value)))
     if check is None:
         raise InvalidValue(
             f"{quote(value)} at {path} is {type(value).__name__}, which JSON has no word for",
-            hint="Use text, numbers, booleans, None, lists and dicts; a tuple becomes a list, a date ISO text",
+            hint="Use text, numbers, booleans, None, lists and dicts; make a tuple a list and a date ISO text",
             path=path,
         )
     check(value, path, depth)
@@ -103,12 +118,7 @@ def _check_object(value: dict[Any, Any], path: str, depth: int) -> None:
 
 def _check_depth(path: str, depth: int) -> None:
     if depth <= 0:
-        raise LimitExceeded(
-            f"the value is nested too deeply at {path[:80]}",
-            hint="Flatten it; a value that holds itself can never be stored",
-            limit="depth",
-            path=path,
-        )
+        raise _TooDeep(path)
 
 
 def _check_nothing(value: Any, path: str, depth: int) -> None:

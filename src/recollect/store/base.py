@@ -62,7 +62,12 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class TenantState(msgspec.Struct, frozen=True):
-    """How often a tenant's rules changed: `revision` counts definitions and grants, `epoch` grants alone."""
+    """What tells one state of a tenant's rules from another.
+
+    `revision` is another number after each change of definitions or grants, never the same again, not even when
+    a change is undone: what was compiled for a number fits that number only. 0 means that there were never any.
+    `epoch` counts the changes of grants.
+    """
 
     revision: int = 0
     epoch: int = 0
@@ -95,7 +100,7 @@ class Reader(Protocol):
         ...
 
     def facts_below(self, scope: Scope) -> Iterator[Fact]:
-        """Yield every fact at and below a scope, expired or not, ordered by scope and key."""
+        """Yield every fact at and below a scope, expired or not, by scope and key. Use it up inside the work."""
         ...
 
     def facts_named(self, tenant: str, key: str) -> list[Fact]:
@@ -172,8 +177,8 @@ class Reader(Protocol):
 
     # ledger
 
-    def subject_key(self, tenant: str, subject: str) -> bytes | None:
-        """Return the secret that this subject's content is hashed with."""
+    def content_key(self, tenant: str, scope: str) -> bytes | None:
+        """Return the secret that the content of this scope is hashed with."""
         ...
 
     def head(self, tenant: str) -> tuple[int, str] | None:
@@ -181,7 +186,7 @@ class Reader(Protocol):
         ...
 
     def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
-        """Yield events by position, from `start` on; positions begin at 1."""
+        """Yield events by position, from `start` on; positions begin at 1. Use it up inside the work."""
         ...
 
 
@@ -201,11 +206,17 @@ class Transaction(Reader, Protocol):
         ...
 
     def forget_revisions(self, tenant: str, now: datetime) -> int:
-        """Blank the values of revisions whose own expiry is not after now; return how many."""
+        """Blank the values of revisions whose own expiry is not after now, and the ledger's texts of them.
+
+        Return how many revisions.
+        """
         ...
 
     def remove_memory(self, scope: Scope) -> dict[str, int]:
-        """Drop facts, revisions and idempotency records at and below a scope; return counts by kind."""
+        """Drop the memory at and below a scope, which has ended; return counts by kind.
+
+        Kinds: facts, revisions, idempotency_keys, ledger_texts, content_keys.
+        """
         ...
 
     def remove_replays(self, tenant: str, before: datetime) -> int:
@@ -251,7 +262,7 @@ class Transaction(Reader, Protocol):
     def erase_below(self, scope: Scope) -> dict[str, int]:
         """Drop all at and below a scope; return counts by kind.
 
-        Kinds: facts, revisions, sessions, approvals, idempotency_keys, ledger_texts, subject_keys.
+        Kinds: facts, revisions, sessions, approvals, idempotency_keys, ledger_texts, content_keys.
         """
         ...
 
@@ -266,8 +277,8 @@ class Transaction(Reader, Protocol):
         """Keep the fact that a scope was erased."""
         ...
 
-    def put_subject_key(self, tenant: str, subject: str, key: bytes) -> None:
-        """Keep the secret that a subject's content is hashed with."""
+    def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
+        """Keep the secret that the content of a scope is hashed with."""
         ...
 
     def append_event(self, event: Event) -> None:
@@ -286,7 +297,8 @@ class Store(Protocol):
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run work in one transaction: all of it is kept, durably, before this returns, or none of it.
 
-        Work may be joined with other callers' into one commit; an exception from it undoes it alone.
+        Work may be joined with other callers' into one commit; an exception from it undoes it alone. It may run in
+        another caller's thread: it must not wait for a lock its caller holds, nor call the store again.
         """
         ...
 

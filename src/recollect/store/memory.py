@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from recollect.errors import Unavailable
+from recollect.errors import Corrupt, Unavailable
 from recollect.model.approval import Approval
 from recollect.model.definition import Definition
 from recollect.model.event import Event
@@ -40,7 +40,7 @@ class _Tables(msgspec.Struct):
     replays: dict[tuple[Scope, str], Replay] = {}
     usage: dict[tuple[str, str, Window], tuple[int, int]] = {}
     erasures: list[Erasure] = []
-    subject_keys: dict[tuple[str, str], bytes] = {}
+    content_keys: dict[tuple[str, str], bytes] = {}
     events: dict[str, list[Event]] = {}
 
     def copy(self) -> _Tables:
@@ -205,8 +205,8 @@ class _Rows:
 
     # ledger
 
-    def subject_key(self, tenant: str, subject: str) -> bytes | None:
-        return self._t.subject_keys.get((tenant, subject))
+    def content_key(self, tenant: str, scope: str) -> bytes | None:
+        return self._t.content_keys.get((tenant, scope))
 
     def head(self, tenant: str) -> tuple[int, str] | None:
         events = self._t.events.get(tenant)
@@ -237,6 +237,8 @@ class _Rows:
         ]
         for place, revision in outlived:
             self._t.revisions[place] = (msgspec.structs.replace(revision, forgotten=True), None)
+        gone = {(revision.scope.path, revision.key, revision.version) for _, revision in outlived}
+        self._forget_texts(tenant, lambda event: (event.scope, event.key, event.version) in gone)
         return len(outlived)
 
     def remove_memory(self, scope: Scope) -> dict[str, int]:
@@ -244,6 +246,10 @@ class _Rows:
             "facts": _drop(self._t.facts, lambda place: scope.covers(place[0])),
             "revisions": _drop(self._t.revisions, lambda place: scope.covers(place[0])),
             "idempotency_keys": _drop(self._t.replays, lambda place: scope.covers(place[0])),
+            "ledger_texts": self._forget_texts(
+                scope.tenant, lambda event: scope.covers(Scope(event.tenant, event.scope))
+            ),
+            "content_keys": _drop(self._t.content_keys, lambda place: scope.covers(Scope(*place))),
         }
 
     def remove_replays(self, tenant: str, before: datetime) -> int:
@@ -285,25 +291,15 @@ class _Rows:
         self._t.usage[tenant, actor, window] = (used[0] + writes, used[1] + bytes)
 
     def erase_below(self, scope: Scope) -> dict[str, int]:
-        gone = scope.covers
-        texts = 0
-        for place, event in enumerate(self._t.events.get(scope.tenant, [])):
-            if event.text is not None and gone(Scope(scope.tenant, event.scope)):
-                self._t.events[scope.tenant][place] = msgspec.structs.replace(event, text=None)
-                texts += 1
         doomed = {
             place
             for place, approval in self._t.approvals.items()
-            if approval.tenant == scope.tenant and gone(Scope(scope.tenant, approval.scope))
+            if scope.covers(Scope(approval.tenant, approval.scope))
         }
         return {
-            "facts": _drop(self._t.facts, lambda place: gone(place[0])),
-            "revisions": _drop(self._t.revisions, lambda place: gone(place[0])),
-            "idempotency_keys": _drop(self._t.replays, lambda place: gone(place[0])),
+            **self.remove_memory(scope),
             "approvals": _drop(self._t.approvals, lambda place: place in doomed),
-            "ledger_texts": texts,
-            "subject_keys": _drop(self._t.subject_keys, lambda place: place[0] == scope.tenant and gone(Scope(*place))),
-            "sessions": _drop(self._t.sessions, gone),
+            "sessions": _drop(self._t.sessions, scope.covers),
         }
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
@@ -314,11 +310,25 @@ class _Rows:
     def add_erasure(self, erasure: Erasure) -> None:
         self._t.erasures.append(erasure)
 
-    def put_subject_key(self, tenant: str, subject: str, key: bytes) -> None:
-        self._t.subject_keys[tenant, subject] = key
+    def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
+        self._t.content_keys[tenant, scope] = key
 
     def append_event(self, event: Event) -> None:
-        self._t.events.setdefault(event.tenant, []).append(event)
+        events = self._t.events.setdefault(event.tenant, [])
+        if event.position != len(events) + 1:
+            raise Corrupt(
+                f"event {event.position} cannot follow event {len(events)}",
+                hint="Verify the ledger; the event was not written",
+                position=event.position,
+            )
+        events.append(event)
+
+    def _forget_texts(self, tenant: str, doomed: Callable[[Event], bool]) -> int:
+        events = self._t.events.get(tenant, [])
+        places = [place for place, event in enumerate(events) if event.text is not None and doomed(event)]
+        for place in places:
+            events[place] = msgspec.structs.replace(events[place], text=None)
+        return len(places)
 
 
 def _copy(definition: Definition) -> Definition:

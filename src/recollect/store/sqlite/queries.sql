@@ -166,9 +166,9 @@ WHERE tenant = :tenant AND scope = :scope
 ORDER BY place DESC
 LIMIT 1;
 
--- name: get_subject_key
--- The secret of a subject.
-SELECT key FROM subject_keys WHERE tenant = :tenant AND subject = :subject;
+-- name: get_content_key
+-- The secret of a scope.
+SELECT key FROM content_keys WHERE tenant = :tenant AND scope = :scope;
 
 -- name: get_head
 -- Where the ledger ends.
@@ -198,6 +198,13 @@ INSERT OR REPLACE INTO revisions
   (tenant, scope, key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
+-- name: forget_texts
+-- Drop the content the ledger kept of values that outlived their time.
+DELETE FROM event_texts WHERE tenant = :tenant AND (scope, key, version) IN (
+    SELECT scope, key, version FROM revisions
+    WHERE tenant = :tenant AND expires_at IS NOT NULL AND expires_at <= :now AND payload IS NOT NULL
+);
+
 -- name: forget_revisions
 -- Blank the values that outlived their time.
 UPDATE revisions SET payload = NULL, forgotten = 1
@@ -223,9 +230,9 @@ DELETE FROM approvals WHERE tenant = :tenant AND scope >= :low AND scope < :high
 -- Drop the content the ledger kept about a range of scopes.
 DELETE FROM event_texts WHERE tenant = :tenant AND scope >= :low AND scope < :high;
 
--- name: erase_subject_keys
--- Drop the secrets of a range of subjects.
-DELETE FROM subject_keys WHERE tenant = :tenant AND subject >= :low AND subject < :high;
+-- name: erase_content_keys
+-- Drop the secrets of a range of scopes.
+DELETE FROM content_keys WHERE tenant = :tenant AND scope >= :low AND scope < :high;
 
 -- name: erase_sessions
 -- Drop the sessions in a range of scopes.
@@ -295,9 +302,9 @@ DELETE FROM usage WHERE tenant = :tenant AND actor = :actor AND seconds = :secon
 -- Keep the fact that a scope was erased.
 INSERT INTO erasures (tenant, id, scope, at, version_floor) VALUES (?, ?, ?, ?, ?);
 
--- name: put_subject_key
--- Keep the secret of a subject.
-INSERT OR REPLACE INTO subject_keys (tenant, subject, key) VALUES (?, ?, ?);
+-- name: put_content_key
+-- Keep the secret of a scope.
+INSERT OR REPLACE INTO content_keys (tenant, scope, key) VALUES (?, ?, ?);
 
 -- name: append_event
 -- Append to the ledger.
@@ -313,7 +320,7 @@ INSERT OR IGNORE INTO tenants (tenant, revision, epoch, length, head) VALUES (?,
 
 -- name: put_event_text
 -- Keep an event's content beside the chain.
-INSERT INTO event_texts (tenant, position, scope, text) VALUES (?, ?, ?, ?);
+INSERT INTO event_texts (tenant, position, scope, key, version, text) VALUES (?, ?, ?, ?, ?, ?);
 
 -- name: count_tables
 -- How much there is in a database: nothing means it is new.

@@ -40,8 +40,8 @@ class ReaderPool:
     def read(self, work: Callable[[Rows], T]) -> T:
         """Run work on one snapshot."""
         rows = self._take()
-        rows.connection.execute("BEGIN DEFERRED")
         try:
+            rows.connection.execute("BEGIN DEFERRED")
             return work(rows)
         finally:
             rows.end_turn()

@@ -37,10 +37,10 @@ _ERASED = {
     "idempotency_keys": "erase_replays",
     "approvals": "erase_approvals",
     "ledger_texts": "erase_event_texts",
-    "subject_keys": "erase_subject_keys",
+    "content_keys": "erase_content_keys",
     "sessions": "erase_sessions",
 }
-_MEMORY = ("facts", "revisions", "idempotency_keys")
+_MEMORY = ("facts", "revisions", "idempotency_keys", "ledger_texts", "content_keys")
 
 
 class Rows:
@@ -182,9 +182,9 @@ class Rows:
 
     # ledger
 
-    def subject_key(self, tenant: str, subject: str) -> bytes | None:
-        """Return the secret of a subject."""
-        row = self._one("get_subject_key", tenant, subject)
+    def content_key(self, tenant: str, scope: str) -> bytes | None:
+        """Return the secret of a scope."""
+        row = self._one("get_content_key", tenant, scope)
         return None if row is None else row[0]
 
     def head(self, tenant: str) -> tuple[int, str] | None:
@@ -221,6 +221,7 @@ class Rows:
 
     def forget_revisions(self, tenant: str, now: datetime) -> int:
         """Blank the values that outlived their time."""
+        self._run("forget_texts", tenant, to_micros(now))
         return self._run("forget_revisions", tenant, to_micros(now))
 
     def remove_memory(self, scope: Scope) -> dict[str, int]:
@@ -317,9 +318,9 @@ class Rows:
         scope = erasure.scope
         self._run("add_erasure", scope.tenant, erasure.id, scope.path, to_micros(erasure.at), erasure.version_floor)
 
-    def put_subject_key(self, tenant: str, subject: str, key: bytes) -> None:
-        """Keep the secret of a subject."""
-        self._run("put_subject_key", tenant, subject, key)
+    def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
+        """Keep the secret of a scope."""
+        self._run("put_content_key", tenant, scope, key)
 
     def append_event(self, event: Event) -> None:
         """Append to the ledger."""
@@ -336,7 +337,8 @@ class Rows:
             )
         self._run("append_event", event.tenant, event.position, event.hash, event_body(event))
         if event.text is not None:
-            self._run("put_event_text", event.tenant, event.position, event.scope, encode(event.text))
+            fact = event.scope, event.key, event.version
+            self._run("put_event_text", event.tenant, event.position, *fact, encode(event.text))
 
     # running statements
 

@@ -149,12 +149,12 @@ CREATE TABLE erasures (
 
 CREATE INDEX erasures_by_scope ON erasures (tenant, scope);
 
--- The secrets that content is hashed with in the ledger; a subject is the scope it stands for.
-CREATE TABLE subject_keys (
+-- The secrets that the content of each scope is hashed with in the ledger.
+CREATE TABLE content_keys (
     tenant TEXT NOT NULL,
-    subject TEXT NOT NULL,
+    scope TEXT NOT NULL,
     key BLOB NOT NULL,
-    PRIMARY KEY (tenant, subject)
+    PRIMARY KEY (tenant, scope)
 ) STRICT, WITHOUT ROWID;
 
 -- The ledger. `body` is the canonical JSON that was hashed, byte for byte.
@@ -171,8 +171,10 @@ CREATE TABLE event_texts (
     tenant TEXT NOT NULL,
     position INTEGER NOT NULL,
     scope TEXT NOT NULL,
+    key TEXT,
+    version INTEGER,
     text BLOB NOT NULL,
     PRIMARY KEY (tenant, position)
 ) STRICT, WITHOUT ROWID;
 
-CREATE INDEX event_texts_by_scope ON event_texts (tenant, scope);
+CREATE INDEX event_texts_by_fact ON event_texts (tenant, scope, key, version);

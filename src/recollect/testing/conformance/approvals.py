@@ -186,9 +186,8 @@ class ApprovalPromises:
         memory.approvals.approve(first)
         memory.approvals.approve(second)
         assert len(memory.scope(user="ada").history("k")) == 1
-        other = _ask(memory, lambda agent: agent.scope(user="ada").set("k", 2, idempotency_key="r1"))
         with pytest.raises(IdempotencyMismatch):
-            memory.approvals.approve(other)
+            _ask(memory, lambda agent: agent.scope(user="ada").set("k", 2, idempotency_key="r1"))
         assert memory.scope(user="ada").value("k") == 1
 
     def test_an_approved_read_gives_its_result_to_who_approved(self, memory: Memory) -> None:

@@ -38,7 +38,7 @@ class ErasurePromises:
             "idempotency_keys": 2,
             "approvals": 0,
             "ledger_texts": 0,
-            "subject_keys": 1,
+            "content_keys": 2,
             "sessions": 0,
         }
         for place in (ada, agent):

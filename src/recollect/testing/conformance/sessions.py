@@ -53,7 +53,13 @@ class SessionPromises:
         session.set("k", 2)
         session.set("other", 1, idempotency_key="r1")
         removed = session.end()
-        assert removed == {"facts": 2, "revisions": 3, "idempotency_keys": 1}
+        assert removed == {
+            "facts": 2,
+            "revisions": 3,
+            "idempotency_keys": 1,
+            "ledger_texts": 0,
+            "content_keys": 1,
+        }
         assert session.get("k") is None
         assert session.list() == []
         assert session.history("k") == []

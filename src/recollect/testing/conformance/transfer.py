@@ -38,9 +38,11 @@ def _fill(memory: Memory) -> None:
 def _facts(memory: Memory) -> list[tuple[Any, ...]]:
     return [
         (str(fact.scope), fact.key, fact.value, fact.expires_at, fact.domain)
-        for user in (None, "ada", "bob", "a/b %")
-        for agent in (None, "x")
-        for fact in memory.scope(user=user, agent=agent).list()
+        for ids in (
+            {},
+            *({"user": user, **agent} for user in ("ada", "bob", "a/b %") for agent in ({}, {"agent": "x"})),
+        )
+        for fact in memory.scope(**ids).list()
     ]
 
 
@@ -169,6 +171,18 @@ class TransferPromises:
         memory.import_file(tmp_path / "x.jsonl")
         assert memory.scope(session="s1").get("k") is None
         assert memory.scope(session="s2").value("k") == "bob's"
+
+    def test_an_imported_session_still_belongs_to_its_owner(
+        self, memory: Memory, elsewhere: Memory, tmp_path: Path
+    ) -> None:
+        for user in ("ada", "bob"):
+            elsewhere.scope(user=user).session(f"of {user}").set("k", user)
+        elsewhere.export(tmp_path / "x.jsonl")
+        assert memory.import_file(tmp_path / "x.jsonl").written == 2
+        memory.erase(user="ada")
+        assert memory.scope(session="of ada").get("k") is None
+        assert memory.scope(session="of bob").value("k") == "bob"
+        assert all(finding.ok for finding in memory.inspect())
 
     def test_an_ended_session_stays_ended_and_the_rest_is_imported(
         self, memory: Memory, clock: FakeClock, tmp_path: Path
