@@ -16,7 +16,6 @@ import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -56,14 +55,11 @@ class Counts:
     get_rounds: int = 100
     get_per_round: int = 100
     facts: int = 1_000_000
-    fact_rounds: int = 3
     gets: int = 20_000
     sets: int = 2_000
 
 
-QUICK = Counts(
-    set_rounds=20, warm_up=1_000, thread_rounds=3, thread_writes=400, get_rounds=20, facts=100_000, fact_rounds=1
-)
+QUICK = Counts(set_rounds=20, warm_up=1_000, thread_rounds=3, thread_writes=400, get_rounds=20, facts=100_000)
 FEW = 1_000
 MOST_OF_A_CONTROL = 1.25
 """What a contender that cannot gain from threads may seem to gain before the measurement is void."""
@@ -187,21 +183,18 @@ def measure_races(run: Run) -> list[Line]:
 
 
 def measure_million(run: Run) -> list[Line]:
-    """Compare gets, sets and memory on many facts with those on a thousand, in processes that take turns."""
+    """Compare gets, sets and memory on many facts with those on a thousand, in two processes that take turns."""
     counts = run.counts
     folder = run.make_folder("million")
     sizes = {FEW: folder / "few.db", counts.facts: folder / "many.db"}
     for facts, path in sizes.items():
         million.build(path, facts)
-    used: dict[int, list[million.Usage]] = {facts: [] for facts in sizes}
-    for _ in range(counts.fact_rounds):
-        for facts, path in sizes.items():
-            used[facts].append(million.use_in_process(path, facts, gets=counts.gets, sets=counts.sets))
+    used = million.use_in_turns(sizes, gets=counts.gets, sets=counts.sets)
     few, many = used[FEW], used[counts.facts]
     return [
-        _compare_sizes("get", [one.gets for one in many], [one.gets for one in few], counts, target=1.5),
+        _compare_sizes("get", many.gets, few.gets, million.GETS_IN_A_TURN, counts, target=1.5),
         _memory_line(many, few, counts),
-        _compare_sizes("set", [one.sets for one in many], [one.sets for one in few], counts),
+        _compare_sizes("set", many.sets, few.sets, million.SETS_IN_A_TURN, counts),
     ]
 
 
@@ -263,25 +256,25 @@ def _void_if_moved(line: Line, control: Line) -> Line:
 
 
 def _compare_sizes(
-    verb: str, many: list[list[int]], few: list[list[int]], counts: Counts, *, target: float | None = None
+    verb: str, many: list[int], few: list[int], per_round: int, counts: Counts, *, target: float | None = None
 ) -> Line:
-    over, under = (Times(tuple(chain.from_iterable(rounds)), len(rounds[0])) for rounds in (many, few))
+    over, under = (Times(tuple(taken), per_round) for taken in (many, few))
     what = f"{verb} among {counts.facts:,} facts vs {FEW:,}"
     return _compare(what, over, under, target=target, quicker=False)
 
 
-def _memory_line(many: list[million.Usage], few: list[million.Usage], counts: Counts) -> Line:
-    most, least = max(one.rss_used for one in many), min(one.rss_used for one in few)
+def _memory_line(many: million.Usage, few: million.Usage, counts: Counts) -> Line:
+    more = many.rss_used - few.rss_used
     return Line(
         f"memory after use, {counts.facts:,} facts vs {FEW:,}",
-        f"{most:.1f} MB",
-        f"{least:.1f} MB",
-        f"{most - least:+.1f} MB",
-        most - least,
+        f"{many.rss_used:.1f} MB",
+        f"{few.rss_used:.1f} MB",
+        f"{more:+.1f} MB",
+        more,
         64,
         "at most",
         "≤ +64 MB",
-        {"growth since opening": [one.rss_used - one.rss_opened for one in many]},
+        {"growth since opening": {"many": many.rss_used - many.rss_opened, "few": few.rss_used - few.rss_opened}},
     )
 
 

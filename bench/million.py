@@ -1,12 +1,11 @@
 """A number of facts in, the times of gets and sets and the memory of a process that uses them out.
 
-As a program, `million.py FILE FACTS GETS SETS` opens the database, does that many random gets and sets, and
-prints what it took as JSON: a process of its own, so that its memory is nobody else's.
+As a program, `million.py FILE FACTS` opens the database, does as many random gets and sets as each line of its
+input asks for, and answers with what they took: a process of its own, so that its memory is nobody else's.
 """
 
 from __future__ import annotations
 
-import json
 import random
 import subprocess
 import sys
@@ -22,17 +21,24 @@ import recollect
 
 PER_USER = 100
 CHUNK = 1_000
+GETS_IN_A_TURN = 200
+SETS_IN_A_TURN = 40
 
-Pick = Callable[[int], list[tuple[recollect.ScopedMemory, str]]]
 
-
-class Usage(msgspec.Struct, frozen=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
     """What one process took: nanoseconds of each get and set, and its resident memory in MB."""
 
     gets: list[int]
     sets: list[int]
     rss_opened: float
     rss_used: float
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a process says after a turn: nanoseconds of each operation, and its resident memory in MB."""
+
+    times: list[int]
+    rss: float
 
 
 def build(path: Path, facts: int) -> None:
@@ -59,26 +65,50 @@ def value_of(number: int) -> dict[str, Any]:
     return {"language": "en", "plan": "pro", "note": "prefers short answers over long ones", "number": number}
 
 
-def use_in_process(path: Path, facts: int, *, gets: int, sets: int) -> Usage:
-    """Use a database in a new process; return what that took."""
-    command = [sys.executable, __file__, str(path), str(facts), str(gets), str(sets)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, check=True)
-    return msgspec.json.decode(done.stdout, type=Usage)
+def use_in_turns(sizes: dict[int, Path], *, gets: int, sets: int) -> dict[int, Usage]:
+    """Use databases in a process each, the processes taking short turns; return what each of them took."""
+    children = {facts: _start(path, facts) for facts, path in sizes.items()}
+    opened = {facts: _ask(child, "get", 0).rss for facts, child in children.items()}
+    answers: dict[int, dict[str, list[Answer]]] = {facts: {"get": [], "set": []} for facts in sizes}
+    for verb, count, turn in (("get", gets, GETS_IN_A_TURN), ("set", sets, SETS_IN_A_TURN)):
+        for number in range(count // turn):
+            # Each turn begins with another one, so that none is always the first after a pause.
+            for facts in sorted(children, reverse=number % 2 == 1):
+                answers[facts][verb].append(_ask(children[facts], verb, turn))
+    for child in children.values():
+        child.communicate()
+    return {
+        facts: Usage(
+            gets=[time for answer in answers[facts]["get"] for time in answer.times],
+            sets=[time for answer in answers[facts]["set"] for time in answer.times],
+            rss_opened=opened[facts],
+            rss_used=answers[facts]["set"][-1].rss,
+        )
+        for facts in sizes
+    }
 
 
-def use(path: str, facts: int, gets: int, sets: int) -> Usage:
-    """Do random gets and sets of facts that are there; return what that took."""
+def _start(path: Path, facts: int) -> subprocess.Popen[bytes]:
+    command = [sys.executable, __file__, str(path), str(facts)]
+    return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+
+def _ask(child: subprocess.Popen[bytes], verb: str, count: int) -> Answer:
+    """Let a process do something so many times; return its answer."""
+    child.stdin.write(f"{verb} {count}\n".encode())
+    child.stdin.flush()
+    return msgspec.json.decode(child.stdout.readline(), type=Answer)
+
+
+def answer_lines(path: str, facts: int) -> None:
+    """Do what each line of the input asks for, on random facts that are there; print what that took."""
     source = random.Random(facts)
     with recollect.open(path) as memory:
-        opened = resident_memory()
-
-        def pick(count: int) -> list[tuple[recollect.ScopedMemory, str]]:
-            places = (place_of(source.randrange(facts)) for _ in range(count))
-            return [(memory.scope(user=user), key) for user, key in places]
-
-        taken_by_gets = _time_on(pick, get_one, gets)
-        taken_by_sets = _time_on(pick, set_one, sets)
-        return Usage(taken_by_gets, taken_by_sets, opened, resident_memory())
+        for line in sys.stdin:
+            verb, count = line.split()
+            places = [place_of(source.randrange(facts)) for _ in range(int(count))]
+            taken = _time_on([(memory.scope(user=user), key) for user, key in places], VERBS[verb])
+            print(msgspec.json.encode(Answer(taken, resident_memory())).decode(), flush=True)
 
 
 def get_one(scope: recollect.ScopedMemory, key: str) -> None:
@@ -92,13 +122,14 @@ def set_one(scope: recollect.ScopedMemory, key: str) -> None:
     scope.set(key, value_of(0))
 
 
-def _time_on(pick: Pick, operation: Callable[..., None], count: int) -> list[int]:
-    """Time an operation on places that are picked outside of the timing, a hundred ahead."""
-    taken: list[int] = []
-    while len(taken) < count:
-        places = pick(100)
-        taken += time_each(lambda turn, places=places: operation(*places[turn]), range(len(places)))
-    return taken
+VERBS: dict[str, Callable[[recollect.ScopedMemory, str], None]] = {
+    "get": get_one,
+    "set": set_one,
+}
+
+
+def _time_on(places: list[tuple[recollect.ScopedMemory, str]], verb: Callable[..., None]) -> list[int]:
+    return time_each(lambda turn: verb(*places[turn]), range(len(places)))
 
 
 def resident_memory() -> float:
@@ -110,6 +141,4 @@ def resident_memory() -> float:
 
 
 if __name__ == "__main__":
-    path, *counts = sys.argv[1:]
-    usage = use(path, *(int(count) for count in counts))
-    json.dump(msgspec.to_builtins(usage), sys.stdout)
+    answer_lines(sys.argv[1], int(sys.argv[2]))

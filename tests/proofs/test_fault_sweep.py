@@ -167,11 +167,8 @@ class Life:
         )
 
     def may_have_happened(self, name: str) -> bool:
-        """Only a failed COMMIT leaves the question open; and an erasure, which is done before the file is rewritten.
-
-        That an erasure should not fail then has a test of its own below.
-        """
-        return self.failed_at.get(name) == "COMMIT" or (name == "erase" and self.failed_at.get(name) == "VACUUM;")
+        """Only a failed COMMIT leaves the question open."""
+        return self.failed_at.get(name) == "COMMIT"
 
 
 def late() -> FakeClock:

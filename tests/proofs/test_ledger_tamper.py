@@ -178,7 +178,7 @@ def copy_one(rows: Rows) -> int:
 
 def move_to_another_tenant(rows: Rows) -> int:
     rows[22] = rehashed(rows[22][1], tenant="other")
-    return 23
+    return 22
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.definitions import create_definition
+from recollect.engine.expiry import expire_fact
 from recollect.engine.facts import last_used, write_fact
 from recollect.engine.schemas import prepare_schema
 from recollect.engine.sessions import ended_session, start_session
@@ -130,7 +131,10 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
     last, stamp = last_used(rows, scope, key)
     if stamp is not None and stamp >= new.updated_at:
         return "kept", ()  # changed or deleted here after the file was made
-    current = rows.fact(scope, key)
+    current, notes = rows.fact(scope, key), ()
+    if current is not None and not current.active_at(call.now):
+        notes = (expire_fact(rows, current, call),)
+        current, (last, stamp) = None, last_used(rows, scope, key)
     at = call.after(stamp)
     fact = Fact(
         id=current.id if current else call.ids.new("fact"),
@@ -144,4 +148,4 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
         domain=new.domain,
         origin=Origin(call.origin.actor, call.origin.door, f"import:{effect.source}"),
     )
-    return "written", (write_fact(rows, fact, payload),)
+    return "written", (*notes, write_fact(rows, fact, payload))

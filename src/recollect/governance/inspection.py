@@ -75,6 +75,14 @@ def _replay(event: Event, rebuilt: dict[tuple[str, str], _Known], owners: dict[s
         for scope, key in list(rebuilt):
             if any(gone.covers(Scope(event.tenant, path)) for path in _ownership(scope, known)):
                 del rebuilt[scope, key]
+        # Who is erased owns nothing any more; a session of that name that begins later is another one.
+        orphaned = [
+            session
+            for session in known
+            if any(gone.covers(Scope(event.tenant, path)) for path in _ownership(session, known))
+        ]
+        for session in orphaned:
+            del owners[session]
 
 
 def _ownership(scope: str, owners: dict[str, str]) -> list[str]:

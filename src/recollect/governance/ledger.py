@@ -81,9 +81,12 @@ def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verifi
         if anchor is not None and position == anchor.length:
             reached = head
     length, end = rows.head(tenant) or (0, GENESIS)
-    if (position, head) != (length, end):
-        reason = f"the chain ends here, but {length} events were written"
+    if position != length:
+        reason = f"the chain ends before it, but {length} events were written"
         return Verification(ok=False, length=position, head=head, position=position + 1, reason=reason)
+    if head != end:
+        reason = "it is not the event that was written last"
+        return Verification(ok=False, length=position, head=head, position=position, reason=reason)
     if anchor is not None:
         if position < anchor.length:
             reason = f"the chain ends here, but had {anchor.length} events when the anchor was taken"

@@ -15,7 +15,7 @@ from recollect.model.approval import Approval
 from recollect.model.clock import from_micros
 from recollect.model.definition import Definition
 from recollect.model.effect import Effect
-from recollect.model.event import Event
+from recollect.model.event import Event, event_body
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.policy import Grant, Rule
 from recollect.model.scope import Scope
@@ -154,6 +154,9 @@ class Decoding:
         position, hash, body, text = row
         where = f"event {position} of tenant `{tenant}`"
         event = self._read(_decode_event, body, where, position=position)
+        if (event.tenant, event.position) != (tenant, position) or event_body(event) != body:
+            # It says it is another one, or says it in other bytes than were hashed.
+            raise self._corrupt(where, ValueError("it is not what was written there"), position=position)
         content = None if text is None else self._read(decode, text, f"the text of {where}", position=position)
         return msgspec.structs.replace(event, hash=hash, text=content)
 
