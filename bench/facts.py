@@ -1,6 +1,6 @@
 """Recollect's facts beside their peers, in one run on one machine: a table of targets, met or missed.
 
-    make bench-facts                        all of it; about ten minutes, most of them for the million facts
+    make bench-facts                        all of it; three minutes on a calm machine, most for the million facts
     make bench-facts ARGS="--quick"         smaller counts, 100,000 facts instead of a million
     make bench-facts ARGS="--only set,get --json out.json --plot out.svg --dir /mnt/disk"
 

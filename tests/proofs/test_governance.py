@@ -221,6 +221,21 @@ def test_g32_an_old_export_stays_erased_whatever_the_clock_says(back: float, tmp
         assert (imported.erased, imported.written) == (1, 0)
 
 
+@pytest.mark.parametrize("ahead", [0, 3600], ids=["same clock", "file from an hour ahead"])
+def test_g32_importing_a_file_twice_writes_it_once(ahead: float, tmp_path: Path):
+    clock = FakeClock()
+    clock.advance(ahead)
+    with recollect.open(str(tmp_path / "theirs.db"), clock=clock) as theirs:
+        theirs.scope(user="ada").set("name", "Ada")
+        assert theirs.export(tmp_path / "export.jsonl") == 1
+    clock.advance(-ahead)
+    with recollect.open(str(tmp_path / "ours.db"), clock=clock) as ours:
+        assert ours.import_file(tmp_path / "export.jsonl").written == 1
+        assert ours.import_file(tmp_path / "export.jsonl").written == 0
+        fact = ours.scope(user="ada").get("name")
+        assert fact is not None and (fact.value, fact.version) == ("Ada", 1)
+
+
 def test_g32_ledger_and_state_agree_about_a_session_that_nobody_owns_any_more(memory: Memory):
     ada = memory.scope(user="ada")
     ada.session("s1").set("step", 1)

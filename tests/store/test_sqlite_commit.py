@@ -15,9 +15,10 @@ import apsw
 import pytest
 
 from recollect.errors import Busy, Corrupt
-from recollect.model.event import GENESIS, Event
+from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
+from recollect.store.base import Transaction
 from recollect.store.sqlite import SqliteStore
 from recollect.store.sqlite.commit import LARGEST_BATCH
 
@@ -248,6 +249,10 @@ def test_an_iterator_does_not_outlive_its_read(store: SqliteStore):
                 list(leaked)
 
 
+def append(rows: Transaction, event: Event) -> None:
+    rows.append_event(event, event_body(event))
+
+
 def event(position: int, text: object = None) -> Event:
     return Event(
         tenant="default",
@@ -272,11 +277,11 @@ def event(position: int, text: object = None) -> Event:
 
 @pytest.mark.parametrize("position", [0, 1, 2, 4])
 def test_an_event_out_of_place_is_refused(store: SqliteStore, position: int):
-    store.transact(lambda rows: [rows.append_event(event(1)), rows.append_event(event(2, {"t": 1}))])
+    store.transact(lambda rows: [append(rows, event(1)), append(rows, event(2, {"t": 1}))])
     with pytest.raises(Corrupt, match=f"event {position} ") as caught:
-        store.transact(lambda rows: rows.append_event(event(position)))
+        store.transact(lambda rows: append(rows, event(position)))
     assert caught.value.position == position
-    store.transact(lambda rows: rows.append_event(event(3)))
+    store.transact(lambda rows: append(rows, event(3)))
     assert store.read(lambda rows: list(rows.events("default"))) == [event(1), event(2, {"t": 1}), event(3)]
 
 
@@ -284,7 +289,7 @@ def test_long_answers_are_read_page_by_page(store: SqliteStore):
     def fill(rows) -> None:
         for number in range(1, 601):
             put(rows, f"k{number:03}", number)
-            rows.append_event(event(number))
+            append(rows, event(number))
 
     store.transact(fill)
     for start, limit in [(1, None), (1, 0), (1, 5), (1, 256), (1, 257), (300, 512), (600, 1), (601, None)]:

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from recollect.model.approval import Approval
 from recollect.model.definition import Definition
 from recollect.model.effect import DeleteFact, SetFact, WriteFacts
-from recollect.model.event import GENESIS, Event
+from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.policy import Grant, Rule
 from recollect.model.scope import Scope
@@ -182,7 +182,8 @@ def events(draw: st.DrawFn) -> Event:
 
 def append(rows: Any, event: Event) -> None:
     position, _ = rows.head(event.tenant) or (0, "")
-    rows.append_event(msgspec.structs.replace(event, position=position + 1))
+    placed = msgspec.structs.replace(event, position=position + 1)
+    rows.append_event(placed, event_body(placed))
 
 
 def calls(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Callable[[Any], Any]]:

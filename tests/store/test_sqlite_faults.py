@@ -13,9 +13,10 @@ import apsw
 import pytest
 
 from recollect.errors import Corrupt, Full, ReadOnly, Unavailable
-from recollect.model.event import GENESIS, Event
+from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
+from recollect.store.base import Transaction
 from recollect.store.sqlite import SqliteStore
 from recollect.testing.faults import FaultyDisk, Trial, sweep
 
@@ -207,6 +208,10 @@ def tamper(path: str, sql: str) -> None:
     connection.close()
 
 
+def append(rows: Transaction, event: Event) -> None:
+    rows.append_event(event, event_body(event))
+
+
 def event(position: int) -> Event:
     return Event(
         tenant="default",
@@ -240,7 +245,7 @@ def event(position: int) -> Event:
 )
 def test_an_event_that_does_not_decode_is_corrupt_at_its_position(path: str, sql: str):
     with SqliteStore(path) as store:
-        store.transact(lambda rows: [rows.append_event(event(position)) for position in (1, 2, 3)])
+        store.transact(lambda rows: [append(rows, event(position)) for position in (1, 2, 3)])
         assert len(store.read(lambda rows: list(rows.events("default")))) == 3
     tamper(path, sql.replace("'{", "CAST('{").replace("}'", "}' AS BLOB)"))
     with SqliteStore(path) as store:

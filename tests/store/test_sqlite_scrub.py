@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from recollect.model.approval import Approval
-from recollect.model.event import GENESIS, Event
+from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
 from recollect.store.base import Replay, Session
@@ -67,27 +67,26 @@ def fill(rows) -> None:
             requested_at=NOON,
         )
     )
-    rows.append_event(
-        Event(
-            tenant="default",
-            position=1,
-            at=NOON,
-            actor="owner",
-            door="python",
-            effect="set_fact",
-            decision="allow",
-            scope=ADA.path,
-            key="k",
-            resource=None,
-            version=1,
-            content=None,
-            epoch=0,
-            detail={},
-            prev_hash=GENESIS,
-            hash="h",
-            text=TOKEN,
-        )
+    event = Event(
+        tenant="default",
+        position=1,
+        at=NOON,
+        actor="owner",
+        door="python",
+        effect="set_fact",
+        decision="allow",
+        scope=ADA.path,
+        key="k",
+        resource=None,
+        version=1,
+        content=None,
+        epoch=0,
+        detail={},
+        prev_hash=GENESIS,
+        hash="h",
+        text=TOKEN,
     )
+    rows.append_event(event, event_body(event))
 
 
 @pytest.mark.parametrize("checkpoint_first", [False, True])

@@ -134,12 +134,12 @@ class Gate:
             value: Any = self._inspect(caller)
         else:
             value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
-        note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
         if isinstance(value, Exported):
             # What leaves the house is on record before it does.
-            left = msgspec.structs.replace(note, detail={"facts": len(value.facts)})
+            left = Note(effect=effect.name, scope=effect.scope.path, detail={"facts": len(value.facts)})
             self._store.transact(lambda rows: append(rows, (left,), self._signature(effect, call, "allow")))
         elif self._record_reads:
+            note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
             self._deferred.add(note, self._signature(effect, call, "allow"))
         return value
 

@@ -22,6 +22,8 @@ from recollect.model.event import (
     Event,
     Note,
     Verification,
+    event_body,
+    hash_body,
     hash_event,
     keyed_hash,
 )
@@ -64,8 +66,9 @@ def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> in
             prev_hash=head,
             text=decode(note.payload) if signature.keep_text and note.payload is not None else None,
         )
-        head = hash_event(event)
-        rows.append_event(msgspec.structs.replace(event, hash=head))
+        body = event_body(event)
+        head = hash_body(body)
+        rows.append_event(msgspec.structs.replace(event, hash=head), body)
     return position
 
 

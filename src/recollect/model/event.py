@@ -58,7 +58,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def hash_event(event: Event) -> str:
     """Return the hash an event must carry: SHA-256 over the canonical JSON of all it says and its predecessor."""
-    return "sha256:" + hashlib.sha256(event_body(event)).hexdigest()
+    return hash_body(event_body(event))
+
+
+def hash_body(body: bytes) -> str:
+    """Return the hash of an event's canonical JSON."""
+    return "sha256:" + hashlib.sha256(body).hexdigest()
 
 
 def event_body(event: Event) -> bytes:

@@ -281,8 +281,8 @@ class Transaction(Reader, Protocol):
         """Keep the secret that the content of a scope is hashed with."""
         ...
 
-    def append_event(self, event: Event) -> None:
-        """Append to the ledger; the position must be the next one."""
+    def append_event(self, event: Event, body: bytes) -> None:
+        """Append to the ledger; the position must be the next one. `body` is the JSON that its hash is taken over."""
         ...
 
 

@@ -313,7 +313,7 @@ class _Rows:
     def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
         self._t.content_keys[tenant, scope] = key
 
-    def append_event(self, event: Event) -> None:
+    def append_event(self, event: Event, body: bytes) -> None:
         events = self._t.events.setdefault(event.tenant, [])
         if event.position != len(events) + 1:
             raise Corrupt(

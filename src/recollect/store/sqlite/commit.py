@@ -138,10 +138,11 @@ class GroupCommit:
                 begun = True
                 check_version(connection, self._url)
                 for ticket in batch:
-                    self._run_one(connection, ticket)
-                connection.execute("COMMIT")
+                    self._run_one(connection, ticket, alone=len(batch) == 1)
+                if connection.in_transaction:
+                    connection.execute("COMMIT")
+                    self.commits += 1
                 committed = True
-                self.commits += 1
             except (apsw.Error, StorageError) as error:
                 self._undo()
                 for ticket in batch:
@@ -161,9 +162,10 @@ class GroupCommit:
                         ticket.error = self._interrupted()
                     ticket.settled = True
 
-    def _run_one(self, connection: Connection, ticket: _Ticket) -> None:
-        """Run one work in its savepoint; keep its result or its error."""
-        connection.execute("SAVEPOINT work")
+    def _run_one(self, connection: Connection, ticket: _Ticket, *, alone: bool) -> None:
+        """Run one work in a savepoint, or in the whole transaction where it is alone; keep its result or its error."""
+        if not alone:
+            connection.execute("SAVEPOINT work")
         ticket.error = None  # of an earlier run, in a batch that was interrupted
         try:
             ticket.result = ticket.work(self._rows)
@@ -172,11 +174,12 @@ class GroupCommit:
         except BaseException as error:
             if isinstance(error, apsw.Error) and not connection.in_transaction:
                 raise  # SQLite gave up on the whole transaction: the others' works are undone too
-            connection.execute("ROLLBACK TO work")
+            connection.execute("ROLLBACK" if alone else "ROLLBACK TO work")
             ticket.error = self._fresh(error) if isinstance(error, apsw.Error) else error
         finally:
             self._rows.end_turn()
-        connection.execute("RELEASE work")
+        if not alone:
+            connection.execute("RELEASE work")
 
     def _undo(self) -> bool:
         """Roll back what is open; say whether anything was."""

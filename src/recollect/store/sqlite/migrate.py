@@ -51,7 +51,7 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
 
 def check_version(connection: Connection, url: str) -> None:
     """Refuse to go on when another, newer program has migrated the database since it was opened."""
-    found = connection.pragma("user_version")
+    found = connection.execute("PRAGMA user_version").get
     if found != VERSION:
         raise _newer(url, found)
 

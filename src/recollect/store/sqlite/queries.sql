@@ -113,9 +113,9 @@ UNION SELECT tenant FROM of_facts WHERE tenant IS NOT NULL
 UNION SELECT tenant FROM of_events WHERE tenant IS NOT NULL
 ORDER BY tenant;
 
--- name: get_tenant_state
--- How often a tenant's rules changed.
-SELECT revision, epoch FROM tenants WHERE tenant = :tenant;
+-- name: get_tenant
+-- How often a tenant's rules changed, and where its ledger ends.
+SELECT revision, epoch, length, head FROM tenants WHERE tenant = :tenant;
 
 -- name: list_definitions
 -- The definitions of a tenant, oldest first.
@@ -170,10 +170,6 @@ LIMIT 1;
 -- The secret of a scope.
 SELECT key FROM content_keys WHERE tenant = :tenant AND scope = :scope;
 
--- name: get_head
--- Where the ledger ends.
-SELECT length, head FROM tenants WHERE tenant = :tenant AND length > 0;
-
 -- name: page_events
 -- The next events from a position on, with the texts kept beside them.
 SELECT position, hash, body, text
@@ -184,9 +180,13 @@ LIMIT :limit;
 
 -- name: put_fact
 -- Keep a fact in place of the one at its key.
-INSERT OR REPLACE INTO facts
+INSERT INTO facts
   (tenant, scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+ON CONFLICT (tenant, scope, key) DO UPDATE SET  -- unlike OR REPLACE, this leaves the index by key alone
+  id = excluded.id, version = excluded.version, created_at = excluded.created_at, updated_at = excluded.updated_at,
+  expires_at = excluded.expires_at, domain = excluded.domain, actor = excluded.actor, door = excluded.door,
+  source = excluded.source, payload = excluded.payload;
 
 -- name: remove_fact
 -- Drop a fact.

@@ -14,7 +14,7 @@ from recollect.errors import Corrupt, InvalidScope
 from recollect.model.approval import Approval
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.definition import Definition
-from recollect.model.event import Event, event_body
+from recollect.model.event import Event
 from recollect.model.fact import Fact, Revision
 from recollect.model.policy import Grant
 from recollect.model.scope import Scope
@@ -53,10 +53,13 @@ class Rows:
         self._execute = connection.cursor().execute
         self._decoding = Decoding(url)
         self._turn = 0
+        # State, length and head of each tenant that this turn has seen: nobody else can change them meanwhile.
+        self._tenants: dict[str, tuple[TenantState, int, str]] = {}
 
     def end_turn(self) -> None:
         """Take back the iterators that were handed out: what they would read next is another moment."""
         self._turn += 1
+        self._tenants.clear()
 
     # facts and their history
 
@@ -131,7 +134,7 @@ class Rows:
 
     def tenant_state(self, tenant: str) -> TenantState:
         """Return how often the tenant's rules changed."""
-        return TenantState(*(self._one("get_tenant_state", tenant) or ()))
+        return self._tenant(tenant)[0]
 
     def definitions(self, tenant: str) -> list[Definition]:
         """Return the tenant's definitions."""
@@ -189,8 +192,8 @@ class Rows:
 
     def head(self, tenant: str) -> tuple[int, str] | None:
         """Return the position and hash of the newest event."""
-        row = self._one("get_head", tenant)
-        return None if row is None else (row[0], row[1])
+        _, length, head = self._tenant(tenant)
+        return (length, head) if length else None
 
     def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
         """Yield events by position."""
@@ -234,6 +237,7 @@ class Rows:
 
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         """Keep how often the tenant's rules changed."""
+        self._tenants[tenant] = (state, *self._tenant(tenant)[1:])
         self._run("set_tenant_state", tenant, state.revision, state.epoch)
 
     def put_definition(self, definition: Definition) -> None:
@@ -322,7 +326,7 @@ class Rows:
         """Keep the secret of a scope."""
         self._run("put_content_key", tenant, scope, key)
 
-    def append_event(self, event: Event) -> None:
+    def append_event(self, event: Event, body: bytes) -> None:
         """Append to the ledger."""
         moved = self._run("move_head", event.position, event.hash, event.tenant)
         if not moved and event.position == 1:
@@ -335,12 +339,20 @@ class Rows:
                 url=self._url,
                 position=event.position,
             )
-        self._run("append_event", event.tenant, event.position, event.hash, event_body(event))
+        self._tenants[event.tenant] = (self._tenant(event.tenant)[0], event.position, event.hash)
+        self._run("append_event", event.tenant, event.position, event.hash, body)
         if event.text is not None:
             fact = event.scope, event.key, event.version
             self._run("put_event_text", event.tenant, event.position, *fact, encode(event.text))
 
     # running statements
+
+    def _tenant(self, tenant: str) -> tuple[TenantState, int, str]:
+        known = self._tenants.get(tenant)
+        if known is None:
+            revision, epoch, length, head = self._one("get_tenant", tenant) or (0, 0, 0, "")
+            known = self._tenants[tenant] = (TenantState(revision, epoch), length, head)
+        return known
 
     def _page_facts_below(self, scope: Scope, turn: int) -> Iterator[Fact]:
         for low, high in scopes_under(scope.path):
