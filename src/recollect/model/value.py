@@ -101,7 +101,8 @@ def _check_number(value: float, path: str, depth: int) -> None:
 def _check_list(value: list[Any], path: str, depth: int) -> None:
     _check_depth(path, depth)
     for place, item in enumerate(value):
-        _check(item, f"{path}[{place}]", depth - 1)
+        if not _plain(item):
+            _check(item, f"{path}[{place}]", depth - 1)
 
 
 def _check_object(value: dict[Any, Any], path: str, depth: int) -> None:
@@ -113,7 +114,13 @@ def _check_object(value: dict[Any, Any], path: str, depth: int) -> None:
                 hint="JSON objects are keyed by text",
                 path=path,
             )
-        _check(item, f"{path}.{name}", depth - 1)
+        if not _plain(item):
+            _check(item, f"{path}.{name}", depth - 1)
+
+
+def _plain(item: Any) -> bool:
+    """Say whether an item is certainly well: most are, and need no path to be told about."""
+    return (type(item) is str and "\0" not in item) or item is None or item is True or item is False
 
 
 def _check_depth(path: str, depth: int) -> None:

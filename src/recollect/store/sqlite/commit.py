@@ -12,6 +12,7 @@ Invariant: a ticket is settled without an error only after COMMIT has returned.
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -30,6 +31,10 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 256
 """Works in one commit: enough to share a sync well, few enough to keep the first of them from waiting long."""
+
+
+PATIENCE = 0.0002
+"""Seconds that a batch waits for writers who are about to come back: about what a sync costs."""
 
 
 class _Ticket:
@@ -54,8 +59,10 @@ class GroupCommit:
         self._lock = threading.RLock()
         self._connection: Connection | None = connection
         self._rows = Rows(connection, url)
+        self._execute = connection.cursor().execute  # a kept cursor spares making one for each statement
         self._url = url
         self._queue: deque[_Ticket] = deque()
+        self._recent = (0, 0)  # tickets in the last two batches
         # Threads, by ident: who is to run the next batch, who is running one, and who only has the connection in hand.
         self._leader: int | None = None
         self._running: int | None = None
@@ -131,16 +138,18 @@ class GroupCommit:
             begun = committed = False
             try:
                 self._running = threading.get_ident()
+                self._await_company()
                 while self._queue and len(batch) < LARGEST_BATCH:
                     batch.append(self._queue.popleft())
+                self._recent = (self._recent[1], len(batch))
                 connection = self._open_connection()
-                connection.execute("BEGIN IMMEDIATE")
+                self._execute("BEGIN IMMEDIATE")
                 begun = True
-                check_version(connection, self._url)
+                check_version(self._execute("PRAGMA user_version").get, self._url)
                 for ticket in batch:
                     self._run_one(connection, ticket, alone=len(batch) == 1)
                 if connection.in_transaction:
-                    connection.execute("COMMIT")
+                    self._execute("COMMIT")
                     self.commits += 1
                 committed = True
             except (apsw.Error, StorageError) as error:
@@ -162,10 +171,23 @@ class GroupCommit:
                         ticket.error = self._interrupted()
                     ticket.settled = True
 
+    def _await_company(self) -> None:
+        """Give those who wrote a moment ago the moment they need to come back with their next write.
+
+        Without it writers fall into two halves that sync in turns, each half waiting for the other. Two batches in
+        a row of one ticket end the waiting: a lone writer never waits.
+        """
+        expected = min(sum(self._recent), LARGEST_BATCH)
+        if expected <= 2:
+            return
+        deadline = time.perf_counter() + PATIENCE
+        while len(self._queue) < expected and time.perf_counter() < deadline:
+            time.sleep(0)  # lets them run
+
     def _run_one(self, connection: Connection, ticket: _Ticket, *, alone: bool) -> None:
         """Run one work in a savepoint, or in the whole transaction where it is alone; keep its result or its error."""
         if not alone:
-            connection.execute("SAVEPOINT work")
+            self._execute("SAVEPOINT work")
         ticket.error = None  # of an earlier run, in a batch that was interrupted
         try:
             ticket.result = ticket.work(self._rows)
@@ -174,12 +196,12 @@ class GroupCommit:
         except BaseException as error:
             if isinstance(error, apsw.Error) and not connection.in_transaction:
                 raise  # SQLite gave up on the whole transaction: the others' works are undone too
-            connection.execute("ROLLBACK" if alone else "ROLLBACK TO work")
+            self._execute("ROLLBACK" if alone else "ROLLBACK TO work")
             ticket.error = self._fresh(error) if isinstance(error, apsw.Error) else error
         finally:
             self._rows.end_turn()
         if not alone:
-            connection.execute("RELEASE work")
+            self._execute("RELEASE work")
 
     def _undo(self) -> bool:
         """Roll back what is open; say whether anything was."""

@@ -49,9 +49,8 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
             connection.execute("ROLLBACK")
 
 
-def check_version(connection: Connection, url: str) -> None:
+def check_version(found: int, url: str) -> None:
     """Refuse to go on when another, newer program has migrated the database since it was opened."""
-    found = connection.execute("PRAGMA user_version").get
     if found != VERSION:
         raise _newer(url, found)
 
