@@ -75,7 +75,17 @@ from recollect.testing import Recorder, save
 
 path, client, operations, keys, timeout = sys.argv[1:]
 recorder = Recorder()
-with recollect.open(path, busy_timeout=float(timeout)) as memory:
+
+
+def open_patiently():
+    while True:
+        try:
+            return recollect.open(path, busy_timeout=float(timeout))
+        except recollect.Busy:
+            pass  # another child is making the file at this moment
+
+
+with open_patiently() as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     live(client, memory.scope(user="ada"), recorder, int(operations), keys.split(), set_if)

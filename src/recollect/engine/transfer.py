@@ -135,7 +135,7 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
     if current is not None and not current.active_at(call.now):
         notes = (expire_fact(rows, current, call),)
         current, (last, stamp) = None, last_used(rows, scope, key)
-    at = call.after(stamp)
+    at = max(call.after(stamp), new.updated_at)  # never older than in the file: importing it again changes nothing
     fact = Fact(
         id=current.id if current else call.ids.new("fact"),
         scope=scope,
