@@ -188,8 +188,9 @@ def set_effect(
     """Return the checked effect of a set; bad input is refused here, before anything is touched."""
     check_own_key(key)
     _check_expect(expect)
-    for what, text in (("domain", domain), ("source", source), ("idempotency key", idempotency_key)):
-        check_label(what, text)
+    check_label("domain", domain)
+    check_label("source", source)
+    check_label("idempotency key", idempotency_key)
     return SetFact(
         scope=scope,
         key=key,

@@ -2,9 +2,9 @@
 
 Syncing the disk is what a write costs, and one sync can serve many writers. A caller queues a ticket. If nobody
 leads, it does: it runs all that is queued, each work in a savepoint of its own, commits once and settles the
-tickets; then one of those who queued meanwhile leads. Nobody waits for company that is not there: a lone writer
-leads a batch of one. A condition rather than the bare lock tells the others, because with a lock everybody whose
-write is done would still queue for it behind the next batch; batches stayed half as large.
+tickets; then it calls one of those who queued meanwhile to lead. Everybody else sleeps until their ticket is
+settled: each caller is woken once, because waking all of them to look costs more than the sync that is shared.
+Nobody waits for company that is not there: a lone writer leads a batch of one.
 
 Invariant: a ticket is settled without an error only after COMMIT has returned.
 """
@@ -12,7 +12,6 @@ Invariant: a ticket is settled without an error only after COMMIT has returned.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -40,13 +39,16 @@ PATIENCE = 0.0002
 class _Ticket:
     """One caller's work, and how it went."""
 
-    __slots__ = ("error", "result", "settled", "work")
+    __slots__ = ("called", "error", "leads", "result", "settled", "work")
 
     def __init__(self, work: Callable[[Rows], Any]) -> None:
         self.work = work
         self.settled = False
+        self.leads = False
         self.result: Any = None
         self.error: BaseException | None = None
+        self.called = threading.Lock()  # its caller sleeps on it until it is settled, or called to lead
+        self.called.acquire()
 
 
 class GroupCommit:
@@ -63,22 +65,27 @@ class GroupCommit:
         self._url = url
         self._queue: deque[_Ticket] = deque()
         self._recent = (0, 0)  # tickets in the last two batches
-        # Threads, by ident: who is to run the next batch, who is running one, and who only has the connection in hand.
-        self._leader: int | None = None
+        self._expected = 0  # how many tickets the leader is waiting for, 0 when it is not
+        self._company = threading.Lock()  # what it waits on
+        self._company.acquire()
+        self._door = threading.Lock()  # held for moments: who queues, who leads, who is settled
+        self._leader: _Ticket | None = None
+        # Threads, by ident: who is running a batch, and who only has the connection in hand.
         self._running: int | None = None
         self._holder: int | None = None
-        self._batch_over = threading.Condition(threading.Lock())
 
     def run(self, work: Callable[[Rows], T]) -> T:
         """Run work in a transaction, perhaps together with others', and return its result once that is durable."""
         self._refuse_nesting()
         ticket = _Ticket(work)
-        self._queue.append(ticket)
+        self._queue_up(ticket)
         try:
-            while self._must_lead(ticket):
+            if not ticket.leads:
+                self._sleep(ticket)
+            while not ticket.settled:
                 self._lead(ticket)
         finally:
-            self._step_down()
+            self._hand_over(ticket)
         if ticket.error is not None:
             try:
                 raise ticket.error
@@ -113,23 +120,35 @@ class GroupCommit:
                     connection.wal_checkpoint()
                 close(connection)
 
-    def _must_lead(self, ticket: _Ticket) -> bool:
-        """Wait until the ticket is settled, or until nobody leads and its caller has to."""
-        me = threading.get_ident()
-        with self._batch_over:
-            # Whoever has the connection in hand must not wait: the leader is waiting for that hand to open.
-            while self._leader not in (None, me) and self._holder != me and not ticket.settled:
-                self._batch_over.wait()
-            if not ticket.settled:
-                self._leader = me
-            return not ticket.settled
+    def _queue_up(self, ticket: _Ticket) -> None:
+        """Queue a ticket; its caller leads if nobody does."""
+        with self._door:
+            self._queue.append(ticket)
+            if self._expected and len(self._queue) >= self._expected:
+                self._expected = 0
+                self._company.release()
+            if self._leader is None:
+                self._leader = ticket
+            # Whoever has the connection in hand must not sleep: the leader is waiting for that hand to open.
+            ticket.leads = self._leader is ticket or self._holder == threading.get_ident()
 
-    def _step_down(self) -> None:
-        """Let somebody else lead, if this thread did."""
-        if self._leader == threading.get_ident():
-            with self._batch_over:
-                self._leader = None
-                self._batch_over.notify_all()
+    def _sleep(self, ticket: _Ticket) -> None:
+        """Wait until the ticket is settled, or until its caller is called to lead."""
+        try:
+            ticket.called.acquire()
+        except BaseException:
+            with self._door, suppress(ValueError):
+                self._queue.remove(ticket)  # nobody has begun with it, so it was never asked for
+            raise
+
+    def _hand_over(self, ticket: _Ticket) -> None:
+        """Call the next caller to lead, if this one did; each is woken once, and nobody in vain."""
+        with self._door:
+            if self._leader is ticket:
+                self._leader = self._queue[0] if self._queue else None
+                if self._leader is not None and not self._leader.leads:
+                    self._leader.leads = True
+                    self._leader.called.release()
 
     def _lead(self, own: _Ticket) -> None:
         """Run and commit what is queued; settle every ticket of it."""
@@ -166,10 +185,13 @@ class GroupCommit:
                 raise
             finally:
                 self._running = None
-                for ticket in batch:
-                    if not committed and ticket.error is None:
-                        ticket.error = self._interrupted()
-                    ticket.settled = True
+                with self._door:
+                    for ticket in batch:
+                        if not committed and ticket.error is None:
+                            ticket.error = self._interrupted()
+                        ticket.settled = True
+                        if not ticket.leads:
+                            ticket.called.release()
 
     def _await_company(self) -> None:
         """Give those who wrote a moment ago the moment they need to come back with their next write.
@@ -177,12 +199,18 @@ class GroupCommit:
         Without it writers fall into two halves that sync in turns, each half waiting for the other. Two batches in
         a row of one ticket end the waiting: a lone writer never waits.
         """
-        expected = min(sum(self._recent), LARGEST_BATCH)
+        before, last = self._recent
+        expected = min(before + last, LARGEST_BATCH)
         if expected <= 2:
             return
-        deadline = time.perf_counter() + PATIENCE
-        while len(self._queue) < expected and time.perf_counter() < deadline:
-            time.sleep(0)  # lets them run
+        with self._door:
+            if len(self._queue) >= expected:
+                return
+            self._expected = expected
+        self._company.acquire(timeout=PATIENCE)
+        with self._door:
+            self._expected = 0
+            self._company.acquire(blocking=False)  # it may have come just after the patience was over
 
     def _run_one(self, connection: Connection, ticket: _Ticket, *, alone: bool) -> None:
         """Run one work in a savepoint, or in the whole transaction where it is alone; keep its result or its error."""
