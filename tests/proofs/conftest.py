@@ -56,6 +56,16 @@ class Child:
         assert self._process.returncode == 0, f"the child ended with {self._process.returncode}: {complaints}"
         return said.splitlines()
 
+    @staticmethod
+    def run_together(children: list[Child]) -> None:
+        """Wait until all of them are ready, let them go at once, and wait for their ends."""
+        for child in children:
+            assert child.hear() == "ready"
+        for child in children:
+            child.say("go")
+        for child in children:
+            child.finish()
+
     def stop(self) -> None:
         """End it by its process id, if it still runs."""
         self._watchdog.cancel()

@@ -400,12 +400,7 @@ def test_g60_eight_threads_append_one_chain(path: str):
 def test_g60_three_processes_append_one_chain(path: str, run_child: Callable[..., Any]):
     users, each = [f"process{number}" for number in range(3)], 40
     children = [run_child(APPENDER, path, user, each) for user in users]
-    for child in children:
-        assert child.hear() == "ready"
-    for child in children:
-        child.say("go")
-    for child in children:
-        child.finish()
+    children[0].run_together(children)
     assert_one_chain(path, users, each)
 
 

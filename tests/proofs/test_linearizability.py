@@ -134,12 +134,7 @@ def record_processes(
 ) -> list[Operation]:
     clients = [f"process{number}" for number in range(processes)]
     children = [run_child(PROCESS, path, client, each, " ".join(KEYS), timeout) for client in clients]
-    for child in children:
-        assert child.hear() == "ready"
-    for child in children:
-        child.say("go")
-    for child in children:
-        child.finish()
+    children[0].run_together(children)
     return merge(*(load(Path(path).with_name(client)) for client in clients))
 
 
@@ -238,12 +233,7 @@ def test_no_update_of_eight_threads_is_lost(path: str):
 
 def test_no_update_of_four_processes_is_lost(path: str, run_child: Callable[..., Any]):
     children = [run_child(COUNTER, path, 50) for _ in range(4)]
-    for child in children:
-        assert child.hear() == "ready"
-    for child in children:
-        child.say("go")
-    for child in children:
-        child.finish()
+    children[0].run_together(children)
     with recollect.open(path) as memory:
         place = memory.scope(user="ada")
         assert place.value("count") == 200

@@ -70,12 +70,7 @@ class Agent:
 def test_all_writes_of_four_processes_are_there(path: str, run_child: RunChild):
     names, count = [f"process{number}" for number in range(4)], 100
     children = [run_child(WRITER, path, name, count) for name in names]
-    for child in children:
-        assert child.hear() == "ready"
-    for child in children:
-        child.say("go")
-    for child in children:
-        child.finish()
+    children[0].run_together(children)
     with recollect.open(path) as memory:
         for name in names:
             facts = memory.scope(user=name).list("key")

@@ -15,10 +15,8 @@ import apsw
 import pytest
 
 from recollect.errors import Busy, Corrupt
-from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
-from recollect.store.base import Transaction
 from recollect.store.sqlite import SqliteStore
 from recollect.store.sqlite.commit import LARGEST_BATCH
 
@@ -249,47 +247,22 @@ def test_an_iterator_does_not_outlive_its_read(store: SqliteStore):
                 list(leaked)
 
 
-def append(rows: Transaction, event: Event) -> None:
-    rows.append_event(event, event_body(event))
-
-
-def event(position: int, text: object = None) -> Event:
-    return Event(
-        tenant="default",
-        position=position,
-        at=NOON,
-        actor="owner",
-        door="python",
-        effect="set_fact",
-        decision="allow",
-        scope=ADA.path,
-        key="k",
-        resource=None,
-        version=1,
-        content=None,
-        epoch=0,
-        detail={"z": 1.5, "a": [None, "ü"]},
-        prev_hash=GENESIS,
-        hash=f"sha256:{position}",
-        text=text,
-    )
-
-
 @pytest.mark.parametrize("position", [0, 1, 2, 4])
-def test_an_event_out_of_place_is_refused(store: SqliteStore, position: int):
-    store.transact(lambda rows: [append(rows, event(1)), append(rows, event(2, {"t": 1}))])
+def test_an_event_out_of_place_is_refused(store: SqliteStore, append_event, position: int):
+    first = store.transact(lambda rows: append_event(rows, 1))
+    second = store.transact(lambda rows: append_event(rows, 2, text={"t": 1}))
     with pytest.raises(Corrupt, match=f"event {position} ") as caught:
-        store.transact(lambda rows: append(rows, event(position)))
+        store.transact(lambda rows: append_event(rows, position))
     assert caught.value.position == position
-    store.transact(lambda rows: append(rows, event(3)))
-    assert store.read(lambda rows: list(rows.events("default"))) == [event(1), event(2, {"t": 1}), event(3)]
+    third = store.transact(lambda rows: append_event(rows, 3))
+    assert store.read(lambda rows: list(rows.events("default"))) == [first, second, third]
 
 
-def test_long_answers_are_read_page_by_page(store: SqliteStore):
+def test_long_answers_are_read_page_by_page(store: SqliteStore, append_event):
     def fill(rows) -> None:
         for number in range(1, 601):
             put(rows, f"k{number:03}", number)
-            append(rows, event(number))
+            append_event(rows, number)
 
     store.transact(fill)
     for start, limit in [(1, None), (1, 0), (1, 5), (1, 256), (1, 257), (300, 512), (600, 1), (601, None)]:

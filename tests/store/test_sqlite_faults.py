@@ -13,10 +13,8 @@ import apsw
 import pytest
 
 from recollect.errors import Corrupt, Full, ReadOnly, Unavailable
-from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
-from recollect.store.base import Transaction
 from recollect.store.sqlite import SqliteStore
 from recollect.testing.faults import FaultyDisk, Trial, sweep
 
@@ -208,32 +206,6 @@ def tamper(path: str, sql: str) -> None:
     connection.close()
 
 
-def append(rows: Transaction, event: Event) -> None:
-    rows.append_event(event, event_body(event))
-
-
-def event(position: int) -> Event:
-    return Event(
-        tenant="default",
-        position=position,
-        at=NOON,
-        actor="owner",
-        door="python",
-        effect="set_fact",
-        decision="allow",
-        scope=ADA.path,
-        key="k",
-        resource=None,
-        version=1,
-        content=None,
-        epoch=0,
-        detail={},
-        prev_hash=GENESIS,
-        hash="sha256:0",
-        text="said",
-    )
-
-
 @pytest.mark.parametrize(
     "sql",
     [
@@ -243,16 +215,16 @@ def event(position: int) -> Event:
         "UPDATE event_texts SET text = x'ff' WHERE position = 2",
     ],
 )
-def test_an_event_that_does_not_decode_is_corrupt_at_its_position(path: str, sql: str):
+def test_an_event_that_does_not_decode_is_corrupt_at_its_position(path: str, append_event, sql: str):
     with SqliteStore(path) as store:
-        store.transact(lambda rows: [append(rows, event(position)) for position in (1, 2, 3)])
+        first, *_ = store.transact(lambda rows: [append_event(rows, position, text="said") for position in (1, 2, 3)])
         assert len(store.read(lambda rows: list(rows.events("default")))) == 3
     tamper(path, sql.replace("'{", "CAST('{").replace("}'", "}' AS BLOB)"))
     with SqliteStore(path) as store:
         with pytest.raises(Corrupt, match="event 2") as caught:
             store.read(lambda rows: list(rows.events("default")))
         assert caught.value.position == 2
-        assert store.read(lambda rows: next(rows.events("default"))) == event(1)
+        assert store.read(lambda rows: next(rows.events("default"))) == first
 
 
 @pytest.mark.parametrize(

@@ -6,14 +6,15 @@ removes the rows, and the values in history whose own time to live is over, so t
 
 from __future__ import annotations
 
-from datetime import timedelta
+from datetime import datetime, timedelta
+from typing import Literal
 
 import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.model.effect import Sweep
 from recollect.model.event import Note
-from recollect.model.fact import Fact, Revision
+from recollect.model.fact import Fact, Origin, Revision
 from recollect.store.base import Transaction
 
 _CHUNK = 500
@@ -45,20 +46,27 @@ def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
 
 def expire_fact(rows: Transaction, fact: Fact, call: Call) -> Note:
     """Remove an expired fact and add the revision that says so; return the note for the ledger."""
+    return end_fact(rows, fact, "expired", fact.version + 1, call.after(fact.updated_at), call.origin)
+
+
+def end_fact(
+    rows: Transaction, fact: Fact, change: Literal["deleted", "expired"], version: int, at: datetime, origin: Origin
+) -> Note:
+    """Drop a fact and add the revision that says why; return the note for the ledger."""
     rows.remove_fact(fact.scope, fact.key)
-    version = fact.version + 1
     rows.add_revision(
         Revision(
             fact_id=fact.id,
             scope=fact.scope,
             key=fact.key,
             version=version,
-            change="expired",
-            at=call.after(fact.updated_at),
+            change=change,
+            at=at,
             created_at=fact.created_at,
             domain=fact.domain,
-            origin=call.origin,
+            origin=origin,
         ),
         None,
     )
-    return Note(effect="expire_fact", scope=fact.scope.path, key=fact.key, resource=fact.id, version=version)
+    effect = {"deleted": "delete_fact", "expired": "expire_fact"}[change]
+    return Note(effect=effect, scope=fact.scope.path, key=fact.key, resource=fact.id, version=version)

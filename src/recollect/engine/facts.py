@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.expiry import expire_fact
+from recollect.engine.expiry import end_fact, expire_fact
 from recollect.engine.sessions import ensure_open
 from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
 from recollect.model.clock import from_micros
@@ -107,23 +107,8 @@ def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bo
 
 
 def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:
-    """Drop a fact and add the revision that says so; return the note for the ledger."""
-    rows.remove_fact(fact.scope, fact.key)
-    rows.add_revision(
-        Revision(
-            fact_id=fact.id,
-            scope=fact.scope,
-            key=fact.key,
-            version=version,
-            change="deleted",
-            at=at,
-            created_at=fact.created_at,
-            domain=fact.domain,
-            origin=origin,
-        ),
-        None,
-    )
-    return Note(effect="delete_fact", scope=fact.scope.path, key=fact.key, resource=fact.id, version=version)
+    """Delete a fact; return the note for the ledger."""
+    return end_fact(rows, fact, "deleted", version, at, origin)
 
 
 def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool]]:

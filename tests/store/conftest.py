@@ -1,0 +1,44 @@
+"""What the tests of stores share: events to append."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from recollect.model.event import GENESIS, Event, event_body
+from recollect.store.base import Transaction
+
+AppendEvent = Callable[..., Event]
+
+
+@pytest.fixture
+def append_event() -> AppendEvent:
+    """Return a function that appends an event at a position, and returns it as it is read back."""
+
+    def append(rows: Transaction, position: int, *, text: Any = None, scope: str = "user:ada") -> Event:
+        event = Event(
+            tenant="default",
+            position=position,
+            at=datetime(2026, 5, 1, 12, tzinfo=UTC),
+            actor="owner",
+            door="python",
+            effect="set_fact",
+            decision="allow",
+            scope=scope,
+            key="k",
+            resource=None,
+            version=1,
+            content=None,
+            epoch=0,
+            detail={"z": 1.5, "a": [None, "ü"]},
+            prev_hash=GENESIS,
+            hash=f"sha256:{position}",
+            text=text,
+        )
+        rows.append_event(event, event_body(event))
+        return event
+
+    return append
