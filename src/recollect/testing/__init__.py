@@ -5,18 +5,11 @@
 
 from recollect.testing.clock import FakeClock
 from recollect.testing.crash import Round, kill_rounds
-from recollect.testing.faults import CODES, FaultyDisk, Point, Sweep, Trial, sweep
+from recollect.testing.disk import CODES, FaultyDisk, Point
+from recollect.testing.faults import Sweep, Trial, sweep
+from recollect.testing.history import Operation, Recorder, load, merge, save
 from recollect.testing.ids import CountingIds
-from recollect.testing.linearizability import (
-    Operation,
-    Recorder,
-    Verdict,
-    check,
-    check_versions,
-    load,
-    merge,
-    save,
-)
+from recollect.testing.linearizability import Verdict, check, check_versions
 
 __all__ = [
     "CODES",
