@@ -1,5 +1,4 @@
 """Approvals: an effect that waits for somebody's decision, and is then done once or dropped."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

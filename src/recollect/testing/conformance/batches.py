@@ -1,5 +1,4 @@
 """Batches: several writes, kept all together or not at all."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

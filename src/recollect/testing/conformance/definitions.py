@@ -1,5 +1,4 @@
 """Definitions: the contracts of keys, and what changing them does to their records."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

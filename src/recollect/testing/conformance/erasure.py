@@ -1,5 +1,4 @@
 """Erasure: everything of a subject goes, nothing of anybody else does, and the ledger can show it."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

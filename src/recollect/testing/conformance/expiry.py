@@ -1,5 +1,4 @@
 """Expiry: a time to live is over at exactly its end, whether or not anybody sweeps."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Facts: set, get, update, delete, list, and compare-and-set."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

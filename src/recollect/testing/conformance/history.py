@@ -1,5 +1,4 @@
 """History: every revision of a key, reads as of a moment, and a clock that cannot be trusted."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

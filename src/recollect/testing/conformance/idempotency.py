@@ -1,5 +1,4 @@
 """Idempotency keys: a request that is sent twice is done once."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """The ledger: one event for each thing that happened or was refused, chained, without the text of values."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Permissions: nothing is allowed unless somebody said so, and every no is written down."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

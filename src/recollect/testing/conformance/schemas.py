@@ -1,5 +1,4 @@
 """Schemas: which are accepted, how strict they are, and what they refuse."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

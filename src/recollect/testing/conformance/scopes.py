@@ -1,5 +1,4 @@
 """Scopes: whose memory it is. Compared whole, walled by tenants, never matched as text."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Sessions: scopes that belong to somebody and come to an end."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
 """Transfer: memory out to a file and in again, without bringing back what was removed."""
-# ruff: noqa: D102  The name of a test is its sentence; a docstring would say it twice.
 
 from __future__ import annotations
 
