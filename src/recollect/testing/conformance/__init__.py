@@ -25,7 +25,7 @@ pytest.register_assert_rewrite(
         f"{__name__}.{theme}"
         for theme in (
             "approvals", "base", "batches", "definitions", "erasure", "expiry", "facts", "history",
-            "idempotency", "ledger", "permissions", "schemas", "scopes", "sessions", "transfer",
+            "idempotency", "ledger", "permissions", "quotas", "schemas", "scopes", "sessions", "transfer",
         )
     )
 )  # fmt: skip

@@ -13,6 +13,7 @@ from recollect.testing.conformance.history import HistoryPromises
 from recollect.testing.conformance.idempotency import IdempotencyPromises
 from recollect.testing.conformance.ledger import LedgerPromises
 from recollect.testing.conformance.permissions import PermissionPromises
+from recollect.testing.conformance.quotas import QuotaPromises
 from recollect.testing.conformance.schemas import SchemaPromises
 from recollect.testing.conformance.scopes import ScopePromises
 from recollect.testing.conformance.sessions import SessionPromises
@@ -29,6 +30,7 @@ class StoreConformance(
     DefinitionPromises,
     SchemaPromises,
     PermissionPromises,
+    QuotaPromises,
     ApprovalPromises,
     LedgerPromises,
     ErasurePromises,
