@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from recollect.engine.schemas import SchemaBook
 from recollect.model.event import Note
@@ -18,8 +19,7 @@ T = TypeVar("T")
 _TICK = timedelta(microseconds=1)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(msgspec.Struct, frozen=True, gc=False):
     """The moment, who asks, and the engine's own parts."""
 
     now: datetime
@@ -33,8 +33,7 @@ class Call:
         return self.now if moment is None or self.now > moment else moment + _TICK
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome(Generic[T]):
+class Outcome(msgspec.Struct, Generic[T], frozen=True, gc=False):
     """What the caller gets, and what the ledger will say."""
 
     value: T

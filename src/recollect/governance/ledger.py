@@ -31,7 +31,7 @@ from recollect.model.value import decode
 from recollect.store.base import Reader, Transaction
 
 
-class Signature(msgspec.Struct, frozen=True, kw_only=True):
+class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What every event of one passing through the gate has in common."""
 
     tenant: str

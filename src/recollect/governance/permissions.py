@@ -12,7 +12,7 @@ from recollect.model.policy import OWNER, Access, Grant, Level, Policy
 from recollect.model.scope import Scope
 
 
-class Verdict(msgspec.Struct, frozen=True):
+class Verdict(msgspec.Struct, frozen=True, gc=False):
     """What the policies say to an effect, and about which capability they said it."""
 
     level: Level

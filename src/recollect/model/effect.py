@@ -13,7 +13,7 @@ from recollect.model.policy import Rule
 from recollect.model.scope import Scope
 
 
-class EffectBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="effect", omit_defaults=True):
+class EffectBase(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="effect", omit_defaults=True):
     """What every effect tells the gate: the capability it needs, and whether it changes anything."""
 
     capability: ClassVar[str]

@@ -16,7 +16,7 @@ GENESIS = "sha256:" + "0" * 64
 Decision = Literal["allow", "deny", "pending", "approved", "refused"]
 
 
-class Note(msgspec.Struct, frozen=True, kw_only=True):
+class Note(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a verb says happened, before the ledger gives it a place in the chain."""
 
     effect: str
@@ -29,7 +29,7 @@ class Note(msgspec.Struct, frozen=True, kw_only=True):
     detail: dict[str, Any] = {}
 
 
-class Event(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
     """One thing that happened: who, through which door, what, to which memory, and whether it was allowed.
 
     `content` is a keyed hash of the value. `text`, when the ledger keeps it, stands outside the hash chain,

@@ -10,7 +10,7 @@ import msgspec
 from recollect.model.scope import Scope
 
 
-class Origin(msgspec.Struct, frozen=True):
+class Origin(msgspec.Struct, frozen=True, gc=False):
     """Who wrote, through which door, and from which source."""
 
     actor: str = "owner"
@@ -18,7 +18,7 @@ class Origin(msgspec.Struct, frozen=True):
     source: str | None = None
 
 
-class Fact(msgspec.Struct, frozen=True, kw_only=True):
+class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """A value that is remembered now."""
 
     id: str
@@ -40,7 +40,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True):
 Change = Literal["set", "deleted", "expired"]
 
 
-class Revision(msgspec.Struct, frozen=True, kw_only=True):
+class Revision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     """What a fact was from one moment on: a value, or the news that it was deleted or expired.
 
     `forgotten` marks a revision whose value outlived its time to live and was removed by a sweep.

@@ -25,7 +25,7 @@ LONGEST_ID = 256
 DEFAULT_TENANT = "default"
 
 
-class Scope(msgspec.Struct, frozen=True):
+class Scope(msgspec.Struct, frozen=True, gc=False):
     """A tenant and the canonical text of the parts below it, such as `user:ada/agent:emails`.
 
     >>> Scope.of(user="ada", agent="emails").path

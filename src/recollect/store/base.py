@@ -61,7 +61,7 @@ class Window(msgspec.Struct, frozen=True):
     begins: datetime
 
 
-class TenantState(msgspec.Struct, frozen=True):
+class TenantState(msgspec.Struct, frozen=True, gc=False):
     """What tells one state of a tenant's rules from another.
 
     `revision` is another number after each change of definitions or grants, never the same again, not even when

@@ -185,6 +185,7 @@ class GroupCommit:
                 raise
             finally:
                 self._running = None
+                self._rows.forget()
                 with self._door:
                     for ticket in batch:
                         if not committed and ticket.error is None:
@@ -225,6 +226,7 @@ class GroupCommit:
             if isinstance(error, apsw.Error) and not connection.in_transaction:
                 raise  # SQLite gave up on the whole transaction: the others' works are undone too
             self._execute("ROLLBACK" if alone else "ROLLBACK TO work")
+            self._rows.forget()
             ticket.error = self._fresh(error) if isinstance(error, apsw.Error) else error
         finally:
             self._rows.end_turn()

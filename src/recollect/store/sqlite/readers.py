@@ -45,6 +45,7 @@ class ReaderPool:
             return work(rows)
         finally:
             rows.end_turn()
+            rows.forget()
             if rows.connection.in_transaction:  # SQLite may have ended it itself, after an error
                 rows.connection.execute("COMMIT")
             self._give_back(rows)

@@ -53,12 +53,15 @@ class Rows:
         self._execute = connection.cursor().execute
         self._decoding = Decoding(url)
         self._turn = 0
-        # State, length and head of each tenant that this turn has seen: nobody else can change them meanwhile.
+        # State, length and head of each tenant that this transaction has seen: nobody else can change them meanwhile.
         self._tenants: dict[str, tuple[TenantState, int, str]] = {}
 
     def end_turn(self) -> None:
         """Take back the iterators that were handed out: what they would read next is another moment."""
         self._turn += 1
+
+    def forget(self) -> None:
+        """Drop what was remembered of the tenants: the transaction is over, or a part of it was undone."""
         self._tenants.clear()
 
     # facts and their history
