@@ -67,7 +67,7 @@ def tail(
         (str(one.position), desk.out.ago(one.at), one.actor, one.effect, one.decision, _subject(one)) for one in events
     ]
     columns = ("position", "when", "actor", "effect", "decision", "what")
-    desk.out.table(columns, rows, whole=("position", "when", "effect", "decision"))
+    desk.out.table(columns, rows, whole=("position", "when", "effect", "decision"), folded=("actor", "what"))
 
 
 @command(app, "show", example="recollect ledger show 12")
