@@ -104,7 +104,8 @@ class Gate:
     def perform(self, effect: Effect, caller: Caller) -> Any:
         """Carry out an effect for a caller, or raise why not."""
         if caller.tenant is not None and effect.scope.tenant != caller.tenant:
-            outside = Verdict("deny", effect.capability, f"it stands in tenant `{caller.tenant}`")
+            reason = f"this handle stands in tenant `{caller.tenant}`"
+            outside = Verdict("deny", effect.capability, reason, "Ask for a handle in the other tenant")
             # The refusal is written into the caller's own ledger: the other tenant's is none of its business.
             home = msgspec.structs.replace(effect, scope=Scope(caller.tenant))
             raise self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
