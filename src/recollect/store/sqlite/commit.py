@@ -3,8 +3,7 @@
 Syncing the disk is what a write costs, and one sync can serve many writers. A caller queues a ticket. If nobody
 leads, it does: it runs all that is queued, each work in a savepoint of its own, commits once and settles the
 tickets; then it calls one of those who queued meanwhile to lead. Everybody else sleeps until their ticket is
-settled: each caller is woken once, because waking all of them to look costs more than the sync that is shared.
-Nobody waits for company that is not there: a lone writer leads a batch of one.
+settled, and is woken once. Nobody waits for company that is not there: a lone writer leads a batch of one.
 
 Invariant: a ticket is settled without an error only after COMMIT has returned.
 """
@@ -30,10 +29,6 @@ T = TypeVar("T")
 
 LARGEST_BATCH = 256
 """Works in one commit: enough to share a sync well, few enough to keep the first of them from waiting long."""
-
-
-PATIENCE = 0.0002
-"""Seconds that a batch waits for writers who are about to come back: about what a sync costs."""
 
 
 class _Ticket:
@@ -64,10 +59,7 @@ class GroupCommit:
         self._execute = connection.cursor().execute  # a kept cursor spares making one for each statement
         self._url = url
         self._queue: deque[_Ticket] = deque()
-        self._recent = (0, 0)  # tickets in the last two batches
-        self._expected = 0  # how many tickets the leader is waiting for, 0 when it is not
-        self._company = threading.Lock()  # what it waits on
-        self._company.acquire()
+        self._done: deque[_Ticket] = deque()  # settled, but their callers still sleep
         self._door = threading.Lock()  # held for moments: who queues, who leads, who is settled
         self._leader: _Ticket | None = None
         # Threads, by ident: who is running a batch, and who only has the connection in hand.
@@ -124,9 +116,6 @@ class GroupCommit:
         """Queue a ticket; its caller leads if nobody does."""
         with self._door:
             self._queue.append(ticket)
-            if self._expected and len(self._queue) >= self._expected:
-                self._expected = 0
-                self._company.release()
             if self._leader is None:
                 self._leader = ticket
             # Whoever has the connection in hand must not sleep: the leader is waiting for that hand to open.
@@ -137,18 +126,39 @@ class GroupCommit:
         try:
             ticket.called.acquire()
         except BaseException:
-            with self._door, suppress(ValueError):
-                self._queue.remove(ticket)  # nobody has begun with it, so it was never asked for
+            with self._door:
+                for line in (self._queue, self._done):
+                    with suppress(ValueError):
+                        line.remove(ticket)  # from the queue: nobody has begun with it, so it was never asked for
             raise
+        finally:
+            if ticket.settled:
+                self._wake()
 
     def _hand_over(self, ticket: _Ticket) -> None:
         """Call the next caller to lead, if this one did; each is woken once, and nobody in vain."""
         with self._door:
             if self._leader is ticket:
                 self._leader = self._queue[0] if self._queue else None
-                if self._leader is not None and not self._leader.leads:
+                if self._leader is None:
+                    self._wake_one()
+                elif not self._leader.leads:
                     self._leader.leads = True
                     self._leader.called.release()
+
+    def _wake(self) -> None:
+        """Wake one caller whose ticket is settled; it wakes the next, and so on.
+
+        The first is woken just before the next sync of the disk: while that lasts, they take their results and
+        prepare what they write next. Woken earlier, or all at once, they would take the interpreter from whoever
+        is running the next batch, and from each other.
+        """
+        with self._door:
+            self._wake_one()
+
+    def _wake_one(self) -> None:
+        if self._done:
+            self._done.popleft().called.release()
 
     def _lead(self, own: _Ticket) -> None:
         """Run and commit what is queued; settle every ticket of it."""
@@ -157,16 +167,15 @@ class GroupCommit:
             begun = committed = False
             try:
                 self._running = threading.get_ident()
-                self._await_company()
                 while self._queue and len(batch) < LARGEST_BATCH:
                     batch.append(self._queue.popleft())
-                self._recent = (self._recent[1], len(batch))
                 connection = self._open_connection()
                 self._execute("BEGIN IMMEDIATE")
                 begun = True
                 check_version(self._execute("PRAGMA user_version").get, self._url)
                 for ticket in batch:
                     self._run_one(connection, ticket, alone=len(batch) == 1)
+                self._wake()
                 if connection.in_transaction:
                     self._execute("COMMIT")
                     self.commits += 1
@@ -192,26 +201,7 @@ class GroupCommit:
                             ticket.error = self._interrupted()
                         ticket.settled = True
                         if not ticket.leads:
-                            ticket.called.release()
-
-    def _await_company(self) -> None:
-        """Give those who wrote a moment ago the moment they need to come back with their next write.
-
-        Without it writers fall into two halves that sync in turns, each half waiting for the other. Two batches in
-        a row of one ticket end the waiting: a lone writer never waits.
-        """
-        before, last = self._recent
-        expected = min(before + last, LARGEST_BATCH)
-        if expected <= 2:
-            return
-        with self._door:
-            if len(self._queue) >= expected:
-                return
-            self._expected = expected
-        self._company.acquire(timeout=PATIENCE)
-        with self._door:
-            self._expected = 0
-            self._company.acquire(blocking=False)  # it may have come just after the patience was over
+                            self._done.append(ticket)
 
     def _run_one(self, connection: Connection, ticket: _Ticket, *, alone: bool) -> None:
         """Run one work in a savepoint, or in the whole transaction where it is alone; keep its result or its error."""
