@@ -6,13 +6,14 @@ import os
 import sqlite3
 import subprocess
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
 import apsw
 import pytest
 
-from recollect.errors import Corrupt, ForeignDatabase, MigrationNeeded, StorageError, Unavailable
+from recollect.errors import Busy, Corrupt, ForeignDatabase, MigrationNeeded, StorageError, Unavailable
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.sqlite import SqliteStore, migrate
@@ -189,6 +190,35 @@ def test_four_processes_may_create_one_file_at_once(path: str, attempt: int):
     with SqliteStore(path) as store:
         assert store.check() == []
         assert len(store.read(lambda rows: rows.facts(Scope(), now=NOON))) == 4
+
+
+def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: str, monkeypatch: pytest.MonkeyPatch):
+    """Another tries to make the file between the look at its mark and the look at its tables, and has to wait."""
+    identify, made = migrate._identify, []
+
+    class Overtaken:
+        def __init__(self, connection) -> None:
+            self._connection = connection
+
+        def pragma(self, name: str):
+            value = self._connection.pragma(name)
+            if not made:
+                made.append(name)
+                with suppress(Busy):
+                    SqliteStore(path, busy_timeout=0).close()
+            return value
+
+        def execute(self, sql: str):
+            return self._connection.execute(sql)
+
+    def be_overtaken(connection, url: str) -> int:
+        return identify(connection if made else Overtaken(connection), url)
+
+    monkeypatch.setattr(migrate, "_identify", be_overtaken)
+    with SqliteStore(path) as store:
+        assert made == ["application_id"]  # it did try in between
+        assert store.check() == []
+        write(store)
 
 
 def test_a_file_that_another_made_meanwhile_is_taken_as_it_is(path: str, monkeypatch: pytest.MonkeyPatch):

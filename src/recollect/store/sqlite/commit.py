@@ -34,12 +34,13 @@ LARGEST_BATCH = 256
 class _Ticket:
     """One caller's work, and how it went."""
 
-    __slots__ = ("called", "error", "leads", "result", "settled", "work")
+    __slots__ = ("called", "error", "given_up", "leads", "result", "settled", "work")
 
     def __init__(self, work: Callable[[Rows], Any]) -> None:
         self.work = work
         self.settled = False
         self.leads = False
+        self.given_up = False  # its caller was interrupted: nobody sleeps on it any more
         self.result: Any = None
         self.error: BaseException | None = None
         self.called = threading.Lock()  # its caller sleeps on it until it is settled, or called to lead
@@ -127,6 +128,7 @@ class GroupCommit:
             ticket.called.acquire()
         except BaseException:
             with self._door:
+                ticket.given_up = True
                 for line in (self._queue, self._done):
                     with suppress(ValueError):
                         line.remove(ticket)  # from the queue: nobody has begun with it, so it was never asked for
@@ -189,7 +191,9 @@ class GroupCommit:
                 # is well; before it, only the leader's own caller gives up, and the others' works run again.
                 committed = begun and not self._undo()
                 if not committed:
-                    self._queue.extendleft(ticket for ticket in reversed(batch) if ticket is not own)
+                    with self._door:
+                        others = [ticket for ticket in batch if ticket is not own and not ticket.given_up]
+                        self._queue.extendleft(reversed(others))
                     batch = [own]
                 raise
             finally:
@@ -200,7 +204,7 @@ class GroupCommit:
                         if not committed and ticket.error is None:
                             ticket.error = self._interrupted()
                         ticket.settled = True
-                        if not ticket.leads:
+                        if not ticket.leads and not ticket.given_up:
                             self._done.append(ticket)
 
     def _run_one(self, connection: Connection, ticket: _Ticket, *, alone: bool) -> None:

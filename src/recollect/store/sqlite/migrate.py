@@ -30,7 +30,12 @@ VERSION = len(MIGRATIONS)
 
 def migrate(connection: Connection, url: str, *, patience: float) -> None:
     """Bring a new or older database to the current schema; refuse one that is not ours, or newer, untouched."""
-    found = _identify(connection, url)
+    connection.execute("BEGIN")
+    try:
+        # In one moment: between two, somebody else may make the file ours, and it would look like another program's.
+        found = _identify(connection, url)
+    finally:
+        connection.execute("ROLLBACK")
     if connection.pragma("journal_mode") != "wal":
         _use_wal(connection, patience)
     if found == VERSION:
