@@ -6,23 +6,27 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 BENCH_VENV := .venv-bench
 BENCH_READY := $(BENCH_VENV)/.ready
+RECALL_VENV := .venv-bench-recall
+RECALL_READY := $(RECALL_VENV)/.ready
 
 PYTHON ?=
 # Tests run in this many processes.
 JOBS ?= 2
 # How often `make soak` repeats the deep tests.
 ROUNDS ?= 5
-# Extra arguments: for pytest in `test`, `fuzz`, `soak` and `coverage`, for the program in `bench-facts`.
+# Extra arguments: for pytest in `test`, `fuzz`, `soak` and `coverage`, for the program in `bench-…`.
 ARGS ?=
+# The conversations that `make bench-quality` asks about; without them it says where to get some.
+DATA ?=
 # uv installs many times faster than pip. Where it cannot be had or cannot reach the packages (it does not read
 # pip's configuration), and with USE_UV=no, pip does the work.
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format fuzz soak coverage serve bench-facts constraints clean
+.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality constraints clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## set up .venv: the project, editable, and the development tools
 
@@ -58,20 +62,29 @@ serve: $(READY) ## start the server (it arrives with the server milestone)
 bench-facts: $(BENCH_READY) ## facts beside their peers (ARGS=... goes to bench/facts.py)
 	$(BENCH_VENV)/bin/python bench/facts.py $(ARGS)
 
+bench-recall: $(RECALL_READY) ## semantic memory beside its peers, and how it grows (ARGS=... goes to bench/recall.py)
+	$(RECALL_VENV)/bin/python bench/recall.py $(ARGS)
+
+bench-quality: $(READY) ## how well recall finds what answers a question (DATA=path to LoCoMo's JSON)
+	$(BIN)/python bench/quality.py $(DATA) $(ARGS)
+
+# Where a package has dropped our oldest Python, the older of its two versions is the one that fits all.
 constraints: $(READY) ## resolve constraints.txt anew from pyproject.toml (needs uv)
 	@printf 'editables\nhatchling\npip\nuv\n' > $(VENV)/build-tools.in
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
 	    --no-header --no-annotate --no-emit-index-url --output-file $(VENV)/resolved.txt \
 	    pyproject.toml $(VENV)/build-tools.in
-	@{ grep '^#' constraints.txt; sed -e 's/ *;.*//' -e 's/\[.*\]//' $(VENV)/resolved.txt; } > $(VENV)/constraints.txt
+	@{ grep '^#' constraints.txt; sed -e 's/ *;.*//' -e 's/\[.*\]//' $(VENV)/resolved.txt \
+	    | awk -F== '!seen[$$1]++'; } > $(VENV)/constraints.txt
 	@mv $(VENV)/constraints.txt constraints.txt
 
 clean: ## remove the environments and every cache
-	rm -rf $(VENV) $(BENCH_VENV) build dist .coverage .coverage.* htmlcov
+	rm -rf $(VENV) $(BENCH_VENV) $(RECALL_VENV) build dist .coverage .coverage.* htmlcov
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# $(call install,FOLDER,WHAT): make an environment in FOLDER and install WHAT into it, at the pinned versions.
+# $(call install,FOLDER,WHAT,PINS): make an environment in FOLDER and install WHAT into it, at the pinned versions:
+# those of constraints.txt, or of the file PINS.
 # Each interpreter is started, not only looked up: a version manager's shim can be there and still refuse to run.
 define install
 @set -e; python=; \
@@ -87,12 +100,12 @@ fi; \
 echo "Setting up $(1) with $$("$$python" --version)"; \
 "$$python" -m venv --clear $(1); \
 if [ "$(USE_UV)" = yes ] \
-    && $(1)/bin/python -m pip install --quiet -c constraints.txt uv 2>/dev/null \
-    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python -c constraints.txt -b constraints.txt $(2); \
+    && $(1)/bin/python -m pip install --quiet -c $(or $(3),constraints.txt) uv 2>/dev/null \
+    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python -c $(or $(3),constraints.txt) -b constraints.txt $(2); \
 then :; else \
     echo "Installing with pip, without uv; this takes a little longer"; \
     $(1)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip; \
-    $(1)/bin/python -m pip install --quiet -c constraints.txt --build-constraint constraints.txt $(2); \
+    $(1)/bin/python -m pip install --quiet -c $(or $(3),constraints.txt) --build-constraint constraints.txt $(2); \
 fi; \
 touch $(1)/.ready
 endef
@@ -102,3 +115,8 @@ $(READY): pyproject.toml constraints.txt
 
 $(BENCH_READY): pyproject.toml constraints.txt bench/requirements.txt
 	$(call install,$(BENCH_VENV),-r bench/requirements.txt -e .)
+
+# One of the peers wants an older protobuf than our tools have.
+$(RECALL_READY): pyproject.toml constraints.txt bench/requirements-recall.txt
+	@mkdir -p build && grep -v '^protobuf==' constraints.txt > build/constraints-recall.txt
+	$(call install,$(RECALL_VENV),-r bench/requirements-recall.txt -e .,build/constraints-recall.txt)

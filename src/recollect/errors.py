@@ -8,12 +8,17 @@
     │   ├── InvalidDuration             not `30d`, `24h`, `15m`, `90s` or `2w`
     │   ├── InvalidDefinition           a name, slug, scope or schema that cannot be used  .path
     │   ├── InvalidPolicy               a capability, level or access that does not exist
+    │   ├── InvalidFilter               a filter of a recall that says nothing       .path
     │   ├── LimitExceeded               too large                                .limit .actual
-    │   └── SchemaViolation             a value its definition refuses           .path .expected
+    │   ├── SchemaViolation             a value its definition refuses           .path .expected
+    │   └── SourceError                 program text with faults                 .diagnostics .report
     ├── NotFound(LookupError)
     ├── AlreadyExists
     ├── Conflict                        somebody was faster                      .expected .actual
     │   └── IdempotencyMismatch         one idempotency key, two different requests
+    ├── EmbedderError                   what turns text into vectors
+    │   ├── EmbedderMismatch            a collection was made with another one   .expected .actual
+    │   └── EmbeddingFailed             it failed, or gave what is no vector     .retryable
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
     │   ├── Denied                      no grant, or a denial                    .capability
@@ -106,12 +111,20 @@ class InvalidPolicy(UsageError):
     """A capability, level or access that does not exist."""
 
 
+class InvalidFilter(UsageError):
+    """A filter that cannot be applied; `.path` says where it is wrong."""
+
+
 class LimitExceeded(UsageError):
     """Something too large; `.limit` and `.actual` say by how much."""
 
 
 class SchemaViolation(UsageError):
     """A value its definition refuses; `.path` and `.expected` say why."""
+
+
+class SourceError(UsageError):
+    """Program text that cannot be used; `.diagnostics` holds everything wrong with it, `.report` shows it."""
 
 
 class NotFound(RecollectError, LookupError):
@@ -128,6 +141,18 @@ class Conflict(RecollectError):
 
 class IdempotencyMismatch(Conflict):
     """An idempotency key that was used before, for another request."""
+
+
+class EmbedderError(RecollectError):
+    """Text could not be turned into vectors; nothing was stored."""
+
+
+class EmbedderMismatch(EmbedderError):
+    """A collection whose vectors were made by another embedder; `.expected` and `.actual` name both."""
+
+
+class EmbeddingFailed(EmbedderError):
+    """The embedder failed, was too slow, or gave what is no vector; `.retryable` says whether to try again."""
 
 
 class ScopeEnded(RecollectError):

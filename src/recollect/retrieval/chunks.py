@@ -1,0 +1,62 @@
+"""A long text in, parts of it out, cut where it makes a pause."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+# Where a text may be cut, best first: between paragraphs, lines, sentences, words. Each leaves the mark that ends a
+# part with that part.
+_PAUSES = (
+    re.compile(r"\n[ \t]*\n+"),
+    re.compile(r"\n"),
+    re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])"),  # noqa: RUF001 (these end sentences too)
+    re.compile(r"\s+"),
+)
+
+
+def split_text(text: str, size: int) -> list[str]:
+    r"""Return the text in parts of at most `size` characters, in order, white space at the cuts left out.
+
+    Pieces are joined as long as they fit, so parts are as few as the pauses allow.
+
+    >>> split_text("One. Two three.\n\nFour.", 16)
+    ['One. Two three.', 'Four.']
+    """
+    parts: list[str] = []
+    for start, end in _spans(text, 0, len(text), size, 0):
+        piece = text[start:end].strip()
+        if piece:
+            parts.append(piece)
+    return parts
+
+
+def _spans(text: str, start: int, end: int, size: int, level: int) -> Iterator[tuple[int, int]]:
+    """Yield the spans of a stretch of text, each short enough."""
+    if end - start <= size:
+        yield start, end
+        return
+    if level == len(_PAUSES):
+        for cut in range(start, end, size):  # no pause at all: cut where it has to be
+            yield cut, min(cut + size, end)
+        return
+    begin = start
+    for piece_start, piece_end in _pieces(text, start, end, level):
+        if piece_end - begin <= size:
+            continue
+        if begin < piece_start:
+            yield begin, piece_start
+        begin = piece_start
+        if piece_end - begin > size:
+            yield from _spans(text, begin, piece_end, size, level + 1)
+            begin = piece_end
+    if begin < end:
+        yield begin, end
+
+
+def _pieces(text: str, start: int, end: int, level: int) -> Iterator[tuple[int, int]]:
+    begin = start
+    for pause in _PAUSES[level].finditer(text, start, end):
+        yield begin, pause.start()
+        begin = pause.end()
+    yield begin, end

@@ -1,0 +1,130 @@
+"""An embedder in, the same one out that remembers what it embedded, works in batches and looks at what it gives."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+
+from recollect.errors import UsageError
+from recollect.model.collection import Calibration
+from recollect.model.text import quote
+from recollect.retrieval.embed.base import Embedder, Vectors, takes_weights
+from recollect.retrieval.embed.checked import check_vectors
+
+Progress = Callable[[int, int], None]
+"""Called with how many texts are done, and of how many."""
+
+
+def cached(embedder: Embedder, *, capacity: int = 4_096, batch: int = 256) -> CachingEmbedder:
+    """Return an embedder that asks the given one only for texts it has not lately embedded, `batch` at a time.
+
+    At most `capacity` vectors are kept; the texts are not, only their hashes. One that takes weights still does.
+    """
+    if isinstance(embedder, CachingEmbedder):
+        return embedder
+    kind = WeightingCachingEmbedder if takes_weights(embedder) else CachingEmbedder
+    return kind(embedder, capacity=capacity, batch=batch)
+
+
+class CachingEmbedder:
+    """The embedder it was given, behind a cache. Safe in many threads; every vector it gives has been checked."""
+
+    def __init__(self, embedder: Embedder, *, capacity: int, batch: int) -> None:
+        """Take the embedder, how many vectors to keep, and how many texts to embed at once."""
+        if capacity < 0 or batch < 1:
+            hint = "The capacity is a number of vectors from 0 on, the batch a number of texts from 1 on"
+            raise UsageError(f"no cache has capacity {quote(capacity)} and batch {quote(batch)}", hint=hint)
+        self._embedder = embedder
+        self._capacity = capacity
+        self._batch = batch
+        self._lock = threading.Lock()
+        self._known: OrderedDict[bytes, Vectors] = OrderedDict()
+
+    @property
+    def id(self) -> str:
+        """Return the name of the space, which a cache does not change."""
+        return self._embedder.id
+
+    @property
+    def dimension(self) -> int:
+        """Return how many numbers a vector has."""
+        return self._embedder.dimension
+
+    @property
+    def calibration(self) -> Calibration | None:
+        """Return how the cosines become relevances, or None where that has to be measured first."""
+        return self._embedder.calibration
+
+    def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> Vectors:
+        """Return one unit vector for each text, in order; raise EmbeddingFailed, and never return only some.
+
+        `progress` is called after each batch. When a later batch fails, the vectors of the earlier ones stay in
+        the cache, so that trying again costs only the rest.
+        """
+        keys = [_hash(text) for text in texts]
+        found = self._look_up(keys)
+        missing: dict[bytes, int] = {}
+        for row, key in enumerate(keys):
+            if key not in found:
+                missing.setdefault(key, row)
+        pending = list(missing.values())
+        # Texts that occur twice are done when the first of them is.
+        repeated = len(texts) - len(pending)
+        for start in range(0, len(pending), self._batch):
+            part = pending[start : start + self._batch]
+            vectors = self._checked(self._embedder.embed([texts[row] for row in part]), rows=part)
+            fresh = {keys[row]: vector for row, vector in zip(part, vectors, strict=True)}
+            found.update(fresh)
+            self._keep(fresh)
+            if progress is not None:
+                progress(repeated + start + len(part), len(texts))
+        if progress is not None and texts and not pending:
+            progress(len(texts), len(texts))
+        rows = np.empty((len(texts), self.dimension), np.float32)
+        for row, key in enumerate(keys):
+            rows[row] = found[key]
+        return rows
+
+    def __repr__(self) -> str:
+        """Return what is behind the cache."""
+        return f"cached({self._embedder!r})"
+
+    def _checked(self, vectors: object, *, rows: Sequence[int]) -> Vectors:
+        return check_vectors(vectors, embedder=self.id, count=len(rows), dimension=self.dimension, rows=rows)
+
+    def _look_up(self, keys: Sequence[bytes]) -> dict[bytes, Vectors]:
+        found: dict[bytes, Vectors] = {}
+        with self._lock:
+            for key in keys:
+                vector = self._known.get(key)
+                if vector is not None:
+                    self._known.move_to_end(key)
+                    found[key] = vector
+        return found
+
+    def _keep(self, fresh: dict[bytes, Vectors]) -> None:
+        with self._lock:
+            for key, vector in list(fresh.items())[-self._capacity :] if self._capacity else ():
+                self._known[key] = vector.copy()  # a row alone would keep its whole batch in memory
+                self._known.move_to_end(key)
+            while len(self._known) > self._capacity:
+                self._known.popitem(last=False)
+
+
+class WeightingCachingEmbedder(CachingEmbedder):
+    """The same for an embedder that takes weights. Weighted queries are checked, and not kept: they hardly recur."""
+
+    def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Vectors:
+        """Return one unit vector (a single row) of a query whose words count as much as their weights say."""
+        inner = self._embedder
+        assert takes_weights(inner)
+        return self._checked(inner.embed_weighted(words, weights), rows=(0,))
+
+
+def _hash(text: str) -> bytes:
+    """Return what stands for a text: 16 bytes, so that no two of all texts in a lifetime share it."""
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

@@ -1,0 +1,97 @@
+"""Shelves for tests: texts in, rows as a store would give them and the answers of a ranking out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+import pytest
+
+from recollect.model.collection import Calibration
+from recollect.model.entry import Indexed
+from recollect.retrieval.analysis.analyse import analyse
+from recollect.retrieval.analysis.analysed import pack
+from recollect.retrieval.embed.hashing import Hashing
+from recollect.retrieval.filter import parse_filter
+from recollect.retrieval.index.shelf import ShelfIndex
+from recollect.retrieval.prepare import embed_query, prepare
+from recollect.retrieval.rank import Ranked, rank
+
+EMBEDDER = Hashing(64)
+
+MakeRows = Callable[..., list[Indexed]]
+MakeShelf = Callable[..., ShelfIndex]
+Ask = Callable[..., list[Ranked]]
+
+
+@pytest.fixture(scope="session")
+def make_rows() -> MakeRows:
+    """Return a function that makes rows of texts: `(text, metadata)` pairs or texts alone."""
+
+    def make(
+        texts: Sequence[str | tuple[str, dict[str, Any]]],
+        *,
+        first: int = 1,
+        namespace: str = "",
+        expires_at: int | None = None,
+    ) -> list[Indexed]:
+        pairs = [(text, {}) if isinstance(text, str) else text for text in texts]
+        vectors = EMBEDDER.embed([text for text, _ in pairs])
+        return [
+            Indexed(
+                first + place,
+                namespace,
+                msgspec.json.encode(metadata),
+                expires_at,
+                pack(analyse(text)),
+                vectors[place].astype("<f4").tobytes(),
+            )
+            for place, (text, metadata) in enumerate(pairs)
+        ]
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def make_shelf(make_rows: MakeRows) -> MakeShelf:
+    """Return a function that makes an index of texts."""
+
+    def make(texts: Sequence[str | tuple[str, dict[str, Any]]], **options: Any) -> ShelfIndex:
+        index = ShelfIndex(EMBEDDER.dimension)
+        index.add(make_rows(texts, **options))
+        return index
+
+    return make
+
+
+@pytest.fixture(scope="session")
+def ask() -> Ask:
+    """Return a function that asks an index."""
+
+    def asked(
+        index: ShelfIndex,
+        text: str,
+        *,
+        mode: Any = "hybrid",
+        now: int = 0,
+        limit: int = 10,
+        filter: dict[str, Any] | None = None,
+        calibration: Calibration = EMBEDDER.calibration,
+        **options: Any,
+    ) -> list[Ranked]:
+        prepared = prepare(index, text, now=now)
+        vector = None if mode == "keyword" else embed_query(EMBEDDER, prepared)
+        return rank(
+            index,
+            prepared,
+            vector,
+            mode=mode,
+            now=now,
+            limit=limit,
+            where=parse_filter(filter),
+            calibration=calibration,
+            **options,
+        )
+
+    return asked

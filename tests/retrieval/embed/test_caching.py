@@ -1,0 +1,202 @@
+"""A cache in front of an embedder: the same vectors, asked for once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import EmbeddingFailed, UsageError
+from recollect.model.collection import Calibration
+from recollect.retrieval.embed.base import Vectors, takes_weights
+from recollect.retrieval.embed.caching import cached
+from recollect.retrieval.embed.hashing import Hashing
+from recollect.testing.conformance.embedder import EmbedderConformance
+
+
+class TestCachedHashing(EmbedderConformance):
+    @pytest.fixture
+    def embedder(self) -> Any:
+        return cached(Hashing(), capacity=7, batch=3)
+
+
+class TestCacheThatKeepsNothing(EmbedderConformance):
+    @pytest.fixture
+    def embedder(self) -> Any:
+        return cached(Hashing(), capacity=0)
+
+
+class Counting:
+    """An embedder that writes down what it was asked, takes no weights, and fails on a text that says so."""
+
+    id = "counting"
+    dimension = 64
+    calibration: Calibration | None = None
+
+    def __init__(self) -> None:
+        self.asked: list[list[str]] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked.append(list(texts))
+        if "broken" in texts:
+            raise EmbeddingFailed("it broke", retryable=True)
+        return Hashing(64).embed(texts)
+
+
+def test_a_text_is_embedded_once() -> None:
+    inner = Counting()
+    embedder = cached(inner)
+    first = embedder.embed(["one", "two", "one"])
+    second = embedder.embed(["two", "three"])
+    assert inner.asked == [["one", "two"], ["three"]]
+    assert np.array_equal(first, Hashing(64).embed(["one", "two", "one"]))
+    assert np.array_equal(second, Hashing(64).embed(["two", "three"]))
+
+
+def test_misses_go_in_batches_and_each_is_reported() -> None:
+    inner = Counting()
+    embedder = cached(inner, batch=2)
+    embedder.embed(["known"])
+    seen: list[tuple[int, int]] = []
+    embedder.embed(["a", "known", "b", "c", "a", "d", "e"], progress=lambda *step: seen.append(step))
+    assert inner.asked[1:] == [["a", "b"], ["c", "d"], ["e"]]
+    assert seen == [(4, 7), (6, 7), (7, 7)]
+
+
+def test_what_is_known_already_is_reported_too() -> None:
+    embedder = cached(Counting())
+    embedder.embed(["a", "b"])
+    seen: list[tuple[int, int]] = []
+    embedder.embed(["a", "b"], progress=lambda *step: seen.append(step))
+    embedder.embed([], progress=lambda *step: seen.append(step))
+    assert seen == [(2, 2)]
+
+
+def test_the_text_that_was_not_used_for_longest_is_forgotten_first() -> None:
+    inner = Counting()
+    embedder = cached(inner, capacity=2)
+    for text in ("a", "b", "a", "c", "a", "b"):
+        embedder.embed([text])
+    assert inner.asked == [["a"], ["b"], ["c"], ["b"]]
+
+
+def test_a_batch_larger_than_the_cache_is_answered_whole() -> None:
+    inner = Counting()
+    embedder = cached(inner, capacity=3)
+    texts = [f"text {number}" for number in range(10)]
+    assert np.array_equal(embedder.embed(texts), Hashing(64).embed(texts))
+    embedder.embed(texts[-3:])
+    embedder.embed(texts[:1])
+    assert inner.asked == [texts, texts[:1]]
+
+
+def test_what_is_kept_does_not_keep_its_batch_in_memory() -> None:
+    embedder = cached(Counting(), capacity=1)
+    embedder.embed(["a", "b", "c"])
+    kept = list(embedder._known.values())
+    assert [one.base is None for one in kept] == [True]
+
+
+def test_a_failure_gives_nothing_but_keeps_what_was_done() -> None:
+    inner = Counting()
+    embedder = cached(inner, batch=1)
+    with pytest.raises(EmbeddingFailed, match="it broke"):
+        embedder.embed(["a", "broken", "b"])
+    assert embedder.embed(["a"]).shape == (1, 64)
+    assert inner.asked == [["a"], ["broken"]]
+
+
+def test_vectors_that_are_none_are_refused_and_not_kept() -> None:
+    class Wrong(Counting):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            vectors = super().embed(texts)
+            if len(self.asked) == 1:
+                vectors[-1, 0] = np.nan
+            return vectors
+
+    inner = Wrong()
+    embedder = cached(inner)
+    with pytest.raises(EmbeddingFailed, match="the embedder `counting` gave a vector of NaN for text number 3"):
+        embedder.embed(["a", "a", "b", "b"])
+    assert np.array_equal(embedder.embed(["a", "b"]), Hashing(64).embed(["a", "b"]))
+    assert inner.asked == [["a", "b"], ["a", "b"]]
+
+
+def test_weights_pass_through_where_they_are_taken() -> None:
+    weighting = cached(Hashing(64))
+    plain = cached(Counting())
+    assert takes_weights(weighting)
+    assert not takes_weights(plain)
+    expected = Hashing(64).embed_weighted(["a", "b"], [1.0, 3.0])
+    assert np.array_equal(weighting.embed_weighted(["a", "b"], [1.0, 3.0]), expected)
+
+
+def test_putting_a_cache_in_front_asks_the_embedder_nothing() -> None:
+    class Remote(Counting):
+        @property
+        def dimension(self) -> int:
+            raise EmbeddingFailed("the server is down", retryable=True)
+
+    embedder = cached(Remote())
+    with pytest.raises(EmbeddingFailed, match="the server is down"):
+        embedder.embed(["a"])
+
+
+def test_a_wrong_weighted_vector_is_refused() -> None:
+    class Wrong(Hashing):
+        def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Vectors:
+            return np.zeros((1, 64), np.float32)
+
+    embedder = cached(Wrong(64))
+    assert takes_weights(embedder)
+    assert embedder.embed(["a"]).shape == (1, 64)
+    with pytest.raises(EmbeddingFailed, match="only zeros"):
+        embedder.embed_weighted(["a"], [1.0])
+
+
+def test_it_is_known_by_what_it_holds() -> None:
+    embedder = cached(Hashing(64))
+    assert (embedder.id, embedder.dimension, embedder.calibration) == ("hashing:64", 64, Hashing(64).calibration)
+    assert repr(embedder) == "cached(Hashing(64))"
+    assert cached(embedder) is embedder
+
+
+@pytest.mark.parametrize(("capacity", "batch"), [(-1, 1), (1, 0)])
+def test_a_cache_of_no_size_is_refused(capacity: int, batch: int) -> None:
+    with pytest.raises(UsageError, match="no cache has capacity"):
+        cached(Hashing(), capacity=capacity, batch=batch)
+    assert cached(Hashing(), capacity=0, batch=1).embed(["a"]).shape == (1, 256)
+
+
+def test_threads_do_not_wait_for_each_others_misses() -> None:
+    class Meeting(Counting):
+        barrier = threading.Barrier(2, timeout=30)
+
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            self.barrier.wait()
+            return super().embed(texts)
+
+    embedder = cached(Meeting())
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(embedder.embed, [["a"], ["b"]])
+    assert np.array_equal(np.concatenate([first, second]), Hashing(64).embed(["a", "b"]))
+
+
+@given(
+    asked=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=9), max_size=12),
+    capacity=st.integers(0, 6),
+    batch=st.integers(1, 4),
+)
+def test_a_cache_is_never_seen(asked: list[list[str]], capacity: int, batch: int) -> None:
+    inner = Counting()
+    embedder = cached(inner, capacity=capacity, batch=batch)
+    for texts in asked:
+        assert np.array_equal(embedder.embed(texts), Hashing(64).embed(texts))
+    assert len(embedder._known) <= capacity
+    assert all(len(one) <= batch for one in inner.asked)

@@ -1,0 +1,225 @@
+"""An index that entries come to and leave, against one that was made at once of those that are left."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.errors import EmbedderMismatch
+from recollect.retrieval.index.shelf import ShelfIndex
+
+_WORDS = "boat harbour rope anchor storm seven captain lighthouse map engine".split()
+_QUERIES = ("Where is the boat?", "captain of the storm", "rope anchor", "what did Ada say in May", "harbor")
+
+
+def _texts(count: int, seed: int = 0) -> list[tuple[str, dict[str, Any]]]:
+    random = np.random.default_rng(seed)
+    texts: list[tuple[str, dict[str, Any]]] = []
+    for place in range(count):
+        words = " ".join(random.choice(_WORDS, size=random.integers(1, 8)))
+        metadata: dict[str, Any] = {"actor": ["Ada", "Grace"][place % 2], "time": f"2023-0{1 + place % 9}-01"}
+        if place % 3:
+            metadata["thread"] = f"t{place % 5}"
+        texts.append((words + (" ?" if place % 4 == 0 else " ."), metadata))
+    return texts
+
+
+def _answers(index: ShelfIndex, ask: Any) -> list[list[tuple[int, float]]]:
+    return [
+        [(one.sequence, pytest.approx(one.why.total, abs=1e-4)) for one in ask(index, query, mode=mode, limit=50)]
+        for query in _QUERIES
+        for mode in ("hybrid", "keyword", "semantic")
+    ]
+
+
+@given(
+    portions=st.lists(st.integers(1, 40), min_size=1, max_size=6),
+    removed=st.lists(st.tuples(st.integers(0, 5), st.sets(st.integers(1, 150), max_size=30)), max_size=4),
+)
+def test_an_index_kept_up_answers_like_one_made_anew(
+    make_rows: Any, ask: Any, portions: list[int], removed: list[tuple[int, set[int]]]
+) -> None:
+    rows = make_rows(_texts(sum(portions)))
+    kept_up = ShelfIndex(64)
+    gone: set[int] = set()
+    start = 0
+    for place, size in enumerate(portions):
+        kept_up.add(rows[start : start + size])
+        start += size
+        for when, sequences in removed:
+            if when == place:
+                kept_up.remove(sequences)
+                gone |= {sequence for sequence in sequences if sequence <= start}
+    anew = ShelfIndex(64)
+    anew.add(row for row in rows if row.sequence not in gone)
+
+    assert kept_up.sequences().tolist() == anew.sequences().tolist()
+    assert len(kept_up) == len(anew) == len(rows) - len(gone)
+    assert kept_up.languages == anew.languages
+    assert _answers(kept_up, ask) == _answers(anew, ask)
+
+
+def test_rows_that_are_gone_are_dropped_when_they_are_many(make_rows: Any, ask: Any) -> None:
+    rows = make_rows(_texts(900))
+    index = ShelfIndex(64)
+    index.add(rows[:800])
+    before = index.nbytes
+    index.remove(range(1, 200))
+    assert index.rows == 800
+    index.remove(range(200, 601))
+    assert index.rows == len(index) == 200
+    assert index.nbytes < before / 2
+    index.add(rows[800:])
+
+    anew = ShelfIndex(64)
+    anew.add(rows[600 + 1 - 1 :])
+    assert index.sequences().tolist() == anew.sequences().tolist()
+    assert _answers(index, ask) == _answers(anew, ask)
+
+
+def test_an_index_from_which_everything_went_can_be_filled_again(make_rows: Any, ask: Any) -> None:
+    rows = make_rows(_texts(700))
+    index = ShelfIndex(64)
+    index.add(rows[:600])
+    index.remove(range(1, 601))
+    assert len(index) == 0
+    assert index.rows == 0
+    assert ask(index, "boat") == []
+    index.add(rows[600:])
+    anew = ShelfIndex(64)
+    anew.add(rows[600:])
+    assert _answers(index, ask) == _answers(anew, ask)
+    assert ask(index, "boat") != []
+
+
+def test_adding_again_what_is_known_changes_nothing(make_rows: Any, ask: Any) -> None:
+    rows = make_rows(_texts(30))
+    index = ShelfIndex(64)
+    index.add(rows)
+    before = _answers(index, ask)
+    index.add(rows)
+    index.add(rows[10:])
+    assert len(index) == 30
+    assert index.newest == 30
+    assert _answers(index, ask) == before
+
+
+def test_removing_what_is_not_there_is_no_error(make_shelf: Any) -> None:
+    index = make_shelf(["a boat", "a rope", "an anchor"])
+    index.remove([2, 99, 0, -4])
+    index.remove([2])
+    index.remove([])
+    assert index.sequences().tolist() == [1, 3]
+    assert index.newest == 3
+
+
+def test_the_newest_sequence_is_remembered_when_its_entry_is_gone(make_shelf: Any, make_rows: Any) -> None:
+    index = make_shelf(["a boat", "a rope"])
+    index.remove([2])
+    assert index.newest == 2
+    index.add(make_rows(["a rope that was removed"], first=2))
+    assert index.sequences().tolist() == [1]
+    index.add(make_rows(["a new rope"], first=3))
+    assert index.sequences().tolist() == [1, 3]
+
+
+def test_an_expired_entry_is_neither_found_nor_counted_nor_heard(make_rows: Any, ask: Any) -> None:
+    index = ShelfIndex(64)
+    index.add(make_rows(["Which harbour has the lighthouse?"], expires_at=100))
+    index.add(make_rows(["It is the one at Brest.", "The engine was loud."], first=2))
+    before = {one.sequence: one.why for one in ask(index, "lighthouse harbour", now=99)}
+    assert before[1].matched == ("lighthouse", "harbour")
+    assert before[2].parts["context"] > 0
+
+    after = {one.sequence: one.why for one in ask(index, "lighthouse harbour", now=100)}
+    assert set(after) == {2, 3}
+    assert "context" not in after[2].parts
+    assert len(index) == 2
+    # Nobody holds the words any more, so a word that is near in spelling has to do, if there is one.
+    assert ask(index, "lighthouse harbour", now=100, mode="keyword") == []
+    assert [one.sequence for one in ask(index, "engine", now=100, mode="keyword")] == [3]
+
+
+def test_expiry_takes_entries_at_their_own_moments(make_rows: Any) -> None:
+    index = ShelfIndex(64)
+    for place, moment in enumerate([300, 100, None, 200], start=1):
+        index.add(make_rows(["a boat"], first=place, expires_at=moment))
+    seen: list[list[int]] = []
+    for now in (99, 100, 250, 1_000):
+        index.expire(now)
+        seen.append(index.sequences().tolist())
+    assert seen == [[1, 2, 3, 4], [1, 3, 4], [1, 3], [3]]
+
+
+def test_languages_are_those_of_the_entries_there_are(make_shelf: Any) -> None:
+    index = make_shelf(["The boat is in the harbour", "Das Boot ist nicht im Hafen und wir warten"])
+    assert index.languages == {"en", "de"}
+    index.remove([2])
+    assert index.languages == {"en"}
+
+
+def test_a_vector_of_another_size_is_refused(make_rows: Any) -> None:
+    index = ShelfIndex(32)
+    with pytest.raises(EmbedderMismatch):
+        index.add(make_rows(["a boat"]))
+    assert len(index) == 0
+
+
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"thread": ["a"], "actor": {"name": "Ada"}, "time": 5},
+        {"thread": True, "session": None, "actor": 3, "speaker": [], "time": "soon"},
+        {"thread": "", "actor": "", "time": ""},
+        {"thread": 1.5, "actor": "?!", "time": "2023-13-45"},
+        {"time": "9999-12-31T23:59:59"},
+        {"actor": "x" * 5_000, "thread": "y" * 5_000, "time": "2023-05-08" * 100},
+        {"actor": "\ud800".encode("utf-8", "replace").decode(), "thread": 10**30},
+    ],
+)
+def test_odd_metadata_are_no_error(make_shelf: Any, ask: Any, metadata: dict[str, Any]) -> None:
+    index = make_shelf([("The boat is in the harbour", metadata), ("A rope", {"actor": "Ada", "thread": "a"})])
+    assert [one.sequence for one in ask(index, "boat", mode="keyword")] == [1]
+
+
+def test_many_threads_may_write_and_ask_at_once(make_rows: Any, ask: Any) -> None:
+    rows = make_rows(_texts(400))
+    index = ShelfIndex(64)
+    index.add(rows[:50])
+    failures: list[BaseException] = []
+
+    def write() -> None:
+        for row in rows[50:]:
+            index.add([row])
+
+    def forget() -> None:
+        for sequence in range(1, 350, 2):
+            index.remove([sequence])
+
+    def read() -> None:
+        for place in range(60):
+            for one in ask(index, _QUERIES[place % len(_QUERIES)], limit=20, expand=1):
+                assert one.sequence > 0
+
+    def run(work: Any) -> None:
+        try:
+            work()
+        except BaseException as error:
+            failures.append(error)
+
+    workers = [threading.Thread(target=run, args=(work,)) for work in (write, forget, read, read)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert failures == []
+    index.remove(range(1, 350, 2))
+    anew = ShelfIndex(64)
+    anew.add(row for row in rows if row.sequence in set(index.sequences().tolist()))
+    assert len(index) == 400 - 175
+    assert _answers(index, ask) == _answers(anew, ask)

@@ -1,0 +1,209 @@
+"""The ranking against its formula, written down again slowly, with lists and dictionaries and nothing kept."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect.model.entry import Indexed
+from recollect.retrieval.analysis.analysed import Signs, unpack
+from recollect.retrieval.analysis.dates import date_terms, read_day
+from recollect.retrieval.analysis.query import Expects
+from recollect.retrieval.embed.hashing import Hashing
+from recollect.retrieval.index.shelf import ShelfIndex
+from recollect.retrieval.prepare import Prepared, embed_query, prepare
+from recollect.retrieval.rank import rank
+
+EMBEDDER = Hashing(64)
+
+
+class Entry:
+    """One entry of the slow version."""
+
+    def __init__(self, row: Indexed) -> None:
+        text = unpack(row.analysis)
+        metadata = msgspec.json.decode(row.metadata)
+        self.sequence = row.sequence
+        self.counts = dict(zip(text.terms.split(), text.counts, strict=True))
+        self.length = text.length
+        self.asks = bool(text.signs & Signs.QUESTION)
+        self.signs, self.names = text.signs, text.names
+        self.vector = np.frombuffer(row.vector, "<f4").astype(np.float64)
+        self.actor = str(metadata["actor"]).casefold() if "actor" in metadata else None
+        self.day = read_day(metadata.get("time"))
+        self.labels = {self.actor} if self.actor else set()
+        if self.day:
+            self.labels |= set(date_terms(self.day, text.language))
+        self.thread = (row.namespace, metadata.get("thread", metadata.get("session")))
+        self.previous: Entry | None = None
+        self.next: Entry | None = None
+        self.trust = 0.0
+
+
+def link(entries: list[Entry]) -> None:
+    """Chain the entries of each thread and measure how far neighbours can be trusted."""
+    last: dict[Any, Entry] = {}
+    for entry in entries:
+        before = last.get(entry.thread)
+        if before:
+            before.next, entry.previous = entry, before
+        last[entry.thread] = entry
+    for kind in {(entry.thread[0], entry.thread[1] is not None) for entry in entries}:
+        group = [entry for entry in entries if (entry.thread[0], entry.thread[1] is not None) == kind]
+        linked = [entry for entry in group if entry.previous]
+        cohesive = 0.0
+        if linked:
+            beside = [float(entry.vector @ entry.previous.vector) for entry in linked if entry.previous]
+            others = [float(a.vector @ b.vector) for a in group for b in group if a is not b]
+            chance = sum(others) / len(others)
+            if chance < 0.999:
+                measured = (sum(beside) / len(beside) - chance) / (1 - chance)
+                cohesive = min(max((measured - 0.01) / 0.07, 0), 1)
+        at_first = 1.0 if kind[1] else 0.5
+        for entry in group:
+            entry.trust = (20 * at_first + len(linked) * cohesive) / (20 + len(linked))
+
+
+def totals(entries: list[Entry], prepared: Prepared, vector: Any) -> dict[int, dict[str, float]]:
+    """Return the parts of every entry, by sequence."""
+    count = len(entries)
+    mean_length = max(sum(entry.length for entry in entries) / count, 1)
+    mean_distinct = max(sum(len(entry.counts) for entry in entries) / count, 1)
+
+    def text(entry: Entry | None, stems: tuple[str, ...]) -> float:
+        often = sum(entry.counts.get(stem, 0) for stem in stems) if entry else 0
+        if not entry or not often:
+            return 0.0
+        return often * 1.9 / (often + 0.9 * (0.6 + 0.4 * entry.length / mean_length))
+
+    def own(entry: Entry, stems: tuple[str, ...]) -> float:
+        return text(entry, stems) + (1 if entry.labels & set(stems) else 0)
+
+    def around(entry: Entry) -> list[tuple[Entry | None, float, float]]:
+        previous, following = entry.previous, entry.next
+        of_previous = 0.8 if previous and previous.asks else 0.4
+        return [
+            (previous, of_previous, of_previous),
+            (following, 0.3, 0.3),
+            (previous.previous if previous else None, 0.2, 0.2),
+            (following.next if following else None, 0.2, 0.1),
+        ]
+
+    terms: list[tuple[tuple[str, ...], float]] = []
+    for term in prepared.terms:
+        holders = sum(1 for entry in entries if own(entry, term.stems))
+        if holders:
+            terms.append((term.stems, math.log(1 + (count - holders + 0.5) / (holders + 0.5)) * term.trust))
+    asked = sum(rarity for _, rarity in terms)
+
+    cosines = {id(entry): float(entry.vector @ vector) for entry in entries}
+    middle = sum(cosines.values()) / count
+    near = {place: cosine - middle for place, cosine in cosines.items()}
+    dense = {
+        id(entry): near[id(entry)]
+        + entry.trust * sum(weight * near[id(other)] for other, _, weight in around(entry) if other)
+        for entry in entries
+    }
+    middle = sum(dense.values()) / count
+    variance = sum((one - middle) ** 2 for one in dense.values()) / count
+    spread = math.sqrt((count * variance + 20 * 0.12**2) / (count + 20))
+
+    words = {stem for term in prepared.terms for stem in term.stems}
+    named = {entry.actor for entry in entries if entry.actor in words}
+    query = prepared.query
+    parts: dict[int, dict[str, float]] = {}
+    for entry in entries:
+        alone = whole = 0.0
+        for stems, rarity in terms:
+            speaks = own(entry, stems)
+            alone += rarity * speaks / (speaks + 1)
+            lent = sum(weight * text(other, stems) for other, weight, _ in around(entry))
+            if entry.thread[1] is not None:
+                lent += 0.1 * max(text(other, stems) for other in entries if other.thread == entry.thread)
+            speaks += entry.trust * lent
+            whole += rarity * speaks / (speaks + 1)
+        answers = 0.0
+        if entry.signs & query.expects & (Expects.TEMPORAL | Expects.NUMERAL):
+            answers = 1.0
+        if query.expects & Expects.NAME:
+            answers = max(answers, min(1.0, math.log1p(entry.names)))
+        dated = entry.day is not None and (
+            (not query.years or entry.day.year in query.years) and (not query.months or entry.day.month in query.months)
+        )
+        different = len(entry.counts)
+        parts[entry.sequence] = {
+            "coverage": 2 * alone / asked if asked else 0,
+            "context": 2 * (whole - alone) / asked if asked else 0,
+            "dense": 0.10 * (dense[id(entry)] - middle) / spread,
+            "actor": 0.15 if len(named) == 1 and entry.actor in named else 0,
+            "date": 0.40 if (query.years or query.months) and dated else 0,
+            "answer": 0.35 * answers,
+            "question": -0.15 if entry.asks else 0,
+            "information": 0.30 * different / (different + mean_distinct),
+        }
+    return parts
+
+
+_WORDS = "boat harbour rope anchor storm seven Tuesday captain lighthouse Brest map engine the was in is".split()
+_TEXTS = st.builds(
+    lambda words, end: " ".join(words) + end, st.lists(st.sampled_from(_WORDS), max_size=9), st.sampled_from([".", "?"])
+)
+_METADATA = st.fixed_dictionaries(
+    {},
+    optional={
+        "thread": st.sampled_from(["north", "south", 7]),
+        "actor": st.sampled_from(["Ada", "Grace", "Linus"]),
+        "time": st.sampled_from(["2023-05-08T10:00:00Z", "2023-11-30", "2024-05-01"]),
+    },
+)
+_QUERIES = st.builds(
+    " ".join,
+    st.lists(
+        st.sampled_from([*_WORDS, "Ada", "Grace", "when", "who", "how many", "in May 2023", "of 2024", "anchr"]),
+        min_size=1,
+        max_size=7,
+    ),
+)
+
+
+@given(
+    entries=st.lists(st.tuples(_TEXTS, _METADATA, st.sampled_from(["", "other"])), min_size=1, max_size=25),
+    gone=st.sets(st.integers(1, 25), max_size=8),
+    query=_QUERIES,
+)
+def test_every_total_is_the_sum_that_the_formula_says(
+    make_rows: Any, entries: list[tuple[str, dict[str, Any], str]], gone: set[int], query: str
+) -> None:
+    rows = [
+        row
+        for place, (text, metadata, namespace) in enumerate(entries)
+        for row in make_rows([(text, metadata)], first=place + 1, namespace=namespace)
+    ]
+    index = ShelfIndex(EMBEDDER.dimension)
+    index.add(rows)
+    index.remove(gone)
+    standing = [Entry(row) for row in rows if row.sequence not in gone]
+    prepared = prepare(index, query, now=0)
+    vector = embed_query(EMBEDDER, prepared)
+
+    ranked = rank(index, prepared, vector, mode="hybrid", now=0, limit=100, calibration=EMBEDDER.calibration)
+
+    assert len(ranked) == len(standing)
+    if not standing:
+        return
+    link(standing)
+    expected = totals(standing, prepared, vector)
+    for one in ranked:
+        parts = expected[one.sequence]
+        for name, amount in parts.items():
+            assert one.why.parts.get(name, 0) == pytest.approx(amount, abs=2e-5), (one.sequence, name)
+        assert one.why.total == pytest.approx(sum(parts.values()), abs=1e-4)
+    order = [sum(expected[one.sequence].values()) for one in ranked]
+    assert all(before >= after - 5e-5 for before, after in pairwise(order))
