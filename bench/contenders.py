@@ -12,6 +12,7 @@ from typing import Any
 
 import apsw
 from langgraph.store.sqlite import SqliteStore
+from settings import read_settings, settings_of, settings_of_ours
 
 import recollect
 
@@ -19,12 +20,11 @@ USERS = 100
 
 OURS = "Recollect"
 PEER = "SqliteStore"
-AS_SHIPPED = "SqliteStore as shipped"
+AS_SHIPPED = "SqliteStore as shipped (*)"
 BARE = "bare commit"
 
 # What a set writes: the fact, its revision, its line in the ledger.
 _ROWS_OF_A_SET = ("facts", "revisions", "events")
-_CHECKED = ("journal_mode", "synchronous", "wal_autocheckpoint", "page_size", "cache_size")
 
 
 @dataclass(frozen=True)
@@ -81,12 +81,6 @@ def open_ours(folder: Path) -> Iterator[Contender]:
         yield Contender(write, read, settings_of_ours(memory))
 
 
-def settings_of_ours(memory: recollect.Memory) -> dict[str, Any]:
-    """Return the settings of the connection that writes; they are the connection's own, so it has to be asked."""
-    writer = memory._gate._store._writer  # no door leads there, and none should
-    return writer.alone(lambda connection: read_settings(connection.pragma))
-
-
 @contextmanager
 def open_peer(folder: Path, *, as_shipped: bool = False) -> Iterator[Contender]:
     """Open a new SqliteStore without an index, with a write-ahead log unless it is to be as it ships."""
@@ -105,10 +99,7 @@ def open_peer(folder: Path, *, as_shipped: bool = False) -> Iterator[Contender]:
         def read(one: Write) -> object:
             return store.get(namespaces[one.user], one.key)
 
-        def ask(name: str) -> Any:
-            return store.conn.execute(f"PRAGMA {name}").fetchone()[0]
-
-        yield Contender(write, read, read_settings(ask))
+        yield Contender(write, read, settings_of(store.conn))
 
 
 @contextmanager
@@ -126,11 +117,6 @@ def open_bare(folder: Path) -> Iterator[Contender]:
         yield Contender(_bare_write(connection, samples), _no_read, read_settings(connection.pragma))
     finally:
         connection.close()
-
-
-def read_settings(ask: Callable[[str], Any]) -> dict[str, Any]:
-    """Return what a connection says about how it keeps data."""
-    return {name: ask(name) for name in _CHECKED}
 
 
 def unequal(contenders: dict[str, Contender]) -> list[str]:

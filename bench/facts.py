@@ -9,18 +9,14 @@ The exit code is 0 whether targets are met or missed: a figure is to be read, no
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
-import tempfile
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
-from pathlib import Path
+from dataclasses import dataclass, replace
 from typing import Any
 
-import machine
 import million
+import program
 import races
 from contenders import (
     AS_SHIPPED,
@@ -36,10 +32,9 @@ from contenders import (
 )
 from langgraph.store.memory import InMemoryStore
 from langgraph.store.sqlite import SqliteStore
-from measuring import Times, run_in_threads, spread_of_ratios, take_turns
-from report import Line, as_data, draw, print_table, ratio_line, show_times
-from rich.console import Console
-from rich.table import Table
+from measuring import Times, run_in_threads, take_turns
+from program import Program, run_program
+from report import Line, compare, ratio_line
 
 
 @dataclass(frozen=True)
@@ -65,26 +60,14 @@ MOST_OF_A_CONTROL = 1.25
 """What a contender that cannot gain from threads may seem to gain before the measurement is void."""
 
 
-@dataclass
-class Run:
-    """Where a run works, how much it does, and what it found out about durability."""
+Run = program.Run[Counts]
 
-    folder: Path
-    counts: Counts
-    console: Console
-    settings: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def make_folder(self, name: str) -> Path:
-        """Return a new empty folder for one group of measurements."""
-        made = self.folder / name
-        made.mkdir()
-        return made
-
-    def check_durability(self, contenders: dict[str, Contender]) -> None:
-        """Keep the settings that the contenders report; stop where they are not equally durable."""
-        self.settings.update((name, one.settings) for name, one in contenders.items())
-        if faults := unequal(contenders):
-            sys.exit("error: not equally durable, so nothing can be compared: " + "; ".join(faults))
+def check_durability(run: Run, contenders: dict[str, Contender]) -> None:
+    """Keep the settings that the contenders report; stop where they are not equally durable."""
+    run.settings.update((name, one.settings) for name, one in contenders.items())
+    if faults := unequal(contenders):
+        sys.exit("error: not equally durable, so nothing can be compared: " + "; ".join(faults))
 
 
 def measure_sets(run: Run) -> list[Line]:
@@ -99,7 +82,7 @@ def measure_sets(run: Run) -> list[Line]:
             BARE: stack.enter_context(open_bare(folder)),
             AS_SHIPPED: stack.enter_context(open_peer(folder, as_shipped=True)),
         }
-        run.check_durability(contenders)
+        check_durability(run, contenders)
         times = take_turns(
             {name: _writer(one, writes) for name, one in contenders.items()},
             rounds=counts.set_rounds,
@@ -107,10 +90,10 @@ def measure_sets(run: Run) -> list[Line]:
             warm_up=counts.warm_up,
         )
     return [
-        _compare("set, durable, vs SqliteStore.put", times[PEER], times[OURS], target=2, quicker=True),
-        _compare("set, durable, vs a bare commit", times[OURS], times[BARE], target=2, quicker=False),
-        _compare("the most there is to gain: a bare commit vs put", times[PEER], times[BARE], quicker=True),
-        _compare("set vs SqliteStore.put as it ships (*)", times[AS_SHIPPED], times[OURS], quicker=True),
+        compare("set, durable, vs SqliteStore.put", times[OURS], times[PEER], target=2, faster=True),
+        compare("set, durable, vs a bare commit", times[OURS], times[BARE], target=2, faster=False),
+        compare("the most there is to gain: a bare commit vs put", times[BARE], times[PEER], faster=True),
+        compare("set vs SqliteStore.put as it ships (*)", times[OURS], times[AS_SHIPPED], faster=True),
     ]
 
 
@@ -126,7 +109,7 @@ def measure_threads(run: Run) -> list[Line]:
             OURS: stack.enter_context(open_ours(folder)),
             PEER: stack.enter_context(open_peer(folder)),
         }
-        run.check_durability(contenders)
+        check_durability(run, contenders)
         for one in contenders.values():
             run_in_threads(_writer(one, writes), threads=1, turns=range(counts.warm_up))
         start = counts.warm_up
@@ -152,7 +135,7 @@ def measure_gets(run: Run) -> list[Line]:
             OURS: stack.enter_context(open_ours(folder)),
             PEER: stack.enter_context(open_peer(folder)),
         }
-        run.check_durability(contenders)
+        check_durability(run, contenders)
         for one in contenders.values():
             for write in writes:
                 one.write(write)
@@ -162,7 +145,7 @@ def measure_gets(run: Run) -> list[Line]:
             per_round=counts.get_per_round,
             warm_up=2 * FEW,
         )
-    return [_compare("get vs SqliteStore.get", times[PEER], times[OURS], target=1.5, quicker=True)]
+    return [compare("get vs SqliteStore.get", times[OURS], times[PEER], target=1.5, faster=True)]
 
 
 def measure_races(run: Run) -> list[Line]:
@@ -216,21 +199,6 @@ def _reader(contender: Contender, writes: list[Any]) -> Callable[[int], object]:
     return lambda turn: contender.read(writes[turn * 7919 % len(writes)])
 
 
-def _compare(what: str, over: Times, under: Times, *, target: float | None = None, quicker: bool) -> Line:
-    """Return the line of a ratio of medians; `quicker`: ours is below the line, and a larger ratio is better."""
-    ours, peer = (under, over) if quicker else (over, under)
-    return ratio_line(
-        what,
-        show_times(ours),
-        show_times(peer),
-        over.p50 / under.p50,
-        target=target,
-        sense="at least" if quicker else "at most",
-        quartiles_over_rounds=spread_of_ratios(over, under),
-        microseconds={"ours": (ours.p50, ours.p95), "peer": (peer.p50, peer.p95)},
-    )
-
-
 def _compare_rates(
     what: str, rates: dict[tuple[str, int], list[float]], name: str, *, target: float | None = None
 ) -> Line:
@@ -258,9 +226,8 @@ def _void_if_moved(line: Line, control: Line) -> Line:
 def _compare_sizes(
     verb: str, many: list[int], few: list[int], per_round: int, counts: Counts, *, target: float | None = None
 ) -> Line:
-    over, under = (Times(tuple(taken), per_round) for taken in (many, few))
     what = f"{verb} among {counts.facts:,} facts vs {FEW:,}"
-    return _compare(what, over, under, target=target, quicker=False)
+    return compare(what, Times(tuple(many), per_round), Times(tuple(few), per_round), target=target, faster=False)
 
 
 def _memory_line(many: million.Usage, few: million.Usage, counts: Counts) -> Line:
@@ -282,80 +249,17 @@ def _kept_line(what: str, kept: int, peers: str) -> Line:
     return Line(what, f"{kept} of {races.TOTAL}", peers, str(kept), kept, races.TOTAL, "at least", "all 200")
 
 
-def parse_arguments() -> argparse.Namespace:
-    """Return the command line, checked."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--quick", action="store_true", help="smaller counts, 100,000 facts for the million")
-    parser.add_argument("--only", default="", metavar="A,B", help=f"of {','.join(MEASUREMENTS)}")
-    parser.add_argument("--dir", default=tempfile.gettempdir(), type=Path, help="where to work; a real disk")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write all figures there")
-    parser.add_argument("--plot", type=Path, metavar="FILE.svg", help="draw how far each target was reached")
-    arguments = parser.parse_args()
-    arguments.only = [name for name in arguments.only.split(",") if name] or list(MEASUREMENTS)
-    unknown = sorted(set(arguments.only) - set(MEASUREMENTS))
-    if unknown:
-        parser.error(f"`{unknown[0]}` is not measured; choose from {', '.join(MEASUREMENTS)}")
-    kind = machine.file_system(arguments.dir)
-    if kind in machine.HOLLOW:
-        parser.error(f"{arguments.dir} is on {kind}, which has no disk to sync to; give --dir on a real one")
-    return arguments
-
-
-def describe_run(run: Run, quick: bool) -> dict[str, str]:
-    """Return the machine, the disk and the load before the run, ready to be printed."""
-    syncs = machine.time_syncs(run.folder, count=500)
-    if syncs.p50 < machine.QUICKEST_SYNC:
-        run.console.print(
-            "WARNING: this disk says it has synced before it can have; durable figures mean nothing", style="bold red"
-        )
-    return {
-        **machine.describe(),
-        "disk": f"{machine.file_system(run.folder)} at {run.folder.parent}",
-        "durability": "every write synced before it returns: WAL and synchronous=FULL for all but (*)",
-        "counts": "QUICK: small counts, wider error" if quick else "full",
-        "before": f"load {machine.load()}; 4 KB write and fdatasync {show_times(syncs)}",
-    }
-
-
-def print_settings(run: Run) -> None:
-    """Print the settings that each contender's connection gave back when asked."""
-    if not run.settings:
-        return
-    names = list(next(iter(run.settings.values())))
-    table = Table("settings, as read back", *names, title_justify="left")
-    for name, settings in run.settings.items():
-        marked = f"{name} (*)" if name == AS_SHIPPED else name
-        table.add_row(marked, *(str(settings[one]) for one in names))
-    run.console.print(table)
-    run.console.print("synchronous 2 is FULL: every commit is synced before it returns", style="dim")
-    if AS_SHIPPED in run.settings:
-        run.console.print("(*) as from_conn_string opens it: as durable, but not at its best", style="dim")
-
-
-def main() -> None:
-    """Measure what was asked for, print it, and write it down where asked to."""
-    arguments = parse_arguments()
-    console = Console() if sys.stdout.isatty() else Console(width=150)
-    with tempfile.TemporaryDirectory(prefix="recollect-bench-", dir=arguments.dir) as folder:
-        run = Run(Path(folder), QUICK if arguments.quick else Counts(), console)
-        about = describe_run(run, arguments.quick)
-        lines: list[Line] = []
-        for name in arguments.only:
-            with console.status(f"measuring: {name}"):
-                lines += MEASUREMENTS[name](run)
-        syncs = machine.time_syncs(run.folder, count=500)
-        about["after"] = f"load {machine.load()}; 4 KB write and fdatasync {show_times(syncs)}"
-    for name, text in about.items():
-        console.print(f"{name + ':':<13} {text}", highlight=False)
-    print_settings(run)
-    if arguments.json:
-        found = {"about": about, "settings": run.settings, "lines": as_data(lines)}
-        arguments.json.write_text(json.dumps(found, indent=2, ensure_ascii=False) + "\n")
-    if arguments.plot:
-        arguments.plot.write_text(draw(lines))
-    title = "Recollect facts beside their peers" + (" (QUICK)" if arguments.quick else "")
-    print_table(console, lines, title)
+PROGRAM = Program(
+    title="Recollect facts beside their peers",
+    purpose=__doc__ or "",
+    measurements=MEASUREMENTS,
+    full=Counts(),
+    quick=QUICK,
+    peers=("langgraph-checkpoint", "langgraph-checkpoint-sqlite"),
+    durability="every write synced before it returns: WAL and synchronous=FULL for all but (*)",
+    footnotes={AS_SHIPPED: "(*) as from_conn_string opens it: as durable, but not at its best"},
+)
 
 
 if __name__ == "__main__":
-    main()
+    run_program(PROGRAM)

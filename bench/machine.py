@@ -6,7 +6,8 @@ import os
 import platform
 import sqlite3
 import time
-from importlib.metadata import version
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import apsw
@@ -19,22 +20,29 @@ QUICKEST_SYNC = 20.0
 """Microseconds. No disk syncs more quickly; what does only says that it has."""
 
 
-def describe() -> dict[str, str]:
-    """Return the machine and the versions, ready to be printed."""
-    return {
+def describe(peers: Sequence[str]) -> dict[str, str]:
+    """Return the machine and the versions, ours and those of the peers' distributions, ready to be printed."""
+    about = {
         "date": time.strftime("%Y-%m-%d %H:%M %Z"),
         "machine": f"{_cpu()}, {len(os.sched_getaffinity(0))} cores, {_memory_gb():.0f} GB of memory",
         "system": platform.platform(),
         "Python": platform.python_version(),
         "Recollect": f"{version('recollect')}, apsw {version('apsw')}, SQLite {apsw.sqlite_lib_version()}",
-        "peers": f"langgraph-checkpoint {version('langgraph-checkpoint')}, langgraph-checkpoint-sqlite "
-        f"{version('langgraph-checkpoint-sqlite')}, SQLite {sqlite3.sqlite_version} (Python's)",
     }
+    if peers:
+        installed = [f"{name} {_version(name)}" for name in peers]
+        about["peers"] = ", ".join([*installed, f"SQLite {sqlite3.sqlite_version} (Python's)"])
+    return about
 
 
 def load() -> str:
     """Return the load averages over 1, 5 and 15 minutes."""
     return " ".join(f"{one:.2f}" for one in os.getloadavg())
+
+
+def busy() -> bool:
+    """Say whether more processes want to run than there are cores, before any of ours does."""
+    return os.getloadavg()[0] > len(os.sched_getaffinity(0))
 
 
 def file_system(folder: Path) -> str:
@@ -63,6 +71,21 @@ def time_syncs(folder: Path, *, count: int) -> Times:
         return Times(tuple(time_each(sync, range(count))), count)
     finally:
         os.close(file)
+
+
+def resident_memory() -> float:
+    """Return the resident memory of this process in MB, as the kernel has it."""
+    for line in Path("/proc/self/status").read_text().splitlines():
+        if line.startswith("VmRSS:"):
+            return int(line.split()[1]) / 1024
+    raise RuntimeError("the kernel does not say how much memory this process has")
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "(not installed)"
 
 
 def _cpu() -> str:

@@ -1,14 +1,18 @@
-"""Measured lines in; a table, JSON and a picture out."""
+"""Measured lines in; tables, JSON and pictures out."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from html import escape
 from typing import Any, Literal
 
-from measuring import Times
+from measuring import Times, spread_of_ratios
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 Sense = Literal["at least", "at most"]
@@ -60,6 +64,21 @@ def ratio_line(
     return Line(what, ours, peer, f"{value:.2f}×", value, target, sense, text, details)
 
 
+def compare(what: str, ours: Times, peer: Times, *, faster: bool, target: float | None = None) -> Line:
+    """Return the line of a ratio of medians: how many times faster ours is, or how many times longer it takes."""
+    over, under = (peer, ours) if faster else (ours, peer)
+    return ratio_line(
+        what,
+        show_times(ours),
+        show_times(peer),
+        over.p50 / under.p50,
+        target=target,
+        sense="at least" if faster else "at most",
+        quartiles_over_rounds=spread_of_ratios(over, under),
+        microseconds={"ours": (ours.p50, ours.p95), "peer": (peer.p50, peer.p95)},
+    )
+
+
 def show_times(times: Times) -> str:
     """Return the median and the 95th percentile in microseconds."""
     return f"{times.p50:,.1f} µs (p95 {times.p95:,.1f})"
@@ -89,25 +108,90 @@ def as_data(lines: Sequence[Line]) -> list[dict[str, Any]]:
 
 
 def draw(lines: Sequence[Line]) -> str:
-    """Return a picture (SVG) of how far each target was reached: 1 is the target, longer is better."""
+    """Return a picture (SVG) of how far each target was reached: 1 is the target, longer is better.
+
+    Bars longer than four targets are cut there; their figures say the rest.
+    """
     drawn = [line for line in lines if line.share and not line.void]
-    longest = max((line.share for line in drawn), default=1.0)
-    scale = 420 / max(longest, 1.25)
-    height = 34 * len(drawn) + 40
+    shares = [min(line.share, 4.0) for line in drawn]
+    scale = 420 / max([*shares, 1.25])
+    left = 20 + 7 * max((len(line.what) for line in drawn), default=0)
+    width, height = left + 580, 34 * len(drawn) + 40
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="920" height="{height}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" font-family="sans-serif" '
         'font-size="13">',
-        f'<rect width="920" height="{height}" fill="white"/>',
+        f'<rect width="{width}" height="{height}" fill="white"/>',
     ]
-    for number, line in enumerate(drawn):
+    for number, (line, share) in enumerate(zip(drawn, shares, strict=True)):
         top = 34 * number + 10
         color = "#2a7f62" if line.met else "#b3382c"
-        parts.append(f'<text x="340" y="{top + 16}" text-anchor="end">{escape(line.what)}</text>')
-        parts.append(f'<rect x="350" y="{top}" width="{line.share * scale:.1f}" height="22" fill="{color}"/>')
+        parts.append(f'<text x="{left - 10}" y="{top + 16}" text-anchor="end">{escape(line.what)}</text>')
+        parts.append(f'<rect x="{left}" y="{top}" width="{share * scale:.1f}" height="22" fill="{color}"/>')
         label = escape(f"{line.figure} (target {line.target_text})")
-        parts.append(f'<text x="{356 + line.share * scale:.1f}" y="{top + 16}">{label}</text>')
-    mark = 350 + scale
+        parts.append(f'<text x="{left + 6 + share * scale:.1f}" y="{top + 16}">{label}</text>')
+    mark = left + scale
     bottom = height - 24
     parts.append(f'<line x1="{mark:.1f}" x2="{mark:.1f}" y1="4" y2="{bottom}" stroke="#333"/>')
     parts.append(f'<text x="{mark:.1f}" y="{height - 8}" text-anchor="middle">target</text></svg>')
     return "\n".join(parts) + "\n"
+
+
+Curves = Mapping[str, Sequence[tuple[float, float]]]
+
+
+def draw_curves(title: str, curves: Curves, *, across: str, up: str) -> str:
+    """Return a picture (SVG) of curves with their names; both scales are logarithmic."""
+    xs = [x for points in curves.values() for x, _ in points]
+    ys = [y for points in curves.values() for _, y in points]
+    left, right, top, bottom = 80.0, 640.0, 50.0, 430.0
+    place_x = _logarithmic(min(xs), max(xs), left, right)
+    low, high = 10 ** math.floor(math.log10(min(ys))), 10 ** math.ceil(math.log10(max(ys)))
+    place_y = _logarithmic(low, high, bottom, top)
+    parts = [
+        '<svg xmlns="http://www.w3.org/2000/svg" width="860" height="490" font-family="sans-serif" font-size="13">',
+        '<rect width="860" height="490" fill="white"/>',
+        f'<text x="{left:.0f}" y="26" font-weight="bold">{escape(title)}</text>',
+        f'<text x="{right:.0f}" y="478" text-anchor="end">{escape(across)}</text>',
+        f'<text x="20" y="{top:.0f}">{escape(up)}</text>',
+    ]
+    for x in sorted(set(xs)):
+        at = f"{place_x(x):.1f}"
+        parts.append(f'<line x1="{at}" x2="{at}" y1="{top}" y2="{bottom}" stroke="#ddd"/>')
+        parts.append(f'<text x="{at}" y="{bottom + 20}" text-anchor="middle">{x:,.0f}</text>')
+    for power in range(round(math.log10(low)), round(math.log10(high)) + 1):
+        at = f"{place_y(10.0**power):.1f}"
+        parts.append(f'<line x1="{left}" x2="{right}" y1="{at}" y2="{at}" stroke="#ddd"/>')
+        parts.append(f'<text x="{left - 8}" y="{at}" dy="4" text-anchor="end">{10.0**power:g}</text>')
+    names = _spread_out({name: place_y(points[-1][1]) for name, points in curves.items()}, gap=17)
+    for (name, points), color in zip(curves.items(), itertools.cycle(_COLORS), strict=False):
+        path = " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in points)
+        parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="2"/>')
+        parts.append(f'<text x="{right + 10}" y="{names[name]:.1f}" dy="4" fill="{color}">{escape(name)}</text>')
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+_COLORS = ("#2a7f62", "#b3382c", "#2b5ea7", "#c07a12", "#6b4ba1", "#555555", "#0d8b93")
+
+
+def _logarithmic(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """Return what puts a value between two places, by its logarithm."""
+    span = math.log(high / low) or 1.0
+    return lambda value: start + (end - start) * math.log(value / low) / span
+
+
+def _spread_out(places: Mapping[str, float], *, gap: float) -> dict[str, float]:
+    """Return the places, moved down where two names would cover each other."""
+    moved: dict[str, float] = {}
+    last = -math.inf
+    for name, place in sorted(places.items(), key=lambda item: item[1]):
+        last = moved[name] = max(place, last + gap)
+    return moved
+
+
+@contextmanager
+def show_progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
+    """Show a bar while something long goes on; give what is to be called with each step."""
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    with Progress(*columns, transient=True) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda steps: progress.advance(task, steps)

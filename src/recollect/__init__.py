@@ -1,7 +1,8 @@
 """Recollect: the memory that AI agents share.
 
 One engine, several doors, one truth: facts with versions, history, expiry and compare-and-set; definitions that
-check them; a gate that every effect passes; a hash-chained ledger that says what happened.
+check them; entries that are found by meaning; a gate that every effect passes; a hash-chained ledger that says what
+happened.
 
 >>> import recollect
 >>> with recollect.open(":memory:") as memory:
@@ -17,6 +18,7 @@ from recollect.api.batch import Batch
 from recollect.api.memory import Memory
 from recollect.api.opening import open
 from recollect.api.scoped import ScopedMemory
+from recollect.engine.collections import Holding
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
 from recollect.engine.transfer import Imported
@@ -27,11 +29,15 @@ from recollect.errors import (
     Conflict,
     Corrupt,
     Denied,
+    EmbedderError,
+    EmbedderMismatch,
+    EmbeddingFailed,
     ForeignDatabase,
     Full,
     IdempotencyMismatch,
     InvalidDefinition,
     InvalidDuration,
+    InvalidFilter,
     InvalidKey,
     InvalidPolicy,
     InvalidScope,
@@ -45,17 +51,20 @@ from recollect.errors import (
     Refused,
     SchemaViolation,
     ScopeEnded,
+    SourceError,
     StorageError,
     Unavailable,
     UsageError,
 )
 from recollect.model.approval import Approval
+from recollect.model.collection import Calibration, Collection
 from recollect.model.definition import Definition
 from recollect.model.entry import Entry
 from recollect.model.event import Anchor, Event, Verification
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.limits import Limits
 from recollect.model.policy import Grant, Policy, Quota, Rule
+from recollect.model.recall import Match, Recalled, Remembered, Why
 from recollect.model.scope import Scope
 
 if TYPE_CHECKING:
@@ -71,26 +80,34 @@ __all__ = [
     "AsyncMemory",
     "Batch",
     "Busy",
+    "Calibration",
+    "Collection",
     "Conflict",
     "Corrupt",
     "Definition",
     "Denied",
+    "EmbedderError",
+    "EmbedderMismatch",
+    "EmbeddingFailed",
     "Entry",
     "Event",
     "Fact",
     "ForeignDatabase",
     "Full",
     "Grant",
+    "Holding",
     "IdempotencyMismatch",
     "Imported",
     "InvalidDefinition",
     "InvalidDuration",
+    "InvalidFilter",
     "InvalidKey",
     "InvalidPolicy",
     "InvalidScope",
     "InvalidValue",
     "LimitExceeded",
     "Limits",
+    "Match",
     "Memory",
     "MigrationNeeded",
     "NotFound",
@@ -99,20 +116,24 @@ __all__ = [
     "Quota",
     "QuotaExceeded",
     "ReadOnly",
+    "Recalled",
     "Receipt",
     "RecollectError",
     "Refused",
+    "Remembered",
     "Revision",
     "Rule",
     "SchemaViolation",
     "Scope",
     "ScopeEnded",
     "ScopedMemory",
+    "SourceError",
     "StorageError",
     "Swept",
     "Unavailable",
     "UsageError",
     "Verification",
+    "Why",
     "open",
 ]
 

@@ -26,6 +26,9 @@ def test_the_main_path(process):
     assert process("facts", "set", "profile.language", "en", "--user", "ada").code == 0
     assert process("facts", "get", "profile.language", "--user", "ada").out == "en\n"
     assert process("facts", "list", "--user", "ada", "--json").json[0]["value"] == "en"
+    assert process("remember", "She takes two sugars", "--collection", "notes", "--user", "ada").code == 0
+    recalled = process("recall", "How much sugar?", "--collection", "notes", "--user", "ada", "--why")
+    assert "She takes two sugars" in recalled.out
     assert process("ledger", "verify").code == 0
     assert process("export", "all.jsonl").code == 0
     assert process("import", "-", "--db", "two.db", input=Path("all.jsonl").read_text()).code == 0
@@ -178,3 +181,13 @@ def test_progress_is_shown_on_a_terminal_only(process):
     _, shown = on_terminal("import", "all.jsonl", "--db", "two.db")
     assert "Importing" in shown
     assert process("ledger", "verify").err == ""
+    Path("notes.txt").write_text("Water the roses.")
+    ingest = ("ingest", "notes.txt", "--collection", "notes", "--embedder", "hashing:64")
+    assert process(*ingest, "--namespace", "quiet").err == ""
+    _, shown = on_terminal(*ingest)
+    assert "Remembering" in shown
+    assert "1/1" in shown
+    reembed = ("collections", "reembed", "notes", "--to", "hashing:32")
+    _, shown = on_terminal(*reembed)
+    assert "Embedding" in shown
+    assert "2/2" in shown

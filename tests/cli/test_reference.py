@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_group
 
+from recollect.api.memory import DEFAULT_EMBEDDER
 from recollect.cli import options, settings
 from recollect.cli.app import app
 from recollect.cli.index import COMMANDS
@@ -44,7 +45,7 @@ def section(name: str) -> str:
 
 
 def test_the_walk_finds_every_command():
-    assert len(ALL) >= 29
+    assert len(ALL) >= 38
     assert {name.split()[0] for name in ALL} == set(COMMANDS)
 
 
@@ -60,7 +61,7 @@ def test_every_command_has_help_and_an_example_of_itself(name):
 @pytest.mark.parametrize("name", ALL)
 def test_every_command_is_in_the_docs_with_all_its_own_options(name):
     text = section(name)
-    common = {f"--{kind}" for kind in KINDS} | {"--scope", "--db", "--tenant", "--actor", "--json"}
+    common = {f"--{kind}" for kind in KINDS} | {"--scope", "--db", "--tenant", "--actor", "--json", "--embedder"}
     for flag in flags(ALL[name]):
         if flag.startswith("--") and (flag not in common or (flag == "--scope" and name.startswith("definitions"))):
             assert flag in text, f"docs/cli.md does not name {flag} of {name}"
@@ -90,6 +91,10 @@ def test_scope_options_are_the_kinds_of_scope():
     assert sorted(options.KINDS) == sorted(KINDS)
 
 
+def test_the_default_embedder_is_that_of_the_library():
+    assert settings.resolve()["embedder"] == DEFAULT_EMBEDDER
+
+
 def test_docs_name_every_variable():
     for variable in settings.VARIABLES.values():
         assert f"`{variable}`" in DOCS
@@ -101,5 +106,5 @@ def test_help_imports_no_more_than_it_needs():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     loaded = set(done.stderr.split())
-    assert not {name for name in loaded if name == "rich" or name.startswith("rich.")}
+    assert not {name for name in loaded if name.partition(".")[0] in ("rich", "numpy", "wordllama")}
     assert not loaded & {f"recollect.cli.{entry.module}" for entry in COMMANDS.values()}

@@ -42,22 +42,37 @@ def test_sweep_counts_what_it_removed(cli):
 def test_export_and_import_carry_memory(cli):
     cli("facts", "set", "k", "v", "--user", "ada")
     cli("facts", "set", "k", "v", "--user", "bob")
-    assert cli("export", "ada.jsonl", "--user", "ada").out == "1 fact of user:ada written to ada.jsonl\n"
-    assert cli("export", "all.jsonl", "--json").json["facts"] == 2
+    assert cli("export", "ada.jsonl", "--user", "ada").out == "1 item of user:ada written to ada.jsonl\n"
+    assert cli("export", "all.jsonl", "--json").json["written"] == 2
     assert "tenant default" in cli("export", "all.jsonl").out
     done = cli("import", "all.jsonl", "--db", "other.db", "--json").json
-    assert done == {"written": 2, "kept": 0, "erased": 0, "ended": 0, "expired": 0, "definitions": 0}
+    assert (done["written"], done["kept"], done["definitions"], done["remembered"]) == (2, 0, 0, 0)
     again = cli("import", "all.jsonl", "--db", "other.db").out
-    assert again == "Written: 0 facts, 0 definitions\nLeft alone: 2 newer here\n"
+    assert again == "Written: 0 facts, 0 entries, 0 definitions\nLeft alone: 2 newer here\n"
     fact = cli("facts", "get", "k", "--user", "bob", "--db", "other.db", "--json").json
     assert fact["origin"] == {"actor": "owner", "door": "cli", "source": "import:all.jsonl"}
+
+
+def test_entries_travel_expire_and_are_erased(cli, monkeypatch):
+    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    cli("remember", "A heron", "--collection", "birds", "--user", "ada")
+    assert cli("export", "all.jsonl").out == "1 item of tenant default written to all.jsonl\n"
+    done = cli("import", "all.jsonl", "--db", "other.db", "--embedder", "hashing:32")
+    assert done.out == "Written: 0 facts, 1 entry, 0 definitions\n"
+    [held] = cli("collections", "--db", "other.db", "--json").json
+    assert (held["name"], held["embedder"], held["entries"]) == ("birds", "hashing:32", 1)
+    cli("remember", "A stork", "--collection", "birds", "--user", "ada", "--ttl", "1s")
+    time.sleep(1.1)
+    assert cli("sweep", "--json").json["removed"]["entries"] == 1
+    assert "1 entry" in cli("erase", "--user", "ada", "--yes").out
+    assert cli("entries", "--collection", "birds", "--user", "ada", "--json").json == []
 
 
 def test_import_reads_stdin(cli):
     cli("facts", "set", "k", "v")
     cli("export", "all.jsonl")
     done = cli("import", "-", "--db", "other.db", input=Path("all.jsonl").read_bytes())
-    assert done.out == "Written: 1 fact, 0 definitions\n"
+    assert done.out == "Written: 1 fact, 0 entries, 0 definitions\n"
 
 
 def test_files_that_cannot_be_used(cli):
@@ -77,6 +92,7 @@ def test_doctor_is_content_with_a_healthy_database(cli):
     assert done.json["ok"] is True
     named = [finding["what"] for finding in done.json["findings"]]
     assert {"recollect", "Python", "SQLite", "database file", "free disk space", "durability", "schema"} <= set(named)
+    assert "embedder" in named
     assert {"ledger of default", "ledger of other", "facts of default agree with the ledger"} <= set(named)
     text = cli("doctor").out
     assert "BAD" not in text
@@ -105,6 +121,23 @@ def test_doctor_says_what_is_wrong_with_a_file_that_is_no_database(cli):
     assert done.json["findings"][-1]["ok"] is False
 
 
+def test_doctor_says_whether_the_embedder_loads(cli, monkeypatch):
+    cli("facts", "set", "k", "v")
+
+    def embedder(*options: str) -> tuple[int, bool, str]:
+        done = cli("doctor", *options, "--json")
+        [finding] = [finding for finding in done.json["findings"] if finding["what"] == "embedder"]
+        return done.code, finding["ok"], finding["detail"]
+
+    assert embedder() == (0, True, "wordllama:256, 256 dimensions")
+    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    assert embedder() == (0, True, "hashing:64, 64 dimensions")
+    for name in ("onnx:nowhere", "word2vec"):
+        code, well, detail = embedder("--embedder", name)
+        assert (code, well) == (1, False)
+        assert detail.startswith(f"{name}: ")
+
+
 def test_config_says_where_each_value_came_from(cli, monkeypatch):
     monkeypatch.setenv("RECOLLECT_TENANT", "acme")
     monkeypatch.setenv("RECOLLECT_BUSY_TIMEOUT", "0.5")
@@ -113,6 +146,8 @@ def test_config_says_where_each_value_came_from(cli, monkeypatch):
     assert shown["tenant"] == {"value": "acme", "origin": "environment", "variable": "RECOLLECT_TENANT"}
     assert shown["busy_timeout"]["value"] == 0.5
     assert (shown["durability"]["value"], shown["ledger"]["origin"]) == ("full", "default")
+    assert shown["embedder"] == {"value": "wordllama", "origin": "default", "variable": "RECOLLECT_EMBEDDER"}
+    assert cli("config", "show", "--embedder", "hashing:64", "--json").json["embedder"]["origin"] == "flag"
     assert "acme" in cli("config", "show").out
     assert not Path("x.db").exists()
 
@@ -149,6 +184,15 @@ def test_the_environment_names_database_and_tenant(cli, monkeypatch):
         ["definitions", "records", "d"],
         ["definitions", "update", "d", "--no-ttl"],
         ["definitions", "delete", "d"],
+        ["recall", "q", "--collection", "c"],
+        ["entries", "--collection", "c"],
+        ["forget", "e", "--collection", "c"],
+        ["collections"],
+        ["collections", "list"],
+        ["collections", "delete", "c"],
+        ["collections", "compare", "c", "--to", "hashing:64"],
+        ["collections", "reembed", "c", "--to", "hashing:64"],
+        ["collections", "reembed", "c", "--give-up"],
         ["ledger", "verify"],
         ["ledger", "verify", "--all-tenants"],
         ["ledger", "tail"],

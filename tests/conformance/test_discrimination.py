@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any, ClassVar, TypeVar
 
+import msgspec
 import pytest
 
+from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Transaction
@@ -99,7 +101,16 @@ class WipingStore(_BentStore):
 
 class _Hoard(_Rows):
     def erase_below(self, scope: Scope) -> dict[str, int]:
-        kinds = ("facts", "revisions", "idempotency_keys", "approvals", "ledger_texts", "content_keys", "sessions")
+        kinds = (
+            "facts",
+            "revisions",
+            "entries",
+            "idempotency_keys",
+            "approvals",
+            "ledger_texts",
+            "content_keys",
+            "sessions",
+        )
         return dict.fromkeys(kinds, 0)
 
 
@@ -119,6 +130,106 @@ class LooseStore(_BentStore):
     """Takes a prefix for a pattern of text instead of a path, as an unescaped LIKE does."""
 
     bend = _Loose
+
+
+class _Stale(_Rows):
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        state: ShelfState = self.rows.shelf_state(shelf)
+        return ShelfState(state.newest, min(state.removed, 1))
+
+
+class StaleStore(_BentStore):
+    """Does not tell a shelf that lost entries from what it was before."""
+
+    bend = _Stale
+
+
+class _Mix(_Rows):
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        return self.rows.shelf_state(Shelf(shelf.scope, shelf.collection))
+
+    def standing(self, shelf: Shelf) -> list[int]:
+        return self.rows.standing(Shelf(shelf.scope, shelf.collection))
+
+    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
+        return self.rows.indexed(Shelf(shelf.scope, shelf.collection), embedder, after=after)
+
+
+class MixingStore(_BentStore):
+    """Gives the entries of every namespace to who asks for one."""
+
+    bend = _Mix
+
+
+class _Cling(_Rows):
+    def end_entry(self, tenant: str, sequence: int, at: datetime) -> None:
+        return None
+
+
+class ClingingStore(_BentStore):
+    """Lets no entry end."""
+
+    bend = _Cling
+
+
+class _Backdate(_Rows):
+    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
+        return self.rows.indexed(shelf, embedder)
+
+    def entries(self, tenant: str, sequences: list[int]) -> list[Entry]:
+        found: list[Entry] = self.rows.entries(tenant, sequences)
+        return [msgspec.structs.replace(one, created_at=datetime(2000, 1, 1, tzinfo=UTC)) for one in found]
+
+
+class BackdatingStore(_BentStore):
+    """Takes what stands now for what stood at any moment."""
+
+    bend = _Backdate
+
+
+class _Leave(_Rows):
+    def erase_below(self, scope: Scope) -> dict[str, int]:
+        return {**_without_entries(self.rows.erase_below, scope), "entries": 0}
+
+    def remove_memory(self, scope: Scope) -> dict[str, int]:
+        return {**_without_entries(self.rows.remove_memory, scope), "entries": 0}
+
+
+def _without_entries(remove: Callable[[Scope], dict[str, int]], scope: Scope) -> dict[str, int]:
+    """Let a memory's rows remove everything of a scope but its entries."""
+    tables: Any = remove.__self__._t  # type: ignore[attr-defined]
+    entries, shelves, vectors = dict(tables.entries), dict(tables.shelves), dict(tables.vectors)
+    removed = remove(scope)
+    tables.entries, tables.shelves, tables.vectors = entries, shelves, vectors
+    return removed
+
+
+class LeavingStore(_BentStore):
+    """Erases facts and leaves entries behind."""
+
+    bend = _Leave
+
+
+class RestartingStore(MemoryStore):
+    """Right in every way: a store that can be opened again, because it keeps its tables when it is closed."""
+
+    def close(self) -> None:
+        pass
+
+    def reopened(self) -> RestartingStore:
+        """Return the store as it is after a restart."""
+        again = type(self)()
+        again._tables = self._tables
+        return again
+
+
+class LosingStore(RestartingStore):
+    """Loses the vectors when it is opened again."""
+
+    def reopened(self) -> RestartingStore:
+        again = super().reopened()
+        again._open_tables().vectors.clear()
+        return again
 
 
 class HalfKeepingStore(MemoryStore):
@@ -148,8 +259,16 @@ class _BrokenSuite(StoreConformance):
         return self.kind()
 
 
-class ReferenceSuite(_BrokenSuite):
-    kind = MemoryStore
+class _RestartingSuite(_BrokenSuite):
+    capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
+
+    @pytest.fixture
+    def reopen_store(self, store: RestartingStore) -> Callable[[], RestartingStore]:
+        return store.reopened
+
+
+class ReferenceSuite(_RestartingSuite):
+    kind = RestartingStore
 
 
 class ForgetfulSuite(_BrokenSuite):
@@ -170,6 +289,30 @@ class HoardingSuite(_BrokenSuite):
 
 class LooseSuite(_BrokenSuite):
     kind = LooseStore
+
+
+class StaleSuite(_BrokenSuite):
+    kind = StaleStore
+
+
+class MixingSuite(_BrokenSuite):
+    kind = MixingStore
+
+
+class ClingingSuite(_BrokenSuite):
+    kind = ClingingStore
+
+
+class BackdatingSuite(_BrokenSuite):
+    kind = BackdatingStore
+
+
+class LeavingSuite(_BrokenSuite):
+    kind = LeavingStore
+
+
+class LosingSuite(_RestartingSuite):
+    kind = LosingStore
 
 
 class HalfKeepingSuite(_BrokenSuite):
@@ -233,6 +376,22 @@ FLOOR = {
     "test_look_alike_users_stay",
     "test_an_ended_session_cannot_be_started_again",
     "test_what_was_erased_since_stays_erased",
+    "test_what_is_remembered_is_recalled_and_listed_as_it_was_given",
+    "test_json_content_comes_back_as_the_value_it_was",
+    "test_the_same_under_the_same_key_is_written_once",
+    "test_an_exact_duplicate_in_a_namespace_is_reported_and_not_doubled",
+    "test_no_scope_sees_the_entries_of_another",
+    "test_what_is_forgotten_is_neither_recalled_nor_listed",
+    "test_each_mode_finds_what_has_the_words_of_a_query",
+    "test_a_filter_never_costs_results",
+    "test_a_recall_as_of_a_moment_finds_what_stood_then",
+    "test_a_collection_is_made_by_the_first_entry_and_fixes_its_embedder",
+    "test_a_collection_moves_to_another_embedder_and_is_found_there",
+    "test_an_entry_lives_until_exactly_its_ttl",
+    "test_entries_that_are_exported_and_imported_are_equal",
+    "test_a_remember_that_waits_is_found_once_it_is_approved",
+    "test_a_recall_is_an_event_with_hashes_and_ids_and_without_text",
+    "test_a_text_is_a_fact_and_its_lines_are_found",
 }
 
 WRONG: dict[type[StoreConformance], set[str]] = {
@@ -257,6 +416,45 @@ WRONG: dict[type[StoreConformance], set[str]] = {
         "test_an_erasure_removes_what_waits_for_approval",
         "test_erasing_kept_text_leaves_the_chain_whole",
         "test_content_hashes_of_the_erased_cannot_be_compared_any_more",
+    },
+    StaleSuite: {
+        "test_expired_and_forgotten_entries_cost_no_results",
+        "test_what_is_forgotten_is_neither_recalled_nor_listed",
+        "test_something_else_under_the_same_key_takes_its_place",
+        "test_another_handle_sees_what_is_written_and_removed",
+        "test_a_new_text_replaces_the_lines_of_the_old_one",
+    },
+    MixingSuite: {
+        "test_a_key_belongs_to_its_scope_collection_and_namespace",
+        "test_a_namespace_is_searched_alone_and_without_one_all_are",
+        "test_better_entries_of_other_namespaces_and_scopes_cost_no_results",
+        "test_entries_are_listed_in_pages_in_the_order_they_came",
+    },
+    ClingingSuite: {
+        "test_what_is_forgotten_is_neither_recalled_nor_listed",
+        "test_something_else_under_the_same_key_takes_its_place",
+        "test_a_duplicate_that_would_live_longer_takes_the_place_of_the_first",
+        "test_a_recall_as_of_a_moment_finds_what_stood_then",
+        "test_neighbours_that_are_gone_are_not_shown",
+        "test_an_inspection_of_a_busy_life_of_entries_finds_all_well",
+    },
+    BackdatingSuite: {
+        "test_a_recall_as_of_a_moment_finds_what_stood_then",
+        "test_a_filter_and_a_namespace_hold_as_of_a_moment_too",
+        "test_what_ended_before_a_move_is_found_as_of_then_after_it",
+    },
+    LeavingSuite: {
+        "test_an_erasure_takes_the_entries_of_a_subject_and_counts_them",
+        "test_the_end_of_a_session_takes_its_entries",
+        "test_look_alike_users_keep_their_entries",
+        "test_lines_go_with_their_subject_and_their_session",
+        "test_another_handle_sees_what_is_written_and_removed",
+    },
+    LosingSuite: {
+        "test_entries_are_found_after_a_restart_as_before",
+        "test_erased_entries_stay_erased_after_a_restart",
+        "test_a_move_goes_on_after_a_restart",
+        "test_lines_are_found_after_a_restart",
     },
     LooseSuite: {
         "test_list_below_a_key_goes_by_whole_segments",

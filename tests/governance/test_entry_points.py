@@ -12,7 +12,7 @@ from typer.main import get_command
 
 import recollect
 from recollect import Denied, Policy
-from recollect.api import approvals, batch, definitions, ledger, memory, permissions, scoped
+from recollect.api import approvals, batch, collections, definitions, ledger, memory, permissions, scoped
 from recollect.cli.app import app
 from recollect.engine.verbs import VERBS
 from recollect.governance.oversight import OVERSIGHT
@@ -32,7 +32,14 @@ MUTATING = {
     "ScopedMemory.delete": "delete_fact",
     "ScopedMemory.session": "start_session",
     "ScopedMemory.end": "end_scope",
+    "ScopedMemory.remember": "remember",
+    "ScopedMemory.remember_many": "remember",
+    "ScopedMemory.remember_text": "remember",
+    "ScopedMemory.forget": "forget",
     "Batch.__exit__": "write_facts",
+    "Collections.delete": "delete_collection",
+    "Collections.reembed": "begin_reembedding",
+    "Collections.give_up_reembedding": "end_reembedding",
     "Definitions.create": "create_definition",
     "Definitions.update": "update_definition",
     "Definitions.delete": "delete_definition",
@@ -46,12 +53,19 @@ MUTATING = {
     "Memory.import_lines": "import",
 }
 
+# Effects that no Python call is named after: a step of `Collections.reembed`, and what memory blocks are written with.
+INNER = {"reembed_entries", "write_lines"}
+
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
     "ScopedMemory.get",
     "ScopedMemory.value",
     "ScopedMemory.list",
     "ScopedMemory.history",
+    "ScopedMemory.recall",
+    "ScopedMemory.entries",
+    "Collections.list",
+    "Collections.compare",
     "Batch.set",
     "Batch.delete",
     "Definitions.list",
@@ -84,6 +98,11 @@ COMMANDS = {
     "definitions create": "Definitions.create",
     "definitions update": "Definitions.update",
     "definitions delete": "Definitions.delete",
+    "remember": "ScopedMemory.remember",
+    "ingest": "ScopedMemory.remember_many",
+    "forget": "ScopedMemory.forget",
+    "collections delete": "Collections.delete",
+    "collections reembed": "Collections.reembed",
     "permissions grant": "Permissions.grant",
     "permissions revoke": "Permissions.revoke",
     "approvals approve": "Approvals.approve",
@@ -101,6 +120,10 @@ HARMLESS_COMMANDS = {
     "definitions list",
     "definitions show",
     "definitions records",
+    "recall",
+    "entries",
+    "collections list",
+    "collections compare",
     "ledger verify",
     "ledger tail",
     "ledger show",
@@ -120,6 +143,7 @@ def public_methods() -> set[str]:
     classes = [
         scoped.ScopedMemory,
         batch.Batch,
+        collections.Collections,
         definitions.Definitions,
         ledger.Ledger,
         permissions.Permissions,
@@ -164,12 +188,12 @@ def test_every_effect_has_exactly_one_verb_and_a_capability() -> None:
 
 def test_every_mutating_effect_has_an_entry_point() -> None:
     names = {str(kind.__struct_config__.tag) for kind in EFFECTS if kind.mutates}
-    assert names == set(MUTATING.values())
+    assert names == set(MUTATING.values()) | INNER
 
 
 @pytest.fixture
 def opened(clock: FakeClock):
-    with recollect.open(":memory:", clock=clock) as opened:
+    with recollect.open(":memory:", clock=clock, embedder="hashing:64") as opened:
         yield opened
 
 
@@ -212,6 +236,35 @@ def send_batch(memory: recollect.Memory, owner: recollect.Memory, folder: Path) 
         writes.set(memory.scope(user="ada"), "batched", 1)
 
 
+def remember_many(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    memory.scope(user="ada").remember_many([{"content": "Ada plays chess."}], collection="notes")
+
+
+def remember_text(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    memory.scope(user="ada").remember_text("Ada plays chess. She won on Sunday.", collection="notes", chunk=20)
+
+
+def forget(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    known = owner.scope(user="ada").remember("Ada has a cat.", collection="notes")
+    memory.scope(user="ada").forget(known.id, collection="notes")
+
+
+def ensure_collection(owner: recollect.Memory, name: str) -> str:
+    owner.scope(user="ada").remember("Ada has a cat.", collection=name)
+    return name
+
+
+def give_up(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    name = ensure_collection(owner, "moving")
+    with pytest.raises(KeyboardInterrupt):
+        owner.collections.reembed(name, "hashing:32", progress=interrupt)
+    memory.collections.give_up_reembedding(name)
+
+
+def interrupt(done: int, total: int) -> None:
+    raise KeyboardInterrupt
+
+
 # How to make each call with a handle; what has to exist before, the owner makes.
 ATTEMPTS = {
     "ScopedMemory.set": lambda memory, owner, folder: memory.scope(user="ada").set("new", 1),
@@ -220,7 +273,16 @@ ATTEMPTS = {
     "ScopedMemory.delete": lambda memory, owner, folder: memory.scope(user="ada").delete("known"),
     "ScopedMemory.session": lambda memory, owner, folder: memory.scope(user="ada").session("s1"),
     "ScopedMemory.end": end_session,
+    "ScopedMemory.remember": lambda memory, owner, folder: memory.scope(user="ada").remember("Hi.", collection="notes"),
+    "ScopedMemory.remember_many": remember_many,
+    "ScopedMemory.remember_text": remember_text,
+    "ScopedMemory.forget": forget,
     "Batch.__exit__": send_batch,
+    "Collections.delete": lambda memory, owner, folder: memory.collections.delete(ensure_collection(owner, "notes")),
+    "Collections.reembed": lambda memory, owner, folder: memory.collections.reembed(
+        ensure_collection(owner, "notes"), "hashing:32"
+    ),
+    "Collections.give_up_reembedding": give_up,
     "Definitions.create": lambda memory, owner, folder: memory.definitions.create(name="P", slug="p", schema=SCHEMA),
     "Definitions.update": lambda memory, owner, folder: memory.definitions.update(
         ensure_definition(owner, "q"), name="Q2"

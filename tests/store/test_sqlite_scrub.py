@@ -101,8 +101,8 @@ def test_erased_text_leaves_the_bytes(tmp_path: Path, checkpoint_first: bool):
         counts = store.transact(lambda rows: [rows.erase_below(scope) for scope in [ADA, *rows.sessions_owned(ADA)]])
         of_ada = {"idempotency_keys": 1, "approvals": 1, "ledger_texts": 1, "content_keys": 1}
         assert counts == [
-            {"facts": 51, "revisions": 51, **of_ada, "sessions": 0},
-            {"facts": 1, "revisions": 1, **dict.fromkeys(of_ada, 0), "sessions": 1},
+            {"facts": 51, "revisions": 51, "entries": 0, **of_ada, "sessions": 0},
+            {"facts": 1, "revisions": 1, "entries": 0, **dict.fromkeys(of_ada, 0), "sessions": 1},
         ]
         assert store.scrub()
         assert found(tmp_path, TOKEN, "bobs-own", "secret-9e77") == str(["bobs-own"])

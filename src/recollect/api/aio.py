@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from recollect.api.approvals import Approvals
 from recollect.api.batch import Batch
+from recollect.api.collections import Collections
 from recollect.api.definitions import Definitions
 from recollect.api.ledger import Ledger
 from recollect.api.memory import Memory
@@ -23,7 +24,7 @@ from recollect.api.permissions import Permissions
 from recollect.api.scoped import ScopedMemory
 
 # What a call gives back that itself has calls to make; making one of these touches no store.
-_HANDLES = (Memory, ScopedMemory, Batch, Definitions, Ledger, Permissions, Approvals)
+_HANDLES = (Memory, ScopedMemory, Batch, Collections, Definitions, Ledger, Permissions, Approvals)
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "narrowed", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 

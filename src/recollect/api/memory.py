@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
 from recollect.api.approvals import Approvals
 from recollect.api.batch import Batch
+from recollect.api.collections import Collections
 from recollect.api.definitions import Definitions
 from recollect.api.ledger import Ledger
 from recollect.api.permissions import Permissions
 from recollect.api.scoped import ScopedMemory
 from recollect.api.transfer import parse_lines, write_lines
+from recollect.engine.embedding import EmbedderBook
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
 from recollect.engine.transfer import Exported, Imported
@@ -23,13 +25,19 @@ from recollect.errors import Denied
 from recollect.governance.gate import Caller, Gate
 from recollect.governance.inspection import Finding
 from recollect.model.clock import Clock, SystemClock
-from recollect.model.effect import Erase, Export, Import, Inspect, Scrub, Sweep
+from recollect.model.effect import Erase, Export, Inspect, Scrub, Sweep
 from recollect.model.ids import Ids, SystemIds
 from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Policy
 from recollect.model.scope import DEFAULT_TENANT, Scope
 from recollect.model.text import check_label, quote, require_label
 from recollect.store.base import Store
+
+if TYPE_CHECKING:
+    from recollect.retrieval.embed.base import Embedder
+
+DEFAULT_EMBEDDER = "wordllama"
+"""What new collections are embedded with: its weights come with the package, so it needs no network and no key."""
 
 
 class Memory:
@@ -43,6 +51,7 @@ class Memory:
         clock: Clock | None = None,
         ids: Ids | None = None,
         limits: Limits | None = None,
+        embedder: str | Embedder = DEFAULT_EMBEDDER,
         record_reads: bool = False,
         keep_text: bool = False,
     ) -> None:
@@ -52,6 +61,7 @@ class Memory:
             clock=clock or SystemClock(),
             ids=ids or SystemIds(),
             limits=limits or Limits(),
+            embedders=EmbedderBook(embedder),
             record_reads=record_reads,
             keep_text=keep_text,
         )
@@ -97,6 +107,11 @@ class Memory:
         return Batch(self._gate, self._caller, idempotency_key)
 
     # the rest of the desk
+
+    @property
+    def collections(self) -> Collections:
+        """Where entries are kept, and what embeds them."""
+        return Collections(self._gate, self._caller, self._shared)
 
     @property
     def definitions(self) -> Definitions:
@@ -172,6 +187,7 @@ class Memory:
             total = Swept(
                 facts=total.facts + part.facts,
                 revisions=total.revisions + part.revisions,
+                entries=total.entries + part.entries,
                 idempotency_keys=total.idempotency_keys + part.idempotency_keys,
             )
             if not part.more:
@@ -192,10 +208,13 @@ class Memory:
     # files
 
     def export(self, path: str | Path, *, scope: Scope | None = None) -> int:
-        """Write the active facts at and below a scope, and all definitions, to a JSON Lines file; return the count."""
+        """Write the active facts and entries at and below a scope, and all definitions, to a JSON Lines file.
+
+        Return how many facts and entries.
+        """
         exported: Exported = self._perform(Export(scope=scope or self._shared))
         write_lines(Path(path), exported)
-        return len(exported.facts)
+        return len(exported.facts) + len(exported.entries)
 
     def import_file(self, path: str | Path) -> Imported:
         """Write what an export file holds, all or nothing. What was erased since it was made stays erased."""
@@ -203,10 +222,7 @@ class Memory:
 
     def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
         """Write what the lines of an export hold, all or nothing."""
-        definitions, sessions, facts = parse_lines(lines, self.limits)
-        return self._perform(
-            Import(scope=self._shared, source=source, definitions=definitions, sessions=sessions, facts=facts)
-        )
+        return self._perform(parse_lines(lines, self._shared, source, self.limits))
 
     def close(self) -> None:
         """Write what was put off and let go of the store."""

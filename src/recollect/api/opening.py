@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from recollect.api.memory import Memory
+from recollect.api.memory import DEFAULT_EMBEDDER, Memory
 from recollect.errors import UsageError
 from recollect.model.clock import Clock
 from recollect.model.ids import Ids
@@ -14,6 +14,9 @@ from recollect.model.scope import DEFAULT_TENANT
 from recollect.model.text import quote
 from recollect.store.base import Store
 from recollect.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from recollect.retrieval.embed.base import Embedder
 
 Durability = Literal["full", "normal"]
 LedgerMode = Literal["writes", "all"]
@@ -26,6 +29,7 @@ def open(
     clock: Clock | None = None,
     ids: Ids | None = None,
     limits: Limits | None = None,
+    embedder: str | Embedder = DEFAULT_EMBEDDER,
     ledger: LedgerMode = "writes",
     ledger_text: bool = False,
     durability: Durability = "full",
@@ -35,7 +39,8 @@ def open(
 
     `durability="full"` keeps every acknowledged write through a power cut; `"normal"` may lose the last few, never
     the consistency of the file. `ledger="all"` records plain reads too; `ledger_text` keeps contents beside
-    their hashes.
+    their hashes. `embedder` is what new collections are embedded with: `"wordllama"`, which works offline,
+    `"onnx:/path/to/folder"`, `"openai:text-embedding-3-small"`, or an object of your own.
 
     >>> memory = open(":memory:")
     >>> memory.scope(user="ada").set("language", "en").version
@@ -51,6 +56,7 @@ def open(
         clock=clock,
         ids=ids,
         limits=limits,
+        embedder=embedder,
         record_reads=ledger == "all",
         keep_text=ledger_text,
     )

@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import builtins
+import hashlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
-from recollect.errors import Conflict, NotFound, UsageError
+from recollect.api.remembering import (
+    check_collection,
+    check_namespace,
+    check_own_namespace,
+    check_says_something,
+    checked_metadata,
+    make_item,
+    recall_effect,
+)
+from recollect.errors import Conflict, InvalidValue, NotFound, UsageError
 from recollect.governance.gate import Caller, Gate
 from recollect.model.clock import parse_moment
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.effect import (
     DeleteFact,
     EndScope,
+    Forget,
     GetFact,
+    Item,
+    ListEntries,
     ListFacts,
     ReadHistory,
+    Remember,
     SetFact,
     StartSession,
 )
+from recollect.model.entry import Entry
 from recollect.model.fact import Fact, Revision
 from recollect.model.key import check_key, check_own_key
 from recollect.model.limits import Limits, check_count
+from recollect.model.recall import Mode, Recalled, Remembered
 from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote
 from recollect.model.value import encode_checked
@@ -35,7 +52,7 @@ _LONGEST_NAP = 0.02
 
 
 class ScopedMemory:
-    """Facts of one scope: get, set, update, delete, list, history."""
+    """One scope: facts by key (get, set, update, delete, list, history), entries by meaning (remember, recall)."""
 
     def __init__(self, gate: Gate, caller: Caller, scope: Scope) -> None:
         """Stand in a scope; `memory.scope(…)` makes these."""
@@ -158,6 +175,141 @@ class ScopedMemory:
         check_key(key)
         return self._gate.perform(ReadHistory(scope=self.scope, key=key), self._caller)
 
+    def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        source: str | None = None,
+    ) -> Remembered:
+        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
+
+        The same content with the same metadata is stored once in a namespace. Under a `key` there is one entry:
+        other content takes its place. Recall reads some metadata when they are given: `thread` (what an entry
+        stands next to), `actor` (who said it) and `time` (when, ISO 8601).
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     ada.remember("Acme wants pricing before May 12", collection="notes").stored
+        ...     ada.recall("What does Acme want?", collection="notes").results[0].content
+        True
+        'Acme wants pricing before May 12'
+        """
+        item = make_item(content, metadata, key, self._gate.limits)
+        return self._remember((item,), collection, namespace, ttl, source)[0]
+
+    def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        collection: str,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
+        checked = tuple(_item_of(item, number, self._gate.limits) for number, item in enumerate(items))
+        return self._remember(checked, collection, namespace, ttl, source) if checked else []
+
+    def remember_text(
+        self,
+        text: str,
+        *,
+        collection: str,
+        chunk: int = 1_200,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences.
+
+        Each part has its place in the text as metadata `part`, and `thread`, where none is given, is the text's own,
+        so that its parts are neighbours.
+        """
+        from recollect.retrieval.chunks import split_text
+
+        if not isinstance(cast(object, text), str):
+            raise InvalidValue(f"{quote(text)} is {type(text).__name__}, not text", hint="Pass text", path="$")
+        check_says_something(text)
+        if cast(object, chunk) is None:
+            raise UsageError("None is not a chunk", hint="Pass a whole number from 1 on, or leave it out")
+        check_count("chunk", chunk, least=1)
+        about = checked_metadata(metadata)
+        if not {"thread", "session"} & about.keys():
+            about["thread"] = f"text:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        items = [
+            {"content": part, "metadata": {**about, "part": n}} for n, part in enumerate(split_text(text, chunk), 1)
+        ]
+        return self.remember_many(items, collection=collection, namespace=namespace, ttl=ttl, source=source)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        limit: int = 5,
+        threshold: float = 0.0,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | str | None = None,
+        mode: Mode = "hybrid",
+        expand: int = 0,
+    ) -> Recalled:
+        """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
+
+        Without a `namespace` all of them are looked through. A `filter` is on metadata: {"account": "acme"}, or
+        with operators {"urgency": {"$gte": 3}}. `expand` adds so many neighbours on either side of each match.
+        An empty query gives the newest entries; an unknown collection has nothing.
+        """
+        effect = recall_effect(
+            self.scope,
+            query,
+            self._gate.limits,
+            collection=collection,
+            namespace=namespace,
+            limit=limit,
+            threshold=threshold,
+            filter=filter,
+            as_of=as_of,
+            mode=mode,
+            expand=expand,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def entries(
+        self, *, collection: str, namespace: str | None = None, after: int = 0, limit: int | None = None
+    ) -> builtins.list[Entry]:
+        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen."""
+        check_count("limit", limit)
+        check_count("sequence", after)
+        effect = ListEntries(
+            scope=self.scope,
+            collection=check_collection(collection),
+            namespace=check_namespace(namespace),
+            after=after,
+            limit=limit,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def forget(self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = "") -> bool:
+        """Forget one entry, by its id or by its key; say whether it was there.
+
+        It is no longer recalled, except as of an earlier moment; `memory.erase` removes that too.
+        """
+        if (id is None) == (key is None):
+            raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
+        check_label("id", id)
+        check_label("key", key)
+        check_own_namespace(namespace)
+        effect = Forget(scope=self.scope, collection=check_collection(collection), namespace=namespace, id=id, key=key)
+        return self._gate.perform(effect, self._caller)
+
     def session(self, id: str) -> ScopedMemory:
         """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too."""
         scope = Scope.of(tenant=self.scope.tenant, session=id)
@@ -168,9 +320,40 @@ class ScopedMemory:
         """End this session, run or tree: its memory goes, and nothing can be written to it again."""
         return self._gate.perform(EndScope(scope=self.scope), self._caller)
 
+    def _remember(
+        self, items: tuple[Item, ...], collection: str, namespace: str, ttl: Duration | None, source: str | None
+    ) -> builtins.list[Remembered]:
+        check_label("source", source)
+        check_own_namespace(namespace)
+        effect = Remember(
+            scope=self.scope,
+            collection=check_collection(collection),
+            namespace=namespace,
+            items=items,
+            ttl=None if ttl is None else parse_duration(ttl),
+            source=source,
+        )
+        return self._gate.perform(effect, self._caller)
+
     def __repr__(self) -> str:
         """Return whose memory this is."""
         return f"<recollect.ScopedMemory {self.scope}>"
+
+
+def _item_of(item: Mapping[str, Any], number: int, limits: Limits) -> Item:
+    """Return one checked item of many; what is wrong with it is told with its number."""
+    if not isinstance(cast(object, item), Mapping) or not {"content"} <= set(item) <= {"content", "metadata", "key"}:
+        raise UsageError(
+            f"item {number} is {quote(item)}, not something to remember",
+            hint='Pass maps such as {"content": "…", "metadata": {…}, "key": "…"}',
+            item=number,
+        )
+    try:
+        return make_item(item["content"], item.get("metadata"), item.get("key"), limits)
+    except UsageError as error:
+        error.message = f"item {number}: {error.message}"
+        error.details["item"] = number
+        raise
 
 
 def set_effect(

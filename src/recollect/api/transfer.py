@@ -1,4 +1,4 @@
-"""Exports as JSON Lines: a header, then one definition or fact a line."""
+"""Exports as JSON Lines: a header, then one definition, session, fact or entry a line."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ import os
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
+from recollect.api.remembering import check_collection, check_namespace, make_item
 from recollect.engine.transfer import Exported
 from recollect.errors import LimitExceeded, UsageError
-from recollect.model.effect import ImportedDefinition, ImportedFact, ImportedSession
+from recollect.model.effect import Import, ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
 from recollect.model.key import check_key
 from recollect.model.limits import Limits
 from recollect.model.scope import Scope
@@ -28,6 +30,7 @@ class _Line(msgspec.Struct, omit_defaults=True, kw_only=True):
     definition: ImportedDefinition | None = None
     session: ImportedSession | None = None
     fact: ImportedFact | None = None
+    entry: ImportedEntry | None = None
 
 
 _decoder = msgspec.json.Decoder(_Line)
@@ -60,6 +63,21 @@ def write_lines(path: Path, exported: Exported) -> None:
                 )
             )
         )
+    for entry in exported.entries:
+        lines.append(
+            _Line(
+                entry=ImportedEntry(
+                    scope=entry.scope.path,
+                    collection=entry.collection,
+                    namespace=entry.namespace,
+                    key=entry.key,
+                    payload=msgspec.Raw(encode(entry.content)),
+                    metadata=msgspec.Raw(encode(entry.metadata)),
+                    created_at=entry.created_at,
+                    expires_at=entry.expires_at,
+                )
+            )
+        )
     half = path.with_name(path.name + ".part")
     with half.open("wb") as file:
         for line in lines:
@@ -69,29 +87,42 @@ def write_lines(path: Path, exported: Exported) -> None:
     half.replace(path)
 
 
-def _checked(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:
+def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:
     """Return a fact of a file whose every part has been looked at as closely as if a caller had given it."""
-    try:
-        value = decode(bytes(fact.payload))
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _not_a_line(number, error) from error
     check_key(fact.key)
     check_label("domain", fact.domain)
     Scope(path=fact.scope)
-    return msgspec.structs.replace(fact, payload=msgspec.Raw(encode_checked(value, limits)))
+    payload = encode_checked(_decoded_value(fact.payload, number), limits)
+    return msgspec.structs.replace(fact, payload=msgspec.Raw(payload))
+
+
+def _checked_entry(entry: ImportedEntry, number: int, limits: Limits) -> ImportedEntry:
+    """Return an entry of a file, looked at in the same way."""
+    Scope(path=entry.scope)
+    check_collection(entry.collection)
+    check_namespace(entry.namespace)
+    content, metadata = _decoded_value(entry.payload, number), _decoded_value(entry.metadata, number)
+    item = make_item(content, metadata, entry.key, limits)
+    return msgspec.structs.replace(entry, payload=item.payload, metadata=item.metadata)
+
+
+def _decoded_value(payload: msgspec.Raw, number: int) -> Any:
+    try:
+        return decode(bytes(payload))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_a_line(number, error) from error
 
 
 def _not_a_line(number: int, error: Exception) -> UsageError:
     return UsageError(f"line {number} is not a line of an export: {error}", hint="Export it again", line=number)
 
 
-def parse_lines(
-    lines: Iterable[bytes], limits: Limits
-) -> tuple[tuple[ImportedDefinition, ...], tuple[ImportedSession, ...], tuple[ImportedFact, ...]]:
-    """Read the lines of an export into what an import takes, or refuse them naming the line."""
+def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limits) -> Import:
+    """Read the lines of an export into an import, or refuse them naming the line."""
     definitions: list[ImportedDefinition] = []
     sessions: list[ImportedSession] = []
     facts: list[ImportedFact] = []
+    entries: list[ImportedEntry] = []
     for number, line in _decoded(lines, limits):
         if number == 1 and line.recollect != _FORMAT:
             raise UsageError(
@@ -104,8 +135,17 @@ def parse_lines(
         if line.session is not None:
             sessions.append(line.session)
         if line.fact is not None:
-            facts.append(_checked(line.fact, number, limits))
-    return tuple(definitions), tuple(sessions), tuple(facts)
+            facts.append(_checked_fact(line.fact, number, limits))
+        if line.entry is not None:
+            entries.append(_checked_entry(line.entry, number, limits))
+    return Import(
+        scope=scope,
+        source=source,
+        definitions=tuple(definitions),
+        sessions=tuple(sessions),
+        facts=tuple(facts),
+        entries=tuple(entries),
+    )
 
 
 def _decoded(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, _Line]]:

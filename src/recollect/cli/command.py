@@ -8,9 +8,10 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
+from typer.core import TyperGroup
 
 from recollect.cli.index import COMMANDS
-from recollect.cli.options import COMMON, KINDS, SCOPE
+from recollect.cli.options import COMMON, EMBEDDER, KINDS, SCOPE
 from recollect.cli.output import Output
 from recollect.cli.settings import Settings, resolve
 from recollect.errors import NotFound, RecollectError, UsageError
@@ -26,7 +27,7 @@ class Desk:
 
     def __init__(self, given: dict[str, Any], *, creates: bool) -> None:
         """Take the common options; nothing is opened yet."""
-        self.settings: Settings = resolve(db=given["db"], tenant=given["tenant"])
+        self.settings: Settings = resolve(db=given["db"], tenant=given["tenant"], embedder=given.get("embedder"))
         self.out = Output(json=given["json"])
         self.actor: str | None = given["actor"]
         self._creates = creates
@@ -78,6 +79,7 @@ class Desk:
         memory = recollect.open(
             self.settings["db"],
             tenant=tenant,
+            embedder=self.settings["embedder"],
             durability=self.settings["durability"],
             ledger=self.settings["ledger"],
             busy_timeout=self.settings["busy_timeout"],
@@ -91,7 +93,7 @@ class Desk:
         if file is not None and not self._creates and not os.path.exists(file):
             raise NotFound(
                 f"there is no database at `{file}`",
-                hint="Name another with --db or RECOLLECT_DB; the first `recollect facts set` makes one",
+                hint="Name another with --db or RECOLLECT_DB; the first `recollect facts set` or `remember` makes one",
                 path=file,
             )
 
@@ -101,28 +103,50 @@ class Desk:
             self._memory.close()
 
 
-def group(name: str = "") -> typer.Typer:
-    """Return an empty group of commands; the index has its help. One without a name lends its commands to the root."""
+class _Listing(TyperGroup):
+    """A group that lists when nothing else is asked of it."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the command's name, which is `list` where none is given."""
+        if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
+            args = ["list", *args]
+        return super().parse_args(ctx, args)
+
+
+def group(name: str = "", *, lists: bool = False) -> typer.Typer:
+    """Return an empty group of commands; the index has its help. One without a name lends its commands to the root.
+
+    With `lists`, the name of the group alone is short for its command `list`.
+    """
     return typer.Typer(
         name=name or None,
+        cls=_Listing if lists else TyperGroup,
         help=COMMANDS[name].help if name else None,
-        no_args_is_help=True,
+        no_args_is_help=not lists,
         # Plain help: drawing it with rich would make every `--help` wait for rich to be imported.
         rich_markup_mode=None,
     )
 
 
 def command(
-    app: typer.Typer, name: str, *, scoped: bool = False, creates: bool = False, example: str = ""
+    app: typer.Typer,
+    name: str,
+    *,
+    scoped: bool = False,
+    creates: bool = False,
+    embeds: bool = False,
+    example: str = "",
 ) -> Callable[[Work], Work]:
     """Register a function as a command: its first parameter is the desk, the rest are its own options.
 
-    `scoped` adds the options that name a scope. `creates` lets it make a database that does not exist.
+    `scoped` adds the options that name a scope, `embeds` the one that names an embedder. `creates` lets it make a
+    database that does not exist.
     """
 
     def register(work: Work) -> Work:
         own = list(inspect.signature(work, eval_str=True).parameters.values())[1:]
-        shared = {option.name for option in (*COMMON, *(SCOPE if scoped else ()))}
+        common_options = (*(SCOPE if scoped else ()), *(EMBEDDER if embeds else ()), *COMMON)
+        shared = {option.name for option in common_options}
 
         def run(**given: Any) -> None:
             mine = {name: value for name, value in given.items() if name not in shared}
@@ -131,8 +155,7 @@ def command(
 
         parameters = [
             *(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY) for parameter in own),
-            *(SCOPE if scoped else ()),
-            *COMMON,
+            *common_options,
         ]
         # typer reads a command's options from the function itself.
         run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]

@@ -7,7 +7,7 @@ from recollect.cli.command import Desk, command, group
 app = group("config")
 
 
-@command(app, "show", example="RECOLLECT_DB=team.db recollect config show")
+@command(app, "show", embeds=True, example="RECOLLECT_DB=team.db recollect config show")
 def show(desk: Desk) -> None:
     """Show each setting, where its value came from, and the variable that can give it. Opens nothing."""
     if desk.out.json:

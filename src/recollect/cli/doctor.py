@@ -12,7 +12,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.errors import StorageError
+from recollect.errors import EmbedderError, StorageError, UsageError
 
 if TYPE_CHECKING:
     from recollect.governance.inspection import Finding
@@ -24,12 +24,12 @@ _LOW = 100_000_000
 app = group()
 
 
-@command(app, "doctor", example="recollect doctor --json")
+@command(app, "doctor", embeds=True, example="recollect doctor --json")
 def doctor(desk: Desk) -> None:
     """Look whether everything is well.
 
-    Versions, disk, file, every tenant's chain, and whether ledger and facts agree. Leaves with 1 when anything is
-    not well.
+    Versions, disk, file, embedder, every tenant's chain, and whether ledger and facts agree. Leaves with 1 when
+    anything is not well.
     """
     desk.require_database()
     with desk.out.working("Examining"):
@@ -65,12 +65,26 @@ def _findings(desk: Desk) -> Iterator[Finding]:
         free = shutil.disk_usage(os.path.dirname(path)).free
         yield found("free disk space", wording.size(free), ok=free >= _LOW)
     yield found("durability", str(desk.settings["durability"]))
+    yield _embedder(desk.settings["embedder"])
     try:
         memory = desk.memory
         yield found("schema", "current")  # an older one was migrated by opening it, a newer one is refused
         yield from memory.inspect()
     except StorageError as damage:
         yield found("storage", str(damage), ok=False)
+
+
+def _embedder(name: str) -> Finding:
+    """Return whether the embedder in force can be loaded and embeds a word."""
+    from recollect.governance.inspection import Finding
+    from recollect.retrieval.embed.naming import resolve
+
+    try:
+        embedder = resolve(name)
+        embedder.embed(["hello"])
+    except (UsageError, EmbedderError) as fault:
+        return Finding(what="embedder", ok=False, detail=f"{name}: {fault}")
+    return Finding(what="embedder", ok=True, detail=f"{embedder.id}, {embedder.dimension} dimensions")
 
 
 def _bytes_of(path: str) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.options import Limit
+from recollect.cli.options import AsOf, Limit, Source, Ttl
 from recollect.cli.reading import read_value
 from recollect.errors import NotFound
 
@@ -18,14 +18,10 @@ if TYPE_CHECKING:
 app = group("facts")
 
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as profile.language.")]
-AsOf = Annotated[
-    str | None, typer.Option("--as-of", metavar="MOMENT", help="As it stood then: ISO 8601, UTC without a zone.")
-]
 Expect = Annotated[
     int | None,
     typer.Option("--expect", metavar="N", help="Only if the fact is at this version; 0: only if there is none."),
 ]
-Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Where the news comes from.")]
 Once = Annotated[
     str | None,
     typer.Option("--idempotency-key", metavar="TEXT", help="Do it once, however often it is asked for."),
@@ -38,9 +34,7 @@ def set_fact(
     key: Key,
     value: Annotated[str, typer.Argument(metavar="VALUE", help="Text; with --as-json, JSON; - reads stdin.")],
     as_json: Annotated[bool, typer.Option("--as-json", help="Read VALUE as JSON instead of as text.")] = False,
-    ttl: Annotated[
-        str | None, typer.Option("--ttl", metavar="TIME", help="Forget it after 90s, 15m, 24h, 30d or 2w.")
-    ] = None,
+    ttl: Ttl = None,
     expect: Expect = None,
     domain: Annotated[str | None, typer.Option("--domain", metavar="NAME", help="A label to list by.")] = None,
     source: Source = None,

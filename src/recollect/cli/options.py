@@ -1,4 +1,4 @@
-"""The options that commands have in common: which database, whose memory, who acts, and how to print."""
+"""The options that commands have in common: which database, whose memory, who acts, what embeds, how to print."""
 
 from __future__ import annotations
 
@@ -12,6 +12,22 @@ KINDS = ("user", "agent", "project", "tree", "workflow", "thread", "run", "sessi
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="Show at most this many.")]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", metavar="MOMENT", help="As it stood then: ISO 8601, UTC without a zone.")
+]
+Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Where the news comes from.")]
+Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Forget it after 90s, 15m, 24h, 30d or 2w.")]
+Collection = Annotated[
+    str, typer.Option("--collection", "-c", metavar="NAME", help="Where entries of one kind are kept, such as notes.")
+]
+Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="A part of the collection.")]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="To filter by, as text; repeat for more."),
+]
+MetadataJson = Annotated[
+    str | None, typer.Option("--metadata-json", metavar="JSON", help='Such as {"account": "acme", "urgency": 3}.')
+]
 
 
 def _option(name: str, annotation: Any, default: Any = None) -> Parameter:
@@ -45,6 +61,19 @@ COMMON = (
     _option("json", Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")], False),
 )
 """What every command takes."""
+
+EMBEDDER = (
+    _option(
+        "embedder",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--embedder", metavar="NAME", help="What embeds. Default: RECOLLECT_EMBEDDER, else `wordllama`."
+            ),
+        ],
+    ),
+)
+"""What every command takes that may turn text into vectors."""
 
 SCOPE = (
     _option(

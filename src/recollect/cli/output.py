@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, TextIO
@@ -14,6 +15,11 @@ from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
+_GAP = 2
+"""Blanks between two columns of a table."""
+_NARROWEST = 4
+"""Signs of a column that is cut, at least."""
 
 
 class Output:
@@ -63,17 +69,32 @@ class Output:
         line, and the others are cut.
         """
         from rich import box
+        from rich.cells import cell_len
         from rich.table import Table
         from rich.text import Text
 
+        console = _console()
+        shown = [[wording.visible(cell) for cell in row] for row in rows]
+        widths = [max(cell_len(cell) for cell in column) for column in zip(columns, *shown, strict=True)]
+        kept = [name in whole or name in folded for name in columns]
+        most = None
+        if not folded:
+            # rich would cut all columns alike, those that are whole too.
+            room = console.width - _GAP * (len(columns) - 1) - sum(itertools.compress(widths, kept))
+            most = _widest(list(itertools.compress(widths, (not keep for keep in kept))), room)
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-        for place, name in enumerate(columns):
-            width = max(len(name), *(len(row[place]) for row in rows)) if name in whole else None
+        for name, width, keep in zip(columns, widths, kept, strict=True):
             fold = name in folded
-            table.add_column(name, overflow="fold" if fold else "ellipsis", no_wrap=not fold, min_width=width)
-        for row in rows:
-            table.add_row(*(Text(wording.visible(cell)) for cell in row))
-        _console().print(table)
+            table.add_column(
+                name,
+                overflow="fold" if fold else "ellipsis",
+                no_wrap=not fold,
+                min_width=width if name in whole else None,
+                max_width=None if keep else most,
+            )
+        for row in shown:
+            table.add_row(*(Text(cell) for cell in row))
+        console.print(table)
 
     def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names and their values, one a line; what has no value is left out."""
@@ -109,6 +130,11 @@ class Output:
         if error.hint:
             sys.stderr.write(f"hint: {wording.visible(wording.hint(error.hint))}\n")
 
+    def bar(self, share: float, *, longest: int = 24) -> str:
+        """Return a bar for a share from 0 to 1, of signs that stdout can show."""
+        sign = "█" if "utf" in (sys.stdout.encoding or "").lower() else "#"
+        return sign * max(1, round(share * longest)) if share > 0 else ""
+
     @contextmanager
     def working(self, what: str) -> Generator[None]:
         """Show on a terminal that something is going on, while it does."""
@@ -122,6 +148,19 @@ class Output:
             progress.add_task(what, total=None)
             yield
 
+    @contextmanager
+    def counting(self, what: str) -> Generator[Callable[[int, int], None]]:
+        """Give something to tell (done, total) to, which shows on a terminal as a bar."""
+        if not sys.stderr.isatty():
+            yield lambda done, total: None
+            return
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+        columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+        with Progress(*columns, console=_console(stderr=True), transient=True) as progress:
+            task = progress.add_task(what, total=None)
+            yield lambda done, total: progress.update(task, completed=done, total=total)
+
     def reading(self, lines: Iterable[bytes], *, total: int | None, what: str) -> Iterator[bytes]:
         """Yield lines, with a bar on a terminal for how far into them we are; `total` is in bytes."""
         if not sys.stderr.isatty():
@@ -134,6 +173,14 @@ class Output:
             for line in lines:
                 progress.advance(task, len(line))
                 yield line
+
+
+def _widest(widths: Sequence[int], room: int) -> int:
+    """Return how wide a column may be at most so that all of them have room; only the widest are cut."""
+    widest = min(max(widths, default=0), room)
+    while widest > _NARROWEST and sum(min(width, widest) for width in widths) > room:
+        widest -= 1
+    return max(widest, _NARROWEST)
 
 
 def _console(*, stderr: bool = False) -> Console:

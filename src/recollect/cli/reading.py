@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from recollect.errors import InvalidDefinition, InvalidValue, UsageError
+from recollect.model.text import quote
 
 STDIN = "-"
 
@@ -40,10 +42,62 @@ def read_schema(given: str) -> dict[str, Any]:
         ) from None
 
 
+def read_metadata(pairs: Sequence[str], given: str | None) -> dict[str, Any]:
+    """Return metadata that are given as `key=value`, whose values are text, and as a JSON object."""
+    metadata = {} if given is None else _read_object("--metadata-json", given)
+    for name, text in _read_pairs("--metadata", pairs, taken=metadata):
+        metadata[name] = text
+    return metadata
+
+
+def read_filter(pairs: Sequence[str], given: str | None) -> dict[str, Any] | None:
+    """Return a filter that is given as `key=value` and as a JSON object; None where nothing is.
+
+    Nobody can see in `urgency=3` whether the 3 was stored as a number or as text, so both are found.
+    """
+    filter = {} if given is None else _read_object("--filter-json", given)
+    for name, text in _read_pairs("--filter", pairs, taken=filter):
+        filter[name] = {"$in": [text, *_scalar(text)]}
+    return filter or None
+
+
+def _read_pairs(option: str, pairs: Sequence[str], *, taken: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    seen = set(taken)
+    for pair in pairs:
+        name, sign, text = pair.partition("=")
+        if not sign or not name:
+            raise UsageError(f"{quote(pair)} in {option} is not key=value", hint=f"Write {option} account=acme")
+        if name in seen:
+            raise UsageError(f"{quote(name)} is given twice in {option}", hint=f"Give lists as JSON: {option}-json")
+        seen.add(name)
+        yield name, text
+
+
+def _read_object(option: str, given: str) -> dict[str, Any]:
+    import msgspec
+
+    try:
+        return msgspec.json.decode(given, type=dict[str, Any])
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        raise UsageError(
+            f"{quote(given)} in {option} is not a JSON object: {error}", hint=f"""Write {option} '{{"urgency": 3}}'"""
+        ) from None
+
+
+def _scalar(text: str) -> tuple[float | bool | None, ...]:
+    """Return the number, truth or null that a text would be as JSON, if any."""
+    import msgspec
+
+    try:
+        return (msgspec.json.decode(text, type=int | float | bool | None),)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return ()
+
+
 def read_file(name: str) -> str:
     """Return the text of a file that was named on the command line."""
     try:
-        return Path(name).read_text(encoding="utf-8")
+        return Path(name).read_text(encoding="utf-8-sig")
     except OSError as error:
         raise unreadable(name, error) from None
     except UnicodeDecodeError:

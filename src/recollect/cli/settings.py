@@ -15,6 +15,7 @@ Origin = Literal["flag", "environment", "default"]
 VARIABLES = {
     "db": "RECOLLECT_DB",
     "tenant": "RECOLLECT_TENANT",
+    "embedder": "RECOLLECT_EMBEDDER",
     "durability": "RECOLLECT_DURABILITY",
     "ledger": "RECOLLECT_LEDGER",
     "busy_timeout": "RECOLLECT_BUSY_TIMEOUT",
@@ -24,6 +25,7 @@ VARIABLES = {
 _DEFAULTS = {
     "db": "memory.db",
     "tenant": "default",
+    "embedder": "wordllama",
     "durability": "full",
     "ledger": "writes",
     "busy_timeout": "5",
@@ -63,9 +65,9 @@ class Settings:
         return path if path not in ("", ":memory:") else None
 
 
-def resolve(*, db: str | None = None, tenant: str | None = None) -> Settings:
+def resolve(*, db: str | None = None, tenant: str | None = None, embedder: str | None = None) -> Settings:
     """Return the settings in force: a flag beats the environment, which beats the default."""
-    flags = {"db": db, "tenant": tenant}
+    flags = {"db": db, "tenant": tenant, "embedder": embedder}
     return Settings(tuple(_resolve_one(name, flags.get(name), os.environ) for name in VARIABLES))
 
 

@@ -24,15 +24,15 @@ app = group()
 def export(
     desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE", help="It is replaced if it exists.")]
 ) -> None:
-    """Write facts and definitions to a file.
+    """Write facts, entries and definitions to a file.
 
-    It holds the active facts at and below the scope that is named, or all of the tenant, and every definition, as
-    JSON Lines.
+    It holds what is active at and below the scope that is named, or all of the tenant, and every definition, as JSON
+    Lines.
     """
     scope = desk.scope
     try:
         with desk.out.working("Exporting"):
-            facts = desk.memory.export(file, scope=scope)
+            written = desk.memory.export(file, scope=scope)
     except OSError as error:
         raise Unavailable(
             f"`{file}` cannot be written: {error.strerror or error}",
@@ -40,12 +40,12 @@ def export(
             path=str(file),
         ) from None
     if desk.out.json:
-        return desk.out.document({"tenant": desk.tenant, "scope": scope, "file": str(file), "facts": facts})
+        return desk.out.document({"tenant": desk.tenant, "scope": scope, "file": str(file), "written": written})
     whose = scope if scope.path else f"tenant {desk.tenant}"
-    desk.out.say(f"{wording.count(facts, 'fact')} of {whose} written to {file}")
+    desk.out.say(f"{wording.count(written, 'item')} of {whose} written to {file}")
 
 
-@command(app, "import", creates=True, example="recollect import ada.jsonl")
+@command(app, "import", creates=True, embeds=True, example="recollect import ada.jsonl")
 def import_file(
     desk: Desk, file: Annotated[str, typer.Argument(metavar="FILE", help="As `recollect export` wrote it; - is stdin.")]
 ) -> None:
@@ -56,7 +56,8 @@ def import_file(
     done = _import(desk, file)
     if desk.out.json:
         return desk.out.document(done)
-    desk.out.say(f"Written: {wording.count(done.written, 'fact')}, {wording.count(done.definitions, 'definition')}")
+    written = {"fact": done.written, "entry": done.remembered, "definition": done.definitions}
+    desk.out.say("Written: " + ", ".join(wording.count(number, noun) for noun, number in written.items()))
     left = {
         "newer here": done.kept,
         "erased since": done.erased,

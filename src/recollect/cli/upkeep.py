@@ -64,6 +64,7 @@ def sweep(
     removed = {
         "facts": swept.facts,
         "revisions": swept.revisions,
+        "entries": swept.entries,
         "idempotency_keys": swept.idempotency_keys,
     }
     if scrubbed is False:

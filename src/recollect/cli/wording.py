@@ -11,6 +11,8 @@ _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _COMMANDS = (
     (re.compile(r"memory\.(\w+)\.list\(\)"), r"`recollect \1 list`"),
     (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
+    (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
+    (re.compile(r"Open it with embedder=…"), "Name it with --embedder or RECOLLECT_EMBEDDER"),
 )
 _JOINER = "\u200d"  # invisible, but part of many emoji
 
@@ -90,13 +92,34 @@ def value(anything: Any) -> str:
     return visible(msgspec.json.encode(anything).decode())
 
 
+def line(anything: Any, *, longest: int | None = None) -> str:
+    r"""Return a content on one line, runs of white space in it as one space, cut where it would be too long.
+
+    >>> line("Tea\n  or milk?"), line("Tea or milk?", longest=6)
+    ('Tea or milk?', 'Tea o…')
+    """
+    text = value(" ".join(anything.split()) if isinstance(anything, str) else anything)
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+def labels(metadata: Mapping[str, Any]) -> str:
+    """Return metadata on one line.
+
+    >>> labels({"account": "acme", "urgency": 3})
+    'account=acme, urgency=3'
+    """
+    return ", ".join(f"{visible(name)}={value(content)}" for name, content in metadata.items())
+
+
 def count(number: int, noun: str) -> str:
     """Return a number and its noun.
 
-    >>> count(1, "event"), count(2, "event")
-    ('1 event', '2 events')
+    >>> count(1, "event"), count(2, "event"), count(2, "entry")
+    ('1 event', '2 events', '2 entries')
     """
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
 
 
 def hint(text: str) -> str:
@@ -113,8 +136,12 @@ def hint(text: str) -> str:
 def counts(removed: Mapping[str, int]) -> str:
     """Return counts by kind on one line, without those that are zero.
 
-    >>> counts({"facts": 2, "revisions": 1, "idempotency_keys": 0})
-    '2 facts, 1 revision'
+    >>> counts({"facts": 2, "entries": 1, "idempotency_keys": 0})
+    '2 facts, 1 entry'
     """
     named = {kind.replace("_", " "): number for kind, number in removed.items() if number}
-    return ", ".join(f"{number:,} {kind.removesuffix('s') if number == 1 else kind}" for kind, number in named.items())
+    return ", ".join(f"{number:,} {_one(kind) if number == 1 else kind}" for kind, number in named.items())
+
+
+def _one(kind: str) -> str:
+    return kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind.removesuffix("s")

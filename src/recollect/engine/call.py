@@ -8,6 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from recollect.engine.embedding import Embedded, EmbedderBook
+from recollect.engine.indexes import IndexBook
 from recollect.engine.schemas import SchemaBook
 from recollect.model.event import Note
 from recollect.model.fact import Origin
@@ -27,6 +29,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     ids: Ids
     limits: Limits
     schemas: SchemaBook
+    embedders: EmbedderBook
+    indexes: IndexBook
+    embedded: Embedded = Embedded()
+    """The vectors of the effect's texts, made before the transaction began."""
 
     def after(self, moment: datetime | None) -> datetime:
         """Return now, or one tick after the moment where the clock has gone backwards or stood still."""

@@ -50,6 +50,7 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
         at = max(at, call.after(newest), call.after(earlier.at if earlier else None))
         removed.update(rows.erase_below(scope))
         rows.add_erasure(Erasure(id=id, scope=scope, at=at, version_floor=floor))
+        call.indexes.drop(scope)
     removed["approvals"] += _drop_shared_approvals(rows, scopes, call)
     receipt = Receipt(id=id, scope=effect.scope, at=at, removed=dict(removed))
     note = Note(effect="erase", scope=effect.scope.path, resource=id, detail={"removed": dict(removed)})

@@ -12,9 +12,11 @@ from typing import Literal
 import msgspec
 
 from recollect.engine.call import Call, Outcome
+from recollect.engine.entries import expire_entry, remove_lines
 from recollect.model.effect import Sweep
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin, Revision
+from recollect.model.key import LINED
 from recollect.store.base import Transaction
 
 _CHUNK = 500
@@ -26,22 +28,26 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 
     facts: int = 0
     revisions: int = 0
+    entries: int = 0
     idempotency_keys: int = 0
     more: bool = False
 
 
 def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
-    """Remove one chunk of expired facts, the values that outlived their time, and old idempotency records."""
+    """Remove one chunk of expired facts and entries, values that outlived their time, old idempotency records."""
     tenant = effect.scope.tenant
     gone = rows.expired(tenant, call.now, _CHUNK)
-    notes = tuple(expire_fact(rows, fact, call) for fact in gone)
+    notes = [expire_fact(rows, fact, call) for fact in gone]
+    entries = rows.expired_entries(tenant, call.now, _CHUNK)
+    notes += [expire_entry(rows, entry) for entry in entries]
     swept = Swept(
         facts=len(gone),
         revisions=rows.forget_revisions(tenant, call.now),
+        entries=len(entries),
         idempotency_keys=rows.remove_replays(tenant, call.now - _KEEP_REPLAYS),
-        more=len(gone) == _CHUNK,
+        more=_CHUNK in (len(gone), len(entries)),
     )
-    return Outcome(swept, notes)
+    return Outcome(swept, tuple(notes))
 
 
 def expire_fact(rows: Transaction, fact: Fact, call: Call) -> Note:
@@ -54,6 +60,8 @@ def end_fact(
 ) -> Note:
     """Drop a fact and add the revision that says why; return the note for the ledger."""
     rows.remove_fact(fact.scope, fact.key)
+    if fact.key in LINED:
+        remove_lines(rows, fact)
     rows.add_revision(
         Revision(
             fact_id=fact.id,

@@ -41,6 +41,7 @@ def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[s
         return Outcome({})
     version, newest = rows.newest_below(effect.scope)
     removed = rows.remove_memory(effect.scope)
+    call.indexes.drop(effect.scope)
     if version:
         # Its history goes as if it were erased, so what was used there is kept in mind in the same way.
         ended = Erasure(id=call.ids.new("erasure"), scope=effect.scope, at=call.after(newest), version_floor=version)
@@ -56,7 +57,7 @@ def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[s
     return Outcome(removed, (Note(effect="end_scope", scope=effect.scope.path, detail=dict(removed)),))
 
 
-def ensure_open(rows: Transaction, scope: Scope) -> None:
+def ensure_open(rows: Reader, scope: Scope) -> None:
     """Refuse a write to a scope that has ended, or that lies below one that has."""
     ended = ended_session(rows, scope)
     if ended is not None:

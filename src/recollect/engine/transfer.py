@@ -8,8 +8,11 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.definitions import create_definition
+from recollect.engine.embedding import LINES
+from recollect.engine.entries import digest_of, store_items
 from recollect.engine.expiry import expire_fact
 from recollect.engine.facts import last_used, write_fact
+from recollect.engine.lines import replace_lines
 from recollect.engine.schemas import prepare_schema
 from recollect.engine.sessions import ended_session, start_session
 from recollect.errors import AlreadyExists
@@ -19,12 +22,16 @@ from recollect.model.effect import (
     Export,
     Import,
     ImportedDefinition,
+    ImportedEntry,
     ImportedFact,
     ImportedSession,
+    Item,
     StartSession,
 )
+from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin
+from recollect.model.key import LINED
 from recollect.model.scope import Scope
 from recollect.model.value import decode
 from recollect.store.base import Reader, Session, Transaction
@@ -39,6 +46,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     sessions: list[Session]
     """The sessions that go on, with their owners: whoever imports them must know whom to erase them with."""
     facts: list[Fact]
+    entries: list[Entry]
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,6 +61,8 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """Facts of sessions that are over."""
     expired: int = 0
     definitions: int = 0
+    remembered: int = 0
+    """Entries that were written. Those that stand here already, and those of the erased and ended, were not."""
 
 
 def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
@@ -65,8 +75,19 @@ def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
         definitions=rows.definitions(effect.scope.tenant),
         sessions=[session for session in owned if session is not None and session.ended_at is None],
         facts=facts,
+        entries=[
+            entry
+            for entry in rows.entries_below(effect.scope)
+            if entry.stands_at(call.now) and entry.collection != LINES  # lines are made again from their text
+        ],
     )
-    return Outcome(exported, (Note(effect="export", scope=effect.scope.path, detail={"facts": len(facts)}),))
+    return Outcome(exported, (export_note(effect, exported),))
+
+
+def export_note(effect: Export, exported: Exported) -> Note:
+    """Return what the ledger says of an export: how much left the house."""
+    detail = {"facts": len(exported.facts), "entries": len(exported.entries)}
+    return Note(effect=effect.name, scope=effect.scope.path, detail=detail)
 
 
 def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Imported]:
@@ -84,8 +105,14 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         fate, written = _import_fact(rows, effect, fact, call)
         counts[fate] += 1
         notes.extend(written)
-    imported = Imported(**counts, definitions=definitions)
-    done = Note(effect="import", scope=effect.scope.path, detail={"source": effect.source, **counts})
+    remembered = 0
+    for entry in effect.entries:
+        written = _import_entry(rows, effect, entry, call)
+        remembered += bool(written)
+        notes.extend(written)
+    imported = Imported(**counts, definitions=definitions, remembered=remembered)
+    detail = {"source": effect.source, **counts, "remembered": remembered}
+    done = Note(effect="import", scope=effect.scope.path, detail=detail)
     return Outcome(imported, (*notes, done))
 
 
@@ -148,4 +175,28 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
         domain=new.domain,
         origin=Origin(call.origin.actor, call.origin.door, f"import:{effect.source}"),
     )
-    return "written", (*notes, write_fact(rows, fact, payload))
+    written = write_fact(rows, fact, payload)
+    lines = replace_lines(rows, fact, fact.value, call) if key in LINED and isinstance(fact.value, str) else []
+    return "written", (*notes, written, *lines)
+
+
+def _import_entry(rows: Transaction, effect: Import, new: ImportedEntry, call: Call) -> tuple[Note, ...]:
+    scope = Scope(effect.scope.tenant, new.scope)
+    erasure = rows.erasure(scope)
+    if (
+        ended_session(rows, scope) is not None
+        or (new.expires_at is not None and new.expires_at <= call.now)
+        or (erasure is not None and new.created_at <= erasure.at)
+    ):
+        return ()
+    item = Item(payload=new.payload, metadata=new.metadata, key=new.key)
+    shelf = Shelf(scope, new.collection, new.namespace)
+    current = rows.entry_of_key(shelf, new.key) if new.key is not None else None
+    if current is not None and current.stands_at(call.now) and current.created_at >= new.created_at:
+        return ()  # changed here after the file was made
+    if rows.ended_since(shelf, digest_of(bytes(new.payload)), new.created_at):
+        return ()  # forgotten or replaced here since
+    origin = Origin(call.origin.actor, call.origin.door, f"import:{effect.source}")
+    at = min(new.created_at, call.now)
+    done, notes = store_items(rows, shelf, (item,), call, at=at, expires_at=new.expires_at, origin=origin)
+    return tuple(notes) if done[0].stored else ()

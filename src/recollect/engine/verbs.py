@@ -3,6 +3,14 @@
 from __future__ import annotations
 
 from recollect.engine.call import Verb
+from recollect.engine.collections import (
+    begin_reembedding,
+    delete_collection,
+    end_reembedding,
+    read_collections,
+    reembed_entries,
+)
+from recollect.engine.comparison import compare_embedders
 from recollect.engine.definitions import (
     create_definition,
     delete_definition,
@@ -10,9 +18,12 @@ from recollect.engine.definitions import (
     read_records,
     update_definition,
 )
+from recollect.engine.entries import forget, list_entries, remember
 from recollect.engine.erase import erase
 from recollect.engine.expiry import sweep
 from recollect.engine.facts import delete_fact, get_fact, list_facts, read_history, set_fact, write_facts
+from recollect.engine.lines import write_lines
+from recollect.engine.recall import recall, recall_lines
 from recollect.engine.sessions import end_scope, start_session
 from recollect.engine.transfer import export, import_memory
 from recollect.model import effect
@@ -24,6 +35,18 @@ VERBS: dict[type[effect.EffectBase], Verb] = {
     effect.SetFact: set_fact,
     effect.DeleteFact: delete_fact,
     effect.WriteFacts: write_facts,
+    effect.Remember: remember,
+    effect.Recall: recall,
+    effect.ListEntries: list_entries,
+    effect.Forget: forget,
+    effect.WriteLines: write_lines,
+    effect.RecallLines: recall_lines,
+    effect.ReadCollections: read_collections,
+    effect.DeleteCollection: delete_collection,
+    effect.CompareEmbedders: compare_embedders,
+    effect.BeginReembedding: begin_reembedding,
+    effect.ReembedEntries: reembed_entries,
+    effect.EndReembedding: end_reembedding,
     effect.StartSession: start_session,
     effect.EndScope: end_scope,
     effect.ReadDefinitions: read_definitions,

@@ -7,10 +7,10 @@ import msgspec
 from recollect.engine.call import Call
 from recollect.errors import Conflict, Denied, NotFound
 from recollect.model.approval import Approval
-from recollect.model.effect import Decide, DeleteFact, Effect, SetFact, WriteFacts
+from recollect.model.effect import Decide, DeleteFact, Effect, Remember, SetFact, WriteFacts, WriteLines
 from recollect.model.event import Note
 from recollect.model.text import quote, why_not_a_name
-from recollect.store.base import Transaction
+from recollect.store.base import Reader, Transaction
 
 
 def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tuple[Approval, Note]:
@@ -43,15 +43,19 @@ def _from_source(effect: Effect, source: str | None) -> Effect:
         return effect
     if isinstance(effect, WriteFacts):
         return msgspec.structs.replace(effect, writes=tuple(_from_source(write, source) for write in effect.writes))
-    if isinstance(effect, (SetFact, DeleteFact)) and effect.source is None:
+    if isinstance(effect, SetFact | DeleteFact | Remember | WriteLines) and effect.source is None:
         return msgspec.structs.replace(effect, source=source)
     return effect
 
 
+def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
+    """Return an approval by its id, which may be anything a caller has given."""
+    return rows.approval(tenant, id) if why_not_a_name(id, longest=256) is None else None
+
+
 def settle(rows: Transaction, effect: Decide, call: Call) -> tuple[Approval, Note]:
     """Write a verdict down. Who asked cannot decide, and a decision is made once."""
-    named = why_not_a_name(effect.approval, longest=256) is None
-    approval = rows.approval(effect.scope.tenant, effect.approval) if named else None
+    approval = find_approval(rows, effect.scope.tenant, effect.approval)
     if approval is None:
         raise NotFound(
             f"there is no approval {quote(effect.approval)}",

@@ -5,9 +5,13 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+import msgspec
+
+from recollect.engine.sessions import ended_session
 from recollect.errors import RecollectError
 from recollect.governance.ledger import Signature, append
 from recollect.model.event import Note
+from recollect.model.scope import Scope
 from recollect.store.base import Store, Transaction
 
 _DELAY = 0.05
@@ -73,4 +77,13 @@ class DeferredEvents:
 
 def _append_all(rows: Transaction, batch: list[tuple[Note, Signature]]) -> None:
     for note, signature in batch:
-        append(rows, (note,), signature)
+        append(rows, (_without_the_erased(rows, note, signature),), signature)
+
+
+def _without_the_erased(rows: Transaction, note: Note, signature: Signature) -> Note:
+    """Return a note without its content where its subject was erased, or its session ended, while it waited."""
+    scope = Scope(signature.tenant, note.scope)
+    erasure = rows.erasure(scope)
+    if (erasure is not None and signature.at <= erasure.at) or ended_session(rows, scope) is not None:
+        return msgspec.structs.replace(note, payload=None)
+    return note

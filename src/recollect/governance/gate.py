@@ -13,18 +13,22 @@ from typing import Any
 import msgspec
 
 from recollect.engine.call import Call, Verb
+from recollect.engine.embedding import Embedded, EmbedderBook, Stale, embed_for, needs_vectors
+from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
+from recollect.engine.indexes import IndexBook
+from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import SchemaBook
-from recollect.engine.transfer import Exported
+from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
-from recollect.errors import ApprovalRequired, Denied, Refused, StorageError
-from recollect.governance.approvals import hold, settle
+from recollect.errors import ApprovalRequired, Conflict, Denied, QuotaExceeded, Refused, StorageError
+from recollect.governance.approvals import find_approval, hold, settle
 from recollect.governance.deferred import DeferredEvents
 from recollect.governance.inspection import Finding, inspect_tenant
 from recollect.governance.ledger import Signature, append
 from recollect.governance.oversight import OVERSIGHT
 from recollect.governance.permissions import Verdict, decide, granted_policy, readable
-from recollect.governance.quotas import charge
+from recollect.governance.quotas import charge, check_quotas
 from recollect.governance.replays import Repeatable, find_replay, keep_replay
 from recollect.model.approval import Approval
 from recollect.model.clock import Clock
@@ -32,10 +36,14 @@ from recollect.model.effect import (
     Decide,
     Effect,
     EffectBase,
+    Export,
     GetFact,
     Inspect,
     ListFacts,
     ReadRecords,
+    Recall,
+    RecallLines,
+    Remember,
     Scrub,
     WriteFacts,
 )
@@ -48,6 +56,7 @@ from recollect.model.scope import Scope
 from recollect.store.base import Reader, Store, Transaction
 
 _VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT}
+_ATTEMPTS = 5
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +91,7 @@ class Gate:
         clock: Clock,
         ids: Ids,
         limits: Limits,
+        embedders: EmbedderBook,
         record_reads: bool = False,
         keep_text: bool = False,
     ) -> None:
@@ -93,8 +103,15 @@ class Gate:
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
+        self._embedders = embedders
+        self._indexes = IndexBook(limits.index_bytes)
         self._granted: dict[tuple[str, str], tuple[int, Policy]] = {}
         self._deferred = DeferredEvents(store)
+
+    @property
+    def embedders(self) -> EmbedderBook:
+        """The embedders at hand."""
+        return self._embedders
 
     @property
     def limits(self) -> Limits:
@@ -135,10 +152,12 @@ class Gate:
             value: Any = self._inspect(caller)
         else:
             value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
-        if isinstance(value, Exported):
+        if isinstance(effect, Export):
             # What leaves the house is on record before it does.
-            left = Note(effect=effect.name, scope=effect.scope.path, detail={"facts": len(value.facts)})
+            left = export_note(effect, value)
             self._store.transact(lambda rows: append(rows, (left,), self._signature(effect, call, "allow")))
+        elif isinstance(effect, Recall | RecallLines):
+            self._deferred.add(recall_note(effect, value), self._signature(effect, call, "allow"))
         elif self._record_reads:
             note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
             self._deferred.add(note, self._signature(effect, call, "allow"))
@@ -161,7 +180,11 @@ class Gate:
             return [fact for fact in every if may_read(fact.key)][: effect.limit]
         value = self._look(effect, call)
         if isinstance(value, Exported):
-            return msgspec.structs.replace(value, facts=[fact for fact in value.facts if may_read(fact.key)])
+            return msgspec.structs.replace(
+                value,
+                facts=[fact for fact in value.facts if may_read(fact.key)],
+                entries=[entry for entry in value.entries if may_read(f"collections.{entry.collection}")],
+            )
         return value
 
     def _look(self, effect: Effect, call: Call) -> Any:
@@ -171,11 +194,51 @@ class Gate:
             return fact if fact is not None and fact.active_at(call.now) else None
         if isinstance(effect, Scrub):
             return self._store.scrub()
+        if isinstance(effect, Recall | RecallLines):
+            return recall_from(self._store.read, effect, call)  # not one read: the query is embedded in between
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
 
     def _write(self, effect: Effect, caller: Caller) -> Any:
-        call = self._call(caller)
+        for _ in range(_ATTEMPTS):
+            call = self._call(caller)
+            try:
+                return self._write_once(effect, caller, self._with_vectors(effect, caller, call))
+            except Stale:
+                continue  # a collection moved to another embedder since the vectors were made
+        raise Conflict("the collection's embedder changed again and again", hint="Try again in a moment")
 
+    def _with_vectors(self, effect: Effect, caller: Caller, call: Call) -> Call:
+        """Return the call with the vectors that its effect needs, made while nothing is locked.
+
+        Who may not carry the effect out makes no embedder work: the refusal comes from the transaction.
+        """
+        if isinstance(effect, Decide):
+            approval = self._store.read(lambda rows: find_approval(rows, effect.scope.tenant, effect.approval))
+            waiting = approval.effect if approval is not None and effect.verdict == "approved" else None
+        else:
+            waiting = effect
+        if waiting is None or not needs_vectors(waiting):
+            return call
+        if not self._store.read(lambda rows: self._worth_embedding(rows, effect, waiting, caller, call)):
+            return call
+        made: Embedded = embed_for(self._store.read, waiting, self._embedders)
+        return msgspec.structs.replace(call, embedded=made)
+
+    def _worth_embedding(self, rows: Reader, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
+        """Say whether an effect will not be refused; raise what is wrong with it whoever asks."""
+        policies = self._policies(rows, effect.scope.tenant, caller)
+        if decide(policies, effect).level != "allow":
+            return False
+        quotas = [policy.quota for policy in policies if policy.quota is not None]
+        try:
+            check_quotas(rows, effect.scope.tenant, caller.actor, quotas, effect, call.now)
+        except QuotaExceeded:
+            return False
+        if isinstance(waiting, Remember):
+            ensure_storable(rows, waiting, call.limits)
+        return True
+
+    def _write_once(self, effect: Effect, caller: Caller, call: Call) -> Any:
         def work(rows: Transaction) -> Any:
             policies = self._policies(rows, effect.scope.tenant, caller)
             verdict = decide(policies, effect)
@@ -234,9 +297,7 @@ class Gate:
         asked = Origin(approval.actor, approval.door)
         return Decided(
             approval=approval,
-            result=self._carry_out(
-                rows, approval.effect, Call(call.now, asked, call.ids, call.limits, call.schemas), "approved"
-            ),
+            result=self._carry_out(rows, approval.effect, msgspec.structs.replace(call, origin=asked), "approved"),
         )
 
     def _refuse(self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict) -> Refused:
@@ -277,7 +338,8 @@ class Gate:
         now = self._clock.now()
         if now.tzinfo is not UTC:
             now = now.astimezone(UTC)
-        return Call(now, Origin(caller.actor, caller.door, caller.source), self._ids, self._limits, self._schemas)
+        origin = Origin(caller.actor, caller.door, caller.source)
+        return Call(now, origin, self._ids, self._limits, self._schemas, self._embedders, self._indexes)
 
     def _signature(self, effect: EffectBase, call: Call, decision: Decision) -> Signature:
         return Signature(

@@ -1,9 +1,10 @@
-"""A store in, findings out: is the file whole, does each chain hold, do ledger and facts say the same?"""
+"""A store in, findings out: is the file whole, does each chain hold, do ledger, facts and entries say the same?"""
 
 from __future__ import annotations
 
 import msgspec
 
+from recollect.engine.embedding import LINES
 from recollect.governance.ledger import content_hash, verify
 from recollect.model.event import Event
 from recollect.model.scope import Scope
@@ -20,20 +21,30 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect_tenant(rows: Reader, tenant: str) -> list[Finding]:
-    """Return whether a tenant's chain is whole and agrees with its facts."""
+    """Return whether a tenant's chain is whole and agrees with its facts and entries."""
     chain = verify(rows, tenant)
     detail = f"{chain.length} events" if chain.ok else f"position {chain.position}: {chain.reason}"
     findings = [Finding(what=f"ledger of {tenant}", ok=chain.ok, detail=detail)]
     if chain.ok:
-        differences = disagreements(rows, tenant)
-        findings.append(
-            Finding(
-                what=f"facts of {tenant} agree with the ledger",
-                ok=not differences,
-                detail=differences[0] if differences else "",
+        rebuilt = _rebuild(rows, tenant)
+        for what, differences in (
+            ("facts", _fact_differences(rows, tenant, rebuilt)),
+            ("entries", _entry_differences(rows, tenant, rebuilt)),
+        ):
+            findings.append(
+                Finding(
+                    what=f"{what} of {tenant} agree with the ledger",
+                    ok=not differences,
+                    detail=differences[0] if differences else "",
+                )
             )
-        )
     return findings
+
+
+def disagreements(rows: Reader, tenant: str) -> list[str]:
+    """Rebuild memory from the ledger alone, and return where it differs from the memory that is kept."""
+    rebuilt = _rebuild(rows, tenant)
+    return _fact_differences(rows, tenant, rebuilt) + _entry_differences(rows, tenant, rebuilt)
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -41,48 +52,102 @@ class _Known(msgspec.Struct, frozen=True):
     content: str | None
 
 
-def disagreements(rows: Reader, tenant: str) -> list[str]:
-    """Rebuild the facts from the ledger alone, and return where they differ from the facts that are kept."""
-    rebuilt: dict[tuple[str, str], _Known] = {}
+class _Standing(msgspec.Struct, frozen=True):
+    scope: str
+    collection: str
+    content: str | None
+    """None for one of several entries that one event speaks of: its hash is over all of them."""
+
+
+class _Rebuilt(msgspec.Struct):
+    """What the ledger says there should be."""
+
+    facts: dict[tuple[str, str], _Known] = {}
+    entries: dict[int, _Standing] = {}
     owners: dict[str, str] = {}
+
+
+def _rebuild(rows: Reader, tenant: str) -> _Rebuilt:
+    rebuilt = _Rebuilt()
     for event in rows.events(tenant):
         if event.decision in ("allow", "approved"):
-            _replay(event, rebuilt, owners)
+            _replay(event, rebuilt)
+    return rebuilt
+
+
+def _fact_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
+    expected = dict(rebuilt.facts)
     found: list[str] = []
     for fact in rows.facts_below(Scope(tenant)):
-        known = rebuilt.pop((fact.scope.path, fact.key), None)
+        known = expected.pop((fact.scope.path, fact.key), None)
         if known is None:
             found.append(f"`{fact.key}` in `{fact.scope}` is not in the ledger")
         elif known.version != fact.version:
             found.append(f"`{fact.key}` in `{fact.scope}` is at {fact.version}, the ledger says {known.version}")
         elif known.content != content_hash(rows, tenant, fact.scope.path, encode(fact.value)):
             found.append(f"`{fact.key}` in `{fact.scope}` does not hold what the ledger says was written")
-    found.extend(f"`{key}` in `{scope}` is in the ledger but not kept" for scope, key in rebuilt)
+    found.extend(f"`{key}` in `{scope}` is in the ledger but not kept" for scope, key in expected)
     return found
 
 
-def _replay(event: Event, rebuilt: dict[tuple[str, str], _Known], owners: dict[str, str]) -> None:
+def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
+    expected = dict(rebuilt.entries)
+    found: list[str] = []
+    for entry in rows.entries_below(Scope(tenant)):
+        if entry.collection == LINES:
+            continue  # the event of their text speaks for them
+        known = expected.pop(entry.sequence, None)
+        if known is None or (known.scope, known.collection) != (entry.scope.path, f"collections.{entry.collection}"):
+            found.append(f"entry `{entry.id}` in `{entry.scope}` is not in the ledger")
+        elif known.content not in (None, content_hash(rows, tenant, entry.scope.path, encode(entry.content))):
+            found.append(f"entry `{entry.id}` in `{entry.scope}` does not hold what the ledger says was remembered")
+    found.extend(
+        f"entry {number} in `{known.scope}` is in the ledger but not kept" for number, known in expected.items()
+    )
+    for collection in rows.collections(tenant):
+        lacking = rows.without_vector(tenant, collection.name, collection.space.embedder, 1)
+        found.extend(f"entry `{entry.id}` in `{entry.scope}` has no vector, so no recall finds it" for entry in lacking)
+    return found
+
+
+def _replay(event: Event, rebuilt: _Rebuilt) -> None:
     place = (event.scope, event.key or "")
     if event.effect == "set_fact":
-        rebuilt[place] = _Known(event.version, event.content)
+        rebuilt.facts[place] = _Known(event.version, event.content)
     elif event.effect in ("delete_fact", "expire_fact"):
-        rebuilt.pop(place, None)
+        rebuilt.facts.pop(place, None)
+    elif event.effect == "remember":
+        first = event.version or 0
+        last = event.detail.get("last", first)
+        for sequence in range(first, last + 1):
+            content = event.content if first == last else None
+            rebuilt.entries[sequence] = _Standing(event.scope, event.key or "", content)
+    elif event.effect in ("forget", "expire_entry"):
+        rebuilt.entries.pop(event.version or 0, None)
+    elif event.effect == "delete_collection":
+        for sequence in [number for number, one in rebuilt.entries.items() if one.collection == event.key]:
+            del rebuilt.entries[sequence]
     elif event.effect == "start_session" and event.detail.get("owner"):
-        owners[event.scope] = event.detail["owner"]
+        rebuilt.owners[event.scope] = event.detail["owner"]
     elif event.effect in ("end_scope", "erase"):
-        gone = Scope(event.tenant, event.scope)
-        known = owners if event.effect == "erase" else {}
-        for scope, key in list(rebuilt):
-            if any(gone.covers(Scope(event.tenant, path)) for path in _ownership(scope, known)):
-                del rebuilt[scope, key]
-        # Who is erased owns nothing any more; a session of that name that begins later is another one.
-        orphaned = [
-            session
-            for session in known
-            if any(gone.covers(Scope(event.tenant, path)) for path in _ownership(session, known))
-        ]
-        for session in orphaned:
-            del owners[session]
+        _replay_end(event, rebuilt)
+
+
+def _replay_end(event: Event, rebuilt: _Rebuilt) -> None:
+    """Take away what went with a scope, and with the sessions that belonged to it where it was erased."""
+    gone = Scope(event.tenant, event.scope)
+    owners = rebuilt.owners if event.effect == "erase" else {}
+
+    def went(scope: str) -> bool:
+        return any(gone.covers(Scope(event.tenant, path)) for path in _ownership(scope, owners))
+
+    for place in [place for place in rebuilt.facts if went(place[0])]:
+        del rebuilt.facts[place]
+    for sequence in [number for number, one in rebuilt.entries.items() if went(one.scope)]:
+        del rebuilt.entries[sequence]
+    # Who is erased owns nothing any more; a session of that name that begins later is another one.
+    for session in [session for session in owners if went(session)]:
+        del rebuilt.owners[session]
 
 
 def _ownership(scope: str, owners: dict[str, str]) -> list[str]:

@@ -8,23 +8,31 @@ from datetime import datetime, timedelta
 from recollect.errors import QuotaExceeded
 from recollect.model.clock import EPOCH
 from recollect.model.duration import parse_duration
-from recollect.model.effect import EffectBase, Import, SetFact, WriteFacts
+from recollect.model.effect import EffectBase, Import, Remember, SetFact, WriteFacts, WriteLines
 from recollect.model.policy import Quota
-from recollect.store.base import Transaction, Window
+from recollect.store.base import Reader, Transaction, Window
 
 
 def charge(
     rows: Transaction, tenant: str, actor: str, quotas: Sequence[Quota], effect: EffectBase, now: datetime
 ) -> None:
     """Count an effect against its actor's windows; raise QuotaExceeded, uncounted, when one of them has no room."""
+    check_quotas(rows, tenant, actor, quotas, effect, now)
     writes, size = _weigh(effect)
-    windows = {quota: _window(quota, now) for quota in quotas}
-    for quota, window in windows.items():
+    for window in {_window(quota, now) for quota in quotas}:
+        rows.add_usage(tenant, actor, window, writes, size)
+
+
+def check_quotas(
+    rows: Reader, tenant: str, actor: str, quotas: Sequence[Quota], effect: EffectBase, now: datetime
+) -> None:
+    """Raise QuotaExceeded when one of an actor's windows has no room for an effect."""
+    writes, size = _weigh(effect)
+    for quota in quotas:
+        window = _window(quota, now)
         used_writes, used_bytes = rows.usage(tenant, actor, window)
         _check("writes", used_writes, writes, quota.writes, quota, window, actor, now)
         _check("bytes", used_bytes, size, quota.bytes, quota, window, actor, now)
-    for window in set(windows.values()):
-        rows.add_usage(tenant, actor, window, writes, size)
 
 
 def _window(quota: Quota, now: datetime) -> Window:
@@ -51,6 +59,11 @@ def _weigh(effect: EffectBase) -> tuple[int, int]:
         return 1, len(bytes(effect.payload))
     if isinstance(effect, WriteFacts):
         return len(effect.writes), sum(_weigh(write)[1] for write in effect.writes)
+    if isinstance(effect, Remember):
+        return len(effect.items), sum(len(bytes(item.payload)) for item in effect.items)
+    if isinstance(effect, WriteLines):
+        return 1, len(effect.text.encode())
     if isinstance(effect, Import):
-        return len(effect.facts), sum(len(bytes(fact.payload)) for fact in effect.facts)
+        written = (*effect.facts, *effect.entries)
+        return len(written), sum(len(bytes(one.payload)) for one in written)
     return 1, 0

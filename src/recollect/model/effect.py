@@ -8,8 +8,10 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from recollect.model.collection import Space
 from recollect.model.event import Anchor
 from recollect.model.policy import Rule
+from recollect.model.recall import Mode
 from recollect.model.scope import Scope
 
 
@@ -106,6 +108,143 @@ class WriteFacts(EffectBase, frozen=True, kw_only=True, tag="write_facts"):
         """Yield what each write needs."""
         for write in self.writes:
             yield from write.demands()
+
+
+class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One thing to remember."""
+
+    payload: msgspec.Raw
+    """The content as JSON."""
+    metadata: msgspec.Raw
+    key: str | None = None
+
+
+class _InCollection(EffectBase, frozen=True, kw_only=True):
+    """An effect in one collection. Rules and accesses name it as they name a key: `collections.notes`."""
+
+    collection: str
+
+    @property
+    def place(self) -> str | None:
+        """The collection, spelled as a key."""
+        return f"collections.{self.collection}"
+
+
+class Remember(_InCollection, frozen=True, kw_only=True, tag="remember"):
+    """Store contents so that they can be found by meaning, all or nothing."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    namespace: str = ""
+    items: tuple[Item, ...]
+    ttl: int | None = None
+    source: str | None = None
+
+
+class Recall(_InCollection, frozen=True, kw_only=True, tag="recall"):
+    """Find entries by meaning and words; a namespace of None looks through all of them."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    query: str
+    namespace: str | None = None
+    limit: int = 5
+    threshold: float = 0.0
+    filter: dict[str, Any] | None = None
+    as_of: int | None = None
+    mode: Mode = "hybrid"
+    expand: int = 0
+
+
+class ListEntries(_InCollection, frozen=True, kw_only=True, tag="list_entries"):
+    """Read the entries that stand in a collection, in the order they came, from the first after a sequence."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    namespace: str | None = None
+    after: int = 0
+    limit: int | None = None
+
+
+class Forget(_InCollection, frozen=True, kw_only=True, tag="forget"):
+    """Let an entry end, by its id or by its key in a namespace; it can still be recalled as of earlier moments."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    namespace: str = ""
+    id: str | None = None
+    key: str | None = None
+
+
+class WriteLines(EffectBase, frozen=True, kw_only=True, tag="write_lines"):
+    """Write a text as one fact whose lines are entries, so that each can be recalled; they live and die with it."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    key: str
+    text: str
+    expect: int | None = None
+    source: str | None = None
+
+
+class RecallLines(EffectBase, frozen=True, kw_only=True, tag="recall_lines"):
+    """Find the lines of the text at a key; an empty query lists them in their order."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+    query: str
+    limit: int = 10
+    threshold: float = 0.0
+
+
+class ReadCollections(EffectBase, frozen=True, kw_only=True, tag="read_collections"):
+    """Read the collections of a tenant, with how much is in them."""
+
+    capability: ClassVar[str] = "collections.read"
+    mutates: ClassVar[bool] = False
+
+
+class DeleteCollection(_InCollection, frozen=True, kw_only=True, tag="delete_collection"):
+    """Delete a collection and its entries in every scope."""
+
+    capability: ClassVar[str] = "collections.write"
+    mutates: ClassVar[bool] = True
+
+
+class BeginReembedding(_InCollection, frozen=True, kw_only=True, tag="begin_reembedding"):
+    """Choose the space that a collection moves to; its entries are found in the old one until the switch."""
+
+    capability: ClassVar[str] = "collections.write"
+    mutates: ClassVar[bool] = True
+    space: Space
+
+
+class CompareEmbedders(_InCollection, frozen=True, kw_only=True, tag="compare_embedders"):
+    """See what recall would gain or lose if a collection moved to another space; nothing is written."""
+
+    capability: ClassVar[str] = "collections.write"
+    mutates: ClassVar[bool] = False
+    space: Space
+    queries: tuple[str, ...] = ()
+    sample: int = 500
+
+
+class ReembedEntries(_InCollection, frozen=True, kw_only=True, tag="reembed_entries"):
+    """Make the next few vectors of a collection in the space it moves to, from the first entry after a sequence."""
+
+    capability: ClassVar[str] = "collections.write"
+    mutates: ClassVar[bool] = True
+    limit: int
+    after: int = 0
+
+
+class EndReembedding(_InCollection, frozen=True, kw_only=True, tag="end_reembedding"):
+    """Switch a collection to its new space once every entry has a vector there, or give the move up."""
+
+    capability: ClassVar[str] = "collections.write"
+    mutates: ClassVar[bool] = True
+    give_up: bool = False
 
 
 class StartSession(EffectBase, frozen=True, kw_only=True, tag="start_session"):
@@ -262,7 +401,7 @@ class Decide(EffectBase, frozen=True, kw_only=True, tag="decide"):
 
 
 class Export(EffectBase, frozen=True, kw_only=True, tag="export"):
-    """Read the facts at and below a scope, and the tenant's definitions, for a file."""
+    """Read the facts and entries at and below a scope, and the tenant's definitions, for a file."""
 
     capability: ClassVar[str] = "memory.export"
     mutates: ClassVar[bool] = False
@@ -305,6 +444,19 @@ class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
 
 
+class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as a file gives it."""
+
+    scope: str
+    collection: str
+    namespace: str = ""
+    key: str | None = None
+    payload: msgspec.Raw
+    metadata: msgspec.Raw
+    created_at: Moment
+    expires_at: Moment | None = None
+
+
 class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
     """Write what an export holds, all or nothing; what was erased since it was made stays erased."""
 
@@ -314,6 +466,7 @@ class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
     definitions: tuple[ImportedDefinition, ...] = ()
     sessions: tuple[ImportedSession, ...] = ()
     facts: tuple[ImportedFact, ...] = ()
+    entries: tuple[ImportedEntry, ...] = ()
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
         """Yield the right to import, and to write each thing that is imported."""
@@ -324,6 +477,8 @@ class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
             yield StartSession.capability, Scope(self.scope.tenant, session.scope), None
         for fact in self.facts:
             yield SetFact.capability, Scope(self.scope.tenant, fact.scope), fact.key
+        for entry in self.entries:
+            yield Remember.capability, Scope(self.scope.tenant, entry.scope), f"collections.{entry.collection}"
 
 
 Effect = (
@@ -333,6 +488,18 @@ Effect = (
     | SetFact
     | DeleteFact
     | WriteFacts
+    | Remember
+    | Recall
+    | ListEntries
+    | Forget
+    | WriteLines
+    | RecallLines
+    | ReadCollections
+    | DeleteCollection
+    | CompareEmbedders
+    | BeginReembedding
+    | ReembedEntries
+    | EndReembedding
     | StartSession
     | EndScope
     | ReadDefinitions

@@ -10,6 +10,9 @@ LONGEST_KEY = 512
 RESERVED = ("blocks",)
 """First segments kept for the doors themselves: memory blocks live below `blocks`."""
 
+LINED = ("blocks.archival",)
+"""Keys of texts whose lines are entries, so that each can be recalled."""
+
 
 def check_key(key: str) -> str:
     """Return the key, or refuse it saying why."""

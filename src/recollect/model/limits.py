@@ -11,7 +11,7 @@ from recollect.model.text import quote
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest value, nesting, batch and page that the engine accepts; pass your own to `recollect.open`."""
+    """The largest value, nesting, batch, entry and index that the engine accepts; pass your own to `recollect.open`."""
 
     value_bytes: int = 1_048_576
     """Bytes of one value as JSON."""
@@ -19,6 +19,14 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Lists and objects inside one another."""
     batch: int = 1_000
     """Writes in one batch."""
+    content_bytes: int = 65_536
+    """Bytes of one entry's content as JSON."""
+    metadata_bytes: int = 16_384
+    """Bytes of one entry's metadata as JSON."""
+    recall: int = 1_000
+    """Matches of one recall."""
+    index_bytes: int = 1_073_741_824
+    """Bytes of search indexes kept in memory; the one longest unused goes first."""
     schema_bytes: int = 262_144
     """Bytes of one definition's schema."""
     import_bytes: int = 1_073_741_824

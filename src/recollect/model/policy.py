@@ -16,11 +16,13 @@ from recollect.model.text import quote
 
 # Every capability and what it lets an actor do. A name covers those below it: `memory` covers `memory.read`.
 CAPABILITIES = {
-    "memory.read": "read facts, their history and lists",
-    "memory.write": "set, update and delete facts; start and end sessions",
+    "memory.read": "read facts, their history and lists; recall entries",
+    "memory.write": "set, update and delete facts; remember and forget entries; start and end sessions",
     "memory.erase": "erase everything of a user or another subject",
-    "memory.export": "export facts and definitions",
-    "memory.import": "import facts and definitions",
+    "memory.export": "export facts, entries and definitions",
+    "memory.import": "import facts, entries and definitions",
+    "collections.read": "see the collections and how much is in them",
+    "collections.write": "re-embed and delete collections",
     "definitions.read": "read definitions",
     "definitions.write": "create, change and delete definitions",
     "ledger.read": "read and verify the ledger",
@@ -28,7 +30,7 @@ CAPABILITIES = {
     "permissions.write": "grant and revoke",
     "approvals.read": "see what waits for approval",
     "approvals.decide": "approve or refuse what others asked for",
-    "upkeep": "sweep expired memory",
+    "upkeep": "sweep expired memory, look for damage, rewrite storage",
 }
 
 Level = Literal["allow", "approve", "deny"]

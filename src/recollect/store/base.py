@@ -16,7 +16,9 @@ from typing import Protocol, TypeVar
 import msgspec
 
 from recollect.model.approval import Approval
+from recollect.model.collection import Collection
 from recollect.model.definition import Definition
+from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
 from recollect.model.event import Event
 from recollect.model.fact import Fact, Revision
 from recollect.model.policy import Grant
@@ -127,6 +129,86 @@ class Reader(Protocol):
         """Return the highest version this key ever had, 0 if none."""
         ...
 
+    # collections and their entries
+
+    def collections(self, tenant: str) -> list[Collection]:
+        """Return the tenant's collections, by name."""
+        ...
+
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection."""
+        ...
+
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        """Return what tells this state of a shelf from any other."""
+        ...
+
+    def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
+        """Return each (scope, namespace) of a collection where entries stand, ordered, with their number."""
+        ...
+
+    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
+        """Yield what an index needs of the entries that stand on a shelf, by sequence, from the first after `after`.
+
+        Expired ones too, as long as they are not removed. Entries without a vector of this embedder are left out.
+        Use it up inside the work.
+        """
+        ...
+
+    def standing(self, shelf: Shelf) -> list[int]:
+        """Return the sequences of the entries that stand on a shelf, expired or not, ascending."""
+        ...
+
+    def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
+        """Return the entries of these sequences that are there, ended ones too, in no particular order."""
+        ...
+
+    def entry(self, tenant: str, id: str) -> Entry | None:
+        """Return one entry by id, ended or not."""
+        ...
+
+    def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
+        """Return the entry that stands under a key in the shelf's namespace, expired or not."""
+        ...
+
+    def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
+        """Return the entries with this digest that stand in the shelf's namespace, expired or not, oldest first."""
+        ...
+
+    def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
+        """Say whether an entry with this digest in the shelf's namespace ended at or after a moment."""
+        ...
+
+    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
+        """Yield what an index needs of the entries that were active at a moment, by sequence, as far as they are kept.
+
+        Use it up inside the work.
+        """
+        ...
+
+    def entries_below(self, scope: Scope) -> Iterator[Entry]:
+        """Yield the entries that stand at and below a scope, expired or not, by sequence. Use it up inside the work."""
+        ...
+
+    def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
+        """Return entries, standing or ended, whose expiry is not after now."""
+        ...
+
+    def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
+        """Return the vector that an embedder made of an entry."""
+        ...
+
+    def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
+        """Return entries of a collection, standing or ended, that have no vector of this embedder.
+
+        By sequence, from the first after `after`.
+        """
+        ...
+
+    def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
+        """Return how many entries of a collection, standing or ended, have a vector, by embedder."""
+        ...
+
     # definitions, grants, approvals
 
     def tenants(self) -> list[str]:
@@ -215,12 +297,46 @@ class Transaction(Reader, Protocol):
     def remove_memory(self, scope: Scope) -> dict[str, int]:
         """Drop the memory at and below a scope, which has ended; return counts by kind.
 
-        Kinds: facts, revisions, idempotency_keys, ledger_texts, content_keys.
+        Kinds: facts, revisions, entries, idempotency_keys, ledger_texts, content_keys.
         """
         ...
 
     def remove_replays(self, tenant: str, before: datetime) -> int:
         """Drop idempotency records made before a moment; return how many."""
+        ...
+
+    def put_collection(self, collection: Collection) -> None:
+        """Keep a collection, in place of the one of its name.
+
+        With another embedder than before, the state of its shelves is another one too, as if entries were removed.
+        """
+        ...
+
+    def remove_collection(self, tenant: str, name: str) -> int:
+        """Drop a collection with its entries, standing and ended, in every scope; return how many."""
+        ...
+
+    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
+        """Keep a new entry and return its sequence: higher than any given before in this store.
+
+        `payload` is its content as JSON; `digest` is what its duplicates are found by.
+        """
+        ...
+
+    def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
+        """Keep the vector that an embedder made of an entry; of one that is gone, nothing."""
+        ...
+
+    def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
+        """Drop the vectors that an embedder made of a collection's entries; return how many."""
+        ...
+
+    def end_entry(self, tenant: str, sequence: int, at: datetime) -> None:
+        """Let an entry end; it stays readable as of earlier moments."""
+        ...
+
+    def remove_entry(self, tenant: str, sequence: int) -> None:
+        """Drop an entry with its vectors, and the ledger's text of it."""
         ...
 
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
@@ -262,12 +378,12 @@ class Transaction(Reader, Protocol):
     def erase_below(self, scope: Scope) -> dict[str, int]:
         """Drop all at and below a scope; return counts by kind.
 
-        Kinds: facts, revisions, sessions, approvals, idempotency_keys, ledger_texts, content_keys.
+        Kinds: facts, revisions, entries, sessions, approvals, idempotency_keys, ledger_texts, content_keys.
         """
         ...
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
-        """Return the highest version and the latest stamp that any key at or below a scope ever had.
+        """Return the highest version and the latest stamp that any key or entry at or below a scope ever had.
 
         The floors of earlier erasures at or below the scope count too: what was erased was used.
         """

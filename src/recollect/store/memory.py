@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -15,7 +16,10 @@ import msgspec
 
 from recollect.errors import Corrupt, Unavailable
 from recollect.model.approval import Approval
+from recollect.model.clock import to_micros
+from recollect.model.collection import Collection
 from recollect.model.definition import Definition
+from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
 from recollect.model.event import Event
 from recollect.model.fact import Fact, Revision
 from recollect.model.key import lies_under
@@ -27,11 +31,27 @@ from recollect.store.base import Erasure, Replay, Session, TenantState, Transact
 T = TypeVar("T")
 
 
+class _Kept(msgspec.Struct, frozen=True):
+    """An entry with what was derived from it."""
+
+    entry: Entry
+    payload: bytes
+    metadata: bytes
+    digest: bytes
+    analysis: bytes
+
+
 class _Tables(msgspec.Struct):
     """All there is to remember."""
 
     facts: dict[tuple[Scope, str], tuple[Fact, bytes]] = {}
     revisions: dict[tuple[Scope, str, int], tuple[Revision, bytes | None]] = {}
+    collections: dict[tuple[str, str], Collection] = {}
+    entries: dict[int, _Kept] = {}
+    vectors: dict[tuple[int, str], bytes] = {}
+    shelves: dict[Shelf, ShelfState] = {}
+    last_number: int = 0
+    """Entries and removals take the next one, so that no two ever have the same."""
     tenants: dict[str, TenantState] = {}
     definitions: dict[tuple[str, str], Definition] = {}
     grants: dict[tuple[str, str], Grant] = {}
@@ -44,7 +64,7 @@ class _Tables(msgspec.Struct):
     events: dict[str, list[Event]] = {}
 
     def copy(self) -> _Tables:
-        tables: dict[str, Any] = {name: getattr(self, name).copy() for name in self.__struct_fields__}
+        tables: dict[str, Any] = {name: copy(getattr(self, name)) for name in self.__struct_fields__}
         tables["events"] = {tenant: events.copy() for tenant, events in self.events.items()}
         return _Tables(**tables)
 
@@ -164,10 +184,83 @@ class _Rows:
     def last_version(self, scope: Scope, key: str) -> int:
         return max((revision.version for revision in self.revisions(scope, key)), default=0)
 
+    # collections and their entries
+
+    def collections(self, tenant: str) -> list[Collection]:
+        return [one for (owner, _), one in sorted(self._t.collections.items()) if owner == tenant]
+
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        return self._t.collections.get((tenant, name))
+
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        states = [state for place, state in self._t.shelves.items() if _holds(shelf, place)]
+        newest = max((state.newest for state in states), default=0)
+        return ShelfState(newest, max((state.removed for state in states), default=0))
+
+    def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
+        places = [place for place in self._t.shelves if _belongs(place, tenant, collection)]
+        counted = [(place, len(self.standing(place))) for place in sorted(places, key=_by_scope_and_namespace)]
+        return [(place, count) for place, count in counted if count]
+
+    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
+        on_shelf = [sequence for sequence in self.standing(shelf) if sequence > after]
+        return self._indexed(on_shelf, embedder)
+
+    def standing(self, shelf: Shelf) -> list[int]:
+        return [kept.entry.sequence for kept in self._kept(shelf) if kept.entry.ended_at is None]
+
+    def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
+        found = [self._t.entries.get(sequence) for sequence in set(sequences)]
+        return [_entry(kept) for kept in found if kept is not None and kept.entry.scope.tenant == tenant]
+
+    def entry(self, tenant: str, id: str) -> Entry | None:
+        of_id = [kept for kept in self._entries_of(tenant) if kept.entry.id == id]
+        return _entry(of_id[-1]) if of_id else None
+
+    def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
+        under_key = [kept for kept in self._kept(shelf) if kept.entry.key == key and kept.entry.ended_at is None]
+        return _entry(under_key[-1]) if under_key else None
+
+    def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
+        return [_entry(kept) for kept in self._kept(shelf) if kept.digest == digest and kept.entry.ended_at is None]
+
+    def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
+        ends = [kept.entry.ended_at for kept in self._kept(shelf) if kept.digest == digest]
+        return any(end is not None and end >= moment for end in ends)
+
+    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
+        active = [kept.entry.sequence for kept in self._kept(shelf) if kept.entry.active_at(moment)]
+        return self._indexed(active, embedder)
+
+    def entries_below(self, scope: Scope) -> Iterator[Entry]:
+        for kept in self._entries_of(scope.tenant):
+            if scope.covers(kept.entry.scope) and kept.entry.ended_at is None:
+                yield _entry(kept)
+
+    def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
+        entries = [_entry(kept) for kept in self._entries_of(tenant)]
+        gone = [(entry.expires_at, entry) for entry in entries if entry.expires_at is not None]
+        return [entry for expiry, entry in sorted(gone, key=_by_expiry) if expiry <= now][:limit]
+
+    def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
+        return self._t.vectors.get((sequence, embedder)) if self.entries(tenant, [sequence]) else None
+
+    def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
+        of_collection = [kept for kept in self._entries_of(tenant) if kept.entry.collection == collection]
+        kept = [one for one in of_collection if one.entry.sequence > after]
+        return [_entry(one) for one in kept if (one.entry.sequence, embedder) not in self._t.vectors][:limit]
+
+    def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
+        counted = {one.entry.sequence for one in self._entries_of(tenant) if one.entry.collection == collection}
+        embedders = [embedder for sequence, embedder in self._t.vectors if sequence in counted]
+        return {embedder: embedders.count(embedder) for embedder in sorted(set(embedders))}
+
     # definitions, grants, approvals
 
     def tenants(self) -> list[str]:
-        return sorted({*self._t.tenants, *self._t.events, *(scope.tenant for scope, _ in self._t.facts)})
+        of_facts = {scope.tenant for scope, _ in self._t.facts}
+        of_collections = {tenant for tenant, _ in self._t.collections}
+        return sorted({*self._t.tenants, *self._t.events, *of_facts, *of_collections})
 
     def tenant_state(self, tenant: str) -> TenantState:
         return self._t.tenants.get(tenant, TenantState())
@@ -245,6 +338,7 @@ class _Rows:
         return {
             "facts": _drop(self._t.facts, lambda place: scope.covers(place[0])),
             "revisions": _drop(self._t.revisions, lambda place: scope.covers(place[0])),
+            "entries": self._drop_shelves(lambda place: scope.covers(place.scope)),
             "idempotency_keys": _drop(self._t.replays, lambda place: scope.covers(place[0])),
             "ledger_texts": self._forget_texts(
                 scope.tenant, lambda event: scope.covers(Scope(event.tenant, event.scope))
@@ -255,6 +349,55 @@ class _Rows:
     def remove_replays(self, tenant: str, before: datetime) -> int:
         old = {place for place, replay in self._t.replays.items() if replay.at < before}
         return _drop(self._t.replays, lambda place: place[0].tenant == tenant and place in old)
+
+    def put_collection(self, collection: Collection) -> None:
+        before = self._t.collections.get((collection.tenant, collection.name))
+        self._t.collections[collection.tenant, collection.name] = collection
+        places = [place for place in self._t.shelves if _belongs(place, collection.tenant, collection.name)]
+        if places and before is not None and before.space.embedder != collection.space.embedder:
+            self._mark(*places)
+
+    def remove_collection(self, tenant: str, name: str) -> int:
+        self._t.collections.pop((tenant, name), None)
+        for kept in self._entries_of(tenant):
+            if kept.entry.collection == name:
+                self._forget_texts_of(kept.entry)
+        return self._drop_shelves(lambda place: _belongs(place, tenant, name))
+
+    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
+        sequence = self._next_number()
+        entry = msgspec.structs.replace(entry, sequence=sequence)
+        self._t.entries[sequence] = _Kept(entry, payload, encode(entry.metadata), digest, analysis)
+        place = _place(entry)
+        # A new namespace is no removal to those who look at all of them; a scope that was erased begins above all
+        # that it ever had.
+        begins = self.shelf_state(Shelf(entry.scope, entry.collection)).removed or sequence
+        removed = self._t.shelves.get(place, ShelfState(0, begins)).removed
+        self._t.shelves[place] = ShelfState(sequence, removed)
+        return sequence
+
+    def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
+        if self.entries(tenant, [sequence]):
+            self._t.vectors[sequence, embedder] = vector
+
+    def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
+        kept = self._entries_of(tenant)
+        doomed = {(one.entry.sequence, embedder) for one in kept if one.entry.collection == collection}
+        return _drop(self._t.vectors, lambda place: place in doomed)
+
+    def end_entry(self, tenant: str, sequence: int, at: datetime) -> None:
+        kept = self._t.entries.get(sequence)
+        if kept is not None and kept.entry.scope.tenant == tenant and kept.entry.ended_at is None:
+            ended = msgspec.structs.replace(kept.entry, ended_at=at)
+            self._t.entries[sequence] = msgspec.structs.replace(kept, entry=ended)
+            self._mark(_place(ended))
+
+    def remove_entry(self, tenant: str, sequence: int) -> None:
+        kept = self._t.entries.get(sequence)
+        if kept is not None and kept.entry.scope.tenant == tenant:
+            self._forget_texts_of(kept.entry)
+            self._drop_entries({sequence})
+            self._mark(_place(kept.entry))
 
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         self._t.tenants[tenant] = state
@@ -305,6 +448,7 @@ class _Rows:
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
         used = [(row[0].version, row[0].at) for place, row in self._t.revisions.items() if scope.covers(place[0])]
         used += [(erasure.version_floor, erasure.at) for erasure in self._t.erasures if scope.covers(erasure.scope)]
+        used += [(0, kept.entry.created_at) for kept in self._t.entries.values() if scope.covers(kept.entry.scope)]
         return max((version for version, _ in used), default=0), max((at for _, at in used), default=None)
 
     def add_erasure(self, erasure: Erasure) -> None:
@@ -322,6 +466,42 @@ class _Rows:
                 position=event.position,
             )
         events.append(event)
+
+    def _entries_of(self, tenant: str) -> list[_Kept]:
+        return [kept for _, kept in sorted(self._t.entries.items()) if kept.entry.scope.tenant == tenant]
+
+    def _kept(self, shelf: Shelf) -> list[_Kept]:
+        return [kept for kept in self._entries_of(shelf.scope.tenant) if _holds(shelf, _place(kept.entry))]
+
+    def _indexed(self, sequences: list[int], embedder: str) -> Iterator[Indexed]:
+        for sequence in sequences:
+            kept, vector = self._t.entries[sequence], self._t.vectors.get((sequence, embedder))
+            if vector is not None:
+                expiry = kept.entry.expires_at
+                micros = None if expiry is None else to_micros(expiry)
+                yield Indexed(sequence, kept.entry.namespace, kept.metadata, micros, kept.analysis, vector)
+
+    def _next_number(self) -> int:
+        self._t.last_number += 1
+        return self._t.last_number
+
+    def _mark(self, *places: Shelf) -> None:
+        """Let shelves differ from all that they ever were."""
+        removed = self._next_number()
+        for place in places:
+            self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
+
+    def _drop_shelves(self, doomed: Callable[[Shelf], bool]) -> int:
+        _drop(self._t.shelves, doomed)
+        return self._drop_entries({place for place, kept in self._t.entries.items() if doomed(_place(kept.entry))})
+
+    def _drop_entries(self, sequences: set[int]) -> int:
+        _drop(self._t.vectors, lambda place: place[0] in sequences)
+        return _drop(self._t.entries, lambda sequence: sequence in sequences)
+
+    def _forget_texts_of(self, entry: Entry) -> None:
+        about = entry.scope.path, f"collections.{entry.collection}", entry.sequence
+        self._forget_texts(entry.scope.tenant, lambda event: (event.scope, event.key, event.version) == about)
 
     def _forget_texts(self, tenant: str, doomed: Callable[[Event], bool]) -> int:
         events = self._t.events.get(tenant, [])
@@ -344,6 +524,23 @@ def _revision(row: tuple[Revision, bytes | None]) -> Revision:
     return msgspec.structs.replace(revision, value=None if payload is None else decode(payload))
 
 
+def _entry(kept: _Kept) -> Entry:
+    return msgspec.structs.replace(kept.entry, content=decode(kept.payload), metadata=decode(kept.metadata))
+
+
+def _place(entry: Entry) -> Shelf:
+    return Shelf(entry.scope, entry.collection, entry.namespace)
+
+
+def _holds(shelf: Shelf, place: Shelf) -> bool:
+    """Say whether what stands at a place is seen on a shelf, which may be that of every namespace."""
+    return shelf == place or shelf == Shelf(place.scope, place.collection)
+
+
+def _belongs(place: Shelf, tenant: str, collection: str) -> bool:
+    return (place.scope.tenant, place.collection) == (tenant, collection)
+
+
 def _readable(revision: Revision) -> bool:
     return revision.change == "set" and not revision.forgotten
 
@@ -351,6 +548,15 @@ def _readable(revision: Revision) -> bool:
 def _by_scope_and_key(item: tuple[tuple[Scope, str], Any]) -> tuple[str, str, str]:
     (scope, key), _ = item
     return scope.tenant, scope.path, key
+
+
+def _by_scope_and_namespace(place: Shelf) -> tuple[str, str]:
+    return place.scope.path, place.namespace or ""
+
+
+def _by_expiry(item: tuple[datetime, Entry]) -> tuple[datetime, int]:
+    expiry, entry = item
+    return expiry, entry.sequence
 
 
 def _drop(table: dict[Any, Any], doomed: Callable[[Any], bool]) -> int:

@@ -55,6 +55,10 @@ class Connection(Protocol):
         """Return how many rows the last statement wrote."""
         ...
 
+    def last_insert_rowid(self) -> int:
+        """Return the number that the newest row was given."""
+        ...
+
     def wal_checkpoint(self, dbname: str | None = None, mode: int = ..., /) -> tuple[int, int]:
         """Move the log into the file."""
         ...

@@ -13,8 +13,10 @@ import msgspec
 from recollect.errors import Corrupt, InvalidScope
 from recollect.model.approval import Approval
 from recollect.model.clock import from_micros
+from recollect.model.collection import Collection, Space
 from recollect.model.definition import Definition
 from recollect.model.effect import Effect
+from recollect.model.entry import Entry, Indexed
 from recollect.model.event import Event, event_body
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.policy import Grant, Rule
@@ -26,6 +28,8 @@ Row = tuple[Any, ...]
 T = TypeVar("T")
 
 _decode_effect: Callable[[bytes], Any] = msgspec.json.Decoder(Effect).decode
+_decode_space = msgspec.json.Decoder(Space).decode
+_decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_results = msgspec.json.Decoder(tuple[tuple[str, int | None], ...]).decode
 _decode_rule = msgspec.json.Decoder(Rule).decode
@@ -84,6 +88,57 @@ class Decoding:
             origin=Origin(actor, door, source),
             forgotten=bool(forgotten),
         )
+
+    def collection(self, tenant: str, row: Row) -> Collection:
+        """Return the collection of a row."""
+        name, created_at, space, successor = row
+        what = f"collection `{name}`"
+        return Collection(
+            tenant=tenant,
+            name=name,
+            space=self._read(_decode_space, space, what),
+            created_at=from_micros(created_at),
+            successor=None if successor is None else self._read(_decode_space, successor, what),
+        )
+
+    def entries(self, tenant: str, rows: Iterable[Row]) -> Iterator[Entry]:
+        """Yield the entries of rows that begin with their scope."""
+        scope: Scope | None = None
+        origin = Origin()
+        for row in rows:
+            path, collection, namespace, sequence, id, key, created_at, expires_at, ended_at = row[:9]
+            actor, door, source, metadata, payload = row[9:]
+            if scope is None or path != scope.path:  # as for facts
+                scope = self.scope(tenant, path)
+            if actor != origin.actor or door != origin.door or source != origin.source:
+                origin = Origin(actor, door, source)
+            try:
+                content = decode(payload)
+                fields = _decode_metadata(metadata)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise self._corrupt(f"entry {sequence} in `{scope}`", error, sequence=sequence) from error
+            yield Entry(
+                id=id,
+                scope=scope,
+                collection=collection,
+                namespace=namespace,
+                key=key,
+                content=content,
+                metadata=fields,
+                created_at=from_micros(created_at),
+                expires_at=None if expires_at is None else from_micros(expires_at),
+                ended_at=None if ended_at is None else from_micros(ended_at),
+                origin=origin,
+                sequence=sequence,
+            )
+
+    def indexed(self, namespace: str, rows: Iterable[Row], size: int | None) -> Iterator[Indexed]:
+        """Yield what an index needs of rows whose vectors have so many bytes; None where nobody knows how many."""
+        for sequence, metadata, expires_at, analysis, vector in rows:
+            if len(vector) != size and (size is not None or len(vector) % 4):
+                why = ValueError(f"it has {len(vector)} bytes")
+                raise self._corrupt(f"the vector of entry {sequence}", why, sequence=sequence)
+            yield Indexed(sequence, namespace, metadata, expires_at, analysis, vector)
 
     def definition(self, tenant: str, row: Row) -> Definition:
         """Return the definition of a row."""

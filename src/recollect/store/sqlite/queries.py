@@ -1,4 +1,4 @@
-"""The named statements of `queries.sql` in, one mapping from name to SQL text out."""
+"""The named statements of our SQL files in, one mapping from name to SQL text out."""
 
 from __future__ import annotations
 
@@ -20,5 +20,10 @@ def load_queries(text: str) -> Mapping[str, str]:
     return MappingProxyType({name: sql.strip() for name, sql in zip(pieces[::2], pieces[1::2], strict=True)})
 
 
-SQL = load_queries(files("recollect.store.sqlite").joinpath("queries.sql").read_text(encoding="utf-8"))
+SQL = load_queries(
+    "".join(
+        files("recollect.store.sqlite").joinpath(name).read_text(encoding="utf-8")
+        for name in ("queries.sql", "entries.sql")
+    )
+)
 """Every statement, read once: `SQL["get_fact"]`."""

@@ -1,4 +1,5 @@
--- Every statement the store runs. `-- name:` begins one, the next line says what it is for.
+-- Every statement the store runs, but for those of `entries.sql`. `-- name:` begins one, the next line says what it
+-- is for.
 -- Parameters are bound by place, in the order in which they first appear.
 -- `:low` and `:high` are half-open ranges of scopes or keys (see `rows.py`); a `:limit` of -1 means all.
 
@@ -109,6 +110,7 @@ WITH RECURSIVE
     FROM of_events WHERE of_events.tenant IS NOT NULL
   )
 SELECT tenant FROM tenants
+UNION SELECT tenant FROM collections
 UNION SELECT tenant FROM of_facts WHERE tenant IS NOT NULL
 UNION SELECT tenant FROM of_events WHERE tenant IS NOT NULL
 ORDER BY tenant;

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any
 
 from recollect.errors import Corrupt, InvalidScope
 from recollect.model.approval import Approval
@@ -21,9 +20,10 @@ from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.base import Erasure, Replay, Session, TenantState, Window
 from recollect.store.sqlite.connection import Connection
-from recollect.store.sqlite.decoding import Decoding, Row
+from recollect.store.sqlite.entries import EntryRows
 from recollect.store.sqlite.queries import SQL
 from recollect.store.sqlite.ranges import Range, after_text, keys_under, scopes_above, scopes_under
+from recollect.store.sqlite.statements import micros
 
 PAGE = 256
 """Rows of one page of a long answer."""
@@ -43,25 +43,18 @@ _ERASED = {
 _MEMORY = ("facts", "revisions", "idempotency_keys", "ledger_texts", "content_keys")
 
 
-class Rows:
+class Rows(EntryRows):
     """A transaction on one connection; what each verb means is said in `store/base.py`."""
 
     def __init__(self, connection: Connection, url: str) -> None:
         """Work on this connection, which nobody else uses meanwhile."""
-        self.connection = connection
-        self._url = url
-        self._execute = connection.cursor().execute
-        self._decoding = Decoding(url)
-        self._turn = 0
+        super().__init__(connection, url)
         # State, length and head of each tenant that this transaction has seen: nobody else can change them meanwhile.
         self._tenants: dict[str, tuple[TenantState, int, str]] = {}
 
-    def end_turn(self) -> None:
-        """Take back the iterators that were handed out: what they would read next is another moment."""
-        self._turn += 1
-
     def forget(self) -> None:
-        """Drop what was remembered of the tenants: the transaction is over, or a part of it was undone."""
+        """Drop what was remembered of the tenants and shelves: the transaction is over, or a part of it was undone."""
+        super().forget()
         self._tenants.clear()
 
     # facts and their history
@@ -207,7 +200,7 @@ class Rows:
     def put_fact(self, fact: Fact, payload: bytes) -> None:
         """Keep a fact."""
         scope, origin = fact.scope, fact.origin
-        times = to_micros(fact.created_at), to_micros(fact.updated_at), _micros(fact.expires_at)
+        times = to_micros(fact.created_at), to_micros(fact.updated_at), micros(fact.expires_at)
         who = origin.actor, origin.door, origin.source
         place = scope.tenant, scope.path, fact.key
         self._run("put_fact", *place, fact.id, fact.version, *times, fact.domain, *who, payload)
@@ -220,7 +213,7 @@ class Rows:
         """Add to the history of a key."""
         scope, origin = revision.scope, revision.origin
         place = scope.tenant, scope.path, revision.key, revision.version
-        times = to_micros(revision.at), to_micros(revision.created_at), _micros(revision.expires_at)
+        times = to_micros(revision.at), to_micros(revision.created_at), micros(revision.expires_at)
         who = origin.actor, origin.door, origin.source
         what = revision.fact_id, revision.change
         self._run("add_revision", *place, *what, *times, revision.domain, *who, revision.forgotten, payload)
@@ -283,7 +276,7 @@ class Rows:
             to_micros(approval.requested_at),
             approval.status,
             approval.decided_by,
-            _micros(approval.decided_at),
+            micros(approval.decided_at),
             approval.reason,
             None if approval.effect is None else encode(approval.effect),
         )
@@ -296,7 +289,7 @@ class Rows:
                 f"`{scope}` of tenant `{scope.tenant}` cannot belong to tenant `{owner.tenant}`",
                 hint="A session and its owner have one tenant",
             )
-        times = to_micros(session.started_at), _micros(session.ended_at)
+        times = to_micros(session.started_at), micros(session.ended_at)
         self._run("put_session", scope.tenant, scope.path, None if owner is None else owner.path, *times)
 
     def put_replay(self, replay: Replay) -> None:
@@ -316,7 +309,9 @@ class Rows:
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
         """Return the highest version and the latest stamp at and below a scope."""
-        found = [self._all("get_newest", scope.tenant, *each)[0] for each in scopes_under(scope.path)]
+        ranges = scopes_under(scope.path)
+        found = [self._all("get_newest", scope.tenant, *each)[0] for each in ranges]
+        found += [(0, self._all("get_newest_entry", scope.tenant, *each)[0][0]) for each in ranges]
         stamps = [at for _, at in found if at is not None]
         return max(version or 0 for version, _ in found), from_micros(max(stamps)) if stamps else None
 
@@ -382,28 +377,5 @@ class Rows:
 
     def _erase(self, tenant: str, ranges: list[Range], kinds: Iterable[str]) -> dict[str, int]:
         """Drop what is in these scopes of each kind; return how many."""
-        return {kind: sum(self._run(_ERASED[kind], tenant, *each) for each in ranges) for kind in kinds}
-
-    def _all(self, name: str, *binding: Any) -> list[Row]:
-        return self._execute(SQL[name], binding).fetchall()
-
-    def _one(self, name: str, *binding: Any) -> Row | None:
-        rows = self._all(name, *binding)
-        return rows[0] if rows else None
-
-    def _number(self, name: str, *binding: Any) -> int:
-        """Return the number a statement computes, 0 where it had no rows to compute it from."""
-        return self._all(name, *binding)[0][0] or 0
-
-    def _run(self, name: str, *binding: Any) -> int:
-        """Run a statement that writes; return how many rows it touched."""
-        self._execute(SQL[name], binding)
-        return self.connection.changes()
-
-    def _check_turn(self, turn: int) -> None:
-        if turn != self._turn:
-            raise RuntimeError("this iterator outlived the read or transaction it came from: use it up inside")
-
-
-def _micros(moment: datetime | None) -> int | None:
-    return None if moment is None else to_micros(moment)
+        counts = {kind: sum(self._run(_ERASED[kind], tenant, *each) for each in ranges) for kind in kinds}
+        return {**counts, "entries": self._erase_entries(tenant, ranges)}

@@ -24,8 +24,9 @@ pytest.register_assert_rewrite(
     *(
         f"{__name__}.{theme}"
         for theme in (
-            "approvals", "base", "batches", "definitions", "erasure", "expiry", "facts", "history",
-            "idempotency", "ledger", "permissions", "quotas", "schemas", "scopes", "sessions", "transfer",
+            "approvals", "base", "batches", "collections", "definitions", "embedder", "embedders", "entries",
+            "entry_lives", "entry_rules", "erasure", "expiry", "facts", "history", "idempotency", "ledger", "lines",
+            "permissions", "quotas", "recall", "schemas", "scopes", "sessions", "transfer", "vector_index",
         )
     )
 )  # fmt: skip

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, TypeVar
 import pytest
 
 from recollect.api.memory import Memory
+from recollect.api.scoped import ScopedMemory
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Store
 from recollect.store.memory import MemoryStore
@@ -16,6 +17,9 @@ from recollect.testing.clock import FakeClock
 
 T = TypeVar("T")
 Test = TypeVar("Test", bound=Callable[..., None])
+
+EMBEDDER = "hashing:256"
+"""What the promises are tested with: it loads nothing, and its vectors are the same everywhere."""
 
 
 class Capability(Enum):
@@ -54,14 +58,33 @@ class ConformanceBase:
     @pytest.fixture
     def memory(self, store: Store, clock: FakeClock) -> Iterator[Memory]:
         """Return a memory on the store under test."""
-        memory = Memory(store, clock=clock)
+        memory = Memory(store, clock=clock, embedder=EMBEDDER)
         yield memory
         memory.close()
 
     @pytest.fixture
+    def open_beside(self, memory: Memory, store: Store, clock: FakeClock) -> Iterator[Callable[..., Memory]]:
+        """Return what opens another memory on the same store, which knows nothing of the first but what is kept."""
+        opened: list[Memory] = []
+
+        def open_beside(**options: Any) -> Memory:
+            given: dict[str, Any] = {"embedder": EMBEDDER, **options}
+            opened.append(Memory(store, clock=clock, **given))
+            return opened[-1]
+
+        yield open_beside
+        for other in opened:
+            other.settle()  # and no more: closing it would close the store, which the first still stands on
+
+    @pytest.fixture
+    def second(self, open_beside: Callable[..., Memory]) -> Memory:
+        """Return another memory on the same store."""
+        return open_beside()
+
+    @pytest.fixture
     def elsewhere(self, clock: FakeClock) -> Iterator[Memory]:
         """Return a memory that has nothing to do with the store under test, under the same clock."""
-        with Memory(MemoryStore(), clock=clock) as memory:
+        with Memory(MemoryStore(), clock=clock, embedder=EMBEDDER) as memory:
             yield memory
 
     @pytest.fixture
@@ -78,7 +101,7 @@ class ConformanceBase:
 
         def restart() -> Memory:
             opened[-1].close()
-            opened.append(Memory(reopen_store(), clock=clock))
+            opened.append(Memory(reopen_store(), clock=clock, embedder=EMBEDDER))
             return opened[-1]
 
         yield restart
@@ -89,6 +112,18 @@ def present(found: T | None) -> T:
     """Return what was found; fail when nothing was."""
     assert found is not None, "nothing was found"
     return found
+
+
+def recalled(place: ScopedMemory, query: str, *, collection: str = "notes", **options: Any) -> list[Any]:
+    """Return the contents that a recall finds, best first."""
+    found = place.recall(query, collection=collection, **options)
+    assert found.count == len(found.results)
+    return [match.content for match in found.results]
+
+
+def standing(place: ScopedMemory, *, collection: str = "notes", **options: Any) -> list[Any]:
+    """Return the contents of the entries that stand in a collection, in the order they came."""
+    return [entry.content for entry in place.entries(collection=collection, **options)]
 
 
 def snapshot(store: Store, *tenants: str) -> dict[str, Any]:
@@ -108,6 +143,11 @@ def _tenant(rows: Reader, tenant: str) -> dict[str, Any]:
         "history": {
             place: rows.revisions(Scope(tenant, place[0]), str(place[1])) for place in sorted(map(_pair, places))
         },
+        "collections": {
+            one: (rows.shelves(tenant, one.name), rows.vector_counts(tenant, one.name))
+            for one in rows.collections(tenant)
+        },
+        "entries": list(rows.entries_below(Scope(tenant))),
         "state": rows.tenant_state(tenant),
         "definitions": rows.definitions(tenant),
         "grants": rows.grants(tenant),

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.api.memory import Memory
+from recollect.engine.embedding import EmbedderBook
 from recollect.errors import (
     AlreadyExists,
     Conflict,
@@ -148,7 +149,7 @@ class DefinitionPromises:
     def test_a_ttl_is_a_whole_number_of_seconds_from_one(
         self, memory: Memory, store: Store, clock: FakeClock, ttl: Any
     ) -> None:
-        gate = Gate(store, clock=clock, ids=SystemIds(), limits=Limits())
+        gate = Gate(store, clock=clock, ids=SystemIds(), limits=Limits(), embedders=EmbedderBook("hashing:16"))
         memory.definitions.create(name="Kept", slug="kept", schema=PROFILE, ttl=1)
         before = snapshot(store)
         create = CreateDefinition(scope=Scope(), title="N", slug="s", scope_kind="global", ttl=ttl, schema=PROFILE)

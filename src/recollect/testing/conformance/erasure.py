@@ -34,6 +34,7 @@ class ErasurePromises:
         assert receipt.removed == {
             "facts": 4,
             "revisions": 10,
+            "entries": 0,
             "idempotency_keys": 2,
             "approvals": 0,
             "ledger_texts": 0,

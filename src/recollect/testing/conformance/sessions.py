@@ -55,6 +55,7 @@ class SessionPromises:
         assert removed == {
             "facts": 2,
             "revisions": 3,
+            "entries": 0,
             "idempotency_keys": 1,
             "ledger_texts": 0,
             "content_keys": 1,

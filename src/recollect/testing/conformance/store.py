@@ -5,15 +5,21 @@ from __future__ import annotations
 from recollect.testing.conformance.approvals import ApprovalPromises
 from recollect.testing.conformance.base import ConformanceBase
 from recollect.testing.conformance.batches import BatchPromises
+from recollect.testing.conformance.collections import CollectionPromises
 from recollect.testing.conformance.definitions import DefinitionPromises
+from recollect.testing.conformance.entries import EntryPromises
+from recollect.testing.conformance.entry_lives import EntryLifePromises
+from recollect.testing.conformance.entry_rules import EntryRulePromises
 from recollect.testing.conformance.erasure import ErasurePromises
 from recollect.testing.conformance.expiry import ExpiryPromises
 from recollect.testing.conformance.facts import FactPromises
 from recollect.testing.conformance.history import HistoryPromises
 from recollect.testing.conformance.idempotency import IdempotencyPromises
 from recollect.testing.conformance.ledger import LedgerPromises
+from recollect.testing.conformance.lines import LinePromises
 from recollect.testing.conformance.permissions import PermissionPromises
 from recollect.testing.conformance.quotas import QuotaPromises
+from recollect.testing.conformance.recall import RecallPromises
 from recollect.testing.conformance.schemas import SchemaPromises
 from recollect.testing.conformance.scopes import ScopePromises
 from recollect.testing.conformance.sessions import SessionPromises
@@ -36,6 +42,12 @@ class StoreConformance(
     ErasurePromises,
     SessionPromises,
     TransferPromises,
+    EntryPromises,
+    RecallPromises,
+    CollectionPromises,
+    EntryLifePromises,
+    EntryRulePromises,
+    LinePromises,
     ConformanceBase,
 ):
     """What every store promises. Subclass, give a `store` fixture, run pytest."""

@@ -40,7 +40,7 @@ CREATE TABLE revisions (
     forgotten INTEGER NOT NULL,
     payload BLOB,
     PRIMARY KEY (tenant, scope, key, version)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Only what a sweep may still have to forget: it shrinks as values go.
 CREATE INDEX revisions_by_expiry ON revisions (tenant, expires_at)
@@ -161,7 +161,7 @@ CREATE TABLE events (
     hash TEXT NOT NULL,
     body BLOB NOT NULL,
     PRIMARY KEY (tenant, position)
-) STRICT, WITHOUT ROWID;
+) STRICT;
 
 -- Content the ledger keeps outside its chain, so that it can be erased.
 CREATE TABLE event_texts (

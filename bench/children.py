@@ -1,0 +1,58 @@
+"""A program in, a child process that does something so many times and says what it took out.
+
+A process of its own, so that its memory is nobody else's. It reads lines of a verb and a count, and answers each
+with the times and its resident memory.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from types import TracebackType
+
+import msgspec
+from machine import resident_memory
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What a process says after a turn: nanoseconds of each operation, and its resident memory in MB."""
+
+    times: list[int]
+    rss: float
+
+
+class Child:
+    """A process that was started with a program of this folder and its arguments."""
+
+    def __init__(self, program: str, *arguments: object) -> None:
+        """Start it."""
+        command = [sys.executable, program, *map(str, arguments)]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def ask(self, verb: str, count: int) -> Answer:
+        """Let it do something so many times; return its answer."""
+        self._process.stdin.write(f"{verb} {count}\n".encode())
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the process ended with {self._process.wait()} instead of answering `{verb} {count}`")
+        return msgspec.json.decode(line, type=Answer)
+
+    def __enter__(self) -> Child:
+        """Return itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Let it end."""
+        self._process.communicate()
+
+
+def answer_lines(verbs: Mapping[str, Callable[[int], list[int]]]) -> None:
+    """Do what each line of the input asks for, and print what that took; a verb returns the times of each."""
+    for line in sys.stdin:
+        verb, count = line.split()
+        times = verbs[verb](int(count))
+        print(msgspec.json.encode(Answer(times, resident_memory())).decode(), flush=True)

@@ -1,0 +1,63 @@
+"""A new process in, what it takes to start from nothing out: the import, and the first recall of a database.
+
+As a program, `fresh.py FILE` loads the embedder, opens the database and asks one question; the three are told apart.
+The file is in the system's page cache: these are not cold reads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import msgspec
+
+_IMPORT = "import time; start = time.perf_counter(); import recollect; print((time.perf_counter() - start) * 1000)"
+
+
+class Start(msgspec.Struct, frozen=True, kw_only=True):
+    """The milliseconds that a process took from its start to its first answer, without the import."""
+
+    embedder: float
+    opening: float
+    first: float
+    second: float
+
+
+def time_import() -> float:
+    """Return the milliseconds that `import recollect` takes in a new process."""
+    return float(subprocess.check_output([sys.executable, "-c", _IMPORT]))
+
+
+def time_first_recall(path: Path) -> Start:
+    """Return what opening a database and its first recall take in a new process."""
+    return msgspec.json.decode(subprocess.check_output([sys.executable, __file__, str(path)]), type=Start)
+
+
+def _answer_once(path: str) -> Start:
+    from corpus import COLLECTION, LIMIT, make_note
+
+    import recollect
+
+    question = make_note(7).question
+    marks = [time.perf_counter()]
+    from recollect.retrieval.embed.wordllama import WordLlama
+
+    embedder = WordLlama()
+    embedder.embed([question])
+    marks.append(time.perf_counter())
+    with recollect.open(path, embedder=embedder) as memory:
+        scope = memory.scope(user="mara")
+        marks.append(time.perf_counter())
+        for _ in range(2):
+            if not scope.recall(question, collection=COLLECTION, namespace="", limit=LIMIT).results:
+                raise RuntimeError(f"nothing was found in {path}")
+            marks.append(time.perf_counter())
+    loading, opening, first, second = ((b - a) * 1000 for a, b in itertools.pairwise(marks))
+    return Start(embedder=loading, opening=opening, first=first, second=second)
+
+
+if __name__ == "__main__":
+    print(msgspec.json.encode(_answer_once(sys.argv[1])).decode())

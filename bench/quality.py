@@ -1,0 +1,276 @@
+"""How well recall finds what answers a question: turns of long conversations, scored against a file of LoCoMo's format.
+
+    make bench-quality DATA=locomo10.json                        all of it
+    make bench-quality DATA=locomo10.json ARGS="--onnx FOLDER"   beside it an embedder from a folder
+    make bench-quality DATA=locomo10.json ARGS="--only full,modes --json out.json"
+
+Everything goes through the public API: every turn is remembered as one entry, every question recalled. No LLM.
+R@k is the share of a question's evidence among the first k matches, NDCG@10 the usual one with a gain of 1 for
+evidence; both are averaged over the questions whose evidence exists, adversarial ones included.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import random
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import program
+from conversations import CATEGORIES, SOURCE, Conversation, Turn, read_conversations
+from measuring import Times
+from program import Program, run_program
+from report import Line
+from rich.table import Table
+
+import recollect
+
+LIMIT = 50
+COLLECTION = "turns"
+CHUNK = 500
+LOST_AT_MOST = 0.5
+"""Points of R@10 that shuffled entries may lose: the standard error of this many questions."""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How much is measured."""
+
+    conversations: int | None = None
+    shuffles: int = 3
+
+
+@dataclass(frozen=True)
+class Score:
+    """How well one question was answered."""
+
+    category: str
+    at_5: float
+    at_10: float
+    ndcg: float
+
+
+@dataclass(frozen=True)
+class Condition:
+    """How the turns are given: what metadata each has, and in which order they come."""
+
+    name: str
+    metadata: Callable[[Turn], dict[str, Any]]
+    shuffle: int | None = None
+    """The seed of an order that is not the conversation's."""
+
+
+@dataclass
+class Result:
+    """The scores of one configuration, and what its recalls took."""
+
+    scores: list[Score] = field(default_factory=list)
+    nanoseconds: list[int] = field(default_factory=list)
+
+    def mean(self, measure: Callable[[Score], float], category: str | None = None) -> float:
+        """Return the mean over the questions of a category, or over all, in percent."""
+        chosen = [measure(score) for score in self.scores if category in (None, score.category)]
+        return 100 * statistics.mean(chosen) if chosen else math.nan
+
+    @property
+    def at_10(self) -> float:
+        """R@10 over all questions."""
+        return self.mean(lambda score: score.at_10)
+
+    @property
+    def ndcg(self) -> float:
+        """NDCG@10 over all questions."""
+        return self.mean(lambda score: score.ndcg)
+
+
+def everything(turn: Turn) -> dict[str, Any]:
+    """Return the metadata that a chat has of a turn: who, in which session, when."""
+    given = {"speaker": turn.speaker, "session": turn.session}
+    return given if turn.time is None else {**given, "time": turn.time}
+
+
+def nothing(turn: Turn) -> dict[str, Any]:
+    """Return no metadata."""
+    return {}
+
+
+def apart(turn: Turn) -> dict[str, Any]:
+    """Return a session for each turn alone, so that none has neighbours."""
+    return {"session": turn.reference}
+
+
+FULL = Condition("full metadata", everything)
+PLAIN = Condition("no metadata", nothing)
+APART = Condition("no metadata, no context", apart)
+
+Run = program.Run[Counts]
+
+
+def measure_full(run: Run) -> list[Line]:
+    """Score the default embedder with all the metadata a chat has."""
+    found = evaluate(run, FULL)
+    return [
+        _points_line("R@10, full metadata", found.at_10, 85),
+        _points_line("NDCG@10, full metadata", found.ndcg, 69),
+    ]
+
+
+def measure_plain(run: Run) -> list[Line]:
+    """Score the same with texts alone, in their order."""
+    return [_points_line("R@10, no metadata", evaluate(run, PLAIN).at_10, 80)]
+
+
+def measure_shuffled(run: Run) -> list[Line]:
+    """Score texts alone in no order, beside texts that have no neighbours at all."""
+    alone = evaluate(run, APART).at_10
+    seeds = range(run.counts.shuffles)
+    shuffled = statistics.mean(
+        evaluate(run, Condition(f"no metadata, shuffled ({seed})", nothing, seed)).at_10 for seed in seeds
+    )
+    lost = alone - shuffled
+    return [
+        Line(
+            f"R@10 lost by shuffling, mean of {len(seeds)} orders",
+            f"{shuffled:.1f}",
+            f"{alone:.1f} without context",
+            f"{lost:+.1f}",
+            lost,
+            LOST_AT_MOST,
+            "at most",
+            f"≤ {LOST_AT_MOST}",
+        )
+    ]
+
+
+def measure_modes(run: Run) -> list[Line]:
+    """Score the two sides of the ranking by themselves; there is no target."""
+    for mode in ("semantic", "keyword"):
+        evaluate(run, FULL, mode=mode)
+    return []
+
+
+def measure_onnx(run: Run) -> list[Line]:
+    """Score an embedder from a folder beside the default, where one was given; there is no target."""
+    if run.arguments.onnx is None:
+        run.console.print("LEFT OUT: no folder with an ONNX embedder was given (--onnx FOLDER)", highlight=False)
+        return []
+    for condition in (FULL, PLAIN):
+        evaluate(run, condition, embedder=f"onnx:{run.arguments.onnx}")
+    evaluate(run, FULL, embedder=f"onnx:{run.arguments.onnx}", mode="semantic")
+    return []
+
+
+MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {
+    "full": measure_full,
+    "plain": measure_plain,
+    "shuffled": measure_shuffled,
+    "modes": measure_modes,
+    "onnx": measure_onnx,
+}
+
+
+def evaluate(run: Run, condition: Condition, *, embedder: str = "wordllama", mode: str = "hybrid") -> Result:
+    """Remember every conversation under a condition and recall every question; add a row to the table."""
+    result = Result()
+    with recollect.open(":memory:", embedder=embedder) as memory:
+        scope = memory.scope(user="bench")
+        for conversation in read_conversations(run.arguments.data)[: run.counts.conversations]:
+            references = _remember(scope, conversation, condition)
+            for question in conversation.questions:
+                start = time.perf_counter_ns()
+                found = scope.recall(
+                    question.text, collection=COLLECTION, namespace=conversation.name, limit=LIMIT, mode=mode
+                )
+                result.nanoseconds.append(time.perf_counter_ns() - start)
+                ranked = [reference for match in found.results for reference in references[match.id]]
+                result.scores.append(score(question.category, question.evidence, ranked))
+    name = condition.name if embedder == "wordllama" else f"{condition.name}, {embedder.partition(':')[0]}"
+    _add_row(run, name if mode == "hybrid" else f"{name}, {mode}", result)
+    return result
+
+
+def score(category: str, evidence: frozenset[str], ranked: Sequence[str]) -> Score:
+    """Return how well a ranking finds the evidence."""
+    places = [place for place, reference in enumerate(dict.fromkeys(ranked)) if reference in evidence]
+    ideal = _discounted(range(min(10, len(evidence))))
+    return Score(
+        category,
+        at_5=sum(place < 5 for place in places) / len(evidence),
+        at_10=sum(place < 10 for place in places) / len(evidence),
+        ndcg=_discounted(place for place in places if place < 10) / ideal,
+    )
+
+
+def _discounted(places: Iterable[int]) -> float:
+    return sum(1 / math.log2(place + 2) for place in places)
+
+
+def _remember(scope: recollect.ScopedMemory, conversation: Conversation, condition: Condition) -> dict[str, list[str]]:
+    """Store the turns in the namespace of their conversation; return which turns each entry stands for."""
+    turns = list(conversation.turns)
+    if condition.shuffle is not None:
+        random.Random(condition.shuffle).shuffle(turns)
+    references: dict[str, list[str]] = {}
+    for start in range(0, len(turns), CHUNK):
+        part = turns[start : start + CHUNK]
+        items = [{"content": turn.text, "metadata": condition.metadata(turn)} for turn in part]
+        kept = scope.remember_many(items, collection=COLLECTION, namespace=conversation.name)
+        for turn, one in zip(part, kept, strict=True):
+            # A turn that says what another one said, with the same metadata, is stored once and stands for both.
+            references.setdefault(one.id, []).append(turn.reference)
+    return references
+
+
+def _points_line(what: str, value: float, target: float) -> Line:
+    return Line(what, f"{value:.1f}", "–", f"{value:.1f}", value, target, "at least", f"≥ {target:g}")
+
+
+def _add_row(run: Run, name: str, result: Result) -> None:
+    """Add one configuration to the table, which is made with the first."""
+    categories = list(CATEGORIES.values())
+    if not run.tables:
+        title = f"{len(result.scores):,} questions; R@10 by category; a recall's p50"
+        run.tables.append(Table("", "R@5", "R@10", "NDCG@10", *categories, "p50", title=title))
+    measured = {
+        "R@5": result.mean(lambda score: score.at_5),
+        "R@10": result.at_10,
+        "NDCG@10": result.ndcg,
+        **{category: result.mean(lambda score: score.at_10, category) for category in categories},
+    }
+    times = Times(tuple(result.nanoseconds), len(result.nanoseconds))
+    shown = [f"{value:.1f}" for value in measured.values()]
+    run.tables[0].add_row(name, *shown, f"{times.p50 / 1000:.2f} ms")
+    run.figures.setdefault("quality", {})[name] = {**measured, "p50_ms": times.p50 / 1000}
+
+
+def _add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("data", type=Path, nargs="?", metavar="DATA", help=f"a JSON file of LoCoMo's format: {SOURCE}")
+    parser.add_argument("--onnx", type=Path, metavar="FOLDER", help="a sentence-transformers model as ONNX")
+
+
+def _check_arguments(parser: argparse.ArgumentParser, arguments: argparse.Namespace) -> None:
+    if arguments.data is None or not arguments.data.is_file():
+        missing = "no data were named" if arguments.data is None else f"{arguments.data} is not there"
+        parser.error(f"{missing}; they are not ours to ship: get a file from {SOURCE}, then DATA=path")
+    if arguments.onnx is not None and not arguments.onnx.is_dir():
+        parser.error(f"{arguments.onnx} is not a folder; give one with model.onnx and tokenizer.json")
+
+
+PROGRAM = Program(
+    title="How well recall finds",
+    purpose=__doc__ or "",
+    measurements=MEASUREMENTS,
+    full=Counts(),
+    quick=Counts(conversations=1, shuffles=1),
+    add_arguments=_add_arguments,
+    check_arguments=_check_arguments,
+)
+
+
+if __name__ == "__main__":
+    run_program(PROGRAM)

@@ -1,0 +1,180 @@
+"""Contents and queries as callers give them in, checked items and effects out; bad input is refused here."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from recollect.engine.embedding import LINES
+from recollect.errors import InvalidValue, LimitExceeded, UsageError
+from recollect.model.clock import parse_moment
+from recollect.model.effect import Item, Recall
+from recollect.model.key import check_key
+from recollect.model.limits import Limits, check_count
+from recollect.model.recall import MODES, Mode
+from recollect.model.scope import Scope
+from recollect.model.text import check_label, quote, require_label
+from recollect.model.value import encode_checked
+
+
+def check_collection(name: str) -> str:
+    """Return the name of a collection that a caller may use, or refuse it."""
+    require_label("collection", name)
+    if name == LINES:
+        raise UsageError(f"the collection {quote(name)} is kept for memory blocks", hint="Use another name", value=name)
+    check_key(f"collections.{name}")  # rules and accesses name it so
+    return name
+
+
+def check_namespace(name: str | None) -> str | None:
+    """Return the name of a namespace, or refuse it; the empty one is where entries without a namespace are."""
+    if name != "":
+        check_label("namespace", name)
+    return name
+
+
+def check_own_namespace(name: str) -> str:
+    """Return the namespace that something is written to or removed from: one, never all of them."""
+    if cast(object, name) is None:
+        raise UsageError("None is not a namespace to write to", hint="Name one, or leave it out", value=None)
+    check_namespace(name)
+    return name
+
+
+def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None, limits: Limits) -> Item:
+    """Return one checked thing to remember."""
+    check_label("key", key)
+    check_says_something(content)
+    return Item(
+        payload=_bounded("content", content, limits.content_bytes, limits),
+        metadata=_bounded("metadata", checked_metadata(metadata), limits.metadata_bytes, limits),
+        key=key,
+    )
+
+
+def check_says_something(content: Any) -> None:
+    """Refuse content that nothing could find."""
+    if content is None or content in ([], {}) or (isinstance(content, str) and not content.strip()):
+        raise InvalidValue("there is no content to remember", hint="Pass text or JSON that says something", path="$")
+
+
+def recall_effect(
+    scope: Scope,
+    query: str,
+    limits: Limits,
+    *,
+    collection: str,
+    namespace: str | None,
+    limit: int,
+    threshold: float,
+    filter: Mapping[str, Any] | None,
+    as_of: datetime | str | None,
+    mode: Mode,
+    expand: int,
+) -> Recall:
+    """Return the checked effect of a recall."""
+    from recollect.retrieval.filter import parse_filter
+
+    if not isinstance(cast(object, query), str):
+        raise UsageError(f"the query {quote(query)} is {type(query).__name__}, not text", hint="Pass text", value=query)
+    _check_query(query, limits)
+    if mode not in MODES:
+        raise UsageError(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", value=mode)
+    _check_limit("limit", limit, limits)
+    _check_limit("number of neighbours", expand, limits)
+    parse_filter(filter)
+    return Recall(
+        scope=scope,
+        collection=check_collection(collection),
+        namespace=check_namespace(namespace),
+        query=query,
+        limit=limit,
+        threshold=check_threshold(threshold),
+        filter=None if filter is None else dict(filter),
+        as_of=None if as_of is None else parse_moment(as_of),
+        mode=mode,
+        expand=expand,
+    )
+
+
+def _check_query(query: str, limits: Limits) -> None:
+    try:
+        size = len(query.encode())
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"the query {quote(query)} holds half of a surrogate pair",
+            hint="Pass text that can be encoded",
+            value=query,
+        ) from None
+    if size > limits.content_bytes:
+        raise LimitExceeded(
+            f"the query has {len(query):,} characters, and {limits.content_bytes:,} bytes are the limit",
+            hint="Ask with a sentence, or open with a larger Limits(content_bytes=…)",
+            limit=limits.content_bytes,
+            actual=size,
+        )
+
+
+def check_threshold(threshold: Any) -> float:
+    """Return a threshold from 0 to 1, or refuse it."""
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not number or not math.isfinite(threshold) or not 0 <= threshold <= 1:
+        raise UsageError(
+            f"{quote(threshold)} is not a threshold", hint="Pass a number from 0.0 to 1.0", value=threshold
+        )
+    return float(threshold)
+
+
+def _check_limit(what: str, number: Any, limits: Limits) -> None:
+    if number is None:
+        raise UsageError(f"None is not a {what}", hint="Pass a whole number, or leave it out")
+    check_count(what, number)
+    if number > limits.recall:
+        raise LimitExceeded(
+            f"the {what} {number:,} is above the maximum of {limits.recall:,}",
+            hint="Ask for fewer, or open with a larger Limits(recall=…)",
+            limit=limits.recall,
+            actual=number,
+        )
+
+
+def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return metadata as a map of their own, or refuse what is no map and names that filters could not ask for."""
+    if metadata is None:
+        return {}
+    if not isinstance(cast(object, metadata), Mapping):
+        raise InvalidValue(
+            f"the metadata {quote(metadata)} are {type(metadata).__name__}, not a map",
+            hint='Pass a dict such as {"account": "acme"}',
+            path="$",
+        )
+    for name in metadata:
+        if isinstance(cast(object, name), str) and name.startswith("$"):
+            raise InvalidValue(
+                f"{quote(name)} cannot name metadata: `$` begins the operators of filters",
+                hint="Use another name",
+                path=f"$.{name}",
+            )
+    return dict(metadata)
+
+
+def _bounded(what: str, value: Any, most: int, limits: Limits) -> msgspec.Raw:
+    # The limit is this one alone, so that it is the one named, with what to do about it.
+    payload = encode_checked(value, msgspec.structs.replace(limits, value_bytes=sys.maxsize))
+    if len(payload) > most:
+        hint = f"Shorten it, or open with a larger Limits({what}_bytes=…)"
+        if what == "content":
+            hint = f"Remember it in parts with remember_text(…), or open with a larger Limits({what}_bytes=…)"
+        raise LimitExceeded(
+            f"the {what} takes {len(payload):,} bytes as JSON, the limit is {most:,}",
+            hint=hint,
+            limit=most,
+            actual=len(payload),
+            what=f"{what}_bytes",
+        )
+    return msgspec.Raw(payload)

@@ -1,0 +1,171 @@
+"""A query in, matches out: what recall means.
+
+Order of work: scope, namespace, not expired, filter, score, threshold, limit. Entries that a filter leaves out are
+never ranked, so a filter costs no results. The index says which entries match; their content is read from the rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recollect.engine.call import Call, Outcome
+from recollect.engine.embedding import LINES
+from recollect.model.clock import from_micros, to_micros
+from recollect.model.collection import Space
+from recollect.model.effect import Recall, RecallLines
+from recollect.model.entry import Entry, Shelf
+from recollect.model.event import Note
+from recollect.model.recall import Match, Recalled, Why
+from recollect.model.value import encode
+from recollect.store.base import Reader
+
+if TYPE_CHECKING:
+    from recollect.retrieval.index.shelf import ShelfIndex
+    from recollect.retrieval.rank import Ranked
+
+T = TypeVar("T")
+Read = Callable[[Callable[[Reader], Any]], Any]
+
+_ATTEMPTS = 5
+
+
+def recall(rows: Reader, effect: Recall, call: Call) -> Outcome[Recalled]:
+    """Find entries on one moment of the store."""
+    found = recall_from(lambda work: work(rows), effect, call)
+    return Outcome(found, (recall_note(effect, found),))
+
+
+def recall_lines(rows: Reader, effect: RecallLines, call: Call) -> Outcome[Recalled]:
+    """Find lines of a text on one moment of the store."""
+    found = recall_from(lambda work: work(rows), effect, call)
+    return Outcome(found, (recall_note(effect, found),))
+
+
+def recall_from(read: Read, effect: Recall | RecallLines, call: Call) -> Recalled:
+    """Find entries, reading twice: what the index lacks first, and the content of the matches last.
+
+    Between the two the query is embedded, which takes long where an embedder is far away. An entry that ends in
+    that time is not among the matches. Another may have taken its place, so then it is all done again; where that
+    goes on and on, the last answer is as of the moment that it was ranked for.
+    """
+    asked = effect if isinstance(effect, Recall) else _as_recall(effect)
+    now = asked.as_of if asked.as_of is not None else to_micros(call.now)
+    matches: list[Match] = []
+    for attempt in range(1, _ATTEMPTS + 1):
+        found: tuple[ShelfIndex, Space] | None = read(lambda rows: _open_shelf(rows, asked, call))
+        if found is None or asked.limit == 0:
+            return Recalled(results=[], count=0)
+        index, space = found
+        if asked.query.strip():
+            ranked = _rank(index, space, asked, now, call)
+        else:
+            ranked = _in_order(index, asked, now, newest_first=isinstance(effect, Recall))
+        ended_too = attempt == _ATTEMPTS
+        matches = read(lambda rows, ranked=ranked, too=ended_too: _matches(rows, asked, ranked, now, ended_too=too))
+        if len(matches) == len(ranked):
+            break
+    return Recalled(results=matches, count=len(matches))
+
+
+def recall_note(effect: Recall | RecallLines, recalled: Recalled) -> Note:
+    """Return what the ledger says of a recall: its query as content, and which entries it gave out."""
+    return Note(
+        effect=effect.name,
+        scope=effect.scope.path,
+        key=effect.place,
+        payload=encode(effect.query),
+        detail={"results": [match.id for match in recalled.results]},
+    )
+
+
+def _as_recall(effect: RecallLines) -> Recall:
+    return Recall(
+        scope=effect.scope,
+        collection=LINES,
+        namespace=effect.key,
+        query=effect.query,
+        limit=effect.limit,
+        threshold=effect.threshold,
+    )
+
+
+def _open_shelf(rows: Reader, effect: Recall, call: Call) -> tuple[ShelfIndex, Space] | None:
+    """Return the index of the shelf and the space of its vectors; None when there is no such collection."""
+    from recollect.retrieval.index.shelf import ShelfIndex
+
+    collection = rows.collection(effect.scope.tenant, effect.collection)
+    if collection is None:
+        return None
+    shelf = Shelf(effect.scope, effect.collection, effect.namespace)
+    if effect.as_of is None:
+        return call.indexes.index(rows, shelf, collection.space, now=to_micros(call.now)), collection.space
+    # Nobody asks for the same moment twice, so what stood then is indexed for this one recall.
+    index = ShelfIndex(collection.space.dimension)
+    index.add(rows.entries_as_of(shelf, collection.space.embedder, from_micros(effect.as_of)))
+    return index, collection.space
+
+
+def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call) -> list[Ranked]:
+    from recollect.retrieval.filter import parse_filter
+    from recollect.retrieval.prepare import embed_query, prepare
+    from recollect.retrieval.rank import rank
+
+    prepared = prepare(index, effect.query, now=now)
+    vector = None
+    if effect.mode != "keyword":
+        vector = embed_query(call.embedders.of(space), prepared)
+    return rank(
+        index,
+        prepared,
+        vector,
+        mode=effect.mode,
+        now=now,
+        where=parse_filter(effect.filter),
+        limit=effect.limit,
+        threshold=effect.threshold,
+        calibration=space.calibration,
+        expand=effect.expand,
+    )
+
+
+def _in_order(index: ShelfIndex, effect: Recall, now: int, *, newest_first: bool) -> list[Ranked]:
+    """Return entries for a query that asks nothing: everything answers it, so only their order counts."""
+    from recollect.retrieval.filter import parse_filter
+    from recollect.retrieval.rank import Ranked
+
+    sequences = index.visible(now, parse_filter(effect.filter)).tolist()
+    chosen = sequences[: -effect.limit - 1 : -1] if newest_first else sequences[: effect.limit]
+    why = Why(mode=effect.mode, relevance=1.0, total=0.0)
+    return [Ranked(sequence=sequence, score=1.0, why=why) for sequence in chosen]
+
+
+def _matches(rows: Reader, effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:
+    wanted: set[int] = set()
+    for one in ranked:
+        wanted.update((one.sequence, *one.before, *one.after))
+    moment = from_micros(now)
+    seen = Entry.stands_at if effect.as_of is None else Entry.active_at
+    entries = {
+        one.sequence: one for one in rows.entries(effect.scope.tenant, sorted(wanted)) if ended_too or seen(one, moment)
+    }
+    return [
+        Match(
+            content=entry.content,
+            metadata=entry.metadata,
+            score=one.score,
+            why=one.why,
+            id=entry.id,
+            namespace=entry.namespace,
+            created_at=entry.created_at,
+            expires_at=entry.expires_at,
+            before=_known(entries, one.before),
+            after=_known(entries, one.after),
+        )
+        for one in ranked
+        if (entry := entries.get(one.sequence)) is not None
+    ]
+
+
+def _known(entries: dict[int, Entry], sequences: Iterable[int]) -> tuple[Entry, ...]:
+    return tuple(entries[sequence] for sequence in sequences if sequence in entries)

@@ -1,0 +1,322 @@
+"""The verbs about collections and entries in, statements of `entries.sql` on one connection out.
+
+Sequences, and the numbers that mark a shelf as changed, are drawn from one counter, that of SQLite for `entries`. So
+a mark is above every sequence and every mark that was ever there before, even where all of it was erased.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from recollect.errors import LimitExceeded
+from recollect.model.clock import to_micros
+from recollect.model.collection import Collection
+from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
+from recollect.model.scope import Scope
+from recollect.model.value import encode
+from recollect.store.sqlite.connection import Connection
+from recollect.store.sqlite.ranges import Range, scopes_under
+from recollect.store.sqlite.statements import Statements, micros
+
+T = TypeVar("T")
+
+SLOTS = 256
+"""Embedders whose vectors one collection can keep at a time; `entries.sql` multiplies sequences by it."""
+
+LONG_PAGE = 1024
+"""Rows of one page of what an index needs; each is about a kilobyte."""
+
+
+class EntryRows(Statements):
+    """The part of a transaction that is about collections and their entries."""
+
+    def __init__(self, connection: Connection, url: str) -> None:
+        """Work on this connection, which nobody else uses meanwhile."""
+        super().__init__(connection, url)
+        # The numbers of shelves that this transaction has seen; only an erasure in it can change them meanwhile.
+        self._shelf_numbers: dict[Shelf, int] = {}
+
+    def forget(self) -> None:
+        """Drop what was remembered of the shelves: the transaction is over, or a part of it was undone."""
+        self._shelf_numbers.clear()
+
+    # reading
+
+    def collections(self, tenant: str) -> list[Collection]:
+        """Return the tenant's collections."""
+        return [self._decoding.collection(tenant, row) for row in self._all("list_collections", tenant)]
+
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection."""
+        row = self._one("get_collection", tenant, name)
+        return None if row is None else self._decoding.collection(tenant, row)
+
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        """Return what tells this state of a shelf from any other."""
+        place = shelf.scope.tenant, shelf.scope.path, shelf.collection
+        if shelf.namespace is None:
+            row = self._one("get_namespaces_state", *place)
+        else:
+            row = self._one("get_shelf_state", *place, shelf.namespace)
+        return ShelfState() if row is None or row[0] is None else ShelfState(*row)
+
+    def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
+        """Return where in a collection entries stand, and how many."""
+        rows = self._all("list_shelves", tenant, collection)
+        return [
+            (Shelf(self._decoding.scope(tenant, path), collection, namespace), count) for path, namespace, count in rows
+        ]
+
+    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
+        """Yield what an index needs of the entries that stand on a shelf."""
+        if shelf.namespace is not None:
+            return self._page_indexed(shelf, shelf.namespace, embedder, after, self._turn)
+        standing = [
+            (sequence, namespace)
+            for number, namespace in self._numbers(shelf)
+            for (sequence,) in self._all("list_standing", number, after)
+        ]
+        return self._look_up_indexed(shelf, embedder, standing, self._turn)
+
+    def standing(self, shelf: Shelf) -> list[int]:
+        """Return the sequences of the entries that stand on a shelf."""
+        return sorted(
+            sequence for number, _ in self._numbers(shelf) for (sequence,) in self._all("list_standing", number, 0)
+        )
+
+    def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
+        """Return the entries of these sequences that are there."""
+        return list(self._decoding.entries(tenant, self._all("list_entries", _listed(sequences), tenant)))
+
+    def entry(self, tenant: str, id: str) -> Entry | None:
+        """Return one entry by id."""
+        return next(self._decoding.entries(tenant, self._all("get_entry", id, tenant)), None)
+
+    def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
+        """Return the entry that stands under a key."""
+        return max(self._on_shelf("list_entries_of_key", shelf, key), key=_sequence, default=None)
+
+    def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
+        """Return the entries with this digest that stand on a shelf."""
+        return sorted(self._on_shelf("list_entries_alike", shelf, digest), key=_sequence)
+
+    def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
+        """Say whether an entry with this digest ended at or after a moment."""
+        return any(
+            self._one("find_ended", number, to_micros(moment), digest) is not None for number, _ in self._numbers(shelf)
+        )
+
+    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
+        """Yield what an index needs of the entries that were active at a moment."""
+        active = [
+            (sequence, namespace)
+            for number, namespace in self._numbers(shelf)
+            for (sequence,) in self._all("list_active", number, to_micros(moment))
+        ]
+        return self._look_up_indexed(shelf, embedder, active, self._turn)
+
+    def entries_below(self, scope: Scope) -> Iterator[Entry]:
+        """Yield the entries that stand at and below a scope."""
+        ranges = scopes_under(scope.path)
+        rows = [row for each in ranges for row in self._all("list_standing_below", scope.tenant, *each)]
+        return self._look_up_entries(scope.tenant, sorted(sequence for (sequence,) in rows), self._turn)
+
+    def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
+        """Return entries whose time is up."""
+        return list(self._decoding.entries(tenant, self._all("list_expired_entries", to_micros(now), tenant, limit)))
+
+    def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
+        """Return the vector that an embedder made of an entry."""
+        row = self._one("get_vector", sequence, tenant, embedder)
+        return None if row is None else row[0]
+
+    def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
+        """Return entries of a collection that have no vector of an embedder, from the first after a sequence."""
+        slot = self._slot(tenant, collection, embedder)
+        missing = self._all("list_without_vector", tenant, collection, slot, after, limit)
+        return sorted(self.entries(tenant, [sequence for (sequence,) in missing]), key=_sequence)
+
+    def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
+        """Return how many entries of a collection have a vector, by embedder."""
+        return dict(self._all("list_vector_counts", tenant, collection))
+
+    # writing
+
+    def put_collection(self, collection: Collection) -> None:
+        """Keep a collection; one that changes its embedder changes the state of its shelves."""
+        tenant, name = collection.tenant, collection.name
+        before = self.collection(tenant, name)
+        space, successor = encode(collection.space), collection.successor
+        self._run(
+            "put_collection",
+            tenant,
+            name,
+            to_micros(collection.created_at),
+            space,
+            None if successor is None else encode(successor),
+        )
+        switched = before is not None and before.space.embedder != collection.space.embedder
+        if switched and self._all("list_shelves_of", tenant, name):
+            self._run("mark_collection", self._take_number(), tenant, name)
+
+    def remove_collection(self, tenant: str, name: str) -> int:
+        """Drop a collection with its entries."""
+        self._shelf_numbers.clear()
+        self._run("remove_collection", tenant, name)
+        self._run("remove_collection_texts", tenant, name)
+        self._run("remove_collection_vectors", tenant, name)
+        entries = self._run("remove_collection_entries", tenant, name)
+        self._run("remove_collection_shelves", tenant, name)
+        self._run("remove_collection_spaces", tenant, name)
+        return entries
+
+    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
+        """Keep a new entry."""
+        number = self._shelf_number(Shelf(entry.scope, entry.collection, entry.namespace))
+        times = to_micros(entry.created_at), micros(entry.expires_at), micros(entry.ended_at)
+        who = entry.origin.actor, entry.origin.door, entry.origin.source
+        derived = digest, analysis, encode(entry.metadata)
+        self._run("add_entry", number, entry.id, entry.key, *times, *who, *derived, payload)
+        sequence = self.connection.last_insert_rowid()  # half of what RETURNING costs
+        self._run("fill_shelf", sequence, entry.ended_at is None, number)
+        return sequence
+
+    def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
+        """Keep the vector of an entry."""
+        if self._run("put_vector", vector, sequence, tenant, embedder):
+            return
+        for entry in self.entries(tenant, [sequence]):  # it is there: what is missing is a slot for the embedder
+            self._add_space(tenant, entry.collection, embedder)
+            self._run("put_vector", vector, sequence, tenant, embedder)
+
+    def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
+        """Drop the vectors that an embedder made of a collection's entries."""
+        slot = self._slot(tenant, collection, embedder)
+        if slot is None:
+            return 0
+        removed = self._run("remove_vectors", slot, tenant, collection)
+        self._run("remove_space", tenant, collection, embedder)
+        return removed
+
+    def end_entry(self, tenant: str, sequence: int, at: datetime) -> None:
+        """Let an entry end."""
+        row = self._one("end_entry", to_micros(at), sequence, tenant)
+        if row is not None:
+            self._run("mark_shelf", self._take_number(), 1, row[0])
+
+    def remove_entry(self, tenant: str, sequence: int) -> None:
+        """Drop an entry with all that was made of it."""
+        row = self._one("remove_entry", sequence, tenant)
+        if row is not None:
+            number, stood = row
+            self._run("remove_entry_vectors", sequence)
+            self._run("forget_entry_texts", tenant, sequence, number)
+            self._run("mark_shelf", self._take_number(), stood, number)
+
+    def _erase_entries(self, tenant: str, ranges: Iterable[Range]) -> int:
+        """Drop the entries in these scopes with all that was made of them; return how many."""
+        self._shelf_numbers.clear()
+        erased = 0
+        for each in ranges:
+            self._run("erase_vectors", tenant, *each)
+            erased += self._run("erase_entries", tenant, *each)
+            self._run("erase_shelves", tenant, *each)
+        return erased
+
+    # finding the way
+
+    def _numbers(self, shelf: Shelf) -> list[tuple[int, str]]:
+        """Return the numbers and namespaces of a shelf: at most one, or those of every namespace."""
+        place = shelf.scope.tenant, shelf.scope.path, shelf.collection
+        if shelf.namespace is None:
+            return [(number, namespace) for number, namespace in self._all("list_namespaces", *place)]
+        number = self._shelf_numbers.get(shelf)
+        if number is None:
+            row = self._one("get_shelf", *place, shelf.namespace)
+            if row is None:
+                return []
+            number = self._shelf_numbers[shelf] = row[0]
+        return [(number, shelf.namespace)]
+
+    def _shelf_number(self, shelf: Shelf) -> int:
+        """Return the number of the shelf of one namespace, making it where there is none."""
+        for number, _ in self._numbers(shelf):
+            return number
+        place = shelf.scope.tenant, shelf.scope.path, shelf.collection, shelf.namespace
+        number = self._shelf_numbers[shelf] = self._number("add_shelf", *place)
+        return number
+
+    def _on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterator[Entry]:
+        for number, _ in self._numbers(shelf):
+            yield from self._decoding.entries(shelf.scope.tenant, self._all(name, number, sought))
+
+    def _take_number(self) -> int:
+        return self._number("take_number")
+
+    def _slot(self, tenant: str, collection: str, embedder: str) -> int | None:
+        row = self._one("get_slot", tenant, collection, embedder)
+        return None if row is None else row[0]
+
+    def _add_space(self, tenant: str, collection: str, embedder: str) -> None:
+        taken = {slot for (slot,) in self._all("list_slots", tenant, collection)}
+        free = next((slot for slot in range(SLOTS) if slot not in taken), None)
+        if free is None:
+            raise LimitExceeded(
+                f"the collection `{collection}` keeps vectors of {SLOTS} embedders already",
+                hint="Remove the vectors of those it no longer uses",
+                limit=SLOTS,
+                actual=SLOTS + 1,
+            )
+        self._run("add_space", tenant, collection, embedder, free)
+
+    def _vector_size(self, shelf: Shelf, embedder: str) -> int | None:
+        """Return how many bytes a vector of an embedder has in a collection, as far as the collection knows it."""
+        collection = self.collection(shelf.scope.tenant, shelf.collection)
+        spaces = () if collection is None else (collection.space, collection.successor)
+        return next((4 * space.dimension for space in spaces if space and space.embedder == embedder), None)
+
+    def _page_indexed(self, shelf: Shelf, namespace: str, embedder: str, after: int, turn: int) -> Iterator[Indexed]:
+        self._check_turn(turn)
+        slot, size = self._slot(shelf.scope.tenant, shelf.collection, embedder), self._vector_size(shelf, embedder)
+        for number, _ in self._numbers(shelf) if slot is not None else ():
+            while True:
+                self._check_turn(turn)
+                page = self._all("page_indexed", number, after, slot, LONG_PAGE)
+                yield from self._decoding.indexed(namespace, page, size)
+                if len(page) < LONG_PAGE:
+                    break
+                after = page[-1][0]
+
+    def _look_up_indexed(
+        self, shelf: Shelf, embedder: str, places: list[tuple[int, str]], turn: int
+    ) -> Iterator[Indexed]:
+        self._check_turn(turn)
+        slot, size = self._slot(shelf.scope.tenant, shelf.collection, embedder), self._vector_size(shelf, embedder)
+        places.sort()
+        for page in _pages(places, LONG_PAGE) if slot is not None else ():
+            self._check_turn(turn)
+            sequences = _listed(sequence for sequence, _ in page)
+            rows = {row[0]: row for row in self._all("list_indexed", slot, sequences)}
+            for sequence, namespace in page:
+                if sequence in rows:
+                    yield from self._decoding.indexed(namespace, [rows[sequence]], size)
+
+    def _look_up_entries(self, tenant: str, sequences: list[int], turn: int) -> Iterator[Entry]:
+        for page in _pages(sequences, LONG_PAGE):
+            self._check_turn(turn)
+            yield from sorted(self.entries(tenant, page), key=_sequence)
+
+
+def _pages(items: list[T], size: int) -> Iterator[list[T]]:
+    return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _listed(sequences: Iterable[int]) -> str:
+    """Return numbers as the JSON text that a statement takes for a list."""
+    return f"[{','.join(map(str, sequences))}]"
+
+
+def _sequence(entry: Entry) -> int:
+    return entry.sequence

@@ -1,0 +1,265 @@
+"""What both stores promise about entries, beyond answering alike: sequences, states and what goes with what."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from recollect.model.collection import Calibration, Collection, Space
+from recollect.model.entry import Entry, Shelf, ShelfState
+from recollect.model.event import GENESIS, Event, event_body
+from recollect.model.scope import Scope
+from recollect.store.memory import MemoryStore
+from recollect.store.sqlite import SqliteStore
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+ADA = Scope.of(user="ada")
+BOB = Scope.of(user="bob")
+OLD = Space(embedder="old", dimension=2, calibration=Calibration(0.5, 8.0))
+NEW = Space(embedder="new", dimension=3, calibration=Calibration(0.4, 9.0))
+NOTES = Collection(tenant="default", name="notes", space=OLD, created_at=NOON)
+
+Store = MemoryStore | SqliteStore
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    opened: Store = MemoryStore() if request.param == "memory" else SqliteStore(str(tmp_path / "m.db"))
+    yield opened
+    opened.close()
+
+
+def add(scope: Scope = ADA, namespace: str = "", *, collection: str = "notes", **more: Any) -> Callable[[Any], int]:
+    """Return a work that adds an entry with a vector of the old embedder, and returns its sequence."""
+    more.setdefault("created_at", NOON)
+    entry = Entry(
+        id=more.pop("id", "e"),
+        scope=scope,
+        collection=collection,
+        namespace=namespace,
+        content=None,
+        metadata={},
+        **more,
+    )
+
+    def work(rows: Any) -> int:
+        sequence = rows.add_entry(entry, b'"text"', b"digest", b"words")
+        rows.put_vector(scope.tenant, sequence, "old", b"12345678")
+        return sequence
+
+    return work
+
+
+def state(store: Store, shelf: Shelf) -> ShelfState:
+    return store.read(lambda rows: rows.shelf_state(shelf))
+
+
+def test_a_shelf_that_was_never_filled_has_the_state_zero(store: Store):
+    assert state(store, Shelf(ADA, "notes")) == state(store, Shelf(ADA, "notes", "x")) == ShelfState(0, 0)
+    store.transact(add(namespace="x"))
+    assert state(store, Shelf(ADA, "notes")) == state(store, Shelf(ADA, "notes", "x")) != ShelfState(0, 0)
+    assert state(store, Shelf(BOB, "notes")) == state(store, Shelf(ADA, "other")) == ShelfState(0, 0)
+
+
+def test_a_new_entry_raises_the_newest_and_leaves_the_rest(store: Store):
+    first = store.transact(add())
+    before = state(store, Shelf(ADA, "notes", ""))
+    second = store.transact(add())
+    assert second > first == before.newest
+    assert state(store, Shelf(ADA, "notes", "")) == ShelfState(second, before.removed)
+
+
+def test_a_new_namespace_is_no_removal_to_those_who_look_at_all(store: Store):
+    store.transact(add(namespace="x"))
+    before = state(store, Shelf(ADA, "notes"))
+    newest = store.transact(add(namespace="y"))
+    assert state(store, Shelf(ADA, "notes")) == ShelfState(newest, before.removed)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda rows: rows.end_entry("default", 1, NOON),
+        lambda rows: rows.remove_entry("default", 1),
+        lambda rows: rows.erase_below(ADA),
+        lambda rows: rows.remove_memory(ADA),
+        lambda rows: rows.remove_collection("default", "notes"),
+        lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, space=NEW)),
+    ],
+    ids=["end", "remove", "erase", "remove memory", "remove collection", "switch embedder"],
+)
+def test_whatever_goes_changes_the_state_for_good(store: Store, change: Callable[[Any], Any]):
+    store.transact(lambda rows: rows.put_collection(NOTES))
+    shelves = [Shelf(ADA, "notes", "x"), Shelf(ADA, "notes")]
+    assert store.transact(add(namespace="x")) == 1
+    before = [state(store, shelf).removed for shelf in shelves]
+    store.transact(change)
+    for shelf, number in zip(shelves, before, strict=True):
+        assert state(store, shelf).removed != number
+    store.transact(add(namespace="y"))
+    store.transact(add(namespace="x"))
+    for shelf, number in zip(shelves, before, strict=True):
+        assert state(store, shelf).removed != number  # not even where all that was there is forgotten
+
+
+def test_a_collection_that_keeps_its_embedder_keeps_its_state(store: Store):
+    store.transact(lambda rows: rows.put_collection(NOTES))
+    store.transact(add())
+    before = state(store, Shelf(ADA, "notes"))
+    store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, successor=NEW)))
+    assert state(store, Shelf(ADA, "notes")) == before
+    store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, space=NEW)))
+    assert state(store, Shelf(ADA, "notes")) != before
+
+
+def test_ending_twice_and_ending_what_is_not_there_change_nothing(store: Store):
+    sequence = store.transact(add())
+    store.transact(lambda rows: rows.end_entry("default", sequence, NOON))
+    before = state(store, Shelf(ADA, "notes"))
+    store.transact(lambda rows: rows.end_entry("default", sequence, NOON + timedelta(hours=1)))
+    store.transact(lambda rows: rows.end_entry("default", 99, NOON))
+    store.transact(lambda rows: rows.remove_entry("default", 99))
+    assert state(store, Shelf(ADA, "notes")) == before
+    assert store.read(lambda rows: rows.entries("default", [sequence])[0].ended_at) == NOON
+    store.transact(lambda rows: rows.remove_entry("default", sequence))
+    assert state(store, Shelf(ADA, "notes")) != before
+
+
+def test_another_tenant_reaches_no_entry(store: Store):
+    sequence = store.transact(add())
+    before = state(store, Shelf(ADA, "notes"))
+
+    def meddle(rows: Any) -> None:
+        rows.end_entry("other", sequence, NOON)
+        rows.remove_entry("other", sequence)
+        rows.put_vector("other", sequence, "old", b"87654321")
+        rows.put_vector("other", sequence, "mine", b"87654321")
+
+    store.transact(meddle)
+    assert state(store, Shelf(ADA, "notes")) == before
+    assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"old": 1}
+    for tenant, there in (("default", True), ("other", False)):
+        assert bool(store.read(lambda rows, tenant=tenant: rows.entries(tenant, [sequence]))) is there
+        assert bool(store.read(lambda rows, tenant=tenant: rows.entry(tenant, "e"))) is there
+        found = store.read(lambda rows, tenant=tenant: rows.vector(tenant, sequence, "old"))
+        assert found == (b"12345678" if there else None)
+
+
+def test_a_vector_of_an_entry_that_is_gone_is_not_kept(store: Store):
+    sequence = store.transact(add())
+    store.transact(lambda rows: rows.put_vector("default", sequence, "new", b"123456789012"))
+    assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"new": 1, "old": 1}
+    store.transact(lambda rows: rows.remove_entry("default", sequence))
+    store.transact(lambda rows: rows.put_vector("default", sequence, "new", b"123456789012"))
+    assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {}
+    assert store.read(lambda rows: rows.vector("default", sequence, "new")) is None
+
+
+def test_the_vectors_of_one_embedder_go_alone(store: Store):
+    sequence = store.transact(add())
+    store.transact(lambda rows: rows.put_vector("default", sequence, "new", b"123456789012"))
+    assert store.transact(lambda rows: rows.remove_vectors("default", "notes", "old")) == 1
+    assert store.transact(lambda rows: rows.remove_vectors("default", "notes", "old")) == 0
+    shelf = Shelf(ADA, "notes", "")
+    assert [one.vector for one in store.read(lambda rows: list(rows.indexed(shelf, "new")))] == [b"123456789012"]
+    assert store.read(lambda rows: list(rows.indexed(shelf, "old"))) == []
+    assert [one.sequence for one in store.read(lambda rows: rows.without_vector("default", "notes", "old", 9))] == [1]
+    # A third one takes the place that the first has left, and is not taken for it.
+    store.transact(lambda rows: rows.put_vector("default", sequence, "third", b"1234"))
+    assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"new": 1, "third": 1}
+    assert store.read(lambda rows: rows.vector("default", sequence, "old")) is None
+
+
+def test_removing_an_entry_takes_the_ledgers_text_of_it_and_of_no_other(store: Store):
+    sequences = [store.transact(add()) for _ in range(2)]
+    key = "collections.notes"
+    about = [(ADA, key, sequences[0]), (ADA, key, sequences[1]), (BOB, key, sequences[0]), (ADA, "k", sequences[0])]
+
+    def tell(rows: Any) -> None:
+        for position, (scope, key, version) in enumerate(about, 1):
+            event = Event(
+                tenant="default",
+                position=position,
+                at=NOON,
+                actor="owner",
+                door="python",
+                effect="remember",
+                decision="allow",
+                scope=scope.path,
+                key=key,
+                resource=None,
+                version=version,
+                content=None,
+                epoch=0,
+                detail={},
+                prev_hash=GENESIS,
+                hash="h",
+                text="said",
+            )
+            rows.append_event(event, event_body(event))
+
+    def texts() -> list[Any]:
+        return store.read(lambda rows: [event.text for event in rows.events("default")])
+
+    store.transact(tell)
+    assert texts() == ["said"] * 4
+    store.transact(lambda rows: rows.remove_entry("default", sequences[0]))
+    assert texts() == [None, "said", "said", "said"]
+    assert store.transact(lambda rows: rows.remove_collection("default", "notes")) == 1
+    assert texts() == [None, None, "said", "said"]
+
+
+def test_an_erasure_takes_the_entries_of_its_scopes_only(store: Store):
+    below, beside = Scope.of(user="ada", agent="x"), Scope.of(user="ada-b")
+    sequences = [store.transact(add(scope)) for scope in (ADA, below, beside, BOB)]
+    store.transact(lambda rows: rows.end_entry("default", sequences[0], NOON))
+    assert store.transact(lambda rows: rows.remove_memory(Scope.of(user="nobody")))["entries"] == 0
+    assert store.transact(lambda rows: rows.erase_below(ADA))["entries"] == 2
+    left = store.read(lambda rows: rows.entries("default", sequences))
+    assert sorted(entry.sequence for entry in left) == sequences[2:]
+    assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"old": 2}
+    shelves = store.read(lambda rows: rows.shelves("default", "notes"))
+    assert shelves == [(Shelf(beside, "notes", ""), 1), (Shelf(BOB, "notes", ""), 1)]
+
+
+def test_a_tenant_with_nothing_but_a_collection_is_listed(store: Store):
+    assert store.read(lambda rows: rows.tenants()) == []
+    store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, tenant="lonely")))
+    assert store.read(lambda rows: rows.tenants()) == ["lonely"]
+    assert store.transact(lambda rows: rows.remove_collection("lonely", "notes")) == 0
+    assert store.read(lambda rows: rows.tenants()) == []
+
+
+def test_long_shelves_are_read_whole_and_in_order(store: Store):
+    def fill(rows: Any) -> None:
+        for number in range(2100):  # more than two pages of SQLite's
+            sequence = rows.add_entry(
+                Entry(
+                    id=str(number),
+                    scope=ADA,
+                    collection="notes",
+                    namespace="xy"[number % 2],
+                    content=None,
+                    metadata={},
+                    created_at=NOON,
+                ),
+                b"0",
+                b"d",
+                b"",
+            )
+            rows.put_vector("default", sequence, "old", b"12345678")
+
+    store.transact(fill)
+    odd, both = Shelf(ADA, "notes", "x"), Shelf(ADA, "notes")
+    assert store.read(lambda rows: [one.sequence for one in rows.indexed(odd, "old")]) == list(range(1, 2101, 2))
+    found = store.read(lambda rows: [(one.sequence, one.namespace) for one in rows.indexed(both, "old", after=7)])
+    assert found == [(number, "yx"[number % 2]) for number in range(8, 2101)]
+    assert store.read(lambda rows: [one.sequence for one in rows.entries_as_of(odd, "old", NOON)]) == list(
+        range(1, 2101, 2)
+    )
+    assert store.read(lambda rows: [one.sequence for one in rows.entries_below(ADA)]) == list(range(1, 2101))

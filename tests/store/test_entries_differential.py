@@ -1,0 +1,314 @@
+"""Random verbs about entries on the reference store and on SQLite, side by side: every reader answers the same.
+
+The second test is about what a shelf's state is for: somebody who follows it now and then, reading only what the
+state says is new, has what somebody has who reads the whole shelf.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recollect.model.collection import Calibration, Collection, Space
+from recollect.model.entry import Entry, Shelf, ShelfState
+from recollect.model.event import GENESIS, Event, event_body
+from recollect.model.fact import Origin
+from recollect.model.scope import Scope
+from recollect.store.memory import MemoryStore
+from recollect.store.sqlite import SqliteStore
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+TENANTS = ("default", "other")
+# `user:a-b` and `user:ab` lie around `user:a/…` in the order of texts, and are no relatives of it.
+PATHS = ("", "user:a", "user:a-b", "user:a/agent:x", "user:ab")
+COLLECTIONS = ("notes", "notes.b")
+NAMESPACES = ("", "x", "é")
+EMBEDDERS = ("e", "f")
+DIGESTS = (b"d1", b"\0\xff")
+KEYS = ("k", "é")
+IDS = ("1", "2", "3")
+SEQUENCES = range(1, 13)
+MOMENTS = tuple(NOON + timedelta(microseconds=number) for number in range(4))
+SHELVES = [
+    Shelf(Scope(tenant, path), collection, namespace)
+    for tenant in TENANTS
+    for path in PATHS
+    for collection in COLLECTIONS
+    for namespace in (*NAMESPACES, None)
+]
+
+tenants = st.sampled_from(TENANTS)
+scopes = st.builds(Scope, tenants, st.sampled_from(PATHS))
+collection_names = st.sampled_from(COLLECTIONS)
+embedders = st.sampled_from(EMBEDDERS)
+sequences = st.sampled_from(SEQUENCES)
+moments = st.sampled_from(MOMENTS)
+maybe_moments = st.none() | moments
+names = st.sampled_from(["x", "y"])
+payloads = st.sampled_from([b'"said"', b"0", b'{"b":[1,{"a":null}],"a":2}', b'"\xc3\xa9"'])
+spaces = st.builds(
+    Space, embedder=embedders, dimension=st.just(2), calibration=st.builds(Calibration, st.just(0.5), st.just(8.0))
+)
+collections = st.builds(
+    Collection,
+    tenant=tenants,
+    name=collection_names,
+    space=spaces,
+    created_at=moments,
+    successor=st.none() | spaces,
+)
+entries = st.builds(
+    Entry,
+    id=st.sampled_from(IDS),
+    scope=scopes,
+    collection=collection_names,
+    namespace=st.sampled_from(NAMESPACES),
+    key=st.none() | st.sampled_from(KEYS),
+    content=st.none(),
+    metadata=st.sampled_from([{}, {"z": 1, "a": {"é": [1.5, None]}}]),
+    created_at=moments,
+    expires_at=maybe_moments,
+    ended_at=st.sampled_from([None, None, None, MOMENTS[2]]),
+    origin=st.builds(Origin, names, names, st.none() | names),
+)
+vectors = st.binary(min_size=8, max_size=8)
+
+
+@st.composite
+def events(draw: st.DrawFn) -> Event:
+    """An event about an entry, whose position is filled in when it is appended."""
+    scope = draw(scopes)
+    return Event(
+        tenant=scope.tenant,
+        position=0,
+        at=NOON,
+        actor="owner",
+        door="python",
+        effect="remember",
+        decision="allow",
+        scope=scope.path,
+        key=draw(st.sampled_from([f"collections.{name}" for name in COLLECTIONS] + ["notes"])),
+        resource=None,
+        version=draw(st.none() | sequences),
+        content=None,
+        epoch=0,
+        detail={},
+        prev_hash=GENESIS,
+        hash="h",
+        text="said",
+    )
+
+
+class Call:
+    """One verb with its arguments, shown when a test fails."""
+
+    def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
+        self.name = name
+        self.arguments = arguments
+
+    def __call__(self, rows: Any) -> Any:
+        if self.name == "append_event":
+            (event,) = self.arguments
+            position, _ = rows.head(event.tenant) or (0, "")
+            placed = msgspec.structs.replace(event, position=position + 1)
+            return rows.append_event(placed, event_body(placed))
+        return getattr(rows, self.name)(*self.arguments)
+
+    def __repr__(self) -> str:
+        return f"{self.name}{self.arguments!r}"
+
+
+def calls(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Callable[[Any], Any]]:
+    return st.tuples(*arguments).map(lambda given: Call(name, given))
+
+
+adding = calls("add_entry", entries, payloads, st.sampled_from(DIGESTS), st.sampled_from([b"", b"words"]))
+putting = calls("put_vector", tenants, sequences, embedders, vectors)
+removing = st.one_of(
+    calls("end_entry", tenants, sequences, moments),
+    calls("remove_entry", tenants, sequences),
+    calls("remove_memory", scopes),
+    calls("erase_below", scopes),
+    calls("remove_collection", tenants, collection_names),
+)
+VERBS = st.one_of(
+    adding,
+    adding,
+    adding,
+    putting,
+    putting,
+    calls("put_collection", collections),
+    calls("remove_vectors", tenants, collection_names, embedders),
+    removing,
+    calls("append_event", events()),
+)
+
+
+def everything(rows: Any) -> dict[Any, Any]:
+    """Ask every question about entries that a reader can be asked about the small world of this test."""
+    answers: dict[Any, Any] = {"tenants": rows.tenants()}
+    for tenant in TENANTS:
+        answers[tenant] = {
+            "collections": rows.collections(tenant),
+            "collection": [rows.collection(tenant, name) for name in COLLECTIONS],
+            "shelves": [rows.shelves(tenant, name) for name in COLLECTIONS],
+            "entries": sorted(rows.entries(tenant, SEQUENCES), key=lambda entry: entry.sequence),
+            "some entries": [len(rows.entries(tenant, some)) for some in ([], [1], [2, 2, 99])],
+            "entry": [rows.entry(tenant, id) for id in IDS],
+            "expired": [rows.expired_entries(tenant, moment, limit) for moment in MOMENTS for limit in (1, 100)],
+            "vectors": [rows.vector(tenant, place, embedder) for place in SEQUENCES for embedder in EMBEDDERS],
+            "without": [
+                rows.without_vector(tenant, name, embedder, limit)
+                for name in COLLECTIONS
+                for embedder in EMBEDDERS
+                for limit in (1, 100)
+            ],
+            "counts": [rows.vector_counts(tenant, name) for name in COLLECTIONS],
+            "below": [list(rows.entries_below(Scope(tenant, path))) for path in PATHS],
+            "texts": [event.text for event in rows.events(tenant)],
+        }
+    for shelf in SHELVES:
+        answers[shelf] = {
+            "state": rows.shelf_state(shelf),
+            "standing": rows.standing(shelf),
+            "indexed": [list(rows.indexed(shelf, embedder, after=after)) for embedder in EMBEDDERS for after in (0, 2)],
+            "of key": [rows.entry_of_key(shelf, key) for key in KEYS],
+            "alike": [rows.entries_alike(shelf, digest) for digest in DIGESTS],
+            "as of": [
+                list(rows.entries_as_of(shelf, embedder, moment)) for embedder in EMBEDDERS for moment in MOMENTS
+            ],
+        }
+    return answers
+
+
+class Undone(Exception):
+    """Raised at the end of a work, to see that nothing of it stays."""
+
+
+def act(store: Any, verbs: list[Call], undo: bool) -> list[Any]:
+    """Run verbs in one transaction; return what each answered, and what the transaction itself then sees."""
+    answers: list[Any] = []
+
+    def work(rows: Any) -> None:
+        answers.extend(verb(rows) for verb in verbs)
+        answers.append(everything(rows))
+        if undo:
+            raise Undone
+
+    if undo:
+        with pytest.raises(Undone):
+            store.transact(work)
+    else:
+        store.transact(work)
+    return answers
+
+
+DEPTH = 400 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 25
+STEPS = st.lists(st.tuples(st.lists(VERBS, min_size=1, max_size=12), st.booleans()), min_size=1, max_size=4)
+
+
+@pytest.mark.slow
+@settings(max_examples=DEPTH, deadline=None)
+@given(steps=STEPS, restart=st.booleans())
+def test_sqlite_answers_as_the_reference_does(steps: list[tuple[list[Call], bool]], restart: bool):
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{folder}/m.db"
+        reference, store = MemoryStore(), SqliteStore(path, durability="normal")
+        try:
+            for verbs, undo in steps:
+                assert act(store, verbs, undo) == act(reference, verbs, undo)
+                if restart:
+                    store.close()
+                    store = SqliteStore(path, durability="normal")
+                    assert store.scrub()
+            assert store.read(everything) == reference.read(everything)
+            assert store.check() == []
+        finally:
+            store.close()
+
+
+def test_the_comparison_sees_a_difference():
+    reference, store = MemoryStore(), SqliteStore(":memory:")
+    entry = Entry(id="1", scope=Scope(), collection="notes", content=None, metadata={}, created_at=NOON)
+    steps: list[Callable[[Any], Any]] = [
+        lambda rows: rows.add_entry(entry, b'"a"', b"d1", b""),
+        lambda rows: rows.put_vector("default", 1, "e", b"12345678"),
+        lambda rows: rows.end_entry("default", 1, MOMENTS[1]),
+        lambda rows: rows.remove_entry("default", 1),
+    ]
+    for step in steps:
+        reference.transact(step)
+        assert store.read(everything) != reference.read(everything)
+        store.transact(step)
+        assert store.read(everything) == reference.read(everything)
+    store.close()
+
+
+class Follower:
+    """Knows the entries of a shelf, and reads no more than the shelf's state makes it read."""
+
+    def __init__(self, shelf: Shelf) -> None:
+        self.shelf = shelf
+        self.state = ShelfState()
+        self.known: list[int] = []
+
+    def follow(self, rows: Any) -> None:
+        state = rows.shelf_state(self.shelf)
+        if state.removed != self.state.removed:
+            self.known = rows.standing(self.shelf)
+        elif state.newest != self.state.newest:
+            self.known += [sequence for sequence in rows.standing(self.shelf) if sequence > self.state.newest]
+        self.state = state
+
+
+# A world so small that shelves are emptied and filled again while somebody is not looking.
+NEAR = (Scope("default", "user:a"), Scope("default", "user:a/agent:x"))
+WATCHED = [Shelf(scope, "notes", namespace) for scope in NEAR for namespace in ("", "x", None)]
+near_entries = st.builds(
+    Entry,
+    id=st.just("1"),
+    scope=st.sampled_from(NEAR),
+    collection=st.just("notes"),
+    namespace=st.sampled_from(["", "x"]),
+    content=st.none(),
+    metadata=st.just({}),
+    created_at=st.just(NOON),
+)
+CHANGES = st.one_of(
+    calls("add_entry", near_entries, st.just(b"0"), st.just(b"d"), st.just(b"")),
+    calls("add_entry", near_entries, st.just(b"0"), st.just(b"d"), st.just(b"")),
+    calls("end_entry", st.just("default"), sequences, moments),
+    calls("remove_entry", st.just("default"), sequences),
+    calls("erase_below", st.sampled_from(NEAR)),
+    calls("remove_collection", st.just("default"), st.just("notes")),
+)
+FOLLOWED = st.lists(
+    st.tuples(st.lists(CHANGES, min_size=1, max_size=4), st.sets(st.sampled_from(WATCHED))), min_size=2, max_size=10
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("open_store", [MemoryStore, lambda: SqliteStore(":memory:")], ids=["memory", "sqlite"])
+@settings(max_examples=DEPTH * 8, deadline=None)
+@given(steps=FOLLOWED)
+def test_whoever_follows_the_state_knows_the_shelf(
+    open_store: Callable[[], Any], steps: list[tuple[list[Call], set[Shelf]]]
+):
+    store = open_store()
+    followers = {shelf: Follower(shelf) for shelf in WATCHED}
+    for verbs, looking in steps:
+        store.transact(lambda rows, verbs=verbs: [verb(rows) for verb in verbs])
+        for shelf in looking:
+            store.read(followers[shelf].follow)
+    for shelf, follower in followers.items():
+        store.read(follower.follow)
+        assert follower.known == store.read(lambda rows, shelf=shelf: rows.standing(shelf))
+    store.close()
