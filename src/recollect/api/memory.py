@@ -17,7 +17,7 @@ from recollect.api.ledger import Ledger
 from recollect.api.permissions import Permissions
 from recollect.api.scoped import ScopedMemory
 from recollect.api.transfer import parse_lines, write_lines
-from recollect.engine.embedding import EmbedderBook
+from recollect.engine.embedders import EmbedderBook
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
 from recollect.engine.transfer import Exported, Imported

@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import msgspec
 
-from recollect.engine.embedding import LINES
+from recollect.engine.deriving import LINES
 from recollect.errors import InvalidValue, LimitExceeded, UsageError
 from recollect.model.clock import parse_moment
 from recollect.model.effect import Item, Recall

@@ -8,7 +8,8 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from recollect.engine.embedding import Embedded, EmbedderBook
+from recollect.engine.deriving import Derived
+from recollect.engine.embedders import EmbedderBook
 from recollect.engine.indexes import IndexBook
 from recollect.engine.schemas import SchemaBook
 from recollect.model.event import Note
@@ -31,8 +32,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     schemas: SchemaBook
     embedders: EmbedderBook
     indexes: IndexBook
-    embedded: Embedded = Embedded()
-    """The vectors of the effect's texts, made before the transaction began."""
+    derived: Derived = Derived()
+    """The words and vectors of the effect's texts, made before the transaction began."""
 
     def after(self, moment: datetime | None) -> datetime:
         """Return now, or one tick after the moment where the clock has gone backwards or stood still."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.embedding import LINES, text_of
+from recollect.engine.deriving import LINES, text_of
 from recollect.errors import Conflict, EmbedderMismatch, NotFound
 from recollect.model.collection import Collection, Space
 from recollect.model.effect import (
@@ -87,7 +87,7 @@ def reembed_entries(rows: Transaction, effect: ReembedEntries, call: Call) -> Ou
     space = _successor(collection)
     entries = rows.without_vector(tenant, collection.name, space.embedder, effect.limit, after=effect.after)
     for entry in entries:
-        vector = call.embedded.vector(space, text_of(encode(entry.content)))
+        vector = call.derived.vector(space, text_of(encode(entry.content)))
         rows.put_vector(tenant, entry.sequence, space.embedder, vector)
     return Outcome(Step(made=len(entries), last=entries[-1].sequence if entries else effect.after))
 

@@ -14,7 +14,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.collections import existing_collection
-from recollect.engine.embedding import text_of
+from recollect.engine.deriving import text_of
 from recollect.model.clock import to_micros
 from recollect.model.collection import Space
 from recollect.model.effect import CompareEmbedders

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.embedding import LINES, text_of
+from recollect.engine.deriving import LINES, text_of
 from recollect.engine.sessions import ensure_open
 from recollect.errors import LimitExceeded
 from recollect.model.collection import Collection
@@ -135,7 +135,7 @@ def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tu
     collection = rows.collection(tenant, name)
     if collection is not None:
         return collection, []
-    collection = Collection(tenant=tenant, name=name, space=call.embedded.new_space(), created_at=call.now)
+    collection = Collection(tenant=tenant, name=name, space=call.derived.new_space(), created_at=call.now)
     rows.put_collection(collection)
     detail = {"embedder": collection.space.embedder, "dimension": collection.space.dimension}
     return collection, [Note(effect="create_collection", key=f"collections.{name}", detail=detail)]
@@ -143,14 +143,11 @@ def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tu
 
 def add_entry(rows: Transaction, collection: Collection, entry: Entry, payload: bytes, call: Call) -> Entry:
     """Keep an entry with its words and vectors; return it with the sequence it was given."""
-    from recollect.retrieval.analysis.analyse import analyse
-    from recollect.retrieval.analysis.analysed import pack
-
     text = text_of(payload)
-    sequence = rows.add_entry(entry, payload, digest_of(payload), pack(analyse(text)))
+    sequence = rows.add_entry(entry, payload, digest_of(payload), call.derived.analysis(text))
     for space in (collection.space, collection.successor):
         if space is not None:
-            rows.put_vector(entry.scope.tenant, sequence, space.embedder, call.embedded.vector(space, text))
+            rows.put_vector(entry.scope.tenant, sequence, space.embedder, call.derived.vector(space, text))
     return msgspec.structs.replace(entry, sequence=sequence)
 
 

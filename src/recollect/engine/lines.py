@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.embedding import LINES, lines_of
+from recollect.engine.deriving import LINES, lines_of
 from recollect.engine.entries import add_entry, open_collection, remove_lines
 from recollect.engine.facts import set_fact
 from recollect.errors import InvalidKey

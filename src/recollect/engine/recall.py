@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.embedding import LINES
+from recollect.engine.deriving import LINES
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.collection import Space
 from recollect.model.effect import Recall, RecallLines

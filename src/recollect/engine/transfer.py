@@ -8,7 +8,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.definitions import create_definition
-from recollect.engine.embedding import LINES
+from recollect.engine.deriving import LINES
 from recollect.engine.entries import digest_of, store_items
 from recollect.engine.expiry import expire_fact
 from recollect.engine.facts import last_used, write_fact

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from recollect.engine.call import Call, Verb
-from recollect.engine.embedding import Embedded, EmbedderBook, Stale, embed_for, needs_vectors
+from recollect.engine.deriving import Stale, derive, holds_text
+from recollect.engine.embedders import EmbedderBook
 from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
 from recollect.engine.indexes import IndexBook
@@ -202,13 +203,13 @@ class Gate:
         for _ in range(_ATTEMPTS):
             call = self._call(caller)
             try:
-                return self._write_once(effect, caller, self._with_vectors(effect, caller, call))
+                return self._write_once(effect, caller, self._with_derived(effect, caller, call))
             except Stale:
                 continue  # a collection moved to another embedder since the vectors were made
         raise Conflict("the collection's embedder changed again and again", hint="Try again in a moment")
 
-    def _with_vectors(self, effect: Effect, caller: Caller, call: Call) -> Call:
-        """Return the call with the vectors that its effect needs, made while nothing is locked.
+    def _with_derived(self, effect: Effect, caller: Caller, call: Call) -> Call:
+        """Return the call with the words and vectors that its effect needs, made while nothing is locked.
 
         Who may not carry the effect out makes no embedder work: the refusal comes from the transaction.
         """
@@ -217,12 +218,11 @@ class Gate:
             waiting = approval.effect if approval is not None and effect.verdict == "approved" else None
         else:
             waiting = effect
-        if waiting is None or not needs_vectors(waiting):
+        if waiting is None or not holds_text(waiting):
             return call
         if not self._store.read(lambda rows: self._worth_embedding(rows, effect, waiting, caller, call)):
             return call
-        made: Embedded = embed_for(self._store.read, waiting, self._embedders)
-        return msgspec.structs.replace(call, embedded=made)
+        return msgspec.structs.replace(call, derived=derive(self._store.read, waiting, self._embedders))
 
     def _worth_embedding(self, rows: Reader, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
         """Say whether an effect will not be refused; raise what is wrong with it whoever asks."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from recollect.engine.embedding import LINES
+from recollect.engine.deriving import LINES
 from recollect.governance.ledger import content_hash, verify
 from recollect.model.event import Event
 from recollect.model.scope import Scope

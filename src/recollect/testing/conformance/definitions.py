@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.api.memory import Memory
-from recollect.engine.embedding import EmbedderBook
+from recollect.engine.embedders import EmbedderBook
 from recollect.errors import (
     AlreadyExists,
     Conflict,

@@ -1,0 +1,143 @@
+"""Effects that hold text in, what recall needs of it out: words and vectors, made before a transaction begins.
+
+An embedder may take seconds and fail, and reading words takes longer than writing rows. So the gate asks for both
+first, while nothing is locked, and a verb only looks them up. Should the collection have moved to another space in
+the meantime, the look-up fails as `Stale`, and the gate begins again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from recollect.engine.embedders import EmbedderBook
+from recollect.errors import RecollectError
+from recollect.model.collection import Space
+from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember, WriteLines
+from recollect.model.key import LINED
+from recollect.model.value import canonical, decode
+from recollect.store.base import Reader
+
+Read = Callable[[Callable[[Reader], Any]], Any]
+
+LINES = "blocks"
+"""The collection that the lines of texts are kept in; a caller's own collection cannot have this name."""
+
+
+class Stale(Exception):
+    """The collection has moved to another space since its vectors were made."""
+
+
+class Derived(msgspec.Struct, frozen=True):
+    """What was made of an effect's texts: their words, their vectors by embedder, and the space of a new collection."""
+
+    words: dict[str, bytes] = {}
+    vectors: dict[str, dict[str, bytes]] = {}
+    space: Space | None = None
+
+    def analysis(self, text: str) -> bytes:
+        """Return the words of a text, packed."""
+        try:
+            return self.words[text]
+        except KeyError:
+            raise Stale("a text that was not there") from None
+
+    def vector(self, space: Space, text: str) -> bytes:
+        """Return the vector of a text in a space."""
+        try:
+            return self.vectors[space.embedder][text]
+        except KeyError:
+            raise Stale(space.embedder) from None
+
+    def new_space(self) -> Space:
+        """Return the space that a new collection gets."""
+        if self.space is None:
+            raise Stale("a collection that was there is gone")
+        return self.space
+
+
+def holds_text(effect: EffectBase) -> bool:
+    """Say whether an effect holds text that recall will have to find."""
+    return isinstance(effect, Remember | WriteLines | ReembedEntries) or (
+        isinstance(effect, Import) and bool(effect.entries or any(fact.key in LINED for fact in effect.facts))
+    )
+
+
+def derive(read: Read, effect: EffectBase, embedders: EmbedderBook) -> Derived:
+    """Return the words of an effect's texts, and their vectors in every space its collections are in or move to."""
+    from recollect.retrieval.analysis.analyse import analyse
+    from recollect.retrieval.analysis.analysed import pack
+
+    wanted: dict[Space | None, list[str]] = read(lambda rows: _wanted(rows, effect))
+    new = embedders.space_of(embedders.default()) if None in wanted else None
+    vectors: dict[str, dict[str, bytes]] = {}
+    for place, texts in wanted.items():
+        space = place or new
+        if space is not None:
+            vectors.setdefault(space.embedder, {}).update(_embed(space, texts, embedders))
+    # What is embedded anew has its words already.
+    unread = () if isinstance(effect, ReembedEntries) else wanted.values()
+    words = {text: pack(analyse(text)) for text in {text for texts in unread for text in texts}}
+    return Derived(words, vectors, new)
+
+
+def _wanted(rows: Reader, effect: EffectBase) -> dict[Space | None, list[str]]:
+    """Return the texts to embed by space; None stands for the space of collections that are yet to be made."""
+    wanted: dict[Space | None, list[str]] = {}
+    for name, texts in _texts(rows, effect):
+        collection = rows.collection(effect.scope.tenant, name)
+        spaces: list[Space | None] = [None]
+        if collection is not None:
+            homes = [] if isinstance(effect, ReembedEntries) else [collection.space]
+            spaces = [*homes, *([collection.successor] if collection.successor else [])]
+        for space in spaces:
+            wanted.setdefault(space, []).extend(texts)
+    return wanted
+
+
+def text_of(payload: bytes) -> str:
+    """Return the text by which a content is found: itself, or canonical JSON where it is data."""
+    content = decode(payload)
+    return content if isinstance(content, str) else canonical(content).decode()
+
+
+def lines_of(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a text that say something, with their numbers from 1 on."""
+    return [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
+def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
+    if isinstance(effect, Remember):
+        return [(effect.collection, [text_of(bytes(item.payload)) for item in effect.items])]
+    if isinstance(effect, WriteLines):
+        return [(LINES, [line for _, line in lines_of(effect.text)])]
+    if isinstance(effect, Import):
+        texts: dict[str, list[str]] = {}
+        for entry in effect.entries:
+            texts.setdefault(entry.collection, []).append(text_of(bytes(entry.payload)))
+        for fact in effect.facts:
+            if fact.key in LINED:
+                lines = lines_of(text_of(bytes(fact.payload)))
+                texts.setdefault(LINES, []).extend(line for _, line in lines)
+        return list(texts.items())
+    if isinstance(effect, ReembedEntries):
+        collection = rows.collection(effect.scope.tenant, effect.collection)
+        if collection is None or collection.successor is None:
+            return []
+        waiting = rows.without_vector(
+            effect.scope.tenant,
+            effect.collection,
+            collection.successor.embedder,
+            effect.limit,
+            after=effect.after,
+        )
+        return [(effect.collection, [text_of(canonical(entry.content)) for entry in waiting])]
+    raise RecollectError(f"`{effect.name}` holds no text to embed")
+
+
+def _embed(space: Space, texts: Sequence[str], embedders: EmbedderBook) -> dict[str, bytes]:
+    distinct = list(dict.fromkeys(texts))
+    embedder = embedders.of(space)
+    return {text: vector.tobytes() for text, vector in zip(distinct, embedder.embed(distinct), strict=True)}

@@ -1,0 +1,70 @@
+"""The embedders at hand: a name, an id or a space in, what makes its vectors out."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recollect.errors import EmbedderMismatch
+from recollect.model.collection import Space
+
+if TYPE_CHECKING:
+    from recollect.retrieval.embed.base import Embedder
+
+# Embedders that an id alone brings back. One that reads a folder or calls a server is used only where it is asked for.
+_BUILT_IN = ("wordllama", "hashing")
+
+
+class EmbedderBook:
+    """The embedders at hand: the one that new collections get, and those that old ones were made with."""
+
+    def __init__(self, default: str | Embedder) -> None:
+        """Keep what was chosen; it is loaded when it is first needed."""
+        self._choice = default
+        self._default: Embedder | None = None
+        self._known: dict[str, Embedder] = {}
+
+    def default(self) -> Embedder:
+        """Return the embedder that new collections get."""
+        if self._default is None:
+            self._default = self.load(self._choice)
+        return self._default
+
+    def load(self, choice: str | Embedder) -> Embedder:
+        """Return an embedder, given itself or by the name that settings have for it; it stays at hand."""
+        from recollect.retrieval.embed.caching import cached
+        from recollect.retrieval.embed.naming import resolve
+
+        loaded = cached(resolve(choice) if isinstance(choice, str) else choice)
+        return self._known.setdefault(loaded.id, loaded)
+
+    def of(self, space: Space) -> Embedder:
+        """Return the embedder of a space, or say how it can be had."""
+        known = self._known.get(space.embedder) or self._known.get(self.default().id)
+        if known is None or known.id != space.embedder:
+            known = self._by_id(space.embedder)
+        if known.dimension != space.dimension:
+            raise EmbedderMismatch(
+                f"this collection has vectors of {space.dimension} numbers, and `{known.id}` makes {known.dimension}",
+                hint="Open it with the embedder it was made with, and give another one another id",
+                expected=space.dimension,
+                actual=known.dimension,
+            )
+        return known
+
+    def space_of(self, embedder: Embedder) -> Space:
+        """Return the space of an embedder, measuring its calibration where it does not know it."""
+        from recollect.retrieval.calibration import calibrate
+
+        calibration = embedder.calibration or calibrate(embedder)
+        return Space(embedder=embedder.id, dimension=embedder.dimension, calibration=calibration)
+
+    def _by_id(self, id: str) -> Embedder:
+        if id.partition(":")[0] in _BUILT_IN:
+            return self.load(id)
+        default = self.default().id
+        raise EmbedderMismatch(
+            f"this collection needs the embedder `{id}`, and this memory has `{default}`",
+            hint=f"Open it with embedder=…, or move the collection to `{default}`: recollect collections reembed …",
+            expected=id,
+            actual=default,
+        )
