@@ -1,0 +1,30 @@
+"""A compiled expression: variables in, a value or a verdict out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recollect.lang.expression.compiler import compile_node
+from recollect.lang.expression.dialect import Dialect, Names, Resolve, Run
+from recollect.lang.expression.nodes import Node
+
+
+class Expression:
+    """An expression that is ready to run, as often as one likes and from any thread."""
+
+    __slots__ = ("_closure", "_truthy", "node")
+
+    def __init__(self, node: Node, dialect: Dialect, *, resolve: Resolve | None = None) -> None:
+        """Compile a node once; see `compile_node`."""
+        self.node = node
+        self._closure = compile_node(node, dialect, resolve=resolve)
+        self._truthy = dialect.truthy
+
+    def value(self, names: Names, run: Run | None = None) -> Any:
+        """Return the value among these variables."""
+        return self._closure(names, run or Run())
+
+    def test(self, names: Names, run: Run | None = None) -> bool:
+        """Return whether the value counts as true."""
+        value = self._closure(names, run or Run())
+        return value if type(value) is bool else self._truthy(value)
