@@ -1,0 +1,262 @@
+"""Every storage call fails while entries are remembered, forgotten, moved and erased: all of a step is there, or none.
+
+The program that lived through it goes on with the index it has. What that finds is what a fresh one finds.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from typing import Any
+
+import apsw
+import pytest
+
+import recollect
+from recollect import Memory, StorageError
+from recollect.engine import indexes
+from recollect.model.entry import ShelfState
+from recollect.store.sqlite import SqliteStore
+from recollect.testing import CountingIds, FakeClock, FaultyDisk, Point, Trial, sweep
+from recollect.testing.faults import ErrorName
+
+STRIDE = 1 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 59
+"""At ordinary depth one point of so many is tried, each series beginning at another one."""
+
+HOME, MOVED = "hashing:64", "hashing:96"
+State = dict[str, frozenset[str]]
+"""What can be found, by user, and the embedder of the collection under the name `embedder`."""
+
+
+@pytest.fixture(autouse=True)
+def in_memory_directories(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put the files of the trials where a sync costs nothing: the faults come from the VFS, not from the disk."""
+    if os.access("/dev/shm", os.W_OK):
+        monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
+
+
+def items(*names: str) -> list[dict[str, Any]]:
+    return [{"content": f"{name} grows in the garden", "metadata": {"name": name}, "key": name} for name in names]
+
+
+def of(memory: Memory, user: str) -> recollect.ScopedMemory:
+    return memory.scope(user=user)
+
+
+def remember(memory: Memory, user: str, *names: str, ttl: str | None = None) -> None:
+    of(memory, user).remember_many(items(*names), collection="notes", ttl=ttl)
+
+
+def plus(state: State, user: str, *names: str) -> State:
+    return {**state, user: state.get(user, frozenset()) | set(names)}
+
+
+def minus(state: State, user: str, *names: str) -> State:
+    return {**state, user: state.get(user, frozenset()) - set(names)}
+
+
+# Per step its name, what is done, and what can be found after it.
+STEPS: list[tuple[str, Callable[[Memory], object], Callable[[State], State]]] = [
+    (
+        "remember",
+        lambda memory: remember(memory, "ada", "fern", "moss", "reed"),
+        lambda state: plus(state, "ada", "fern", "moss", "reed"),
+    ),
+    ("short", lambda memory: remember(memory, "ada", "dew", ttl="1s"), lambda state: plus(state, "ada", "dew")),
+    ("bob", lambda memory: remember(memory, "bob", "pine", "oak"), lambda state: plus(state, "bob", "pine", "oak")),
+    (
+        "replace",
+        lambda memory: of(memory, "bob").remember(
+            "it was a larch all along", collection="notes", key="pine", metadata={"name": "larch"}
+        ),
+        lambda state: plus(minus(state, "bob", "pine"), "bob", "larch"),
+    ),
+    (
+        "forget",
+        lambda memory: of(memory, "ada").forget(collection="notes", key="moss"),
+        lambda state: minus(state, "ada", "moss"),
+    ),
+    ("expire", lambda memory: None, lambda state: minus(state, "ada", "dew")),
+    ("sweep", lambda memory: memory.sweep(), lambda state: state),
+    (
+        "move",
+        lambda memory: memory.collections.reembed("notes", MOVED, chunk=2),
+        lambda state: {**state, "embedder": frozenset({MOVED})} if "embedder" in state else state,
+    ),
+    ("late", lambda memory: remember(memory, "bob", "ash"), lambda state: plus(state, "bob", "ash")),
+    (
+        "erase",
+        lambda memory: memory.erase(user="ada"),
+        lambda state: {**state, "ada": frozenset()},
+    ),
+    ("last", lambda memory: remember(memory, "ada", "sage"), lambda state: plus(state, "ada", "sage")),
+]
+
+
+def find(memory: Memory) -> State:
+    """What can be found just now."""
+    state: State = {}
+    for user in ("ada", "bob"):
+        recalled = of(memory, user).recall("what grows in the garden", collection="notes", limit=100)
+        names = [match.metadata["name"] for match in recalled.results]
+        assert len(names) == len(set(names)), f"{names} has something twice"
+        state[user] = frozenset(names)
+        gone = {"ada": "moss", "bob": "pine"}[user]  # in a stale index it would take the only place
+        best = of(memory, user).recall(f"{gone} grows in the garden", collection="notes", limit=1)
+        assert best.count == bool(names), f"something that is gone hides what {user} has"
+    holdings = memory.collections.list()
+    if holdings:
+        state["embedder"] = frozenset({holdings[0].embedder})
+    return state
+
+
+def rankings(memory: Memory) -> list[tuple[str, float]]:
+    return [
+        (match.id, round(match.score, 5))
+        for user in ("ada", "bob")
+        for query in ("fern and oak", "larch")
+        for match in of(memory, user).recall(query, collection="notes", limit=100).results
+    ]
+
+
+class Life:
+    """Goes through the steps on a failing disk, and looks after each of them what can be found."""
+
+    def __init__(self, disk: FaultyDisk) -> None:
+        self.disk = disk
+        self.memory: Memory | None = None
+        self.open_questions = 0
+        self.clean_failures = 0
+
+    def run(self, trial: Trial) -> None:
+        self.possible: list[State] = [{"ada": frozenset(), "bob": frozenset()}]
+        self.clock = FakeClock()
+        self.memory = None
+        failure: StorageError | None = None
+        store = SqliteStore(str(trial.directory / "memory.db"), vfs=self.disk.vfs, busy_timeout=0.1)
+        self.memory = Memory(store, clock=self.clock, ids=CountingIds(), embedder=HOME)
+        for name, act, expected in STEPS:
+            before = self.possible
+            after = [self.with_home(expected(state), name) for state in before]
+            if name == "expire":
+                self.clock.advance(1)
+            try:
+                act(self.memory)
+            except StorageError as error:
+                failure = error
+                self.possible = [*before, *(state for state in after if state not in before)]
+            except recollect.NotFound:  # there is no collection to move, as nothing could be remembered
+                assert name == "move" and any("embedder" not in state for state in before)
+            else:
+                trial.acknowledged.append(name)
+                self.possible = after
+            try:
+                self.look(self.memory, name)
+            except StorageError as error:
+                failure = error
+        if failure is not None:
+            raise failure
+
+    def with_home(self, state: State, name: str) -> State:
+        """The collection is made with the first entry, in the space that new ones get."""
+        stores = name in ("remember", "short", "bob", "replace", "late", "last")
+        return {"embedder": frozenset({HOME}), **state} if stores else state
+
+    def look(self, memory: Memory, after: str) -> None:
+        """What is found is one of the states that there may be; from now on it is the only one."""
+        found = find(memory)
+        assert found in self.possible, f"after `{after}` there is {found}, and not one of {self.possible}"
+        self.open_questions += len(self.possible) > 1 and found != self.possible[0]
+        self.clean_failures += len(self.possible) > 1 and found == self.possible[0]
+        self.possible = [found]
+
+    def check(self, trial: Trial) -> None:
+        path = str(trial.directory / "memory.db")
+        with Memory(SqliteStore(path), clock=self.clock, ids=CountingIds(), embedder=HOME) as fresh:
+            with closing(apsw.Connection(path)) as connection:
+                assert connection.pragma("integrity_check") == "ok"
+            if self.memory is not None:
+                self.look(fresh, "reopening")
+                assert find(self.memory) == self.possible[0]
+                assert rankings(self.memory) == rankings(fresh), "the index of who lived through it is stale"
+                self.memory.close()
+            fresh.settle()
+            assert [finding for finding in fresh.inspect() if not finding.ok] == []
+            remember(fresh, "carol", "thyme")
+            assert fresh.scope(user="carol").recall("thyme", collection="notes").count == 1
+
+
+class Stepping(FaultyDisk):
+    """A disk that maps the points of a series, 1, 2, 3…, onto one call of many."""
+
+    def __init__(self, first: int) -> None:
+        super().__init__()
+        self._first = first
+
+    def fail(self, at: int, *, persistent: bool = False, error: ErrorName = "ioerr") -> None:
+        super().fail(self._first + (at - 1) * STRIDE, persistent=persistent, error=error)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("error", ["ioerr", "full"])
+def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
+    with Stepping(first=1 if STRIDE == 1 else {"ioerr": 12, "full": 13}[error]) as disk:
+        life = Life(disk)
+        done = sweep(life.run, life.check, disk=disk, errors=[error], expected=(StorageError,))
+    assert done.complete
+    assert len(done.points) > 10
+    assert {"write", "sync"} <= set(done.hits)
+    assert {point.persistent for point in done.points} == {True, False}
+    assert life.clean_failures > 5
+
+
+@pytest.fixture
+def life() -> Iterator[Life]:
+    with FaultyDisk() as disk:
+        yield Life(disk)
+
+
+def try_once(life: Life, tmp_path: Any) -> Trial:
+    trial = Trial(tmp_path, Point("ioerr", False, 0))
+    life.run(trial)
+    life.check(trial)
+    return trial
+
+
+def test_without_a_fault_the_whole_life_is_lived(life: Life, tmp_path: Any):
+    """The control: the steps do work, and what each of them does can be seen."""
+    trial = try_once(life, tmp_path)
+    assert trial.acknowledged == [name for name, _, _ in STEPS]
+    assert life.possible == [
+        {"ada": frozenset({"sage"}), "bob": frozenset({"larch", "oak", "ash"}), "embedder": frozenset({MOVED})}
+    ]
+
+
+def test_an_index_that_does_not_follow_is_found_out(life: Life, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    """The control: were removals not followed, the check would see it even though entries are read from the rows."""
+    follow = indexes._follow
+
+    def follow_only_additions(held: Any, rows: Any, shelf: Any, space: Any, state: Any) -> None:
+        follow(held, rows, shelf, space, ShelfState(state.newest, held.state.removed))
+
+    monkeypatch.setattr(indexes, "_follow", follow_only_additions)
+    with pytest.raises(AssertionError, match=r"hides what|there is"):
+        try_once(life, tmp_path)
+    assert life.memory is not None
+    life.memory.close()
+
+
+def test_a_step_that_is_half_done_is_found_out(life: Life, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
+    """The other control: were many entries stored one by one, a fault between them would show."""
+
+    def one_by_one(memory: Memory, user: str, *names: str, ttl: str | None = None) -> None:
+        for item in items(*names):
+            of(memory, user).remember_many([item], collection="notes", ttl=ttl)
+
+    monkeypatch.setitem(globals(), "remember", one_by_one)
+    with pytest.raises(AssertionError, match="and not one of"):
+        sweep(life.run, life.check, disk=life.disk, errors=["full"], expected=(StorageError,), most=400)
+    assert life.memory is not None
+    life.memory.close()
