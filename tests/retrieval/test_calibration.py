@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.collection import Calibration
-from recollect.retrieval.calibration import calibrate, combine, cosines, fit, relevance
+from recollect.retrieval.calibration import calibrate, combine, cosines, fit, log_odds, relevance
 from recollect.retrieval.embed.base import Vectors
 from recollect.retrieval.embed.hashing import Hashing
 from recollect.retrieval.embed.wordllama import WordLlama
@@ -107,6 +107,14 @@ def test_more_of_either_is_never_less_relevant(low: float, high: float, other: f
 @given(unit)
 def test_without_shared_words_the_meaning_decides(semantic: float) -> None:
     assert combine(np.array([semantic]), np.zeros(1))[0] == pytest.approx(semantic)
+
+
+def test_log_odds_put_entries_in_the_order_of_their_relevance() -> None:
+    near, lexical = (side.ravel() for side in np.meshgrid(np.linspace(-0.3, 0.9, 21), np.linspace(0, 1, 19)))
+    relevances = combine(relevance(near, CURVE), lexical)
+    ascending = relevances[np.argsort(log_odds(near, lexical, CURVE))]
+    assert (np.diff(ascending) >= -1e-12).all()
+    assert (np.diff(relevances[np.argsort(near)]) < 0).any()
 
 
 def test_all_words_of_a_query_make_an_entry_relevant_whatever_the_vectors_say() -> None:

@@ -76,6 +76,16 @@ def test_a_query_of_which_every_word_is_frequent_is_still_given(make_shelf: Any)
     assert embedder.read == ["Grace boat"]
 
 
+@pytest.mark.parametrize("mode", ["semantic", "keyword"])
+def test_only_a_hybrid_ranking_needs_to_know_what_a_query_expects(make_shelf: Any, mode: Any) -> None:
+    index, query = make_shelf(_LOG), "When did Grace buy the ancor?"
+    whole, part = prepare(index, query, now=0), prepare(index, query, now=0, mode=mode)
+    assert whole.query.expects != 0 == part.query.expects
+    assert (part.terms, part.corrected, part.words, part.weights, part.telling) == (
+        (whole.terms, whole.corrected, whole.words, whole.weights, whole.telling)
+    )
+
+
 @pytest.mark.parametrize("query", ["", "   ", "?!", "the of and", "\x00", "🙂"])
 def test_a_query_without_words_is_no_error(make_shelf: Any, ask: Any, query: str) -> None:
     index = make_shelf(_LOG)

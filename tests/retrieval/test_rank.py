@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -171,6 +172,27 @@ def test_a_threshold_cuts_where_scores_fall_below_it(
     index = make_shelf(_TALK)
     everything = ask(index, " ".join(words))
     assert ask(index, " ".join(words), threshold=threshold) == [one for one in everything if one.score >= threshold]
+
+
+def test_an_entry_that_holds_every_word_has_a_score_of_exactly_one(make_shelf: Any, ask: Any) -> None:
+    words = [f"w{number}x" for number in range(12)]
+    index = make_shelf([" ".join(words), *(" ".join(words[:count]) for count in range(1, 12))])
+    for count in range(1, 13):
+        asked = " ".join(words[:count])
+        assert ask(index, asked, mode="keyword")[0].score == 1
+    assert ask(index, "w0x w99x", mode="keyword")[0].score < 1
+
+
+@pytest.mark.parametrize("filter", [None, {"actor": "Ada"}])
+def test_what_the_limit_cuts_off_still_counts_in_the_scores(make_shelf: Any, ask: Any, filter: Any) -> None:
+    # The first may say what was asked about, and comes behind because it asks.
+    texts = ["Did the boat leave the island?", "It left at noon.", "soup", "the boat of the island was late", "rope"]
+    index = make_shelf([(text, {"actor": "Ada", "thread": "a"}) for text in texts])
+    queries = ("boat", "island boat", "the boat left the island", "leave at noon", "soup rope", "late")
+    every = {query: ask(index, query, filter=filter) for query in queries}
+    for query, limit in itertools.product(queries, range(1, 5)):
+        assert ask(index, query, filter=filter, limit=limit) == every[query][:limit]
+    assert any(found[0].score > found[0].why.relevance for found in every.values())
 
 
 def test_a_threshold_keeps_what_fits_and_drops_what_does_not(make_shelf: Any, ask: Any) -> None:

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
+from operator import length_hint
 from pathlib import Path
 from typing import Any
 
@@ -249,6 +250,18 @@ def test_a_damaged_collection_is_named(tmp_path: Path):
 
 
 @pytest.mark.parametrize("namespace", ["", None])
+def test_what_an_index_needs_comes_with_its_number(namespace: str | None):
+    shelf = Shelf(ADA, "notes", namespace)
+    with SqliteStore(":memory:") as store:
+        assert store.read(lambda rows: length_hint(rows.indexed(shelf, "e"))) == 0
+        store.transact(lambda rows: [add(rows) for _ in range(5)])
+        store.transact(lambda rows: rows.end_entry("default", 2, NOON))
+        assert store.read(lambda rows: length_hint(rows.indexed(shelf, "e"))) == 4
+        assert store.read(lambda rows: length_hint(rows.indexed(shelf, "e", after=3))) == 2
+        assert store.read(lambda rows: next(rows.indexed(shelf, "e")).sequence) == 1
+
+
+@pytest.mark.parametrize("namespace", ["", None])
 def test_an_iterator_that_outlives_its_moment_refuses(namespace: str | None):
     shelf = Shelf(ADA, "notes", namespace)
     with SqliteStore(":memory:") as store:
@@ -312,6 +325,10 @@ def plan(name: str) -> list[str]:
                 "SEARCH entries USING COVERING INDEX entries_by_shelf (shelf=? AND ended_at=? AND rowid>?)",
                 "SEARCH vectors USING INTEGER PRIMARY KEY (rowid=?)",
             ],
+        ),
+        (
+            "count_standing",
+            ["SEARCH entries USING COVERING INDEX entries_by_shelf (shelf=? AND ended_at=? AND rowid>?)"],
         ),
         (
             "list_standing",

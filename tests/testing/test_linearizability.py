@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from recollect.testing import Operation, Recorder, check, check_versions, load, merge, save
@@ -255,6 +255,8 @@ def test_a_sequential_history_stretched_in_time_is_accepted(seed, calls, clients
     history = stretched(seed, calls, clients, silent, told)
     for judge in (check, check_versions):
         verdict = judge(history)
+        # Calls that were never answered can leave more orders than are tried. Hypothesis fails when that is common.
+        assume(verdict.decided)
         assert verdict.ok, verdict.explanation
 
 

@@ -22,12 +22,17 @@ _AT_ONCE = 1_000_000
 """Microseconds by which the moments of threads that ask together may differ; a clock further behind was set back."""
 
 
+_Place = tuple[Shelf, str]
+
+
 class _Held:
     """An index and the state of the shelf that it shows."""
 
     def __init__(self, index: ShelfIndex) -> None:
         self.index = index
         self.state = ShelfState()
+        self.size = 0
+        """How many bytes it took when that was last asked."""
         self.lock = threading.Lock()
 
 
@@ -37,7 +42,9 @@ class IndexBook:
     def __init__(self, most_bytes: int) -> None:
         """Start with none."""
         self._most_bytes = most_bytes
-        self._held: OrderedDict[tuple[Shelf, str], _Held] = OrderedDict()
+        self._held: OrderedDict[_Place, _Held] = OrderedDict()
+        self._used: set[_Place] = set()
+        """Those that were used since sizes were last asked: the others have not grown."""
         self._lock = threading.Lock()
 
     def index(self, rows: Reader, shelf: Shelf, space: Space, *, now: int) -> ShelfIndex:
@@ -48,12 +55,14 @@ class IndexBook:
         if state == ShelfState():
             with self._lock:
                 self._held.pop(place, None)  # erased: nothing of it stays in memory
+                self._used.discard(place)
             return ShelfIndex(space.dimension)
         with self._lock:
             held = self._held.get(place)
             if held is None:
                 held = self._held[place] = _Held(ShelfIndex(space.dimension))
             self._held.move_to_end(place)
+            self._used.add(place)
         with held.lock:
             if now < held.index.expired_at - _AT_ONCE:  # the clock was set back: what had expired has not
                 held.index, held.state = ShelfIndex(space.dimension), ShelfState()
@@ -66,8 +75,9 @@ class IndexBook:
     def drop(self, scope: Scope) -> None:
         """Forget the indexes at and below a scope."""
         with self._lock:
-            for shelf, embedder in [place for place in self._held if scope.covers(place[0].scope)]:
-                del self._held[shelf, embedder]
+            for place in [place for place in self._held if scope.covers(place[0].scope)]:
+                del self._held[place]
+                self._used.discard(place)
 
     @property
     def nbytes(self) -> int:
@@ -78,13 +88,19 @@ class IndexBook:
     def _let_go(self, newest: _Held) -> None:
         """Drop the indexes that were not used for the longest time, until the rest fits; never the one in use."""
         with self._lock:
-            size = sum(held.index.nbytes for held in self._held.values())
+            used = [held for place in self._used if (held := self._held.get(place)) is not None]
+            self._used.clear()
+        for held in used:  # not under our lock: whoever ranks by one of them holds the lock of that one
+            held.size = held.index.nbytes
+        with self._lock:
+            size = sum(held.size for held in self._held.values())
             for place, held in list(self._held.items()):
                 if size <= self._most_bytes:
                     return
                 if held is not newest:
-                    size -= held.index.nbytes
+                    size -= held.size
                     del self._held[place]
+                    self._used.discard(place)
 
 
 def _follow(held: _Held, rows: Reader, shelf: Shelf, space: Space, state: ShelfState) -> None:
@@ -100,7 +116,7 @@ def _follow(held: _Held, rows: Reader, shelf: Shelf, space: Space, state: ShelfS
             index, before = held.index, held.state
         else:
             gone = known - standing
-    new = list(rows.indexed(shelf, space.embedder, after=before.newest))
+    new = rows.indexed(shelf, space.embedder, after=before.newest)
     with index.lock:  # whoever ranks by it meanwhile sees both, one entry and what takes its place
         index.add(new)
         index.remove(gone)

@@ -6,6 +6,7 @@ never ranked, so a filter costs no results. The index says which entries match; 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -92,36 +93,41 @@ def _as_recall(effect: RecallLines) -> Recall:
 
 def _open_shelf(rows: Reader, effect: Recall, call: Call) -> tuple[ShelfIndex, Space] | None:
     """Return the index of the shelf and the space of its vectors; None when there is no such collection."""
-    from recollect.retrieval.index.shelf import ShelfIndex
-
     collection = rows.collection(effect.scope.tenant, effect.collection)
     if collection is None:
         return None
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     if effect.as_of is None:
         return call.indexes.index(rows, shelf, collection.space, now=to_micros(call.now)), collection.space
+    from recollect.retrieval.index.shelf import ShelfIndex
+
     # Nobody asks for the same moment twice, so what stood then is indexed for this one recall.
     index = ShelfIndex(collection.space.dimension)
     index.add(rows.entries_as_of(shelf, collection.space.embedder, from_micros(effect.as_of)))
     return index, collection.space
 
 
-def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call) -> list[Ranked]:
-    from recollect.retrieval.filter import parse_filter
-    from recollect.retrieval.prepare import embed_query, prepare
-    from recollect.retrieval.rank import rank
+@functools.cache
+def _ranking():
+    """Return the modules that rank, imported when they are first needed; looking them up each time takes too long."""
+    from recollect.retrieval import filter, prepare, rank
 
-    prepared = prepare(index, effect.query, now=now)
+    return filter, prepare, rank
+
+
+def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call) -> list[Ranked]:
+    filters, preparing, ranking = _ranking()
+    prepared = preparing.prepare(index, effect.query, now=now, mode=effect.mode)
     vector = None
     if effect.mode != "keyword":
-        vector = embed_query(call.embedders.of(space), prepared)
-    return rank(
+        vector = preparing.embed_query(call.embedders.of(space), prepared)
+    return ranking.rank(
         index,
         prepared,
         vector,
         mode=effect.mode,
         now=now,
-        where=parse_filter(effect.filter),
+        where=filters.parse_filter(effect.filter),
         limit=effect.limit,
         threshold=effect.threshold,
         calibration=space.calibration,
@@ -141,9 +147,9 @@ def _in_order(index: ShelfIndex, effect: Recall, now: int, *, newest_first: bool
 
 
 def _matches(rows: Reader, effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:
-    wanted: set[int] = set()
-    for one in ranked:
-        wanted.update((one.sequence, *one.before, *one.after))
+    wanted = {one.sequence for one in ranked}
+    if effect.expand:
+        wanted.update(sequence for one in ranked for sequence in (*one.before, *one.after))
     moment = from_micros(now)
     seen = Entry.stands_at if effect.as_of is None else Entry.active_at
     entries = {
@@ -159,8 +165,8 @@ def _matches(rows: Reader, effect: Recall, ranked: list[Ranked], now: int, *, en
             namespace=entry.namespace,
             created_at=entry.created_at,
             expires_at=entry.expires_at,
-            before=_known(entries, one.before),
-            after=_known(entries, one.after),
+            before=_known(entries, one.before) if one.before else (),
+            after=_known(entries, one.after) if one.after else (),
         )
         for one in ranked
         if (entry := entries.get(one.sequence)) is not None

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-import jsonschema_rs
 import msgspec
 
 from recollect.errors import InvalidDefinition, InvalidKey, SchemaViolation
@@ -113,6 +112,8 @@ def prepare_schema(schema: Any) -> Json:
 
 def compile_schema(schema: Json) -> Any:
     """Return a validator, or refuse a schema that is itself invalid with the path of its fault."""
+    import jsonschema_rs  # here, because its import takes a third of ours and most programs define nothing
+
     try:
         return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_never_fetch)
     except jsonschema_rs.ValidationError as error:

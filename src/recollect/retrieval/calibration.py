@@ -54,6 +54,11 @@ def combine(semantic: Numbers, lexical: Numbers) -> Numbers:
     return odds / (odds + (1.0 - semantic))
 
 
+def log_odds(cosine: Numbers, lexical: Numbers, calibration: Calibration) -> Numbers:
+    """Return what puts entries in the same order as their combined relevance, and is had without a power of e."""
+    return calibration.steepness * cosine + _WORDS_IN_COMMON * lexical
+
+
 def calibrate(embedder: Embedder) -> Calibration:
     """Return how an embedder's cosines become relevances, measured by embedding the pairs."""
     return fit(cosines(embedder))

@@ -12,7 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from recollect.retrieval.index.shelf import Evidence, ShelfIndex
+from recollect.retrieval.index.context import evidence_of
+from recollect.retrieval.index.postings import unpack_postings
+from recollect.retrieval.index.shelf import ShelfIndex
 from recollect.retrieval.prepare import Term, rarity_of
 
 Numbers = NDArray[np.floating[Any]]
@@ -20,8 +22,8 @@ Places = NDArray[np.intp]
 
 # Longer queries are judged by their rarest words.
 _MOST_TERMS = 64
-# Terms are laid out against rows as one table, of at most so many places at once.
-_LARGEST_TABLE = 1_000_000
+# Terms are laid out against rows as one table, of at most so many places at once: it stays in the processor's cache.
+_LARGEST_TABLE = 262_144
 
 
 class Coverage(NamedTuple):
@@ -33,101 +35,124 @@ class Coverage(NamedTuple):
     """By row: the part of the query that the entry itself holds, words that nobody has counted in, from 0 to 1."""
     found: _Found | None
 
-    def own(self, rows: Places) -> tuple[Numbers, list[tuple[str, ...]]]:
+    def own(self, rows: Places) -> tuple[list[float], list[tuple[str, ...]]]:
         """Return how much of `whole` some rows have by themselves, and the words of the query that each holds."""
+        own = [0.0] * len(rows)
+        words: list[tuple[str, ...]] = [()] * len(rows)
         found = self.found
-        if found is None or not len(rows):
-            return np.zeros(len(rows)), [()] * len(rows)
-        keys = found.line * len(self.held) + found.rows
-        asked = np.arange(len(found.terms))[:, None] * len(self.held) + rows
-        places = np.minimum(keys.searchsorted(asked), len(keys) - 1)
-        holds = keys[places] == asked
-        speaks = (found.text[places] + found.label[places]) * holds
-        words: list[tuple[str, ...]] = [
-            tuple(term.word for term, held in zip(found.terms, line, strict=True) if held) for line in holds.T.tolist()
-        ]
-        return found.share @ (speaks / (speaks + 1)), words
+        if found is None or not own:
+            return own, words
+        width = len(self.held)
+        starts = np.arange(0, len(found.terms) * width, width)
+        keys = starts.repeat(found.sizes)
+        keys += found.rows
+        asked = starts[:, None] + rows
+        places = keys.searchsorted(asked)
+        lines, which = (keys.take(places, mode="clip") == asked).nonzero()
+        at = places[lines, which]
+        speaks = (found.text.take(at) + found.label.take(at)).tolist()
+        share: list[float] = found.share.tolist()
+        line: int
+        for line, place, evidence in zip(lines.tolist(), which.tolist(), speaks, strict=True):
+            own[place] += share[line] * evidence / (evidence + 1)
+            words[place] += (found.terms[line].word,)
+        return own, words
 
 
 class _Found(NamedTuple):
-    """The evidence of all terms that any entry holds, one term after the other."""
+    """The evidence for the terms that any entry holds, one term after the other, the rows of each ascending."""
 
-    terms: tuple[Term, ...]
+    terms: list[Term]
     share: Numbers
     """Of each term in all that was found."""
-    ends: Places
-    """Where the evidence of each term ends."""
-    line: Places
-    """For each piece of evidence, the place of its term."""
+    sizes: list[int]
+    """How many rows hold each term."""
     rows: Places
     text: Numbers
+    """How much the text of the row speaks for the term, from 0 to about 2."""
     label: Numbers
+    """1 where the metadata of the row say the term."""
 
 
 def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
     """Return how much of some terms the rows of an index hold."""
-    evidence = [index.evidence(term.stems) for term in terms]
-    rarities = [rarity_of(len(one.rows), len(index)) * term.trust for one, term in zip(evidence, terms, strict=True)]
-    held = [place for place, one in enumerate(evidence) if len(one.rows)]
-    missing = sum(rarity for rarity, one in zip(rarities, evidence, strict=True) if not len(one.rows))
+    postings = [index.find(term.stems) for term in terms]
+    rarities = [rarity_of(len(one), len(index)) * term.trust for one, term in zip(postings, terms, strict=True)]
+    missing = sum([rarity for rarity, one in zip(rarities, postings, strict=True) if not len(one)])
+    held = [place for place, one in enumerate(postings) if len(one)]
     if len(held) > _MOST_TERMS:
         held = sorted(sorted(held, key=rarities.__getitem__, reverse=True)[:_MOST_TERMS])
     if not held:
-        nothing = np.zeros(index.rows, np.float32)
+        nothing = np.zeros(index.rows)
         return Coverage(nothing, nothing, None)
     rarity = np.array([rarities[place] for place in held])
     asked = float(rarity.sum())
-    found = _together([terms[place] for place in held], rarity / asked, [evidence[place] for place in held])
+    sizes = [len(postings[place]) for place in held]
+    rows, counts, label = unpack_postings(np.concatenate([postings[place] for place in held]))
+    found = _Found(
+        terms=[terms[place] for place in held],
+        share=rarity / asked,
+        sizes=sizes,
+        rows=rows,
+        text=evidence_of(counts, index.context.patience.take(rows)),
+        label=label,
+    )
+    weight = (rarity / (asked + missing)).repeat(sizes)
     return Coverage(
         whole=_with_surroundings(index, found),
-        held=np.bincount(found.rows, (rarity / (asked + missing))[found.line], index.rows).astype(np.float32),
+        held=np.bincount(rows, weight, index.rows).astype(np.float32),  # what rounding brings beyond 1 goes
         found=found,
-    )
-
-
-def _together(terms: list[Term], share: Numbers, evidence: list[Evidence]) -> _Found:
-    sizes = np.array([len(one.rows) for one in evidence])
-    return _Found(
-        terms=tuple(terms),
-        share=share,
-        ends=np.cumsum(sizes),
-        line=np.arange(len(terms)).repeat(sizes),
-        rows=np.concatenate([one.rows for one in evidence]),
-        text=np.concatenate([one.text for one in evidence]),
-        label=np.concatenate([one.label for one in evidence]),
     )
 
 
 def _with_surroundings(index: ShelfIndex, found: _Found) -> Numbers:
     """Return by row the part of all terms that the row and its surroundings have."""
     at_once = max(1, _LARGEST_TABLE // (index.rows + 1))
-    whole = np.zeros(index.rows + 1)
+    if len(found.sizes) <= at_once:
+        return 1 - _lacking(index, found)
+    whole = np.ones(index.rows)
     start = 0
-    for first in range(0, len(found.terms), at_once):
-        last = min(first + at_once, len(found.terms))
-        end = int(found.ends[last - 1])
-        whole += found.share[first:last] @ _spread(index, found, first, last, slice(start, end))
+    for first in range(0, len(found.sizes), at_once):
+        terms = slice(first, first + at_once)
+        end = start + sum(found.sizes[terms])
+        some = slice(start, end)
+        part = _Found(
+            found.terms[terms],
+            found.share[terms],
+            found.sizes[terms],
+            found.rows[some],
+            found.text[some],
+            found.label[some],
+        )
+        whole -= _lacking(index, part)
         start = end
-    return whole[1:]
+    return whole
 
 
-def _spread(index: ShelfIndex, found: _Found, first: int, last: int, some: slice) -> Numbers:
-    """Return for each of some terms (a line) and row what the row and its surroundings have of it, limited to 1.
+def _lacking(index: ShelfIndex, found: _Found) -> Numbers:
+    """Return by row the part of all terms that the row lacks, although it and its surroundings have some of it.
 
-    The first place of each line is for neighbours that are not there; the one after it is row 0.
+    What is there of a term, x, counts as x / (x + 1), and so 1 / (x + 1) is lacking.
     """
-    context, lines, width = index.context, last - first, index.rows + 1
-    line, rows, text = found.line[some] - first, found.rows[some], found.text[some]
-    places = context.beside.take(rows, axis=1)
-    places += line * width + 1
-    lent = context.words.take(rows, axis=1)
-    lent *= text
+    context, lines, width = index.context, len(found.sizes), index.rows + 1
+    # In each line of the table there is a place for each row and a last one for neighbours that are not there.
+    places = context.beside.take(found.rows, axis=1)
+    places += np.arange(0, lines * width, width).repeat(found.sizes)
+    lent = context.words.take(found.rows, axis=1)
+    lent *= found.text
     # What metadata say is the row's own and not lent.
-    lent[4] += found.label[some]
-    table = np.bincount(places.ravel(), lent.ravel(), lines * width).reshape(lines, width)
-    if context.of_thread is not None:
+    lent[4] += found.label
+    table = np.bincount(places.ravel(), lent.ravel(), lines * width).reshape(lines, width)[:, :-1]
+    if context.of_thread is None:
+        table += 1
+    else:
         threads = len(context.of_thread)
         most = np.zeros(lines * threads, np.float32)
-        np.maximum.at(most, line * threads + context.thread.take(rows), text)
-        table[:, 1:] += (most.reshape(lines, threads) * context.of_thread).take(context.thread, axis=1)
-    return np.divide(table, table + 1, out=table)
+        owners = context.thread.take(found.rows)
+        owners += np.arange(0, lines * threads, threads).repeat(found.sizes)
+        np.maximum.at(most, owners, found.text)
+        of_thread = most.reshape(lines, threads) * context.of_thread
+        of_thread += 1
+        table += of_thread.take(context.thread, axis=1)
+    np.divide(found.share[:, None], table, out=table)
+    return np.add.reduce(table, axis=0)

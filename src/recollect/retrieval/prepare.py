@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from recollect.model.recall import Mode
 from recollect.retrieval.analysis.query import Query, read_query
 from recollect.retrieval.embed.base import Embedder, Vectors
 from recollect.retrieval.index.shelf import ShelfIndex
@@ -51,12 +52,12 @@ class Prepared(msgspec.Struct, frozen=True):
     """What an embedder that reads whole texts is given: the text without the words that nearly every entry has."""
 
 
-def prepare(index: ShelfIndex, text: str, *, now: int) -> Prepared:
-    """Read a query for a shelf as it is at a moment in microseconds."""
+def prepare(index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid") -> Prepared:
+    """Read a query for a shelf as it is at a moment in microseconds, as far as a ranking in this mode needs it."""
     with index.lock:
         index.expire(now)
         # The last language is none: actors are looked for by their names as they are written.
-        query = read_query(text, [*index.languages, ""])
+        query = read_query(text, [*index.languages, ""], words_only=mode != "hybrid")
         little = rarity_of(_LIKE_A_STOP_WORD * len(index), len(index))
         rarities: dict[tuple[str, ...], float] = {}
         terms: list[Term] = []
@@ -72,11 +73,11 @@ def prepare(index: ShelfIndex, text: str, *, now: int) -> Prepared:
             rarity = rarities.get(word.stems)
             if rarity is None:
                 term = Term(word.text, word.stems)
-                holders = len(index.evidence(term.stems).rows)
+                holders = len(index.find(term.stems))
                 if not holders and (found := _correct(index, word.stems)) is not None:
                     corrected[word.text] = found
                     term = Term(word.text, (found,), _TRUST_IN_A_CORRECTION)
-                    holders = len(index.evidence(term.stems).rows)
+                    holders = len(index.find(term.stems))
                 terms.append(term)
                 rarity = rarities[word.stems] = rarity_of(holders, len(index)) * term.trust
                 if holders > _TOO_FREQUENT * len(index):
@@ -122,7 +123,7 @@ def _correct(index: ShelfIndex, stems: tuple[str, ...]) -> str | None:
     if len(letters) > _MOST_LETTERS:
         return None
     near = index.postings.known(_one_edit_away(stem, letters))
-    meant = [(word[0] == stem[0], len(index.evidence((word,)).rows), word) for word in near]
+    meant = [(word[0] == stem[0], len(index.find((word,))), word) for word in near]
     return max((one for one in meant if one[1]), default=(False, 0, None))[2]
 
 

@@ -15,7 +15,8 @@ actors or times are ranked by words and vectors alone.
 from __future__ import annotations
 
 import math
-from typing import Any
+from itertools import accumulate, repeat
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
@@ -24,11 +25,12 @@ from numpy.typing import NDArray
 from recollect.model.collection import Calibration
 from recollect.model.recall import Mode, Why
 from recollect.retrieval.analysis.query import Expects
-from recollect.retrieval.calibration import combine, relevance
+from recollect.retrieval.calibration import combine, log_odds, relevance
 from recollect.retrieval.coverage import cover
 from recollect.retrieval.filter import Filter
 from recollect.retrieval.index.labels import NOBODY
 from recollect.retrieval.index.shelf import ShelfIndex
+from recollect.retrieval.index.vectors import reached_by
 from recollect.retrieval.prepare import Prepared
 
 # Weights are relative to coverage, which runs from 0 to 2. Any of them may be halved or doubled without much harm, as
@@ -49,10 +51,13 @@ _SHOWN = 6
 # Totals that agree to so many digits are equal, and then the older entry comes first: matrix products of equal rows
 # differ beyond.
 _DIGITS = 5
+_WITHIN_ROUNDING = 1.1 * 10**-_DIGITS
 
 Numbers = NDArray[np.floating[Any]]
 Places = NDArray[np.intp]
 Mask = NDArray[np.bool_]
+
+_NO_ROWS: Places = np.empty(0, np.intp)
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,21 +97,17 @@ def rank(
             order = _by_vector(index, vector, eligible, limit, calibration)
         else:
             order = _by_parts(index, prepared, vector, eligible, limit, calibration, mode)
+        sequence: NDArray[np.int64] = index.sequence
         ranked: list[Ranked] = []
-        sequence = index.sequence
         for row, score, why in order:
             if score < threshold:
                 break
-            before, after = index.threads.around(row, expand) if expand else ((), ())
-            ranked.append(
-                Ranked(
-                    sequence=int(sequence[row]),
-                    score=score,
-                    why=why,
-                    before=tuple(int(sequence[one]) for one in before),
-                    after=tuple(int(sequence[one]) for one in after),
-                )
-            )
+            number = int(sequence[row])
+            if not expand:
+                ranked.append(Ranked(sequence=number, score=score, why=why))
+                continue
+            before, after = (tuple(sequence[rows].tolist()) for rows in index.threads.around(row, expand))
+            ranked.append(Ranked(sequence=number, score=score, why=why, before=before, after=after))
         return ranked
 
 
@@ -146,8 +147,8 @@ def _by_parts(
 ) -> _Order:
     """Return the rows with the highest totals."""
     coverage = cover(index, prepared.terms)
-    relevances, cosines = coverage.held, None
-    parts: dict[str, Numbers] = {}
+    parts: list[_Part] = []
+    cosines, strength = None, coverage.held
     if mode == "keyword":
         holds = coverage.held > 0
         eligible = holds if eligible is None else eligible & holds
@@ -155,36 +156,41 @@ def _by_parts(
         parts = _priors(index, prepared)
         if vector is not None:
             cosines = index.vectors.product(vector)
-            parts["dense"] = _DENSE * _dense(index, cosines)
-            relevances = combine(relevance(cosines, calibration), coverage.held)
+            parts.append(_dense(index, cosines))
+            strength = log_odds(cosines, coverage.held, calibration)
+    amounts = _weighted(parts, index.rows)
     totals = _COVERAGE * coverage.whole
-    for part in parts.values():
-        totals += part
-    rows, scores = _best(totals, relevances, eligible, limit)
+    totals += np.add.reduce(amounts, axis=0)
+    rows, behind = _best(totals, strength, eligible, limit)
+    if not len(rows):
+        return []
+    looked_at = np.concatenate((rows, behind))
+    near, lexical = None, coverage.held.take(looked_at)
+    relevances = lexical
+    if cosines is not None:
+        near = cosines.take(looked_at)
+        relevances = combine(relevance(near, calibration), lexical)
     own, matched = coverage.own(rows)
-    shown = {"coverage": _COVERAGE * own, "context": _COVERAGE * (coverage.whole[rows] - own)}
-    shown |= {name: part[rows] for name, part in parts.items()}
-    amounts = np.round(np.stack(list(shown.values()), axis=1, dtype=np.float64), _SHOWN)
-    near = [None] * len(rows) if cosines is None else cosines[rows].tolist()
+    names = ["coverage", "context", *(part.name for part in parts)]
     details = zip(
         rows.tolist(),
-        scores,
-        amounts.tolist(),
-        relevances[rows].tolist(),
-        near,
-        coverage.held[rows].tolist(),
+        _scores(relevances.tolist()),
+        _told(coverage.whole.take(rows), own, amounts.take(rows, axis=1)),
+        relevances.tolist(),
+        repeat(None) if near is None else near.tolist(),
+        lexical.tolist(),
         matched,
-        strict=True,
+        strict=False,
     )
     order: _Order = []
-    for row, score, by_part, relevant, cosine, lexical, words in details:
+    for row, score, told, relevant, cosine, shared, words in details:
         why = Why(
             mode=mode,
             relevance=relevant,
-            total=math.fsum(by_part),
-            parts={name: amount for name, amount in zip(shown, by_part, strict=True) if amount},
+            total=math.fsum(told),
+            parts={name: amount for name, amount in zip(names, told, strict=True) if amount},
             cosine=cosine,
-            lexical=lexical,
+            lexical=shared,
             matched=words,
             corrected=prepared.corrected,
         )
@@ -192,61 +198,91 @@ def _by_parts(
     return order
 
 
-def _best(totals: Numbers, relevances: Numbers, eligible: Mask | None, limit: int) -> tuple[Places, list[float]]:
-    """Return the eligible rows with the highest totals, best first and then older first, and their scores.
+class _Part(NamedTuple):
+    """Something that counts in a total."""
 
-    A score is the highest relevance of a row and of all eligible ones behind it.
+    name: str
+    amounts: Numbers | Mask
+    """By row."""
+    weight: float
+
+
+def _weighted(parts: list[_Part], rows: int) -> Numbers:
+    """Return what each part (a line) brings to each row."""
+    amounts = np.empty((len(parts), rows), np.float32)
+    for line, part in zip(amounts, parts, strict=True):
+        np.multiply(part.amounts, np.float32(part.weight), out=line)
+    return amounts
+
+
+def _best(totals: Numbers, strength: Numbers, eligible: Mask | None, limit: int) -> tuple[Places, Places]:
+    """Return the eligible rows with the highest totals, best first and then older first.
+
+    Besides, of the rest the row of the greatest strength: none, or one.
     """
-    found = None if eligible is None else np.flatnonzero(eligible)
-    behind = relevances.copy() if found is None else relevances[found]
-    if not len(behind):
-        return np.empty(0, np.intp), []
-    rounded = np.round(totals if found is None else totals[found], _DIGITS)
-    leading = np.arange(len(rounded))
-    if limit < len(rounded):
-        leading = np.flatnonzero(rounded >= np.partition(rounded, len(rounded) - limit)[len(rounded) - limit])
-    order = leading[np.argsort(-rounded[leading], kind="stable")][:limit]
-    scores = behind[order].tolist()
-    behind[order] = 0
-    highest = float(behind.max())
-    for place in range(len(scores) - 1, -1, -1):
-        highest = scores[place] = max(scores[place], highest)
-    return order if found is None else found[order], scores
+    found = None if eligible is None else eligible.nonzero()[0]
+    if found is not None:
+        totals, strength = totals.take(found), strength.take(found)
+    if limit < len(totals):
+        leading = (totals >= reached_by(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
+        order = leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
+        others = strength.copy()
+        others[order] = -np.inf
+        behind = np.array([others.argmax()])
+    else:
+        order, behind = (-totals.round(_DIGITS)).argsort(kind="stable"), _NO_ROWS
+    return (order, behind) if found is None else (found.take(order), found.take(behind))
 
 
-def _dense(index: ShelfIndex, cosines: Numbers) -> Numbers:
+def _scores(relevances: list[float]) -> list[float]:
+    """Return for each relevance the highest of it and all after it."""
+    return list(accumulate(reversed(relevances), max))[::-1]
+
+
+def _told(whole: Numbers, own: list[float], others: Numbers) -> list[list[float]]:
+    """Return for each of some rows what each part brings, as it is told: by coverage, by context and by the others."""
+    amounts = np.empty((2 + len(others), len(own)))
+    amounts[0] = own
+    np.subtract(whole, amounts[0], out=amounts[1])
+    amounts[:2] *= _COVERAGE
+    amounts[2:] = others
+    return amounts.round(_SHOWN).T.tolist()
+
+
+def _dense(index: ShelfIndex, cosines: Numbers) -> _Part:
     """Return how near each row is with its neighbours, in standard deviations from the middle of the shelf."""
     context, entries = index.context, len(index)
     # The last place is for neighbours that are not there: they are as near as the middle.
-    near = np.zeros(index.rows + 1, np.float32)
-    near[:-1] = cosines - _of_present(index, cosines).sum() / np.float32(entries)
-    together = np.einsum("ij,ij->j", near.take(context.beside[:4]), context.sense)
+    near = np.empty(index.rows + 1, np.float32)
+    np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=near[:-1])
+    near[-1] = 0
+    of_neighbours = near.take(context.beside[:4])
+    of_neighbours *= context.sense
+    together = np.add.reduce(of_neighbours, axis=0)
     together += near[:-1]
     seen = _of_present(index, together)
-    middle = float(seen.sum()) / entries
-    variance = max(float(seen @ seen) / entries - middle * middle, 0.0)
+    middle = float(np.add.reduce(seen)) / entries
+    variance = max(float(np.add.reduce(np.square(seen))) / entries - middle * middle, 0.0)
     spread = (entries * variance + _ENTRIES_BEFORE_SPREAD * _USUAL_SPREAD**2) / (entries + _ENTRIES_BEFORE_SPREAD)
-    return (together - np.float32(middle)) / np.float32(math.sqrt(spread))
+    together -= np.float32(middle)
+    return _Part("dense", together, _DENSE / math.sqrt(spread))
 
 
 def _of_present(index: ShelfIndex, numbers: Numbers) -> Numbers:
     return numbers if index.present is None else numbers[index.present]
 
 
-def _priors(index: ShelfIndex, prepared: Prepared) -> dict[str, Numbers]:
+def _priors(index: ShelfIndex, prepared: Prepared) -> list[_Part]:
     """Return the parts that look at what an entry is and not at what it says."""
     query, context = prepared.query, index.context
-    parts: dict[str, Numbers] = {
-        "question": context.asks * np.float32(_QUESTION),
-        "information": context.informs * np.float32(_INFORMATION),
-    }
-    actor = index.labels.named(stem for term in prepared.terms for stem in term.stems)
+    parts = [_Part("question", context.asks, _QUESTION), _Part("information", context.informs, _INFORMATION)]
+    actor = index.labels.named([stem for term in prepared.terms for stem in term.stems])
     if actor != NOBODY:
-        parts["actor"] = (index.labels.actor == actor) * np.float32(_ACTOR)
+        parts.append(_Part("actor", index.labels.actor == actor, _ACTOR))
     if query.years or query.months:
-        parts["date"] = _dated(index, query.years, query.months) * np.float32(_DATE)
+        parts.append(_Part("date", _dated(index, query.years, query.months), _DATE))
     if query.expects:
-        parts["answer"] = _answering(index, query.expects) * np.float32(_ANSWER)
+        parts.append(_Part("answer", _answering(index, query.expects), _ANSWER))
     return parts
 
 
@@ -259,13 +295,14 @@ def _dated(index: ShelfIndex, years: frozenset[int], months: frozenset[int]) -> 
     return dated
 
 
-def _answering(index: ShelfIndex, expects: int) -> Numbers:
+def _answering(index: ShelfIndex, expects: int) -> Numbers | Mask:
     """Return how far each text has what a query asks for, from 0 to 1."""
-    answering = np.zeros(index.rows, np.float32)
-    wanted = expects & (Expects.TEMPORAL | Expects.NUMERAL)
-    if wanted:
-        # The same bits say what a query expects and what a text has.
-        answering[(index.signs & np.uint8(wanted)) != 0] = 1
+    # The same bits say what a query expects and what a text has.
+    answering = (index.signs & np.uint8(expects & (Expects.TEMPORAL | Expects.NUMERAL))) != 0
     if expects & Expects.NAME:
-        answering = np.maximum(answering, np.minimum(np.log1p(index.names.astype(np.float32)), 1))
+        return np.maximum(_WITH_NAMES.take(index.names, mode="clip"), answering)
     return answering
+
+
+# How far a text with no name, with one, and with two or more has one.
+_WITH_NAMES = np.minimum(np.log1p(np.arange(3, dtype=np.float32)), 1)

@@ -151,7 +151,7 @@ class Reader(Protocol):
         """Yield what an index needs of the entries that stand on a shelf, by sequence, from the first after `after`.
 
         Expired ones too, as long as they are not removed. Entries without a vector of this embedder are left out.
-        Use it up inside the work.
+        Use it up inside the work. One that says about how many there are (`operator.length_hint`) saves memory.
         """
         ...
 

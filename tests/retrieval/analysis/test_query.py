@@ -165,6 +165,14 @@ def test_dates_of_a_query_are_read() -> None:
     assert (query.years, query.months, query.days) == (frozenset(), frozenset(), frozenset())
 
 
+def test_where_only_words_count_nothing_else_is_read() -> None:
+    whole = read_query("When did Ada sail in May 2031?", ["en"])
+    query = read_query("When did Ada sail in May 2031?", ["en"], words_only=True)
+    assert (query.words, query.language) == (whole.words, whole.language)
+    assert (query.expects, query.years, query.months) == (0, frozenset(), frozenset())
+    assert (whole.expects, whole.years, whole.months) == (Expects.TEMPORAL, {2031}, {5})
+
+
 @pytest.mark.parametrize("text", ["", "  ", "?", "🙂", "\0"])
 def test_a_query_without_words_is_empty(text: str) -> None:
     assert read_query(text, ["en"]).words == ()

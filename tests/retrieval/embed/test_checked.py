@@ -63,6 +63,20 @@ def test_what_is_no_vector_is_refused(given: object, reason: str) -> None:
     assert caught.value.retryable is False
 
 
+@pytest.mark.parametrize("factor", [1, 1.01, 7, 1e-3, 1e30])
+def test_a_single_vector_is_brought_to_unit_length_like_many(factor: float) -> None:
+    vector = np.array([[0.6, 0.8]], np.float32)
+    assert check(vector * np.float32(factor), count=1) == pytest.approx(vector)
+    assert check(vector, count=1) is vector
+
+
+@pytest.mark.parametrize(("number", "held"), [(float("nan"), "NaN"), (float("inf"), "infinity"), (0.0, "only zeros")])
+def test_a_single_vector_without_direction_is_refused_like_many(number: float, held: str) -> None:
+    with pytest.raises(EmbeddingFailed, match=f"of {held} for text number 1"):
+        check(np.array([[number, 0]], np.float32), count=1)
+    assert check(np.array([[1, 0]], np.float32), count=1).tolist() == [[1, 0]]
+
+
 def test_the_row_that_is_wrong_can_be_read_from_the_error() -> None:
     with pytest.raises(EmbeddingFailed) as caught:
         check([[1, 0], [0, 0]])

@@ -87,6 +87,13 @@ def test_random_words_in_one_batch_equal_those_of_the_package(original: Any) -> 
     assert np.abs(WordLlama().embed(texts) - original.embed(texts, norm=True)).max() < 1e-5
 
 
+@pytest.mark.parametrize("word", ["harbour", " harbour", "  harbour", "harbour "])
+def test_a_word_that_was_seen_is_read_as_it_stands(original: Any, word: str) -> None:
+    WordLlama().embed(["harbour", "the harbour", "the  harbour "])
+    assert np.abs(WordLlama().embed([word]) - original.embed([word], norm=True)).max() < 1e-5
+    assert np.abs(WordLlama().embed(["harbours"]) - original.embed([word], norm=True)).max() > 1e-2
+
+
 def test_a_full_memory_of_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = WordLlama().embed(SAMPLES)
     monkeypatch.setattr(wordllama, "_loaded", None)

@@ -12,8 +12,8 @@ from recollect.retrieval.index.labels import NOBODY, Labels
 
 def _labels(*metadata: dict[str, Any]) -> tuple[Labels, list[Any], list[frozenset[str]]]:
     labels = Labels()
-    threads, words = labels.add([msgspec.json.encode(one) for one in metadata], ["en"] * len(metadata))
-    return labels, threads, words
+    threads, actors, dates = labels.add([msgspec.json.encode(one) for one in metadata], ["en"] * len(metadata))
+    return labels, threads, [one | other for one, other in zip(actors, dates, strict=True)]
 
 
 def test_thread_comes_before_session_and_actor_before_speaker() -> None:

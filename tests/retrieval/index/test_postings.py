@@ -65,6 +65,30 @@ def test_postings_are_the_rows_that_hold_a_word(
     assert postings.letters == set("".join(held))
 
 
+@given(portions=st.lists(st.sampled_from([1, 3, 32, 40, 120]), min_size=1, max_size=8), seed=st.integers(0, 99))
+def test_postings_ascend_however_their_rows_came(portions: list[int], seed: int) -> None:
+    """Many rows and few, at times asked in between: some are sorted, some came later, some are yet to be sorted."""
+    random = np.random.default_rng(seed)
+    vocabulary = [f"w{number}" for number in range(40)]
+    postings = Postings()
+    expected: dict[str, list[tuple[int, float, float]]] = {word: [] for word in vocabulary}
+    first = 0
+    for size in portions:
+        texts: list[list[str]] = [random.choice(vocabulary, random.integers(0, 5)).tolist() for _ in range(size)]
+        actors = [frozenset({vocabulary[random.integers(40)]}) for _ in range(size)]
+        dates = [frozenset(random.choice(vocabulary, random.integers(0, 3)).tolist()) for _ in range(size)]
+        postings.add(first, [_text(words) for words in texts], actors, dates)
+        for row, (words, actor, date) in enumerate(zip(texts, actors, dates, strict=True), start=first):
+            for word in {*words, *actor, *date}:
+                expected[word].append((row, float(words.count(word)), float(word in actor | date)))
+        first += size
+        if random.integers(2):
+            asked = vocabulary[random.integers(40)]
+            assert _found(postings, asked) == expected[asked]
+    assert {word: _found(postings, word) for word in vocabulary} == expected
+    assert postings.letters == set("".join(word for word in vocabulary if expected[word]))
+
+
 @pytest.mark.parametrize("beside", [0, 50])
 def test_counts_are_limited_and_not_carried_over(beside: int) -> None:
     postings = Postings()

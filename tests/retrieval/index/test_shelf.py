@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import EmbedderMismatch
+from recollect.errors import Corrupt, EmbedderMismatch
+from recollect.model.entry import Indexed
+from recollect.retrieval.filter import parse_filter
+from recollect.retrieval.index import shelf
+from recollect.retrieval.index.columns import Columns
 from recollect.retrieval.index.shelf import ShelfIndex
 
 _WORDS = "boat harbour rope anchor storm seven captain lighthouse map engine".split()
@@ -62,6 +68,85 @@ def test_an_index_kept_up_answers_like_one_made_anew(
     assert len(kept_up) == len(anew) == len(rows) - len(gone)
     assert kept_up.languages == anew.languages
     assert _answers(kept_up, ask) == _answers(anew, ask)
+
+
+@pytest.mark.parametrize("portion", [1, 33, 50])
+def test_rows_that_come_one_by_one_are_added_in_portions(
+    make_rows: Any, ask: Any, monkeypatch: pytest.MonkeyPatch, portion: int
+) -> None:
+    rows = make_rows(_texts(150))
+    at_once = ShelfIndex(64)
+    at_once.add(rows)
+    monkeypatch.setattr(shelf, "_PORTION", portion)
+    in_portions = ShelfIndex(64)
+    in_portions.add(row for row in rows)
+    assert in_portions.sequences().tolist() == list(range(1, 151))
+    assert _answers(in_portions, ask) == _answers(at_once, ask)
+    ada = parse_filter({"actor": "Ada"})
+    assert in_portions.visible(0, ada).tolist() == at_once.visible(0, ada).tolist() == list(range(1, 151, 2))
+
+
+class _Announced(Iterator[Indexed]):
+    def __init__(self, rows: list[Indexed]) -> None:
+        self._rows, self._count = iter(rows), len(rows)
+
+    def __next__(self) -> Indexed:
+        return next(self._rows)
+
+    def __length_hint__(self) -> int:
+        return self._count
+
+
+def test_rows_that_say_how_many_they_are_get_no_more_room_than_they_need(
+    make_rows: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "_PORTION", 50)
+    rows = make_rows(_texts(160))
+    announced, surprising = ShelfIndex(64), ShelfIndex(64)
+    announced.add(_Announced(rows))
+    surprising.add(row for row in rows)
+    assert len(announced) == len(surprising) == 160
+    assert announced.vectors.nbytes == 160 * 64 * 4 < surprising.vectors.nbytes
+
+
+def test_metadata_are_read_when_a_filter_first_asks(make_rows: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[int] = []
+    append = Columns.append
+    monkeypatch.setattr(
+        Columns, "append", lambda self, metadata: (read.append(len(metadata)), append(self, metadata))[1]
+    )
+    rows = make_rows(_texts(700))
+    index = ShelfIndex(64)
+    index.add(rows[:40])
+    size = index.nbytes
+    assert ask(index, "boat")
+    assert index.visible(0).tolist() == list(range(1, 41))
+    assert read == []
+    assert size >= sum(len(row.metadata) for row in rows[:40])
+
+    grace = parse_filter({"actor": "Grace"})
+    assert index.visible(0, grace).tolist() == list(range(2, 41, 2))
+    assert read == [40]
+    index.add(rows[40:])
+    index.remove(range(1, 601))
+    assert index.rows == 100
+    assert index.visible(0, grace).tolist() == list(range(602, 701, 2))
+    assert sum(read) == 700
+
+
+@pytest.mark.parametrize("metadata", [b"{", b"[]", b'{"n": "\xff"}', b""])
+def test_metadata_that_are_damaged_are_named_before_any_filter(make_rows: Any, metadata: bytes) -> None:
+    rows = make_rows(_texts(60))
+    index = ShelfIndex(64)
+    index.add(rows[:5])
+    spoilt = [*rows[5:40], msgspec.structs.replace(rows[40], metadata=metadata), *rows[41:]]
+    with pytest.raises(Corrupt, match="metadata kept for entry 41 ") as caught:
+        index.add(spoilt)
+    assert caught.value.sequence == 41
+    assert index.sequences().tolist() == list(range(1, 6))
+    assert index.visible(0, parse_filter({"actor": "Ada"})).tolist() == [1, 3, 5]
+    index.add(rows[5:])
+    assert len(index) == 60
 
 
 def test_rows_that_are_gone_are_dropped_when_they_are_many(make_rows: Any, ask: Any) -> None:

@@ -35,6 +35,25 @@ class TestVectorTable(VectorIndexConformance):
         assert np.allclose(table.product(rows[3]), rows @ rows[3], atol=1e-6)
         assert table.matrix.tolist() == rows.tolist()
 
+    def test_many_rows_are_multiplied_in_parts_that_start_no_threads(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        table = VectorTable(DIMENSION)
+        rows = sample(100, seed=1)
+        table.append_matrix(rows)
+        sizes: list[int] = []
+        dot = np.dot
+
+        def counted(matrix: Any, query: Any, out: Any) -> Any:
+            sizes.append(matrix.size)
+            return dot(matrix, query, out=out)
+
+        monkeypatch.setattr(np, "dot", counted)
+        monkeypatch.setattr(vectors, "_AT_ONCE", 7 * DIMENSION + 1)
+        assert np.allclose(table.product(rows[3]), rows @ rows[3], atol=1e-6)
+        assert table.top(rows[98], 1)[0].tolist() == [98]
+        assert table.top(rows[9], 1, np.arange(100) % 5 == 4)[0].tolist() == [9]
+        assert sum(sizes) == (100 + 100 + 20) * DIMENSION
+        assert max(sizes) == 7 * DIMENSION
+
     def test_what_was_given_out_stays_as_it_was_when_the_table_grows(self) -> None:
         table = VectorTable(DIMENSION)
         table.append_matrix(sample(10, seed=1))

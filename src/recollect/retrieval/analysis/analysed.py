@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntFlag
 
 import msgspec
@@ -42,6 +43,11 @@ def pack(analysed: Analysed) -> bytes:
 def unpack(packed: bytes) -> Analysed:
     """Return a kept analysis."""
     return _decoder.decode(packed)
+
+
+def unpack_all(packed: Iterable[bytes]) -> list[Analysed]:
+    """Return kept analyses."""
+    return list(map(_decoder.decode, packed))
 
 
 _encoder = msgspec.msgpack.Encoder()

@@ -11,9 +11,9 @@ import msgspec
 
 from recollect.retrieval.analysis.analyse import whole_term
 from recollect.retrieval.analysis.dates import read_dates
-from recollect.retrieval.analysis.languages import detect, is_stop_word
+from recollect.retrieval.analysis.languages import is_stop_word, language_of
 from recollect.retrieval.analysis.stemming import term
-from recollect.retrieval.analysis.words import Word, split
+from recollect.retrieval.analysis.words import Word, chunks, read_chunk
 
 
 class Expects(IntFlag):
@@ -42,37 +42,35 @@ class Query(msgspec.Struct, frozen=True):
 
     words: tuple[QueryWord, ...]
     language: str
-    expects: int
+    expects: int = 0
     """Flags of `Expects`."""
-    years: frozenset[int]
-    months: frozenset[int]
-    days: frozenset[int]
+    years: frozenset[int] = frozenset()
+    months: frozenset[int] = frozenset()
+    days: frozenset[int] = frozenset()
 
 
-def read_query(text: str, languages: Collection[str]) -> Query:
+def read_query(text: str, languages: Collection[str], *, words_only: bool = False) -> Query:
     """Return a query as it is looked for among entries in these languages (as `Analysed.language` names them).
 
     An identifier is looked for as a whole, also where its hyphen is missing or was added: `GPT-4` and `GPT4`.
+    Where only its words count, it is not read for the dates that it names and what it expects.
 
     >>> query = read_query("How many houses are in INV-2041?", ["en", "de"])
     >>> [word.stems for word in query.words if not word.stop], Expects(query.expects)
     ([('hous',), ('inv-2041', 'inv2041')], <Expects.NUMERAL: 4>)
     """
-    language = detect(text)
+    pieces = chunks(text)
+    language = language_of(pieces)
     under = tuple(dict.fromkeys([language, *sorted(languages)]))
     # Where nothing tells the language of the query, it may be any of those it is read under.
     stop_under = (language,) if language else under
-    words = split(text)
+    words = [word for piece in pieces for word in read_chunk(piece)]
+    looked_for = tuple([found for word in words if (found := _look_for(word, under, stop_under)).stems])
+    if words_only:
+        return Query(looked_for, language)
     folded = [word.whole or word.parts[0] for word in words]
     dates = read_dates(folded, (language, "en") if language != "en" else ("en",))
-    return Query(
-        words=tuple(query_word for word in words if (query_word := _look_for(word, under, stop_under)).stems),
-        language=language,
-        expects=_expected(text, language),
-        years=dates.years,
-        months=dates.months,
-        days=dates.days,
-    )
+    return Query(looked_for, language, _expected(text, language), dates.years, dates.months, dates.days)
 
 
 @functools.lru_cache(maxsize=8_192)

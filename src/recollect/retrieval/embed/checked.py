@@ -31,13 +31,16 @@ def check_vectors(
     vectors = _as_matrix(given, embedder)
     if vectors.shape != (count, dimension):
         raise _wrong(embedder, f"gave vectors of shape {vectors.shape} for {count} texts, not {(count, dimension)}")
+    return vectors if _are_unit(vectors) else _to_unit_or_refuse(vectors, embedder, rows or range(count))
+
+
+def _are_unit(vectors: Vectors) -> bool:
+    # A comparison with NaN is never true.
+    if len(vectors) == 1:  # a query, for which all the rest would take several times as long
+        return abs(float(np.vdot(vectors, vectors)) - 1.0) <= 2 * _ROUNDING
     with np.errstate(over="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
-    off = np.abs(squares - 1.0) > 2 * _ROUNDING
-    # A comparison with NaN is never true, so NaN is asked for by itself.
-    if off.any() or np.isnan(squares).any():
-        return _to_unit_or_refuse(vectors, embedder, rows or range(count))
-    return vectors
+    return bool((np.abs(squares - 1.0) <= 2 * _ROUNDING).all())
 
 
 def _as_matrix(given: object, embedder: str) -> Vectors:

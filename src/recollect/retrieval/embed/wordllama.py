@@ -87,10 +87,9 @@ class WordLlama:
             tokens = table.tokens(word)
             ids += tokens
             counting += [weight] * len(tokens)
-        sums = np.zeros((1, DIMENSION), np.float32)
-        if ids:
-            sums[0] = np.array(counting, np.float32) @ table.vectors(ids)
-        return to_unit(sums)
+        if not ids:
+            return to_unit(np.zeros((1, DIMENSION), np.float32))
+        return to_unit(np.array([counting], np.float32).dot(table.vectors(ids)))
 
     def __repr__(self) -> str:
         """Return how to make it."""
@@ -119,11 +118,14 @@ class _Table:
         """Return a text's tokens; a text of white space alone has none."""
         if not text or text.isspace():
             return []
+        pieces, spaced = self._pieces, f" {text}"
+        known = pieces.get(spaced)
+        if known is not None:  # a single word, as those of a query are
+            return known
         if self._irregular.search(text):
             return self._tokenize(text)
         tokens: list[int] = []
-        pieces = self._pieces
-        for piece in _PIECES.findall(f" {text}"):
+        for piece in _PIECES.findall(spaced):
             known = pieces.get(piece)
             tokens += self._learn(piece) if known is None else known
         return tokens

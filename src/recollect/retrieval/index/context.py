@@ -33,7 +33,7 @@ class Context(NamedTuple):
 
     beside: Places
     """The previous row in the thread, the next one, the second previous and the second next, and the row itself: five
-    lines. One that is not there is NOBODY, which is -1."""
+    lines. One that is not there is the row after the last."""
     words: Numbers
     """How much of its words the row lends to each of the five."""
     sense: Numbers
@@ -63,6 +63,7 @@ def read_context(
     beside[0], beside[1], beside[4] = previous, following, np.arange(len(thread))
     beside[2] = np.where(previous == NOBODY, NOBODY, previous[previous])
     beside[3] = np.where(following == NOBODY, NOBODY, following[following])
+    beside[beside == NOBODY] = len(thread)
     trusts, declared = threads.trust(), threads.declared
     trust = trusts[thread]
     asks = ((signs & np.uint8(Signs.QUESTION)) != 0).astype(np.float32)
@@ -83,7 +84,7 @@ def read_context(
         words=words,
         sense=sense,
         thread=thread,
-        of_thread=trusts * declared * np.float32(_WORDS_OF_THREAD) if declared.any() else None,
+        of_thread=trusts * declared * np.float64(_WORDS_OF_THREAD) if declared.any() else None,
         patience=np.float32(_SATURATION) * (np.float32(1 - _BY_LENGTH) + np.float32(_BY_LENGTH) * relative),
         asks=asks,
         informs=different / (different + np.float32(max(usual_distinct, 1.0))),

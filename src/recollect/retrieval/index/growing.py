@@ -35,7 +35,7 @@ class Growing:
         """How many bytes it takes."""
         return self._room.nbytes
 
-    def extend(self, values: Sequence[Any]) -> None:
+    def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
         """Add rows with these values."""
         end = self._filled + len(values)
         if end > len(self._room):

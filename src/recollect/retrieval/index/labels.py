@@ -6,8 +6,9 @@ Anything else under these keys is as good as nothing there.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -18,11 +19,15 @@ from recollect.retrieval.analysis.stemming import term
 from recollect.retrieval.analysis.words import split
 from recollect.retrieval.index.growing import Growing
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 NOBODY = -1
 """In place of the actor of a row that has none."""
 
 _LONGEST_NAME = 256
 _MOST_REMEMBERED = 65_536
+_NOTHING: frozenset[str] = frozenset()
 # A word that so many actors have in their names says nothing about who is meant.
 _MOST_BEARERS = 64
 
@@ -55,7 +60,10 @@ class Labels:
         """How many rows each actor has."""
         self._bearers: dict[str, list[int]] = {}
         """The actors that have a word in their name."""
-        self._labels: dict[tuple[str, str, str], _Label] = {}
+        self._names = _Known[str, int](self._read_name)
+        """The actor of each name as it is written."""
+        self._days = _Known[tuple[str, str], _Day](_read_day)
+        """What each day is called in a language."""
 
     @property
     def actor(self) -> NDArray[np.int32]:
@@ -76,28 +84,29 @@ class Labels:
     def nbytes(self) -> int:
         """About how many bytes it takes."""
         rows = self._actor.nbytes + self._year.nbytes + self._month.nbytes
-        return rows + (len(self._labels) + len(self._bearers)) * 500
+        return rows + (len(self._names) + len(self._days) + len(self._bearers)) * 500
 
     def add(
         self, metadata: Sequence[bytes], languages: Sequence[str]
-    ) -> tuple[list[str | int | None], list[frozenset[str]]]:
-        """Add rows, whose texts are in these languages.
+    ) -> tuple[list[str | int | None], list[frozenset[str]], list[frozenset[str]]]:
+        """Add rows, whose texts are in these languages; refuse all if one is no JSON object.
 
-        Return the thread that each says it belongs to, and the terms its labels are found by.
+        Return the thread that each says it belongs to, and the terms its actor and its date are found by.
         """
-        told = [_decode(raw) for raw in metadata]
-        labels = [
-            self._read(entry.actor, entry.speaker, entry.time, language)
-            for entry, language in zip(told, languages, strict=True)
-        ]
-        actors = [label.actor for label in labels]
+        told = list(map(_decode, metadata))
+        actors = list(map(self._names.__getitem__, map(_name, told)))
+        days = list(map(self._days.__getitem__, zip(map(_day, told), languages, strict=True)))
         self._actor.extend(actors)
-        self._year.extend([label.year for label in labels])
-        self._month.extend([label.month for label in labels])
-        for actor in actors:
+        self._year.extend([day.year for day in days])
+        self._month.extend([day.month for day in days])
+        for actor, rows in Counter(actors).items():
             if actor != NOBODY:
-                self._held[actor] += 1
-        return [_thread(entry.thread, entry.session) for entry in told], [label.words for label in labels]
+                self._held[actor] += rows
+        return (
+            list(map(_thread, told)),
+            [_NOTHING if actor == NOBODY else self._words[actor] for actor in actors],
+            [day.words for day in days],
+        )
 
     def remove(self, rows: NDArray[np.intp]) -> None:
         """Forget that these rows are their actors'."""
@@ -115,7 +124,9 @@ class Labels:
         self._actor.rows[:] = renumbered[self.actor]
         names = [self._words[actor] for actor in kept]
         held = [self._held[actor] for actor in kept]
-        self._actors, self._bearers, self._labels = {}, {}, {}
+        self._actors, self._bearers = {}, {}
+        self._names.clear()
+        self._days.clear()
         self._words, self._held = [], []
         for words in names:
             self._bear(words)
@@ -136,27 +147,12 @@ class Labels:
                 named.update(actor for actor in bearers if self._words[actor] <= asked)
         return named.pop() if len(named) == 1 else NOBODY
 
-    def _read(self, actor: Any, speaker: Any, time: Any, language: str) -> _Label:
-        """Return what metadata say; those of the same actor and day say the same in one language."""
-        name = actor if type(actor) is str else speaker if type(speaker) is str else ""
-        day = time if type(time) is str else ""
-        if len(day) > 10 and day[10] in "T ":
-            day = day[:10]
-        label = self._labels.get((name, day, language))
-        if label is None:
-            if len(self._labels) >= _MOST_REMEMBERED:
-                self._labels.clear()
-            label = self._labels[name, day, language] = self._label(name[:_LONGEST_NAME], day, language)
-        return label
-
-    def _label(self, name: str, day: str, language: str) -> _Label:
+    def _read_name(self, name: str) -> int:
+        """Return the actor of a name, NOBODY where it has no words."""
         # A name is the same in every language, so its words are not stemmed.
-        words = frozenset(term(form, "") for word in split(name) for form in (word.whole, *word.parts) if form)
-        actor = self._bear(words) if words else NOBODY
-        date = read_day(day)
-        if date is None:
-            return _Label(actor, 0, 0, words)
-        return _Label(actor, date.year, date.month, words.union(date_terms(date, language)))
+        forms = (form for word in split(name[:_LONGEST_NAME]) for form in (word.whole, *word.parts) if form)
+        words = frozenset(term(form, "") for form in forms)
+        return self._bear(words) if words else NOBODY
 
     def _bear(self, words: frozenset[str]) -> int:
         """Return the number of the actor whose name is of these words."""
@@ -170,16 +166,53 @@ class Labels:
         return number
 
 
-class _Label(msgspec.Struct, frozen=True, gc=False):
-    actor: int
+class _Known(dict[K, V]):
+    """What was read before, by how it was written; what is looked up for the first time is read."""
+
+    def __init__(self, read: Callable[[K], V]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, written: K) -> V:
+        if len(self) >= _MOST_REMEMBERED:
+            self.clear()
+        found = self[written] = self._read(written)
+        return found
+
+
+class _Day(msgspec.Struct, frozen=True, gc=False):
     year: int
     month: int
     words: frozenset[str]
 
 
-def _thread(*tellings: Any) -> str | int | None:
+def _read_day(written: tuple[str, str]) -> _Day:
+    """Return the day that is written in a text of a language."""
+    day, language = written
+    date = read_day(day)
+    return _NO_DAY if date is None else _Day(date.year, date.month, frozenset(date_terms(date, language)))
+
+
+def _name(told: _Told) -> str:
+    if type(told.actor) is str:
+        return told.actor
+    return told.speaker if type(told.speaker) is str else ""
+
+
+def _day(told: _Told) -> str:
+    time = told.time
+    if type(time) is not str:
+        return ""
+    return time[:10] if len(time) > 10 and time[10] in _AFTER_A_DAY else time
+
+
+def _thread(told: _Told) -> str | int | None:
     """Return the first of the metadata that can name a thread: text, or a whole number."""
-    for name in tellings:
-        if type(name) is str or type(name) is int:
-            return name
-    return None
+    if type(told.thread) in _NAMES_A_THREAD:
+        return told.thread
+    return told.session if type(told.session) in _NAMES_A_THREAD else None
+
+
+_NO_DAY = _Day(0, 0, _NOTHING)
+_AFTER_A_DAY = frozenset("T ")
+_NAMES_A_THREAD = frozenset({str, int})

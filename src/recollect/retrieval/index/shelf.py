@@ -8,8 +8,10 @@ dropped when enough of them are gone.
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from itertools import islice
+from operator import length_hint
 
 import msgspec
 import numpy as np
@@ -17,10 +19,10 @@ from numpy.typing import NDArray
 
 from recollect.errors import Corrupt
 from recollect.model.entry import Indexed
-from recollect.retrieval.analysis.analysed import Analysed, unpack
+from recollect.retrieval.analysis.analysed import Analysed, unpack, unpack_all
 from recollect.retrieval.filter import Filter
 from recollect.retrieval.index.columns import Columns
-from recollect.retrieval.index.context import Context, evidence_of, read_context
+from recollect.retrieval.index.context import Context, read_context
 from recollect.retrieval.index.growing import Growing
 from recollect.retrieval.index.labels import Labels
 from recollect.retrieval.index.postings import Postings, unpack_postings
@@ -32,22 +34,14 @@ Rows = NDArray[np.intp]
 _NEVER = np.iinfo(np.int64).max
 # Rows that are gone are dropped once they are so many and more than those that are left.
 _WORTH_DROPPING = 256
-# The evidence of terms is kept until something changes, because the same names are asked for again and again: so many
-# postings for each row. A term takes as much as these besides.
-_REMEMBERED, _AS_A_TERM = 4, 32
+# The postings of terms are kept until something changes, because the same names are asked for again and again: so many
+# for each row. A term takes as much as these besides.
+_REMEMBERED, _AS_A_TERM = 8, 32
 # How far the square of a vector's length may be from one.
 _ROUNDING = 1e-3
-_BYTES_OF_EVIDENCE = 16
-
-
-class Evidence(NamedTuple):
-    """The rows that hold a term, ascending, and how much each speaks for it."""
-
-    rows: Rows
-    text: NDArray[np.floating[Any]]
-    """By its text, from 0 to about 2."""
-    label: NDArray[np.floating[Any]]
-    """By its metadata: 1 where they say the term."""
+# Rows that are added together: so few that what is made of them on the way stays in the processor's cache.
+_PORTION = 1_024
+_BYTES_OF_AN_OBJECT = 48
 
 
 class ShelfIndex:
@@ -59,7 +53,6 @@ class ShelfIndex:
         self.postings = Postings()
         self.threads = Threads(dimension)
         self.labels = Labels()
-        self.columns = Columns()
         self.vectors = VectorTable(dimension)
         self._sequence = Growing(np.int64)
         self._expires = Growing(np.int64)
@@ -68,6 +61,10 @@ class ShelfIndex:
         self._distinct = Growing(np.int64)
         self._signs = Growing(np.uint8)
         self._names = Growing(np.int32)
+        self._columns = Columns()
+        self._unread: list[bytes] = []
+        """The metadata of the last rows, which no filter has asked for yet."""
+        self._unread_bytes = 0
         self._languages: dict[str, int] = {}
         self._language_of = Growing(np.int16)
         self._spoken: list[int] = []
@@ -77,7 +74,7 @@ class ShelfIndex:
         self._expired_at = 0
         self._lapsed: set[int] = set()
         self._context: Context | None = None
-        self._evidence: dict[tuple[str, ...], Evidence] = {}
+        self._found: dict[tuple[str, ...], NDArray[np.uint64]] = {}
         self._remembered = 0
 
     def __len__(self) -> int:
@@ -109,9 +106,9 @@ class ShelfIndex:
     def nbytes(self) -> int:
         """About how many bytes it takes."""
         with self.lock:
-            parts = (self.postings, self.threads, self.labels, self.columns, self.vectors, *self._by_row())
+            parts = (self.postings, self.threads, self.labels, self._columns, self.vectors, *self._by_row())
             made = 0 if self._context is None else self._context.nbytes
-            return sum(part.nbytes for part in parts) + made + self._remembered * _BYTES_OF_EVIDENCE
+            return sum(part.nbytes for part in parts) + made + self._unread_bytes + self._remembered * 8
 
     def sequences(self) -> NDArray[np.int64]:
         """Return the sequences of the entries there are, ascending."""
@@ -119,16 +116,22 @@ class ShelfIndex:
             return self._sequence.rows[self._present.rows]
 
     def add(self, rows: Iterable[Indexed]) -> None:
-        """Add entries by ascending sequence; those up to the newest are known already and left out."""
+        """Add entries by ascending sequence; those up to the newest are known already and left out.
+
+        Many are added in portions. Where one cannot be read, the portions before it stay.
+        """
         with self.lock:
-            new = [row for row in rows if row.sequence > self._newest]
-            if new:
-                self._add(new)
+            self.vectors.reserve(self.rows + length_hint(rows))
+            rows = iter(rows)
+            while portion := list(islice(rows, _PORTION)):
+                new = [row for row in portion if row.sequence > self._newest]
+                if new:
+                    self._add(new)
 
     def remove(self, sequences: Iterable[int]) -> None:
         """Forget entries; a sequence that is not there is no error."""
         with self.lock:
-            asked = np.unique(np.fromiter(sequences, np.int64))
+            asked = np.array(sorted(set(sequences)), np.int64)
             self._lapsed.difference_update(asked.tolist())
             held = self._sequence.rows
             places = np.searchsorted(held, asked)
@@ -151,7 +154,9 @@ class ShelfIndex:
         """Return the sequences of the entries that can be seen at a moment and fulfil a filter, ascending."""
         with self.lock:
             self.expire(now)
-            return self._sequence.rows[self._present.rows & self.columns.mask(where)]
+            return self._sequence.rows[
+                self._present.rows if where is None else self._present.rows & self.columns.mask(where)
+            ]
 
     # what a ranking reads, by row
 
@@ -169,6 +174,19 @@ class ShelfIndex:
     def sequence(self) -> NDArray[np.int64]:
         """The sequence of each row."""
         return self._sequence.rows
+
+    @property
+    def columns(self) -> Columns:
+        """The metadata of each row, for filters. They are read when a filter first asks for them."""
+        if self._unread:
+            try:
+                self._columns.append(self._unread)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                place = next(place for place, metadata in enumerate(self._unread) if not _is_map(metadata))
+                damaged = int(self.sequence[len(self._columns) + place])
+                raise _corrupt("metadata", damaged, str(error)) from error
+            self._unread, self._unread_bytes = [], 0
+        return self._columns
 
     @property
     def signs(self) -> NDArray[np.uint8]:
@@ -193,20 +211,18 @@ class ShelfIndex:
             )
         return self._context
 
-    def evidence(self, stems: tuple[str, ...]) -> Evidence:
-        """Return what speaks for a term, in the entries that can be seen; any of its stems stands for it."""
-        found = self._evidence.get(stems)
+    def find(self, stems: tuple[str, ...]) -> NDArray[np.uint64]:
+        """Return the postings of a term in the entries that can be seen; any of its stems stands for it."""
+        found = self._found.get(stems)
         if found is None:
-            rows, counts, labels = unpack_postings(self.postings.find(stems))
+            found = self.postings.find(stems)
             if self.present is not None:
-                seen = self.present[rows]
-                rows, counts, labels = rows[seen], counts[seen], labels[seen]
-            found = Evidence(rows, evidence_of(counts, self.context.patience[rows]), labels)
-            self._remembered += len(rows) + _AS_A_TERM
+                found = found[self.present[unpack_postings(found)[0]]]
+            self._remembered += len(found) + _AS_A_TERM
             if self._remembered > _REMEMBERED * (self.rows + _AS_A_TERM):
-                self._evidence.clear()
-                self._remembered = len(rows) + _AS_A_TERM
-            self._evidence[stems] = found
+                self._found.clear()
+                self._remembered = len(found) + _AS_A_TERM
+            self._found[stems] = found
         return found
 
     def _by_row(self) -> tuple[Growing, ...]:
@@ -223,49 +239,52 @@ class ShelfIndex:
 
     def _add(self, new: list[Indexed]) -> None:
         first = self.rows
-        texts = [_words_of(row) for row in new]
+        texts = _words_of(new)
         metadata = [row.metadata for row in new]
+        languages = [text.language for text in texts]
         self.vectors.append([row.vector for row in new])
         try:
             _check_vectors(new, self.vectors.matrix[first:])
-            self._append_metadata(new, metadata)
+            threads, actors, dates = self._read_labels(new, metadata, languages)
         except Corrupt:
             self.vectors.keep(np.arange(first))  # whoever else reads this index finds it as it was
             raise
-        languages = [text.language for text in texts]
-        threads, labels = self.labels.add(metadata, languages)
-        self.postings.add(first, texts, labels)
-        keys = [(row.namespace, thread) for row, thread in zip(new, threads, strict=True)]
-        self.threads.add(keys, self.vectors.matrix)
+        self._unread += metadata
+        self._unread_bytes += sum(map(len, metadata)) + _BYTES_OF_AN_OBJECT * len(metadata)
+        self.postings.add(first, texts, actors, dates)
+        self.threads.add(list(zip([row.namespace for row in new], threads, strict=True)), self.vectors.matrix)
         expiries = [_NEVER if row.expires_at is None else row.expires_at for row in new]
         self._sequence.extend([row.sequence for row in new])
         self._expires.extend(expiries)
-        self._present.extend([True] * len(new))
+        self._present.extend(np.ones(len(new), np.bool_))
         self._length.extend([text.length for text in texts])
         self._distinct.extend([len(text.counts) for text in texts])
         self._signs.extend([text.signs for text in texts])
         self._names.extend([text.names for text in texts])
-        self._language_of.extend([self._speak(name) for name in languages])
+        self._speak(languages)
         self._count += len(new)
         self._newest = new[-1].sequence
-        self._next_expiry = min(self._next_expiry, *expiries)
+        self._next_expiry = min(self._next_expiry, min(expiries))
         self._forget()
 
-    def _append_metadata(self, new: list[Indexed], metadata: list[bytes]) -> None:
+    def _read_labels(
+        self, new: list[Indexed], metadata: list[bytes], languages: list[str]
+    ) -> tuple[list[str | int | None], list[frozenset[str]], list[frozenset[str]]]:
         try:
-            self.columns.append(metadata)
+            b"".join(metadata).decode()  # of what they do not need, labels do not see that it is text
+            return self.labels.add(metadata, languages)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             damaged = next(row for row in new if not _is_map(row.metadata))
-            raise _corrupt("metadata", damaged, str(error)) from error
+            raise _corrupt("metadata", damaged.sequence, str(error)) from error
 
-    def _speak(self, language: str) -> int:
-        """Count an entry in a language; return the number of the language."""
-        number = self._languages.get(language)
-        if number is None:
-            number = self._languages[language] = len(self._spoken)
-            self._spoken.append(0)
-        self._spoken[number] += 1
-        return number
+    def _speak(self, languages: list[str]) -> None:
+        """Add the languages of rows."""
+        for language, rows in Counter(languages).items():
+            number = self._languages.setdefault(language, len(self._spoken))
+            if number == len(self._spoken):
+                self._spoken.append(0)
+            self._spoken[number] += rows
+        self._language_of.extend(list(map(self._languages.__getitem__, languages)))
 
     def _drop(self, rows: Rows) -> None:
         if not len(rows):
@@ -286,7 +305,7 @@ class ShelfIndex:
     def _forget(self) -> None:
         """Let go of what was made of an earlier state."""
         self._context = None
-        self._evidence.clear()
+        self._found.clear()
         self._remembered = 0
 
     def _compact(self) -> None:
@@ -303,14 +322,18 @@ class ShelfIndex:
             column.keep(rows)
 
 
-def _words_of(row: Indexed) -> Analysed:
+def _words_of(new: list[Indexed]) -> list[Analysed]:
     try:
-        words = unpack(row.analysis)
+        texts = unpack_all([row.analysis for row in new])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _corrupt("words", row, str(error)) from error
-    if len(words.counts) != (words.terms.count(" ") + 1 if words.terms else 0):
-        raise _corrupt("words", row, "there are more or fewer counts than words")
-    return words
+        damaged = next(row for row in new if not _is_analysis(row.analysis))
+        raise _corrupt("words", damaged.sequence, str(error)) from error
+    words = [text.terms.count(" ") + 1 if text.terms else 0 for text in texts]
+    counts = [len(text.counts) for text in texts]
+    if words != counts:
+        damaged = next(row for row, one, other in zip(new, words, counts, strict=True) if one != other)
+        raise _corrupt("words", damaged.sequence, "there are more or fewer counts than words")
+    return texts
 
 
 def _check_vectors(new: list[Indexed], vectors: NDArray[np.float32]) -> None:
@@ -319,7 +342,15 @@ def _check_vectors(new: list[Indexed], vectors: NDArray[np.float32]) -> None:
         squares = np.einsum("ij,ij->i", vectors, vectors)
     whole = np.abs(squares - 1) <= _ROUNDING  # never true of NaN
     if not whole.all():
-        raise _corrupt("vector", new[int(np.argmin(whole))], "it is not of unit length")
+        raise _corrupt("vector", new[int(np.argmin(whole))].sequence, "it is not of unit length")
+
+
+def _is_analysis(packed: bytes) -> bool:
+    try:
+        unpack(packed)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return True
 
 
 def _is_map(metadata: bytes) -> bool:
@@ -329,9 +360,9 @@ def _is_map(metadata: bytes) -> bool:
         return False
 
 
-def _corrupt(what: str, row: Indexed, why: str) -> Corrupt:
+def _corrupt(what: str, sequence: int, why: str) -> Corrupt:
     return Corrupt(
-        f"the {what} kept for entry {row.sequence} cannot be read: {why}",
+        f"the {what} kept for entry {sequence} cannot be read: {why}",
         hint="Keep a copy of the file as it is, and restore a backup",
-        sequence=row.sequence,
+        sequence=sequence,
     )

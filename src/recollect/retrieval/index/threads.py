@@ -93,7 +93,8 @@ class Threads:
     def add(self, keys: Sequence[ThreadKey], matrix: NDArray[np.float32]) -> None:
         """Add rows, each at the end of its thread; the matrix holds the vectors of these rows and all before."""
         first = len(self._thread)
-        threads = [self._number(key) for key in keys]
+        known = map(self._number_of.get, keys)
+        threads = [self._number(key) if thread is None else thread for key, thread in zip(keys, known, strict=True)]
         before: list[int] = []
         last = self._last
         for row, thread in enumerate(threads, start=first):
@@ -101,7 +102,7 @@ class Threads:
             last[thread] = row
         self._thread.extend(threads)
         self._previous.extend(before)
-        self._next.extend([NOBODY] * len(keys))
+        self._next.extend(np.full(len(keys), NOBODY))
         if len(keys) < _WORTH_TOGETHER:
             following = self.next
             for row, (thread, previous) in enumerate(zip(threads, before, strict=True), start=first):
@@ -120,15 +121,16 @@ class Threads:
         previous = self.previous[first:]
         linked = previous != NOBODY
         self.next[previous[linked]] = rows[linked]
-        groups = np.array(self._group)[self.thread[first:]]
-        for group in map(int, np.unique(groups)):
+        of_rows: list[int] = [self._group[thread] for thread in self.thread[first:].tolist()]
+        groups = np.array(of_rows)
+        alike = np.where(linked, _alike(matrix, first, previous), 0)
+        for group in set(of_rows):
             members = groups == group
             cohesion = self._cohesion[group]
             cohesion.count += int(members.sum())
             cohesion.total += _total(matrix, rows[members])
-            links = rows[members & linked]
-            cohesion.links += len(links)
-            cohesion.alike += _alike(matrix, links, self.previous[links])
+            cohesion.links += int((members & linked).sum())
+            cohesion.alike += float(alike[members].sum(dtype=np.float64))
 
     def remove(self, rows: Iterable[int], matrix: NDArray[np.float32]) -> None:
         """Take rows out of their threads: those before and after become neighbours."""
@@ -226,17 +228,21 @@ class _Cohesion:
 
 
 def _total(matrix: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Return the sum of rows, in double precision so that rows can be taken out of it again."""
+    """Return the sum of ascending rows, in double precision so that rows can be taken out of it again."""
     total = np.zeros(matrix.shape[1])
+    together = int(rows[-1] - rows[0]) + 1 == len(rows)
     for start in range(0, len(rows), _PORTION):
-        total += matrix[rows[start : start + _PORTION]].sum(axis=0, dtype=np.float64)
+        some = rows[start : start + _PORTION]
+        vectors = matrix[some[0] : some[-1] + 1] if together else matrix[some]
+        total += vectors.sum(axis=0, dtype=np.float64)
     return total
 
 
-def _alike(matrix: NDArray[np.float32], rows: NDArray[np.int64], others: NDArray[np.int64]) -> float:
-    """Return the sum of the cosines of rows with others, pair by pair."""
-    total = 0.0
-    for start in range(0, len(rows), _PORTION):
-        some = slice(start, start + _PORTION)
-        total += float(np.vdot(matrix[rows[some]], matrix[others[some]]))
-    return total
+def _alike(matrix: NDArray[np.float32], first: int, others: NDArray[np.int64]) -> NDArray[np.float32]:
+    """Return the cosines of the rows from `first` on with others, pair by pair."""
+    cosines = np.empty(len(others), np.float32)
+    for start in range(0, len(others), _PORTION):
+        some = others[start : start + _PORTION]
+        vectors = matrix[first + start : first + start + len(some)]
+        np.einsum("ij,ij->i", vectors, matrix[some], out=cosines[start : start + len(some)])
+    return cosines

@@ -25,11 +25,12 @@ WORTH_GATHERING = 0.3
 
 # The matrix product may add up equal rows in different orders. What it found is summed again within this margin.
 _NOISE = np.float32(2e-6)
-# Rows that are copied together at once: few enough that they are still in the cache when they are multiplied.
-_GATHERED = 1_024
+# Numbers that are multiplied at once: few enough that rows copied together are still in the cache, and that the
+# product starts no threads. Those of recalls that run side by side wait for each other, for many times the work.
+_AT_ONCE = 262_144
 _FEWEST = 16
-# How many numbers stand in one column, at most, when the largest of many are looked for.
-_HIGHEST = 64
+# How many numbers stand in one column, at most, when the largest of many are looked for, and how many are many.
+_HIGHEST, _WORTH_COLUMNS = 64, 4_096
 
 
 class VectorIndex(Protocol):
@@ -112,7 +113,13 @@ class VectorTable:
 
         Equal rows may differ in the last bits here; in `top` they do not.
         """
-        return self.matrix @ query
+        matrix, portion = self.matrix, _portion(self.dimension)
+        if len(matrix) <= portion:
+            return matrix.dot(query)
+        cosines = np.empty(len(matrix), dtype=np.float32)
+        for start in range(0, len(matrix), portion):
+            np.dot(matrix[start : start + portion], query, out=cosines[start : start + portion])
+        return cosines
 
     def top(self, query: Vector, k: int, eligible: Mask | None = None) -> tuple[Rows, Cosines]:
         """Return the k eligible rows nearest to a query and their cosines, nearest first and then older first."""
@@ -137,37 +144,46 @@ class VectorTable:
         )
 
 
+def _portion(dimension: int) -> int:
+    """Return how many rows are multiplied at once."""
+    return max(1, _AT_ONCE // dimension)
+
+
 def gather(matrix: Matrix, query: Vector, rows: Rows) -> Cosines:
     """Return the cosines of some rows with a query, in single precision."""
     cosines = np.empty(len(rows), dtype=np.float32)
-    room = np.empty((min(_GATHERED, len(rows)), matrix.shape[1]), dtype=np.float32)
-    for start in range(0, len(rows), _GATHERED):
-        some = rows[start : start + _GATHERED]
+    portion = _portion(matrix.shape[1])
+    room = np.empty((min(portion, len(rows)), matrix.shape[1]), dtype=np.float32)
+    for start in range(0, len(rows), portion):
+        some = rows[start : start + portion]
         taken = matrix.take(some, axis=0, out=room[: len(some)], mode="clip")
         np.dot(taken, query, out=cosines[start : start + len(some)])
     return cosines
 
 
 def nearest(matrix: Matrix, query: Vector, k: int, rows: Rows | None, cosines: Cosines) -> tuple[Rows, Cosines]:
-    """Return the k nearest of some rows (None: all), whose cosines are known up to rounding, in their final order."""
+    """Return the k nearest of some rows (None: all), in their final order.
+
+    The rows ascend, and their cosines are known up to rounding.
+    """
     if k <= 0 or not len(cosines):
         return np.empty(0, dtype=np.intp), np.empty(0, dtype=np.float32)
-    found = np.flatnonzero(cosines >= reached_by(cosines, k) - _NOISE)
+    found = (cosines >= reached_by(cosines, k) - _NOISE).nonzero()[0]
     if len(found) > 4 * k:
         some = cosines[found]
         found = found[some >= np.partition(some, len(some) - k)[len(some) - k] - _NOISE]
     candidates = found if rows is None else rows[found]
     exact = rescore(matrix, query, candidates)
-    order = np.lexsort((candidates, -exact))[:k]
+    order = (-exact).argsort(kind="stable")[:k]
     return candidates[order], exact[order]
 
 
-def reached_by(numbers: NDArray[np.float32], k: int) -> np.float32:
+def reached_by(numbers: NDArray[np.floating[Any]], k: int) -> np.floating[Any]:
     """Return a bound that at least k of the numbers reach, or all if they are fewer, and hardly more than k."""
     if k >= len(numbers):
         return numbers.min()
     height = min(_HIGHEST, len(numbers) // (2 * k))
-    if height > 1:
+    if height > 1 and len(numbers) > _WORTH_COLUMNS:
         # The largest of each column: k of them reach the k-th largest of these. Several times quicker than the rest.
         width = len(numbers) // height
         numbers = numbers[: width * height].reshape(height, width).max(axis=0)
@@ -176,6 +192,5 @@ def reached_by(numbers: NDArray[np.float32], k: int) -> np.float32:
 
 def rescore(matrix: Matrix, query: Vector, rows: Rows) -> Cosines:
     """Return the cosines of a few rows, each summed in double precision and in the same order."""
-    products = matrix[rows].astype(np.float64)
-    products *= query
+    products = np.multiply(matrix.take(rows, axis=0), query, dtype=np.float64)
     return np.add.reduce(products, axis=1).astype(np.float32)

@@ -6,6 +6,7 @@ A row that does not decode is damage, not a bug of the caller: it becomes `Corru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -27,12 +28,17 @@ from recollect.store.base import Erasure, Replay, Session
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
-_decode_effect: Callable[[bytes], Any] = msgspec.json.Decoder(Effect).decode
 _decode_space = msgspec.json.Decoder(Space).decode
 _decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_results = msgspec.json.Decoder(tuple[tuple[str, int | None], ...]).decode
 _decode_rule = msgspec.json.Decoder(Rule).decode
+
+
+@cache
+def _effect_decoder() -> msgspec.json.Decoder[Any]:
+    """Return what decodes any effect; it is made when it is first needed, which takes longer than opening a store."""
+    return msgspec.json.Decoder(Effect)
 
 
 class Decoding:
@@ -170,7 +176,7 @@ class Decoding:
             actor=actor,
             door=door,
             capability=capability,
-            effect=None if effect is None else self._read(_decode_effect, effect, f"approval `{id}`"),
+            effect=None if effect is None else self._read(_effect_decoder().decode, effect, f"approval `{id}`"),
             requested_at=from_micros(requested_at),
             status=status,
             decided_by=decided_by,

@@ -29,6 +29,27 @@ LONG_PAGE = 1024
 """Rows of one page of what an index needs; each is about a kilobyte."""
 
 
+class Counted(Iterator[T]):
+    """An iterator that says about how many there will be (`operator.length_hint`), so that room can be made at once."""
+
+    def __init__(self, items: Iterator[T], count: int) -> None:
+        """Give out these items, about so many."""
+        self._items = items
+        self._count = count
+
+    def __iter__(self) -> Iterator[T]:
+        """Return the items alone: they are many, and each call of ours would cost as much as one of them."""
+        return self._items
+
+    def __next__(self) -> T:
+        """Return the next item."""
+        return next(self._items)
+
+    def __length_hint__(self) -> int:
+        """Return how many there were at the beginning."""
+        return self._count
+
+
 class EntryRows(Statements):
     """The part of a transaction that is about collections and their entries."""
 
@@ -72,13 +93,14 @@ class EntryRows(Statements):
     def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
         """Yield what an index needs of the entries that stand on a shelf."""
         if shelf.namespace is not None:
-            return self._page_indexed(shelf, shelf.namespace, embedder, after, self._turn)
+            count = sum(self._number("count_standing", number, after) for number, _ in self._numbers(shelf))
+            return Counted(self._page_indexed(shelf, shelf.namespace, embedder, after, self._turn), count)
         standing = [
             (sequence, namespace)
             for number, namespace in self._numbers(shelf)
             for (sequence,) in self._all("list_standing", number, after)
         ]
-        return self._look_up_indexed(shelf, embedder, standing, self._turn)
+        return Counted(self._look_up_indexed(shelf, embedder, standing, self._turn), len(standing))
 
     def standing(self, shelf: Shelf) -> list[int]:
         """Return the sequences of the entries that stand on a shelf."""
@@ -115,7 +137,7 @@ class EntryRows(Statements):
             for number, namespace in self._numbers(shelf)
             for (sequence,) in self._all("list_active", number, to_micros(moment))
         ]
-        return self._look_up_indexed(shelf, embedder, active, self._turn)
+        return Counted(self._look_up_indexed(shelf, embedder, active, self._turn), len(active))
 
     def entries_below(self, scope: Scope) -> Iterator[Entry]:
         """Yield the entries that stand at and below a scope."""

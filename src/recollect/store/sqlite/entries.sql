@@ -62,6 +62,10 @@ FROM vectors
 WHERE place IN (SELECT value * 256 + :slot FROM json_each(:sequences))
 ORDER BY place;
 
+-- name: count_standing
+-- How many entries stand on one shelf.
+SELECT count(*) FROM entries WHERE shelf = :shelf AND ended_at IS NULL AND sequence > :after;
+
 -- name: list_standing
 -- The entries that stand on one shelf.
 SELECT sequence FROM entries WHERE shelf = :shelf AND ended_at IS NULL AND sequence > :after ORDER BY sequence;

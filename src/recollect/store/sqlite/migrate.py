@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import time
-from importlib.resources import files
 
 import apsw
 
 from recollect.errors import ForeignDatabase, MigrationNeeded
 from recollect.store.sqlite.connection import Connection
-from recollect.store.sqlite.queries import SQL
+from recollect.store.sqlite.queries import HERE, SQL
 
 APPLICATION_ID = int.from_bytes(b"RCLT", "big")
 """What marks a SQLite file as ours."""
 
-_HERE = files("recollect.store.sqlite")
-SCHEMA = _HERE.joinpath("schema.sql").read_text(encoding="utf-8")
+SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
 """The whole current schema."""
 
-MIGRATIONS = tuple(
-    file.read_text(encoding="utf-8")
-    for file in sorted(_HERE.joinpath("migrations").iterdir(), key=lambda file: file.name)
-    if file.name.endswith(".sql")
-)
+MIGRATIONS = tuple(file.read_text(encoding="utf-8") for file in sorted((HERE / "migrations").glob("*.sql")))
 """The steps from nothing to the current schema; a database's `user_version` says how many it has taken."""
 
 VERSION = len(MIGRATIONS)
