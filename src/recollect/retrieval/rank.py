@@ -147,35 +147,42 @@ def _by_parts(
 ) -> _Order:
     """Return the rows with the highest totals."""
     coverage = cover(index, prepared.terms)
+    held, whole = coverage.held, coverage.whole
     parts: list[_Part] = []
-    cosines, strength = None, coverage.held
+    cosines = None
     if mode == "keyword":
-        holds = coverage.held > 0
+        holds = held > 0
         eligible = holds if eligible is None else eligible & holds
     else:
         parts = _priors(index, prepared)
         if vector is not None:
             cosines = index.vectors.product(vector)
             parts.append(_dense(index, cosines))
-            strength = log_odds(cosines, coverage.held, calibration)
-    amounts = _weighted(parts, index.rows)
-    totals = _COVERAGE * coverage.whole
+    # Neighbours had to be looked at whether they are eligible or not; from here on only those that are count.
+    found = None if eligible is None else eligible.nonzero()[0]
+    if found is not None:
+        held, whole = held.take(found), whole.take(found)
+        parts = [part._replace(amounts=part.amounts.take(found)) for part in parts]
+        cosines = None if cosines is None else cosines.take(found)
+    amounts = _weighted(parts, len(whole))
+    totals = _COVERAGE * whole
     totals += np.add.reduce(amounts, axis=0)
-    rows, behind = _best(totals, strength, eligible, limit)
-    if not len(rows):
+    best, behind = _best(totals, held if cosines is None else log_odds(cosines, held, calibration), limit)
+    if not len(best):
         return []
-    looked_at = np.concatenate((rows, behind))
-    near, lexical = None, coverage.held.take(looked_at)
+    looked_at = np.concatenate((best, behind))
+    near, lexical = None, held.take(looked_at)
     relevances = lexical
     if cosines is not None:
         near = cosines.take(looked_at)
         relevances = combine(relevance(near, calibration), lexical)
+    rows = best if found is None else found.take(best)
     own, matched = coverage.own(rows)
     names = ["coverage", "context", *(part.name for part in parts)]
     details = zip(
         rows.tolist(),
         _scores(relevances.tolist()),
-        _told(coverage.whole.take(rows), own, amounts.take(rows, axis=1)),
+        _told(whole.take(best), own, amounts.take(best, axis=1)),
         relevances.tolist(),
         repeat(None) if near is None else near.tolist(),
         lexical.tolist(),
@@ -215,23 +222,18 @@ def _weighted(parts: list[_Part], rows: int) -> Numbers:
     return amounts
 
 
-def _best(totals: Numbers, strength: Numbers, eligible: Mask | None, limit: int) -> tuple[Places, Places]:
-    """Return the eligible rows with the highest totals, best first and then older first.
+def _best(totals: Numbers, strength: Numbers, limit: int) -> tuple[Places, Places]:
+    """Return the places of the highest totals, best first and then older first.
 
-    Besides, of the rest the row of the greatest strength: none, or one.
+    Besides, of the rest the place of the greatest strength: none, or one.
     """
-    found = None if eligible is None else eligible.nonzero()[0]
-    if found is not None:
-        totals, strength = totals.take(found), strength.take(found)
-    if limit < len(totals):
-        leading = (totals >= reached_by(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
-        order = leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
-        others = strength.copy()
-        others[order] = -np.inf
-        behind = np.array([others.argmax()])
-    else:
-        order, behind = (-totals.round(_DIGITS)).argsort(kind="stable"), _NO_ROWS
-    return (order, behind) if found is None else (found.take(order), found.take(behind))
+    if limit >= len(totals):
+        return (-totals.round(_DIGITS)).argsort(kind="stable"), _NO_ROWS
+    leading = (totals >= reached_by(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
+    order = leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
+    others = strength.copy()
+    others[order] = -np.inf
+    return order, np.array([others.argmax()])
 
 
 def _scores(relevances: list[float]) -> list[float]:

@@ -34,8 +34,10 @@ from recollect.retrieval.index.vectors import (
     reached_by,
 )
 
-PRUNE_FROM = 50_000
-"""How many rows it takes until heads are worth it: below, comparing all is as quick."""
+PRUNE_FROM = 200_000
+"""From how many rows on heads are made. They are quicker from 50,000 on, but making them holds up the first search for
+a second or more, and so far comparing all rows takes few milliseconds.
+"""
 
 # A head is as long as it takes to hold this part of the squared lengths. Where that is more than so much of a
 # vector, reading heads first saves too little.

@@ -26,8 +26,8 @@ from recollect.retrieval.index.context import Context, read_context
 from recollect.retrieval.index.growing import Growing
 from recollect.retrieval.index.labels import Labels
 from recollect.retrieval.index.postings import Postings, unpack_postings
+from recollect.retrieval.index.pruned import PrunedTable
 from recollect.retrieval.index.threads import Threads
-from recollect.retrieval.index.vectors import VectorTable
 
 Rows = NDArray[np.intp]
 
@@ -53,7 +53,7 @@ class ShelfIndex:
         self.postings = Postings()
         self.threads = Threads(dimension)
         self.labels = Labels()
-        self.vectors = VectorTable(dimension)
+        self.vectors = PrunedTable(dimension)
         self._sequence = Growing(np.int64)
         self._expires = Growing(np.int64)
         self._present = Growing(np.bool_)
