@@ -114,6 +114,18 @@ def test_an_erased_scope_leaves_the_index_too(elsewhere: bool):
     assert held(memory) == 0
 
 
+def test_a_deleted_collection_leaves_its_indexes_and_no_other():
+    memory = Memory(MemoryStore(), embedder="hashing:64")
+    for user in ("ada", "bob"):
+        for collection in ("notes", "tasks"):
+            memory.scope(user=user).remember("a secret", collection=collection)
+            assert memory.scope(user=user).recall("secret", collection=collection).count == 1
+    assert held(memory) == 4
+    memory.collections.delete("notes")
+    assert held(memory) == 2
+    assert memory.scope(user="ada").recall("secret", collection="tasks").count == 1
+
+
 def test_an_entry_whose_expiry_a_clock_takes_back_is_found_again():
     """The clock decides, in every process the same: an index that has let it go begins anew."""
     clock = FakeClock()

@@ -16,6 +16,7 @@ from recollect.model.effect import (
     ReembedEntries,
 )
 from recollect.model.event import Note
+from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode
 from recollect.store.base import Reader, Transaction
@@ -57,6 +58,7 @@ def delete_collection(rows: Transaction, effect: DeleteCollection, call: Call) -
     """Delete a collection with its entries in every scope; return how many."""
     existing_collection(rows, effect.scope.tenant, effect.collection)
     removed = rows.remove_collection(effect.scope.tenant, effect.collection)
+    call.indexes.drop(Scope(effect.scope.tenant), collection=effect.collection)
     return Outcome(removed, (_note(effect, {"entries": removed}),))
 
 

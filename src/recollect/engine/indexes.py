@@ -72,10 +72,14 @@ class IndexBook:
                 self._let_go(held)
             return held.index
 
-    def drop(self, scope: Scope) -> None:
-        """Forget the indexes at and below a scope."""
+    def drop(self, scope: Scope, *, collection: str | None = None) -> None:
+        """Forget the indexes at and below a scope, of one collection or of all."""
+
+        def goes(shelf: Shelf) -> bool:
+            return scope.covers(shelf.scope) and collection in (None, shelf.collection)
+
         with self._lock:
-            for place in [place for place in self._held if scope.covers(place[0].scope)]:
+            for place in [place for place in self._held if goes(place[0])]:
                 del self._held[place]
                 self._used.discard(place)
 
