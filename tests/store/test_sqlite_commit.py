@@ -78,8 +78,7 @@ def in_one_batch(store: SqliteStore, *works: Callable[[], object]) -> list[BaseE
     return raised[0]
 
 
-def test_no_increment_is_lost_and_commits_are_shared(store: SqliteStore):
-    before = store._writer.commits
+def test_no_increment_is_lost_whoever_leads(store: SqliteStore):
     seen: list[int] = []
 
     def fifty() -> None:
@@ -88,7 +87,6 @@ def test_no_increment_is_lost_and_commits_are_shared(store: SqliteStore):
     assert together(*[fifty] * 8) == [None] * 8
     assert value(store, "count") == 400
     assert sorted(seen) == list(range(1, 401))  # each caller got its own result
-    assert 0 < store._writer.commits - before < 400
 
 
 def test_what_is_queued_goes_into_one_commit(store: SqliteStore):

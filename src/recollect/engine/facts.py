@@ -61,8 +61,13 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     The version goes up by one for each write, delete and expiry of a key, and is never used twice, not even
     after an erasure: a caller who holds an old version can only lose the race, never win it by accident.
     """
+    ensure_open(rows, effect.scope)
+    return _set_in_open(rows, effect, call)
+
+
+def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
+    """Write a fact to a scope that is known to go on."""
     scope, key = effect.scope, effect.key
-    ensure_open(rows, scope)
     definition, payload = call.schemas.check(rows, scope, key, bytes(effect.payload))
     current, version, at, notes = _current(rows, scope, key, effect.expect, call)
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
@@ -98,8 +103,13 @@ def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
 
 def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
     """Delete a fact and say whether there was one; its history stays until it is erased."""
+    ensure_open(rows, effect.scope)
+    return _delete_in_open(rows, effect, call)
+
+
+def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
+    """Delete a fact of a scope that is known to go on."""
     scope, key = effect.scope, effect.key
-    ensure_open(rows, scope)
     current, version, at, notes = _current(rows, scope, key, effect.expect, call)
     if current is None:
         return Outcome(False, notes)
@@ -122,10 +132,15 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
         )
     values: list[Fact | bool] = []
     notes: list[Note] = []
+    known_open: set[str] = set()
     for write in effect.writes:
         if write.scope.tenant != effect.scope.tenant:
             raise UsageError("a batch stays inside one tenant", hint="Write to each tenant on its own")
-        done = set_fact(rows, write, call) if isinstance(write, SetFact) else delete_fact(rows, write, call)
+        if write.scope.path not in known_open:
+            # Once is enough: nothing in a batch ends a scope.
+            ensure_open(rows, write.scope)
+            known_open.add(write.scope.path)
+        done = _set_in_open(rows, write, call) if isinstance(write, SetFact) else _delete_in_open(rows, write, call)
         values.append(done.value)
         notes.extend(done.notes)
     return Outcome(values, tuple(notes))

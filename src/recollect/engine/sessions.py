@@ -74,7 +74,9 @@ def ended_session(rows: Reader, scope: Scope) -> Session | None:
     path = ""
     for part in scope.path.split("/"):
         path = f"{path}/{part}" if path else part
-        session = rows.session(Scope(scope.tenant, path))
+        if not part.startswith(_MARKS):
+            continue
+        session = rows.session(scope if path == scope.path else Scope(scope.tenant, path))
         if session is not None and session.ended_at is not None:
             return session
     return None

@@ -46,6 +46,7 @@ def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> in
     """Chain the notes to the tenant's ledger; return the position of the last one, 0 if there was none."""
     position, head = rows.head(signature.tenant) or (0, GENESIS)
     epoch = rows.tenant_state(signature.tenant).epoch
+    keys: dict[str, bytes] = {}
     for note in notes:
         position += 1
         event = Event(
@@ -60,7 +61,7 @@ def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> in
             key=note.key,
             resource=note.resource,
             version=note.version,
-            content=_content(rows, signature.tenant, note),
+            content=_content(rows, signature.tenant, note, keys),
             epoch=epoch,
             detail=note.detail,
             prev_hash=head,
@@ -115,10 +116,14 @@ def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
     return key
 
 
-def _content(rows: Transaction, tenant: str, note: Note) -> str | None:
+def _content(rows: Transaction, tenant: str, note: Note, keys: dict[str, bytes]) -> str | None:
+    """Return the hash of what a note is about; `keys` holds the secrets of the scopes that this call has seen."""
     if note.payload is None:
         return None
-    return keyed_hash(content_key(rows, tenant, note.scope), note.payload)
+    key = keys.get(note.scope)
+    if key is None:
+        key = keys[note.scope] = content_key(rows, tenant, note.scope)
+    return keyed_hash(key, note.payload)
 
 
 class _Unreadable(msgspec.Struct, frozen=True):

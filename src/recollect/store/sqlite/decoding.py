@@ -6,7 +6,7 @@ A row that does not decode is damage, not a bug of the caller: it becomes `Corru
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, TypeVar
 
 import msgspec
@@ -39,6 +39,10 @@ _decode_rule = msgspec.json.Decoder(Rule).decode
 def _effect_decoder() -> msgspec.json.Decoder[Any]:
     """Return what decodes any effect; it is made when it is first needed, which takes longer than opening a store."""
     return msgspec.json.Decoder(Effect)
+
+
+# Making a scope checks its text, and the same few are read again and again.
+_scope = lru_cache(maxsize=1_024)(Scope)
 
 
 class Decoding:
@@ -224,7 +228,7 @@ class Decoding:
     def scope(self, tenant: str, path: str) -> Scope:
         """Return the scope that a stored path names."""
         try:
-            return Scope(tenant, path)
+            return _scope(tenant, path)
         except InvalidScope as error:
             raise self._corrupt(f"scope `{path}`", error) from error
 
