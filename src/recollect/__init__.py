@@ -44,6 +44,9 @@ from recollect.errors import (
     InvalidValue,
     LimitExceeded,
     MigrationNeeded,
+    ModelError,
+    ModelFailed,
+    ModelUnavailable,
     NotFound,
     QuotaExceeded,
     ReadOnly,
@@ -68,6 +71,7 @@ from recollect.model.recall import Match, Recalled, Remembered, Why
 from recollect.model.scope import Scope
 
 if TYPE_CHECKING:
+    from recollect import abl
     from recollect.api.aio import AsyncMemory
 
 __version__ = "0.1.0.dev0"
@@ -110,6 +114,9 @@ __all__ = [
     "Match",
     "Memory",
     "MigrationNeeded",
+    "ModelError",
+    "ModelFailed",
+    "ModelUnavailable",
     "NotFound",
     "Origin",
     "Policy",
@@ -134,14 +141,19 @@ __all__ = [
     "UsageError",
     "Verification",
     "Why",
+    "abl",
     "open",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Return AsyncMemory, imported when it is asked for: asyncio takes as long to import as half of the rest."""
+    """Return what is imported only when it is asked for: asyncio, or a language, takes as long as half of the rest."""
     if name == "AsyncMemory":
         from recollect.api.aio import AsyncMemory
 
         return AsyncMemory
+    if name == "abl":
+        from importlib import import_module
+
+        return import_module("recollect.abl")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,6 +19,9 @@
     ├── EmbedderError                   what turns text into vectors
     │   ├── EmbedderMismatch            a collection was made with another one   .expected .actual
     │   └── EmbeddingFailed             it failed, or gave what is no vector     .retryable
+    ├── ModelError                      a language model could not be asked
+    │   ├── ModelUnavailable            no package, key or name for it
+    │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
     │   ├── Denied                      no grant, or a denial                    .capability
@@ -153,6 +156,18 @@ class EmbedderMismatch(EmbedderError):
 
 class EmbeddingFailed(EmbedderError):
     """The embedder failed, was too slow, or gave what is no vector; `.retryable` says whether to try again."""
+
+
+class ModelError(RecollectError):
+    """A language model could not be asked."""
+
+
+class ModelUnavailable(ModelError):
+    """There is no model to ask: a package, a key or a known name is missing; the hint says which."""
+
+
+class ModelFailed(ModelError):
+    """The model failed, was too slow, or gave what cannot be used; `.retryable` says whether to try again."""
 
 
 class ScopeEnded(RecollectError):

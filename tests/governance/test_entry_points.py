@@ -7,6 +7,7 @@ import typing
 from pathlib import Path
 
 import click
+import msgspec
 import pytest
 from typer.main import get_command
 
@@ -47,6 +48,7 @@ MUTATING = {
     "Permissions.revoke": "revoke",
     "Approvals.approve": "decide",
     "Approvals.refuse": "decide",
+    "Memory.perform": "set_fact",  # any effect: what the languages ask with
     "Memory.erase": "erase",
     "Memory.sweep": "sweep",
     "Memory.import_file": "import",
@@ -86,6 +88,7 @@ HARMLESS = {
     "Memory.through",
     "Memory.scrub",
     "Memory.inspect",
+    "Memory.may",
     "Memory.settle",
     "Memory.export",
     "Memory.close",
@@ -93,6 +96,7 @@ HARMLESS = {
 
 # Command of the command line -> the Python call it makes.
 COMMANDS = {
+    "run": "Memory.perform",
     "facts set": "ScopedMemory.set",
     "facts delete": "ScopedMemory.delete",
     "definitions create": "Definitions.create",
@@ -114,6 +118,9 @@ COMMANDS = {
     "import": "Memory.import_file",
 }
 HARMLESS_COMMANDS = {
+    "check",
+    "format",
+    "test",
     "facts get",
     "facts list",
     "facts history",
@@ -294,6 +301,9 @@ ATTEMPTS = {
     ),
     "Approvals.approve": lambda memory, owner, folder: memory.approvals.approve(waiting(owner)),
     "Approvals.refuse": lambda memory, owner, folder: memory.approvals.refuse(waiting(owner)),
+    "Memory.perform": lambda memory, owner, folder: memory.perform(
+        effect.SetFact(scope=memory.scope(user="ada").scope, key="performed", payload=msgspec.Raw(b"1"))
+    ),
     "Memory.erase": lambda memory, owner, folder: memory.erase(user="ada"),
     "Memory.sweep": lambda memory, owner, folder: memory.sweep(),
     "Memory.import_file": lambda memory, owner, folder: memory.import_file(exported(owner, folder)),

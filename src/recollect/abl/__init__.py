@@ -1,1 +1,13 @@
-"""Agents written in ABL: text in, a document, diagnostics and compiled programs out."""
+"""ABL agents: what they remember, the rules they keep, and the steps they take.
+
+`load` compiles an agent, `agent.start` begins a session, `session.say` takes a turn. `parse` and `check` look at a
+text without running it; `evaluate` and `render` run a single expression or template.
+"""
+
+from recollect.abl.agent import Agent
+from recollect.abl.behaviour import Behaviour
+from recollect.abl.expression.programs import evaluate, render
+from recollect.abl.loading import check, load, parse, resume
+from recollect.abl.session import Session, Turn
+
+__all__ = ["Agent", "Behaviour", "Session", "Turn", "check", "evaluate", "load", "parse", "render", "resume"]

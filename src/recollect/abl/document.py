@@ -75,6 +75,17 @@ class Recall(Node, frozen=True):
     paths: tuple[Raw, ...] = ()
     domain: Raw | None = None
 
+    @property
+    def does(self) -> str | None:
+        """What happens at the event: as declared, else what its properties are for; None when they say nothing."""
+        if self.action is not None:
+            return self.action
+        if self.instruction is not None:
+            return "prompt_llm"
+        if self.paths:
+            return "inject_context"
+        return "load_memory" if self.domain is not None else None
+
 
 class Memory(Node, frozen=True):
     """The `MEMORY` section."""

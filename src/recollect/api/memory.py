@@ -25,7 +25,7 @@ from recollect.errors import Denied
 from recollect.governance.gate import Caller, Gate
 from recollect.governance.inspection import Finding
 from recollect.model.clock import Clock, SystemClock
-from recollect.model.effect import Erase, Export, Inspect, Scrub, Sweep
+from recollect.model.effect import Effect, Erase, Export, Inspect, Scrub, Sweep
 from recollect.model.ids import Ids, SystemIds
 from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Policy
@@ -83,6 +83,16 @@ class Memory:
     def limits(self) -> Limits:
         """How large things may be."""
         return self._gate.limits
+
+    @property
+    def clock(self) -> Clock:
+        """The one source of time."""
+        return self._gate.clock
+
+    @property
+    def ids(self) -> Ids:
+        """The one source of identity."""
+        return self._gate.ids
 
     # places
 
@@ -177,13 +187,13 @@ class Memory:
 
     def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
         """Remove everything of a user, project, session… history included; return what went, by kind."""
-        return self._perform(Erase(scope=Scope.of(tenant=self.tenant if tenant is None else tenant, **ids)))
+        return self.perform(Erase(scope=Scope.of(tenant=self.tenant if tenant is None else tenant, **ids)))
 
     def sweep(self) -> Swept:
         """Remove what has expired; return counts by kind."""
         total = Swept()
         while True:
-            part: Swept = self._perform(Sweep(scope=self._shared))
+            part: Swept = self.perform(Sweep(scope=self._shared))
             total = Swept(
                 facts=total.facts + part.facts,
                 revisions=total.revisions + part.revisions,
@@ -195,11 +205,11 @@ class Memory:
 
     def scrub(self) -> bool:
         """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
-        return self._perform(Scrub(scope=self._shared))
+        return self.perform(Scrub(scope=self._shared))
 
     def inspect(self) -> list[Finding]:
         """Look for damage: the file, every tenant's chain, and whether ledger and facts agree."""
-        return self._perform(Inspect(scope=self._shared))
+        return self.perform(Inspect(scope=self._shared))
 
     def settle(self) -> None:
         """Return once everything that happens in the background has happened."""
@@ -212,7 +222,7 @@ class Memory:
 
         Return how many facts and entries.
         """
-        exported: Exported = self._perform(Export(scope=scope or self._shared))
+        exported: Exported = self.perform(Export(scope=scope or self._shared))
         write_lines(Path(path), exported)
         return len(exported.facts) + len(exported.entries)
 
@@ -222,7 +232,7 @@ class Memory:
 
     def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
         """Write what the lines of an export hold, all or nothing."""
-        return self._perform(parse_lines(lines, self._shared, source, self.limits))
+        return self.perform(parse_lines(lines, self._shared, source, self.limits))
 
     def close(self) -> None:
         """Write what was put off and let go of the store."""
@@ -242,7 +252,17 @@ class Memory:
         """Return what was opened, for whom."""
         return f"<recollect.Memory {self.url} tenant={self.tenant} actor={self.actor}>"
 
-    def _perform(self, effect: Any) -> Any:
+    def may(self, effect: Effect) -> bool:
+        """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded."""
+        return self._gate.verdict(effect, self._caller).level == "allow"
+
+    @property
+    def root(self) -> object:
+        """What was opened: the same for every handle on it."""
+        return self._gate
+
+    def perform(self, effect: Effect) -> Any:
+        """Carry out an effect as this handle's actor: how the languages and other doors reach the memory."""
         return self._gate.perform(effect, self._caller)
 
     def _with_caller(self, caller: Caller) -> Memory:

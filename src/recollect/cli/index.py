@@ -17,6 +17,10 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "run": Entry("running", "Talk to an agent: a chat, or the answers to messages."),
+    "check": Entry("checking", "Look for everything that is wrong with a program."),
+    "format": Entry("checking", "Write a program in its canonical layout."),
+    "test": Entry("testing", "Run the conversation scripts of an agent."),
     "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),
     "definitions": Entry("definitions", "Definitions: what the value at a key must look like."),
     "remember": Entry("remembering", "Remember a text, so that recall finds it by what it means."),

@@ -55,6 +55,13 @@ class Output:
         sys.stdout.flush()
         sys.stderr.write(wording.visible(text, lines=True) + "\n")
 
+    def aside(self, text: str) -> None:
+        """Print a remark that goes along with the result, dimmed on a terminal."""
+        dimmed = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+        sys.stdout.flush()
+        shown = wording.visible(text, lines=True)
+        sys.stderr.write(f"\x1b[2m{shown}\x1b[0m\n" if dimmed else f"{shown}\n")
+
     def table(
         self,
         columns: Sequence[str],

@@ -44,7 +44,7 @@ def read_schema(given: str) -> dict[str, Any]:
 
 def read_metadata(pairs: Sequence[str], given: str | None) -> dict[str, Any]:
     """Return metadata that are given as `key=value`, whose values are text, and as a JSON object."""
-    metadata = {} if given is None else _read_object("--metadata-json", given)
+    metadata = {} if given is None else read_object("--metadata-json", given)
     for name, text in _read_pairs("--metadata", pairs, taken=metadata):
         metadata[name] = text
     return metadata
@@ -55,7 +55,7 @@ def read_filter(pairs: Sequence[str], given: str | None) -> dict[str, Any] | Non
 
     Nobody can see in `urgency=3` whether the 3 was stored as a number or as text, so both are found.
     """
-    filter = {} if given is None else _read_object("--filter-json", given)
+    filter = {} if given is None else read_object("--filter-json", given)
     for name, text in _read_pairs("--filter", pairs, taken=filter):
         filter[name] = {"$in": [text, *_scalar(text)]}
     return filter or None
@@ -73,7 +73,8 @@ def _read_pairs(option: str, pairs: Sequence[str], *, taken: Mapping[str, Any]) 
         yield name, text
 
 
-def _read_object(option: str, given: str) -> dict[str, Any]:
+def read_object(option: str, given: str) -> dict[str, Any]:
+    """Return the JSON object that an option was given."""
     import msgspec
 
     try:

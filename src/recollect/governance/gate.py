@@ -6,7 +6,7 @@ line about it. A revoked grant can therefore never race a write, and no state ex
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import UTC
 from typing import Any
 
@@ -98,8 +98,8 @@ class Gate:
     ) -> None:
         """Stand in front of a store."""
         self._store = store
-        self._clock = clock
-        self._ids = ids
+        self.clock = clock
+        self.ids = ids
         self._limits = limits
         self._record_reads = record_reads
         self._keep_text = keep_text
@@ -129,6 +129,17 @@ class Gate:
             raise self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
         return self._write(effect, caller) if effect.mutates else self._read(effect, caller)
 
+    def verdict(self, effect: Effect, caller: Caller) -> Verdict:
+        """Return what the policies say to an effect now; nothing is done, and nothing recorded."""
+        if caller.tenant is not None and effect.scope.tenant != caller.tenant:
+            return Verdict("deny", effect.capability, f"this handle stands in tenant `{caller.tenant}`")
+        return decide(self._policies_now(effect, caller), effect)
+
+    def _policies_now(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
+        if not caller.granted:
+            return caller.policies
+        return self._store.read(lambda rows: self._policies(rows, effect.scope.tenant, caller))
+
     def settle(self) -> None:
         """Return once every event that was put off is in the ledger."""
         self._deferred.flush()
@@ -141,9 +152,7 @@ class Gate:
             self._store.close()
 
     def _read(self, effect: Effect, caller: Caller) -> Any:
-        policies = caller.policies
-        if caller.granted:
-            policies = self._store.read(lambda rows: self._policies(rows, effect.scope.tenant, caller))
+        policies = self._policies_now(effect, caller)
         verdict = decide(policies, effect)
         if verdict.level != "allow":
             raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
@@ -335,11 +344,11 @@ class Gate:
         return (known[1], *caller.policies)
 
     def _call(self, caller: Caller) -> Call:
-        now = self._clock.now()
+        now = self.clock.now()
         if now.tzinfo is not UTC:
             now = now.astimezone(UTC)
         origin = Origin(caller.actor, caller.door, caller.source)
-        return Call(now, origin, self._ids, self._limits, self._schemas, self._embedders, self._indexes)
+        return Call(now, origin, self.ids, self._limits, self._schemas, self._embedders, self._indexes)
 
     def _signature(self, effect: EffectBase, call: Call, decision: Decision) -> Signature:
         return Signature(

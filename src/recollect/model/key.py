@@ -7,8 +7,8 @@ from recollect.model.text import quote, why_not_a_name
 
 LONGEST_KEY = 512
 
-RESERVED = ("blocks",)
-"""First segments kept for the doors themselves: memory blocks live below `blocks`."""
+RESERVED = ("abl", "blocks")
+"""First segments kept for the doors themselves: memory blocks live below `blocks`, sessions of agents below `abl`."""
 
 LINED = ("blocks.archival",)
 """Keys of texts whose lines are entries, so that each can be recalled."""

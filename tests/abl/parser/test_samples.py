@@ -1,4 +1,4 @@
-"""Every construct of the two seed documents, in samples of our own and, where they are at hand, in theirs."""
+"""Every construct of the two original documents, in samples of our own and, where they are at hand, in theirs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from recollect.abl.formatter import format_text
 from recollect.abl.parser import parse_fragment, read
 
 HERE = Path(__file__).parent
-SEEDS = HERE.parents[3] / "shared" / "seeds"
+ORIGINALS = HERE.parents[3] / "shared" / "seeds"
 
 
 def split_samples(name: str) -> dict[str, str]:
@@ -50,9 +50,9 @@ def test_a_sample_has_no_fault_and_is_already_canonical(title: str) -> None:
     assert read(formatted, fragment=True).document == reading.document
 
 
-@pytest.mark.skipif(not SEEDS.is_dir(), reason="the seed documents are not here")
+@pytest.mark.skipif(not ORIGINALS.is_dir(), reason="the original documents are not here")
 def test_the_samples_of_the_seed_have_no_fault_and_survive_formatting() -> None:
-    page = next(SEEDS.glob("001_*.txt")).read_text()
+    page = next(ORIGINALS.glob("001_*.txt")).read_text()
     samples = re.findall(r"^```yaml[^\n]*\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert len(samples) == 24
     for text in samples:

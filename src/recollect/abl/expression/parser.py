@@ -101,13 +101,22 @@ def parse_stretch(text: Excerpt, start: int, end: int, place: Place, *, tag: boo
         return None
     if not parser.sound:
         return None
-    count, height = measure(node)
-    if count > place.bounds.nodes or height > place.bounds.height:
+    if _may_be_large(len(tokens), text.text, start, end, place.bounds) and _is_large(node, place.bounds):
         place.said.error(
             "too_large", "the expression is too large", node.span, hint="Compute it in several steps, with SET"
         )
         return None
     return node
+
+
+def _may_be_large(tokens: int, text: str, start: int, end: int, bounds: Bounds) -> bool:
+    """Say whether an expression is worth measuring: a node has at least a token, except inside of a quoted text."""
+    return tokens > min(bounds.nodes, bounds.height) or text.find("{{", start, end) >= 0
+
+
+def _is_large(node: Node, bounds: Bounds) -> bool:
+    count, height = measure(node)
+    return count > bounds.nodes or height > bounds.height
 
 
 class _Stop(Exception):
@@ -122,6 +131,9 @@ class _Parser:
         self._at = 0
         self._depth = place.depth
         self._grouped: set[Span] = set()
+        # Most expressions stand in the file as they are, so that one shift leads from the text to the file.
+        ((here, there), *drifting) = text.runs
+        self._shift = None if drifting else there - here
         self.sound = True
 
     # What is next
@@ -135,16 +147,23 @@ class _Parser:
         return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
 
     def _take(self) -> Token:
-        token = self._next
+        token = self._tokens[self._at]
         self._at += 1
         return token
 
     def _symbol(self, *symbols: str) -> Token | None:
-        token = self._next
-        return self._take() if token.kind == "symbol" and token.text in symbols else None
+        token = self._tokens[self._at]
+        if token.kind == "symbol" and token.text in symbols:
+            self._at += 1
+            return token
+        return None
 
     def _word(self, *words: str) -> Token | None:
-        return self._take() if self._next.folded in words else None
+        token = self._tokens[self._at]
+        if token.kind == "word" and token.text.lower() in words:
+            self._at += 1
+            return token
+        return None
 
     # Places and faults
 
@@ -155,7 +174,9 @@ class _Parser:
         return begin.to(self._token_span(last) if isinstance(last, Token) else last.span)
 
     def _token_span(self, token: Token) -> Span:
-        return self._text.locate(token.start, token.end)
+        if self._shift is None:
+            return self._text.locate(token.start, token.end)
+        return Span(token.start + self._shift, token.end + self._shift)
 
     def _note(self, code: str, message: str, span: Span, hint: str = "") -> None:
         self.sound = False

@@ -51,8 +51,9 @@ def _tool(reader: Reader, line: Line) -> Tool | None:
         name = line.name
         found = reader.properties(line.body, "tool", owner=line.span)
         return _made(line, reader.path(name, "a tool"), _listed_parameters(found), _returns(found), found)
-    if line.key.upper() in ("FROM", "USE", "IMPORT"):
-        message = f"`{line.key}` is kept but not acted on: tools of another file"
+    first = line.key.partition(" ")[0].upper()
+    if first in ("FROM", "USE", "IMPORT"):
+        message = f"`{first}` is kept but not acted on: tools of another file"
         reader.said.note("not_acted_on", message, line.key_span)
         return None
     reader.said.error(

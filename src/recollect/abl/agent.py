@@ -1,0 +1,149 @@
+"""An agent that was compiled once and is run many times: sessions are started and resumed here."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from recollect.abl.behaviour import Behaviour
+from recollect.abl.document import Document
+from recollect.abl.runtime.facts import SessionFacts
+from recollect.abl.runtime.plan import Plan
+from recollect.abl.runtime.saving import read_state, thaw
+from recollect.abl.runtime.work import Member
+from recollect.abl.session import Session, Setting, check_variable
+from recollect.api.memory import Memory
+from recollect.errors import Conflict, Refused
+from recollect.lang.diagnostics import Diagnostic
+from recollect.model.effect import GetFact, SetFact
+from recollect.model.scope import Scope
+from recollect.model.text import check_label, require_label
+from recollect.model.value import decode, encode, encode_checked
+
+DEFAULT_PROJECT = "default"
+
+
+class Agent:
+    """A compiled agent; `load` makes these."""
+
+    def __init__(
+        self,
+        member: Member,
+        *,
+        memory: Memory,
+        agents: Sequence[Agent],
+        behaviour: Behaviour,
+        diagnostics: tuple[Diagnostic, ...],
+        file: str,
+    ) -> None:
+        """Stand beside the agents that it can hand over to."""
+        self._member = member
+        self._memory = memory
+        self.behaviour = behaviour
+        self.diagnostics = diagnostics
+        """What there is to say about its text: warnings and notes."""
+        self.file = file
+        self._team: dict[str, Agent] = {}
+        for agent in agents:
+            for other in (agent, *agent._team.values()):
+                self._team.setdefault(other.name, other)
+        self._team[self.name] = self
+        self._kept = False
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._member.plan.name
+
+    @property
+    def plan(self) -> Plan:
+        """What it was compiled to."""
+        return self._member.plan
+
+    @property
+    def document(self) -> Document:
+        """What its text says."""
+        return self._member.plan.document
+
+    def start(
+        self,
+        *,
+        user: str | None = None,
+        project: str = DEFAULT_PROJECT,
+        id: str | None = None,
+        tree: str | None = None,
+        vars: Mapping[str, Any] | None = None,
+    ) -> Session:
+        """Start a session and return it; `session.opening` is what the agent says before any input.
+
+        Without a `user`, what belongs to users is neither read nor written. `tree` joins the memory of a handoff tree
+        that began elsewhere; `vars` are variables to begin with.
+        """
+        check_label("user", user)
+        check_label("session id", id)
+        check_label("tree", tree)
+        require_label("project", project)
+        given: dict[str, Any] = {}
+        for name, value in (vars or {}).items():
+            check_variable(self.plan, name)
+            # A copy: what the caller does with the value later is none of the session's.
+            given[name] = decode(encode_checked(value, self._memory.limits))
+        self._keep_sources()
+        return Session.begin(self._setting(), self.name, id=id, user=user, project=project, tree=tree, given=given)
+
+    def resume(self, id: str) -> Session:
+        """Return a session that was started earlier, in this process or another, where it stands."""
+        memory = self._memory
+        scope = Scope.of(tenant=memory.tenant, session=id)
+        state, version = read_state(memory, scope)
+        facts = SessionFacts(memory, user=state.user, project=state.project, tree=state.tree)
+        setting = self._setting()
+        spreads = setting.behaviour.results_become_variables
+        frames, resting = thaw(memory, scope, state, facts, setting.team.get, spreads=spreads)
+        return Session(setting, state, frames, resting, version)
+
+    def _setting(self) -> Setting:
+        team = {name: agent._member for name, agent in self._team.items()}
+        return Setting(self._memory, team, self.behaviour)
+
+    def _keep_sources(self) -> None:
+        """Keep the texts of the agents, once, so that a session can be resumed where they are not at hand."""
+        if self._kept:
+            return
+        for agent in self._team.values():
+            scope, key = source_place(self._memory.tenant, agent.name, agent.plan.digest)
+            try:
+                if self._memory.perform(GetFact(scope=scope, key=key)) is None:
+                    payload = encode({"source": agent.plan.source, "file": agent.file})
+                    effect = SetFact(scope=scope, key=key, payload=msgspec.Raw(payload), expect=0)
+                    self._memory.perform(effect)
+            except Conflict:
+                continue  # Another process kept the same text at the same moment.
+            except Refused:
+                continue  # Then the session is resumed only where the agent is loaded.
+        self._kept = True
+
+    def __repr__(self) -> str:
+        """Return its name and where it came from."""
+        return f"<recollect.abl.Agent {self.name} from {self.file}>"
+
+
+def source_place(tenant: str, name: str, digest: str) -> tuple[Scope, str]:
+    """Return where the text of an agent is kept."""
+    return Scope.of(tenant=tenant, agent=name), f"abl.sources.{digest}"
+
+
+_loaded: weakref.WeakKeyDictionary[Memory, dict[str, Agent]] = weakref.WeakKeyDictionary()
+
+
+def register(memory: Memory, agent: Agent) -> None:
+    """Let sessions on this memory be resumed without naming their agent."""
+    _loaded.setdefault(memory, {})[agent.name] = agent
+
+
+def registered(memory: Memory, name: str) -> Agent | None:
+    """Return the agent of this name that was loaded with a memory."""
+    return _loaded.get(memory, {}).get(name)

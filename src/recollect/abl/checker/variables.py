@@ -1,0 +1,103 @@
+"""What a document reads and writes in; reserved names, counters that never count and variables nobody sets, out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recollect.abl.checker.memory import reserved
+from recollect.abl.checker.outline import Outline, paths_of
+from recollect.abl.document import Action, Call, Check, Clear, Gather, Interruption, Set, Step, Transform
+from recollect.abl.tree import Raw
+from recollect.abl.variables import SYSTEM
+from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.source import Span
+from recollect.model.text import quote
+
+
+def check_variables(whole: Outline, said: Diagnostics) -> None:
+    """Check the names that are written, and whether what is waited for can ever happen."""
+    for write in whole.writes:
+        if reserved(write.name):
+            message = f"`{write.by}` cannot change {quote(write.name)}: the name is reserved"
+            said.error("reserved_name", message, write.path.span, hint="Use a variable of your own")
+    _counters(whole, said)
+    if whole.closed and whole.sound:
+        _never_set(whole, said)
+
+
+# --- counters ---------------------------------------------------------------------------------------------------
+
+
+def _counters(whole: Outline, said: Diagnostics) -> None:
+    """Warn of variables that begin anew with each step and are compared before the step has changed them."""
+    fresh = {name for name, variable in whole.session.items() if variable.reset == "per_step"}
+    for step in whole.steps.values() if fresh else ():
+        if step.when is not None:
+            _compared(whole, step.when, fresh, said)
+        waiting = fresh - _changed_while_waiting(whole, step)
+        for action in step.body:
+            if isinstance(action, Check):
+                _compared(whole, action.condition, waiting, said)
+            # The fields of a tool's result may be variables.
+            waiting = set[str]() if isinstance(action, Call) else waiting - _changed([action])
+
+
+def _compared(whole: Outline, condition: Raw, names: set[str], said: Diagnostics) -> None:
+    node = whole.programs.node(condition)
+    for path, span, _ in paths_of(node) if node is not None else ():
+        if path[0] in names:
+            _note_counter(path[0], span, said)
+
+
+def _note_counter(name: str, span: Span, said: Diagnostics) -> None:
+    message = f"{quote(name)} always has its initial value here: `RESET: per_step` sets it back as the step begins"
+    said.warning("never_counts", message, span, hint="Declare it with `RESET: per_session`, or use MAX_ATTEMPTS")
+
+
+def _changed_while_waiting(whole: Outline, step: Step) -> set[str]:
+    flow = whole.document.flow
+    asides: list[Interruption] = [*step.sub_intents, *step.digressions, *(flow.global_digressions if flow else ())]
+    hooks = [hook for hook in whole.document.hooks if hook.name.text.casefold().endswith("_turn")]
+    return _changed([action for aside in (*asides, *hooks) for action in aside.body])
+
+
+def _changed(actions: Iterable[Action]) -> set[str]:
+    names: set[str] = set()
+    for action in actions:
+        match action:
+            case Set():
+                names |= {one.target.text.partition(".")[0] for one in action.assignments}
+            case Clear():
+                names |= {name.text.partition(".")[0] for name in action.names}
+            case Gather():
+                names |= {field.name.text for field in action.fields}
+            case Transform():
+                names.add(action.into.text.partition(".")[0])
+            case _:
+                pass
+    return names
+
+
+# --- variables nobody sets --------------------------------------------------------------------------------------
+
+
+def _never_set(whole: Outline, said: Diagnostics) -> None:
+    """Warn of triggers that wait for a variable which nothing in the document sets."""
+    memory = whole.document.memory
+    if memory is None or not _is_scripted(whole):
+        return
+    named = whole.written | set(whole.session)
+    known = {*named, *SYSTEM, *(path.partition(".")[0] for path in whole.facts)}
+    for read in whole.reads:
+        if read.use.place != "remember WHEN" or read.path[0] in known or len(read.path) > 1:
+            continue
+        message = f"nothing in this agent sets {quote(read.text)}, so this trigger never stores anything"
+        said.warning("never_set", message, read.span, hint=whole.hints.meant(read.text, named))
+
+
+def _is_scripted(whole: Outline) -> bool:
+    """Say whether every variable of the agent is set by its own words: no tool, no model, no other agent."""
+    document = whole.document
+    others = whole.calls or document.handoffs or document.delegates
+    loads = any(recall.domain is not None for recall in document.memory.recall) if document.memory else False
+    return bool(whole.steps) and not others and not loads and not any(step.reasoning for step in whole.steps.values())

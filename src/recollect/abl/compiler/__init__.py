@@ -1,0 +1,1 @@
+"""A checked document in, a plan that the runtime follows out."""

@@ -1,0 +1,178 @@
+"""Text or a path in, an agent out; a session's id in, the session out. What `recollect.abl` offers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from recollect.abl.agent import Agent, register, registered, source_place
+from recollect.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
+from recollect.abl.checker.check import check_source
+from recollect.abl.compiler.agent import compile_agent
+from recollect.abl.document import Document
+from recollect.abl.expression.programs import evaluate
+from recollect.abl.parser import parse_document, parse_fragment
+from recollect.abl.runtime.saving import read_state
+from recollect.abl.runtime.work import Member
+from recollect.abl.session import Session
+from recollect.abl.tools.toolbox import Toolbox
+from recollect.api.memory import Memory
+from recollect.errors import NotFound, UsageError
+from recollect.lang.diagnostics import Diagnostic, source_error
+from recollect.model.effect import GetFact
+from recollect.model.scope import Scope
+from recollect.model.text import quote
+
+if TYPE_CHECKING:
+    from recollect.agent.models import Model
+
+Tools = Mapping[str, Callable[..., Any]] | ModuleType | str | os.PathLike[str] | None
+"""Python functions by name, or a module or file that has them."""
+
+ENDINGS = (".abl", ".yaml", ".yml")
+
+
+def load(
+    source: str | os.PathLike[str],
+    *,
+    memory: Memory,
+    tools: Tools = None,
+    model: Any = None,
+    agents: Sequence[Agent | str | os.PathLike[str]] = (),
+    secrets: Mapping[str, str] | None = None,
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+) -> Agent:
+    """Compile an agent, given as text or as the path of a file; raise a SourceError with everything wrong with it.
+
+    `tools` are Python functions by name, or a module or file of them; HTTP tools read `secrets` as
+    `{{secrets.name}}` in their addresses, headers and bodies. `agents` are those it can hand over to. `model` is a
+    name such as `"anthropic:claude-sonnet-4-6"`, or a model of pydantic-ai.
+
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     agent = recollect.abl.load('''
+    ... AGENT: Greeter
+    ... GOAL: "Greet people"
+    ... FLOW:
+    ...   hello:
+    ...     REASONING: false
+    ...     RESPOND: "Good evening."
+    ...     THEN: COMPLETE
+    ... ''', memory=memory)
+    ...     agent.start(user="ada").opening.messages
+    ['Good evening.']
+    """
+    file, text = _read(source)
+    # The writes of an agent say through which door and from which agent they came.
+    door = memory.through("abl")
+    kit = _Kit(tools, secrets or {}, _connected(model), behaviour)
+    team = [agent if isinstance(agent, Agent) else _made(*_read(agent), door, kit, ()) for agent in agents]
+    agent = _made(file, text, door, kit, team)
+    register(memory, agent)
+    return agent
+
+
+class _Kit(NamedTuple):
+    """What an agent is equipped with beside its text."""
+
+    tools: Tools
+    secrets: Mapping[str, str]
+    model: Model | None
+    behaviour: Behaviour
+
+
+def _made(file: str, text: str, memory: Memory, kit: _Kit, team: Sequence[Agent]) -> Agent:
+    reading, programs, diagnostics = check_source(text, name=file)
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        raise source_error(reading.source, diagnostics)
+    document = reading.document
+    if document.kind not in ("agent", "supervisor"):
+        raise UsageError(f"{quote(file)} is no agent", hint="Pass a file that begins with `AGENT: Name`")
+    toolbox = Toolbox(
+        kit.tools,
+        document.tools,
+        defaults=lambda raw: evaluate(raw.text, {}, clock=memory.clock),
+        templates=programs.node,
+        secrets=kit.secrets,
+        timeout=kit.behaviour.tool_seconds,
+        clock=memory.clock,
+        sleep=kit.behaviour.sleep,
+    )
+    member = Member(compile_agent(document, programs, text), toolbox, kit.model)
+    return Agent(member, memory=memory, agents=team, behaviour=kit.behaviour, diagnostics=diagnostics, file=file)
+
+
+def _connected(model: Any) -> Model | None:
+    if model is None:
+        return None
+    from recollect.agent.models import connect
+
+    return connect(model)
+
+
+def resume(
+    memory: Memory,
+    id: str,
+    *,
+    agent: Agent | None = None,
+    tools: Tools = None,
+    model: Any = None,
+    secrets: Mapping[str, str] | None = None,
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+) -> Session:
+    """Return a session that was started earlier, in this process or another, where it stands.
+
+    Its agent is the one that was loaded with this memory, or `agent`; else it is compiled from the text that was kept
+    when the session began, with these `tools`.
+    """
+    scope = Scope.of(tenant=memory.tenant, session=id)
+    state, _ = read_state(memory, scope)
+    # By the agent it began with: that one knows all the others.
+    root = state.root
+    found = agent or registered(memory, root)
+    if found is None:
+        found = _from_kept(memory, state.agents, root, _Kit(tools, secrets or {}, _connected(model), behaviour))
+    return found.resume(id)
+
+
+def _from_kept(memory: Memory, agents: Mapping[str, str], root: str, kit: _Kit) -> Agent:
+    door = memory.through("abl")
+    team: list[Agent] = []
+    for name in (*(name for name in agents if name != root), root):
+        scope, key = source_place(memory.tenant, name, agents[name])
+        fact = memory.perform(GetFact(scope=scope, key=key))
+        if fact is None:
+            raise NotFound(
+                f"the text of the agent {quote(name)} is not kept here", hint="Load it, and pass it as agent=…"
+            )
+        team.append(_made(fact.value["file"], fact.value["source"], door, kit, tuple(team)))
+    return team[-1]
+
+
+def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document:
+    """Parse a file, or with `fragment` any part of one; raise a SourceError with every fault of its grammar."""
+    file, text = _read(source)
+    return parse_fragment(text, name=file) if fragment else parse_document(text, name=file)
+
+
+def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Diagnostic, ...]:
+    """Return everything there is to say about a file, errors, warnings and notes, as they stand in it."""
+    file, text = _read(source)
+    return check_source(text, name=file, fragment=fragment)[2]
+
+
+def _read(source: str | os.PathLike[str]) -> tuple[str, str]:
+    """Return the name and the text of a source: of a file, or the text itself."""
+    given = os.fspath(source)
+    if isinstance(source, str) and ("\n" in given or not given.endswith(ENDINGS)):
+        return "agent.abl", given
+    path = Path(given)
+    try:
+        return given, path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {quote(given)}", hint="Pass a path that exists, or the text itself") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{quote(given)} cannot be read: {error}", hint="Agents are files in UTF-8") from None

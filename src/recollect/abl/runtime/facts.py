@@ -1,0 +1,282 @@
+"""The persistent variables of a session: paths in, facts of the engine out, each read and write through the gate."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, cast
+
+import msgspec
+
+from recollect.abl.runtime.trace import Happening
+from recollect.abl.runtime.work import Fault, Work, put_below, without
+from recollect.abl.variables import KEPT_FROM_VIEW, Persistent, fits, key_of, scope_of
+from recollect.api.memory import Memory
+from recollect.errors import Refused, UsageError
+from recollect.lang.expression.dialect import Names, Run
+from recollect.model.effect import DeleteFact, GetFact, ListFacts, SetFact
+from recollect.model.fact import Fact
+from recollect.model.key import check_own_key, lies_under
+from recollect.model.policy import Policy
+from recollect.model.scope import Scope
+from recollect.model.value import encode_checked
+
+
+class Pending(msgspec.Struct, frozen=True):
+    """A change of a fact that is kept together with the session's state when the turn ends."""
+
+    variable: Persistent
+    below: tuple[str, ...]
+    kind: Literal["put", "append", "remove"]
+    value: Any
+    ttl: int | None
+    source: str
+    told: Happening
+    """What the trace says about it, taken back if it is refused in the end."""
+
+    @property
+    def builds_on(self) -> bool:
+        """Whether what is made depends on what is there."""
+        return self.kind == "append" or bool(self.below)
+
+    def made(self, before: Any) -> Any:
+        """Return what the fact becomes; None when it goes."""
+        if self.kind == "remove":
+            return without(before, self.below) if self.below else None
+        if self.below:
+            return put_below(before, self.below, self.value, self.variable.path)
+        if self.kind == "append":
+            return [*cast("list[Any]", before), self.value] if type(before) is list else [self.value]
+        return self.value
+
+
+class CannotBeMade(Exception):
+    """A change that the facts as they are now do not allow."""
+
+    def __init__(self, change: Pending, error: Fault | Refused | UsageError) -> None:
+        """Keep which change it is, and why."""
+        super().__init__(error.message)
+        self.change = change
+        self.why = error.message
+        self.code = error.kind if isinstance(error, Fault) else error.code
+
+
+class SessionFacts:
+    """Where the facts of one session are: whose user, which project, which tree."""
+
+    def __init__(self, memory: Memory, *, user: str | None, project: str, tree: str) -> None:
+        """Stand in the scopes of a session; without a user there is no user's memory."""
+        self.memory = memory
+        self.user = None if user is None else Scope.of(tenant=memory.tenant, user=user)
+        self.project = Scope.of(tenant=memory.tenant, project=project)
+        self.tree = Scope.of(tenant=memory.tenant, tree=tree)
+        self.pending: list[Pending] = []
+        self.overlay: dict[tuple[str, str], Any] = {}
+        """What pending writes will have made of facts, so that the rest of the turn sees it."""
+        self.as_of: int | None = None
+        """In a replay, the moment whose facts are read; then nothing is written."""
+
+    def scope(self, variable: Persistent) -> Scope | None:
+        """Return the scope of a variable; None for a user's where nobody has signed in."""
+        if variable.scope == "user":
+            return self.user
+        return self.project if variable.scope == "project" else self.tree
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return a fact as the store has it."""
+        return self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
+
+    def value(self, scope: Scope, key: str) -> Any:
+        """Return a fact's value as this turn sees it; None when there is none."""
+        place = (scope.path, key)
+        if place in self.overlay:
+            return self.overlay[place]
+        fact = self.fact(scope, key)
+        return None if fact is None else fact.value
+
+    def of_domain(self, scope: Scope, domain: str) -> dict[str, Any]:
+        """Return the facts of a domain by key, as this turn sees them: tagged with it, or at and below its name."""
+        found: dict[str, Any] = {}
+        for prefix, tag in (("", domain), (domain, None)):
+            kept: list[Fact] = self.memory.perform(ListFacts(scope=scope, prefix=prefix, domain=tag, as_of=self.as_of))
+            found.update({fact.key: fact.value for fact in kept})
+        for (path, key), value in self.overlay.items():
+            if path == scope.path and (key in found or lies_under(key, domain)):
+                found[key] = value
+        return {key: value for key, value in found.items() if value is not None}
+
+    def effect(
+        self, scope: Scope, key: str, value: Any, *, source: str, ttl: int | None = None, expect: int | None = None
+    ) -> SetFact | DeleteFact:
+        """Return the effect of a change, a deletion for None; keys and values that cannot be are refused here."""
+        check_own_key(key)
+        if value is None:
+            return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
+        payload = msgspec.Raw(encode_checked(value, self.memory.limits))
+        return SetFact(scope=scope, key=key, payload=payload, ttl=ttl, expect=expect, source=source)
+
+    def effects(self) -> list[SetFact | DeleteFact]:
+        """Return the pending changes as effects, made from the facts as they are now."""
+        made: dict[tuple[str, str], tuple[Any, int | None]] = {}
+        effects: list[SetFact | DeleteFact] = []
+        for change in self.pending:
+            scope, key = self.scope(change.variable), change.variable.key
+            assert scope is not None
+            place = (scope.path, key)
+            try:
+                if place not in made and change.builds_on:
+                    fact = self.fact(scope, key)
+                    made[place] = (None, 0) if fact is None else (fact.value, fact.version)
+                before, expect = made.get(place, (None, None))
+                value = change.made(before)
+                effects.append(self.effect(scope, key, value, source=change.source, ttl=change.ttl, expect=expect))
+            except (Fault, Refused, UsageError) as error:
+                raise CannotBeMade(change, error) from None
+            made[place] = (value, None)
+        return effects
+
+    def settle(self) -> None:
+        """Forget pending writes, once they are kept."""
+        self.pending.clear()
+        self.overlay.clear()
+
+
+class FrameFacts:
+    """The persistent variables of one agent in a session: what its declarations and its grants let it do."""
+
+    def __init__(self, session: SessionFacts, agent: str, grants: dict[str, str]) -> None:
+        """See a session's facts as an agent does, with what another one granted it."""
+        self.session = session
+        self.agent = agent
+        self.grants = grants
+        self.refusals: list[str] = []
+        """Reads that were refused since somebody looked; a refused read gives null and must not pass unseen."""
+
+    def granted(self, path: str) -> tuple[Persistent, tuple[str, ...]] | None:
+        """Return the granted path at or above this one, as if it were declared."""
+        segments = path.split(".")
+        for count in range(len(segments), 0, -1):
+            access = self.grants.get(".".join(segments[:count]))
+            if access is not None:
+                whole = ".".join(segments[:count])
+                found = Persistent(whole, scope_of(whole), key_of(whole), cast("Any", access), declared=False)
+                return found, tuple(segments[count:])
+        return None
+
+    def read(self, variable: Persistent, names: Names, run: Run) -> Any:
+        """Return the value of a path; its default where no fact is; null where it may not be read."""
+        if not variable.declared:
+            granted = self.granted(variable.path)
+            variable = granted[0] if granted and not granted[1] else variable
+        if variable.access == "write":
+            self.refusals.append(f"`{variable.path}` may be written, not read")
+            return None
+        scope = self.session.scope(variable)
+        value = None
+        if scope is not None:
+            try:
+                value = self.session.value(scope, variable.key)
+            except Refused as error:
+                self.refusals.append(error.message)
+                return None
+        if value is None and variable.default is not None:
+            return variable.default.value(names, run)
+        return value
+
+    def write(self, work: Work, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
+        """Change a path, as `SET` does; null forgets it."""
+        kind = "remove" if value is None else "put"
+        self._change(work, variable, below, kind, value, None, {"value": self.shown(variable, value)})
+
+    def clear(self, work: Work, variable: Persistent, below: tuple[str, ...]) -> None:
+        """Forget a path, or a field below it."""
+        self._change(work, variable, below, "remove", None, None, {})
+
+    def store(
+        self, work: Work, variable: Persistent, below: tuple[str, ...], value: Any, ttl: int | None, because: str
+    ) -> None:
+        """Change a path, as a trigger does: one value for a path that holds an array is added to it."""
+        if value is None:
+            # Nothing was said, which is no reason to forget what is known.
+            work.note("skipped", variable.path, because="there is no value to remember")
+            return
+        appends = (
+            not below
+            and work.behaviour.store_to_array == "append"
+            and type(value) is not list
+            and (variable.type == "array" or type(self._before(variable)) is list)
+        )
+        detail = {"value": self.shown(variable, value), "when": because or None, "ttl": ttl}
+        try:
+            self._change(work, variable, below, "append" if appends else "put", value, ttl, detail)
+        except Fault as fault:
+            work.note("refused", variable.path, why=fault.message)
+
+    def _before(self, variable: Persistent) -> Any:
+        """Return what a fact is now, as far as this handle may see it."""
+        scope = self.session.scope(variable)
+        try:
+            return None if scope is None else self.session.value(scope, variable.key)
+        except Refused:
+            return None
+
+    def _change(
+        self,
+        work: Work,
+        variable: Persistent,
+        below: tuple[str, ...],
+        kind: Literal["put", "append", "remove"],
+        value: Any,
+        ttl: int | None,
+        detail: dict[str, Any],
+    ) -> None:
+        """Note a change that is kept when the turn ends; one that is refused is refused, and recorded, at once."""
+        granted = None if variable.declared else self.granted(variable.path)
+        if granted is not None:
+            # What another agent granted counts more than that this one names the path.
+            variable = msgspec.structs.replace(variable, access=granted[0].access)
+        scope = self._writable(work, variable, value, warn=kind == "put" and not below)
+        if scope is None:
+            return
+        told = Happening("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
+        change = Pending(variable, below, kind, value, ttl, self.agent, told)
+        made = change.made(self._before(variable) if change.builds_on else None)
+        session = self.session
+        try:
+            effect = session.effect(scope, variable.key, made, source=self.agent, ttl=ttl)
+            if session.as_of is None and not session.memory.may(effect):
+                session.memory.perform(effect)
+        except (Refused, UsageError) as error:
+            work.note("refused", variable.path, why=error.message, code=error.code)
+            return
+        session.overlay[(scope.path, variable.key)] = made
+        session.pending.append(change)
+        work.happened.append(told)
+
+    def _writable(self, work: Work, variable: Persistent, value: Any, *, warn: bool) -> Scope | None:
+        """Return where a path may be written; None after noting why not. The refusal is in the ledger too."""
+        scope = self.session.scope(variable)
+        if scope is None:
+            work.note("refused", variable.path, why="nobody has signed in, and a user's fact belongs to a user")
+            return None
+        if variable.access == "read":
+            self._refuse(work, variable, scope, value)
+            return None
+        if warn and not fits(value, variable.type):
+            about = f"`{variable.path}` is declared {variable.type} and got another type"
+            work.note("warning", about, type=variable.type, value=self.shown(variable, value))
+        return scope
+
+    def shown(self, variable: Persistent, value: Any) -> Any:
+        """Return a value as traces may show it."""
+        return KEPT_FROM_VIEW if variable.sensitive else value
+
+    def _refuse(self, work: Work, variable: Persistent, scope: Scope, value: Any) -> None:
+        """Let the gate refuse what the declaration refuses, so that the ledger knows of it too."""
+        narrow = Policy.of(allow=("*",), access={variable.key: "read", "*": "readwrite"})
+        try:
+            effect = self.session.effect(scope, variable.key, value, source=self.agent)
+            if self.session.as_of is None:
+                self.session.memory.narrowed(narrow).perform(effect)
+            why = f"`{variable.path}` may be read, not written"
+        except (Refused, UsageError) as error:
+            why = error.message
+        work.note("refused", variable.path, why=why)

@@ -1,0 +1,70 @@
+"""Remember triggers: the state after a turn in, facts out."""
+
+from __future__ import annotations
+
+import hashlib
+from datetime import UTC, datetime
+
+from recollect.abl.runtime.plan import CompletePlan, TriggerPlan
+from recollect.abl.runtime.state import Trigger
+from recollect.abl.runtime.work import Fault, Frame, Work
+from recollect.errors import LimitExceeded
+from recollect.lang.expression.dialect import Run
+from recollect.model.value import canonical
+
+
+class _Still:
+    """A clock and a source of ids that never change, so that a value can be compared with an earlier one."""
+
+    def now(self) -> datetime:
+        return datetime(2000, 1, 1, tzinfo=UTC)
+
+    def new(self, kind: str) -> str:
+        return kind
+
+
+_STILL = _Still()
+
+
+def remember(work: Work, frame: Frame) -> None:
+    """Store what the triggers of an agent say, in the order of the file."""
+    seen = frame.state.triggers
+    for number, trigger in enumerate(frame.plan.triggers):
+        if number == len(seen):
+            seen.append(Trigger())
+        try:
+            _look_at(work, frame, trigger, seen[number])
+        except Fault as fault:
+            # One that cannot be computed does not keep the others back.
+            work.note("error", fault.kind, message=fault.message, when=trigger.text)
+
+
+def _look_at(work: Work, frame: Frame, trigger: TriggerPlan, seen: Trigger) -> None:
+    if not work.test(trigger.when, frame.names):
+        seen.held = False
+        return
+    # A value that holds the time or a new id is another one in every turn; what it is made from is not.
+    try:
+        digest = _digest(trigger.value.value(frame.names, Run(clock=_STILL, ids=_STILL)))
+    except LimitExceeded as error:
+        raise Fault("validation_error", error.message) from None
+    if work.behaviour.remember == "changes" and seen.held and digest == seen.stored:
+        return
+    value = work.value(trigger.value, frame.names)
+    seen.held, seen.stored = True, digest
+    frame.facts.store(work, trigger.target, trigger.below, value, trigger.ttl, trigger.text)
+
+
+def store_result(work: Work, frame: Frame, complete: CompletePlan) -> None:
+    """Store what a `COMPLETE` says, once."""
+    if complete.value is None or complete.target is None:
+        return
+    value = work.value(complete.value, frame.names)
+    frame.facts.store(work, complete.target, complete.below, value, None, "")
+
+
+def _digest(value: object) -> str:
+    try:
+        return hashlib.blake2b(canonical(value), digest_size=9).hexdigest()
+    except (TypeError, UnicodeEncodeError, RecursionError):
+        return "unequal"

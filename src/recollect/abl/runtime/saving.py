@@ -1,0 +1,272 @@
+"""A session after a turn in, one batch of writes out; and back: what was kept in, where the session stands out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import msgspec
+
+from recollect.abl.runtime.facts import CannotBeMade, FrameFacts, Pending, SessionFacts
+from recollect.abl.runtime.state import SESSION_KEY, SessionState, TurnRecord
+from recollect.abl.runtime.work import Frame, Member, Work
+from recollect.api.memory import Memory
+from recollect.errors import Conflict, InvalidValue, LimitExceeded, NotFound, RecollectError, Refused, UsageError
+from recollect.model.effect import DeleteFact, GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
+from recollect.model.fact import Fact, Revision
+from recollect.model.scope import Scope
+from recollect.model.text import quote
+from recollect.model.value import encode, encode_checked
+
+_RESULTS_KEY = "abl.results"
+_ATTEMPTS = 50
+"""How often a turn is written anew because another session changed the same facts; each time, one gets through."""
+_NAMES_KEPT = (
+    *("input", "last_input", "turn_count", "intent", "match", "tool_failures", "constraint_failures", "language"),
+    *("locale", "channel", "all_fields_gathered", "handoff", "recalled", "_constraint_warnings", "_validation_retries"),
+)
+"""Names of the runtime that are needed in the next turn; results stand beside them, variables are facts."""
+
+
+def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
+    """Keep what a turn stored, its variables and its state together, or nothing; return the state's new version.
+
+    Facts that the gate or a schema refuses are left out, and noted; the rest is kept.
+    """
+    for _ in range(_ATTEMPTS):
+        try:
+            changes = facts.effects()
+        except CannotBeMade as error:
+            _drop(work, facts, error.change, error.why, error.code)
+            continue
+        state = msgspec.Raw(msgspec.json.encode(work.session))
+        writes = (
+            *changes,
+            *_variable_writes(work, scope, facts),
+            *_result_writes(work, scope, facts),
+            SetFact(scope=scope, key=SESSION_KEY, payload=state, expect=version),
+        )
+        try:
+            kept: list[Any] = facts.memory.perform(WriteFacts(scope=scope, writes=writes))
+        except Conflict:
+            _check_version(work, facts.memory, scope, version)
+        except (Refused, UsageError) as error:
+            _leave_out(work, facts, error)
+        else:
+            _mark_saved(work, facts, writes)
+            return kept[-1].version
+    raise Conflict(
+        f"the facts that this turn of the session {quote(work.session.id)} changes were changed again and again",
+        hint="Nothing of this turn was kept: say it again in a moment",
+    )
+
+
+def _check_version(work: Work, memory: Memory, scope: Scope, version: int) -> None:
+    """Raise if somebody else took a turn; otherwise it was only a fact that changed, and the batch is made anew."""
+    current = memory.perform(GetFact(scope=scope, key=SESSION_KEY))
+    actual = current.version if current else 0
+    if actual != version:
+        raise _went_on(work, version, actual)
+
+
+def _went_on(work: Work, expected: int, actual: int) -> Conflict:
+    return Conflict(
+        f"the session {quote(work.session.id)} went on elsewhere in the meantime",
+        hint="Nothing of this turn was kept: resume the session and say it again",
+        expected=expected,
+        actual=actual,
+    )
+
+
+def _leave_out(work: Work, facts: SessionFacts, error: RecollectError) -> None:
+    """Drop the changes that a definition refuses, so that the rest is kept; all of them where it does not say which."""
+    if not facts.pending:
+        raise error
+    slug = error.details.get("slug")
+    refused = [change for change in facts.pending if slug in (None, change.variable.key)] or list(facts.pending)
+    for change in refused:
+        _drop(work, facts, change, error.message, error.code)
+
+
+def _drop(work: Work, facts: SessionFacts, change: Pending, why: str, code: str) -> None:
+    facts.pending.remove(change)
+    if change.told in work.happened:
+        work.happened.remove(change.told)
+    work.note("refused", change.variable.path, why=why, code=code)
+
+
+def _mark_saved(work: Work, facts: SessionFacts, writes: Iterable[SetFact | DeleteFact]) -> None:
+    facts.settle()
+    written = {write.key: hash(bytes(write.payload)) for write in writes if isinstance(write, SetFact)}
+    for frame in work.everyone():
+        for name in frame.dirty:
+            if frame.names.get(name) is None:
+                frame.saved.pop(name, None)
+            elif (kept := written.get(variable_key(frame, name))) is not None:
+                frame.saved[name] = kept
+        frame.dirty.clear()
+        frame.results_changed = False
+
+
+def variable_key(frame: Frame, name: str) -> str:
+    """Return the key of a variable: its name, below the agent's where another agent began the session."""
+    return f"{frame.key}.{name}" if frame.key else name
+
+
+def _variable_writes(work: Work, scope: Scope, facts: SessionFacts) -> Iterable[SetFact | DeleteFact]:
+    for frame in work.everyone():
+        for name in sorted(frame.dirty):
+            if not is_kept(frame, name):
+                continue
+            value = frame.names.get(name)
+            payload = None if value is None else _payload(work, frame, name, value, facts)
+            if payload is None:
+                if name in frame.saved:
+                    yield DeleteFact(scope=scope, key=variable_key(frame, name))
+            elif frame.saved.get(name) != hash(payload):
+                yield SetFact(scope=scope, key=variable_key(frame, name), payload=msgspec.Raw(payload))
+
+
+def is_kept(frame: Frame, name: str) -> bool:
+    """Say whether a name is a variable of the session; those of the process and of the runtime are not."""
+    slot = frame.plan.declarations.session.get(name)
+    return not frame.plan.is_system(name) and (slot is None or slot.reset != "never")
+
+
+def _payload(work: Work, frame: Frame, name: str, value: Any, facts: SessionFacts) -> bytes | None:
+    """Return a variable as it is kept; one that cannot be kept becomes undefined, and the trace says why."""
+    try:
+        return encode_checked(value, facts.memory.limits)
+    except (LimitExceeded, InvalidValue) as error:
+        work.note("warning", f"`{name}` cannot be kept and is undefined now", why=error.message)
+        frame.names.pop(name, None)
+        return None
+
+
+def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> Iterable[SetFact]:
+    """Give the write of what tools gave, when that changed; the oldest go when it is too much."""
+    frames = work.everyone()
+    if not any(frame.results_changed for frame in frames):
+        return
+    while True:
+        kept = {frame.key: [[tool, value] for tool, value in frame.results.items()] for frame in frames}
+        payload = msgspec.json.encode(kept)
+        if len(payload) <= facts.memory.limits.value_bytes:
+            yield SetFact(scope=scope, key=_RESULTS_KEY, payload=msgspec.Raw(payload))
+            return
+        fullest = max(frames, key=lambda frame: len(frame.results))
+        oldest = next(iter(fullest.results))
+        fullest.drop_result(oldest)
+        work.note("warning", f"the result of `{oldest}` is too large to be kept beyond this turn")
+
+
+def freeze(work: Work) -> None:
+    """Bring the state up to what the frames hold."""
+    for frame in work.everyone():
+        names = frame.names
+        kept = (*_NAMES_KEPT, *(frame.state.system.get("injected") or ()))
+        frame.state.names = {name: names[name] for name in kept if names.get(name) is not None}
+        frame.state.key = frame.key
+    work.session.frames = [frame.state for frame in work.frames]
+    work.session.resting = [frame.state for frame in work.resting.values()]
+    work.session.turn = work.record
+
+
+# --- and back ---------------------------------------------------------------------------------------------------
+
+
+def read_state(memory: Memory, scope: Scope) -> tuple[SessionState, int]:
+    """Return the state of a session and its version; refuse an id that has none."""
+    fact: Fact | None = memory.perform(GetFact(scope=scope, key=SESSION_KEY))
+    if fact is None:
+        raise NotFound(
+            f"there is no session {quote(scope.parts[-1][1])}",
+            hint="It was never started here, or it has ended: an ended session leaves nothing behind",
+        )
+    return msgspec.convert(fact.value, SessionState), fact.version
+
+
+def read_turns(memory: Memory, scope: Scope) -> list[SessionState]:
+    """Return the state after each turn, oldest first: the record of the session."""
+    revisions: list[Revision] = memory.perform(ReadHistory(scope=scope, key=SESSION_KEY))
+    return [msgspec.convert(one.value, SessionState) for one in revisions if one.change == "set"]
+
+
+def thaw(
+    memory: Memory,
+    scope: Scope,
+    state: SessionState,
+    facts: SessionFacts,
+    find: Callable[[str], Member | None],
+    *,
+    spreads: bool,
+) -> tuple[list[Frame], dict[str, Frame]]:
+    """Return the frames of a session as they were kept: those that have the conversation, and those that had it.
+
+    `spreads` says whether fields of results become variables.
+    """
+    kept: list[Fact] = memory.perform(ListFacts(scope=scope))
+    values = {fact.key: fact.value for fact in kept}
+    results = cast("dict[str, list[list[Any]]]", values.pop(_RESULTS_KEY, {}))
+    frames: list[Frame] = []
+    for frame_state in (*state.frames, *state.resting):
+        member = find(frame_state.agent)
+        if member is None:
+            raise UsageError(
+                f"the session {quote(state.id)} is with the agent {quote(frame_state.agent)}, which is not loaded",
+                hint="Load it first, or pass agents=[…]",
+            )
+        frame = Frame(
+            member, frame_state, FrameFacts(facts, frame_state.agent, frame_state.grants), key=frame_state.key
+        )
+        frame.names.update(identity(state, memory.tenant))
+        _load_variables(frame, values)
+        # Second: what recall put beside a variable of the session is the newer of the two.
+        frame.names.update(frame_state.names)
+        for tool, value in results.get(frame.key, []):
+            frame.put_result(tool, value, spreads=spreads)
+        _fit_to_plan(frame)
+        frames.append(frame)
+    active = len(state.frames)
+    return frames[:active], {frame.plan.name: frame for frame in frames[active:]}
+
+
+def identity(state: SessionState, tenant: str) -> dict[str, Any]:
+    """Return the names that say whose session this is."""
+    return {"session_id": state.id, "user_id": state.user, "project_id": state.project, "tenant_id": tenant}
+
+
+def _load_variables(frame: Frame, values: dict[str, Any]) -> None:
+    below = f"{frame.key}." if frame.key else ""
+    for key, value in values.items():
+        name = key.removeprefix(below) if key.startswith(below) else ""
+        # Names have no dots: what has one is another agent's, or the runtime's own.
+        if name and "." not in name:
+            frame.names[name] = value
+            frame.saved[name] = hash(encode(value))
+
+
+def _fit_to_plan(frame: Frame) -> None:
+    """Let a session whose agent was edited in the meantime go on at the beginning of its step."""
+    state, plan = frame.state, frame.plan
+    if state.digest == plan.digest:
+        return
+    state.digest, state.collecting, state.triggers = plan.digest, None, []
+    step = plan.steps.get(state.step) if state.step is not None else None
+    if step is None:
+        state.step, state.stack, state.wait = None, [], "done"
+    elif state.wait not in ("done", "input"):
+        state.stack, state.wait = [[step.block.number, 0]], ""
+
+
+def past(turns: list[SessionState], first: int, count: int | None) -> list[tuple[str, str]]:
+    """Return who said what from one turn of a session on, and the last so many messages before it, or all of them."""
+    before: list[tuple[str, str]] = []
+    since: list[tuple[str, str]] = []
+    for state in turns:
+        record: TurnRecord = state.turn
+        said = since if state.number >= first else before
+        if record.input:
+            said.append(("user", record.input))
+        said.extend(("assistant", message) for message in record.messages)
+    return [*(before if count is None else before[-count:] if count else ()), *since]

@@ -1,0 +1,117 @@
+"""What a session is between two turns, as values: enough to go on after a restart, and to do a turn again."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+Status = Literal["waiting", "completed", "escalated", "handed_off", "blocked"]
+Wait = Literal["", "gather", "input", "collect", "returning", "reasoning", "halted", "done"]
+"""What an agent waits for: nothing, values, words to choose by, values for a rule, leave to answer, the next words of
+a conversation with the model, another attempt at what was stopped; or it is done."""
+
+SESSION_KEY = "abl.session"
+"""Where the state stands in the session's scope; its history is the record of all turns."""
+
+
+class Collecting(msgspec.Struct, omit_defaults=True):
+    """Values that a broken rule asks for, and what follows when they are there."""
+
+    fields: list[str]
+    rule: int
+    then: str = "retry"
+    given: list[str] = []
+    words: str | None = None
+    """What the user said when the rule broke; it is taken up again when the values are there."""
+    unused: bool = False
+    """Whether nothing had come of these words yet."""
+
+
+class Trigger(msgspec.Struct, omit_defaults=True):
+    """What a remember trigger saw last: whether its condition held, and what it stored."""
+
+    held: bool = False
+    stored: str = ""
+
+
+class FrameState(msgspec.Struct, omit_defaults=True):
+    """Where one agent stands; its variables are facts of their own."""
+
+    agent: str
+    digest: str
+    key: str = ""
+    """What the keys of its variables begin with; empty for the agent that the session began with."""
+    step: str | None = None
+    stack: list[list[int]] = []
+    """Blocks being run, innermost last: the number of the block and the place in it."""
+    wait: Wait = ""
+    asked: str | None = None
+    """The field that the user was asked for last."""
+    presented: bool = False
+    again: list[str] = []
+    """Fields whose values a rule refused, so that the next words may replace them."""
+    attempts: dict[str, int] = {}
+    turns: int = 0
+    """Turns that the present reasoning step has taken."""
+    path: list[str] = []
+    """Steps that were left, newest last."""
+    collecting: Collecting | None = None
+    excused: list[int] = []
+    """Rules that are passed over once, because their values were collected and `THEN` says continue."""
+    held: list[str] | None = None
+    """Messages that a rule held back."""
+    held_end: bool = False
+    triggers: list[Trigger] = []
+    names: dict[str, Any] = {}
+    """Names of the runtime, such as the last input."""
+    system: dict[str, Any] = {}
+    """What the runtime itself keeps in mind about the agent."""
+    grants: dict[str, str] = {}
+    handoff: int | None = None
+    """Which handoff of the agent above led here, when control is to come back."""
+    begun: bool = False
+
+
+class CallRecord(msgspec.Struct, omit_defaults=True):
+    """One tool call of a turn: enough to do the turn again without the tool."""
+
+    tool: str
+    value: Any = None
+    failure: list[str] | None = None
+
+
+class TurnRecord(msgspec.Struct, omit_defaults=True):
+    """What went into a turn and what came out."""
+
+    input: str | None = None
+    messages: list[str] = []
+    status: Status = "waiting"
+    at: str = ""
+    calls: list[CallRecord] = []
+    replies: list[Any] = []
+    """What the model said, in order."""
+    given: dict[str, Any] = {}
+    """Variables that the program around the session set before the turn."""
+
+
+class SessionState(msgspec.Struct, omit_defaults=True):
+    """A session between two turns."""
+
+    id: str
+    user: str | None
+    project: str
+    tree: str
+    number: int = 0
+    status: Status = "waiting"
+    frames: list[FrameState] = []
+    resting: list[FrameState] = []
+    """Agents that had the conversation before; what is per session stays with them."""
+    instructions: list[str] = []
+    """What recall told the model, once each."""
+    turn: TurnRecord = msgspec.field(default_factory=TurnRecord)
+    owns_tree: bool = True
+    root: str = ""
+    """The agent that the session began with; it may have left."""
+    agents: dict[str, str] = {}
+    """The agents that were loaded together, each with the digest of its text."""

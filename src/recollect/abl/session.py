@@ -1,0 +1,430 @@
+"""A conversation with an agent: the user's words in, a turn out; saved after each, so that it can be resumed."""
+
+from __future__ import annotations
+
+import hashlib
+import threading
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from copy import deepcopy
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from recollect.abl.behaviour import Behaviour
+from recollect.abl.runtime.coordination import finish, first_frame
+from recollect.abl.runtime.facts import SessionFacts
+from recollect.abl.runtime.plan import Plan
+from recollect.abl.runtime.recalling import recall
+from recollect.abl.runtime.saving import (
+    freeze,
+    identity,
+    is_kept,
+    past,
+    read_state,
+    read_turns,
+    save,
+    thaw,
+    variable_key,
+)
+from recollect.abl.runtime.state import SESSION_KEY, SessionState, Status, TurnRecord
+from recollect.abl.runtime.trace import Happening, Trace
+from recollect.abl.runtime.turns import open_session, take_turn
+from recollect.abl.runtime.work import Frame, Member, Work
+from recollect.abl.variables import FROM_OUTSIDE
+from recollect.api.memory import Memory
+from recollect.errors import LimitExceeded, ScopeEnded, UsageError
+from recollect.model.effect import DeleteFact, EndScope, SetFact, StartSession
+from recollect.model.scope import Scope
+from recollect.model.text import quote
+from recollect.model.value import decode, encode_checked
+
+if TYPE_CHECKING:
+    from recollect.abl.replaying import Replay
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one turn."""
+
+    number: int
+    messages: list[str]
+    status: Status
+    step: str | None
+    agent: str
+    trace: Trace
+    escalation: Mapping[str, Any] | None = None
+    """For a person who takes over: why, how urgent, and what they should know."""
+
+    @property
+    def events(self) -> tuple[Happening, ...]:
+        """What a program around the agent would want to know."""
+        return self.trace.events
+
+    @property
+    def text(self) -> str:
+        """All messages as one text."""
+        return "\n".join(self.messages)
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """What a session runs in: the memory, the agents that know each other, and how they behave."""
+
+    memory: Memory
+    team: Mapping[str, Member]
+    behaviour: Behaviour
+
+
+class Session:
+    """One conversation. Turns are taken one after the other, whatever thread they come from."""
+
+    def __init__(
+        self, setting: Setting, state: SessionState, frames: list[Frame], resting: dict[str, Frame], version: int
+    ) -> None:
+        """Stand where a state says; `agent.start` and `resume` make these."""
+        self._setting = setting
+        self._state = state
+        self._frames = frames
+        self._resting = resting
+        self._version = version
+        self._scope = Scope.of(tenant=setting.memory.tenant, session=state.id)
+        self._lock = threading.RLock()
+        self._stale = False
+        self._ended = False
+        self._given: dict[str, Any] = {}
+        self.opening: Turn | None = None
+        """The turn before any input; None in a session that was resumed."""
+
+    @classmethod
+    def begin(
+        cls,
+        setting: Setting,
+        agent: str,
+        *,
+        id: str | None,
+        user: str | None,
+        project: str,
+        tree: str | None,
+        given: Mapping[str, Any],
+    ) -> Session:
+        """Start a session and take its opening turn."""
+        memory = setting.memory
+        id = memory.ids.new("session") if id is None else id
+        state = SessionState(
+            id,
+            user,
+            project,
+            tree or id,
+            owns_tree=tree is None,
+            root=agent,
+            agents={member.plan.name: member.plan.digest for member in setting.team.values()},
+        )
+        facts = SessionFacts(memory, user=user, project=project, tree=state.tree)
+        member = setting.team[agent]
+        frame = first_frame(member, facts)
+        frame.names.update(identity(state, memory.tenant))
+        session = cls(setting, state, [frame], {}, 0)
+        memory.perform(StartSession(scope=session._scope, owner=facts.user))
+        if state.owns_tree and any(member.plan.uses_tree for member in setting.team.values()):
+            # The tree is the user's too, and goes when the user is erased.
+            memory.perform(StartSession(scope=facts.tree, owner=facts.user))
+        session.opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
+        return session
+
+    # what there is to see
+
+    @property
+    def id(self) -> str:
+        """The id under which the session is resumed."""
+        return self._state.id
+
+    @property
+    def user(self) -> str | None:
+        """Whose session it is."""
+        return self._state.user
+
+    @property
+    def project(self) -> str:
+        """The project it belongs to."""
+        return self._state.project
+
+    @property
+    def tree(self) -> str:
+        """The handoff tree whose memory it shares; its own id, where it began one."""
+        return self._state.tree
+
+    @property
+    def status(self) -> Status:
+        """How the last turn left it."""
+        return self._state.turn.status
+
+    @property
+    def agent(self) -> str:
+        """The name of the agent that is active."""
+        return self._active.plan.name
+
+    @property
+    def step(self) -> str | None:
+        """The step that the active agent is in."""
+        return self._active.state.step or None
+
+    @property
+    def vars(self) -> MutableMapping[str, Any]:
+        """The variables of the active agent; what is assigned here is kept at once."""
+        return _Variables(self)
+
+    def turns(self) -> list[TurnRecord]:
+        """Return what went into each turn and what came out, oldest first."""
+        return [state.turn for state in read_turns(self._setting.memory, self._scope)]
+
+    @property
+    def _active(self) -> Frame:
+        with self._lock:
+            self._freshen()
+            return self._frames[-1]
+
+    # what can be done
+
+    def say(self, text: str) -> Turn:
+        """Give the user's words to the active agent and return what came of it.
+
+        The turn is kept as a whole when it is over; if that fails, nothing of it is, and the same can be said again.
+        """
+        if not isinstance(cast(object, text), str):
+            raise UsageError(f"{quote(text)} is {type(text).__name__}, not text", hint="Pass what the user said")
+        longest = self._setting.behaviour.input_characters
+        if len(text) > longest:
+            raise LimitExceeded(
+                f"the message has {len(text):,} characters, the limit is {longest:,}",
+                hint="Say less at once, or load the agent with another Behaviour(input_characters=…)",
+                limit=longest,
+                actual=len(text),
+            )
+        # What no text encoding, or no fact, can hold would be lost with the variable it stands in.
+        text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+        return self._take(text, take_turn)
+
+    def replay(self) -> Replay:
+        """Take all turns again as the agent is loaded now, without tools, models or writes; say what differs."""
+        from recollect.abl.replaying import replay_session
+
+        states = read_turns(self._setting.memory, self._scope)
+        return replay_session(self._setting, states[0].frames[0].agent, states)
+
+    def take_back(self) -> None:
+        """Let the agent go on after a person, or an agent elsewhere, had the conversation."""
+        with self._lock:
+            self._freshen()
+            if self._state.status in ("escalated", "handed_off"):
+                self._state.status = self._state.turn.status = "waiting"
+                payload = msgspec.Raw(msgspec.json.encode(self._state))
+                effect = SetFact(scope=self._scope, key=SESSION_KEY, payload=payload, expect=self._version)
+                self._version = self._setting.memory.perform(effect).version
+
+    def end(self) -> Turn:
+        """End the session: its last recalls are done, its variables go, what it remembered stays."""
+        with self._lock:
+            self._check_open()
+            self._freshen()
+            work = self._work(None)
+            if self._frames[-1].state.wait != "done":
+                finish(work)
+            recall(work, "session:end")
+            work.note("ended", self.id)
+            memory = self._setting.memory
+            memory.perform(EndScope(scope=self._scope))
+            if self._state.owns_tree:
+                memory.perform(EndScope(scope=Scope.of(tenant=memory.tenant, tree=self._state.tree)))
+            self._ended = True
+            return self._turn(work)
+
+    # how it is done
+
+    def _take(self, text: str | None, run: Callable[[Work], None], *, given: dict[str, Any] | None = None) -> Turn:
+        with self._lock:
+            self._check_open()
+            self._freshen()
+            if text is not None:
+                self._state.number += 1
+            work = self._work(text)
+            work.record.given = given or self._given
+            try:
+                if self._state.status in ("escalated", "handed_off"):
+                    work.note("input", work.text, to="whoever has the conversation now")
+                else:
+                    self._state.status = "waiting"
+                    run(work)
+                work.record.messages, work.record.status = work.messages, work.status
+                freeze(work)
+                self._version = save(work, self._facts, self._scope, self._version)
+            except BaseException:
+                # What was not kept did not happen: the next call begins from what was.
+                self._stale = True
+                self._facts.settle()
+                raise
+            self._frames, self._resting = work.frames, work.resting
+            self._given = {}
+            return self._turn(work)
+
+    def _turn(self, work: Work) -> Turn:
+        frame = work.frames[-1]
+        return Turn(
+            number=self._state.number,
+            messages=work.messages,
+            status=work.record.status,
+            step=frame.state.step or None,
+            agent=frame.plan.name,
+            trace=Trace(work.happened),
+            escalation=work.escalation,
+        )
+
+    @property
+    def _facts(self) -> SessionFacts:
+        return self._frames[0].facts.session
+
+    def _work(self, text: str | None) -> Work:
+        moment = self._setting.memory.clock.now().astimezone(UTC)
+        work = Work(
+            self._state,
+            list(self._frames),
+            text,
+            behaviour=self._setting.behaviour,
+            clock=TurnClock(moment),
+            ids=TurnIds(self.id, self._state.number),
+            past=lambda: self._past(work.frame),
+            team=self._setting.team.get,
+            resting=dict(self._resting),
+        )
+        work.record.at = moment.isoformat()
+        return work
+
+    def _past(self, frame: Frame) -> list[tuple[Any, str]]:
+        first, count = frame.state.system.get("history") or (0, None)
+        return cast("list[tuple[Any, str]]", past(read_turns(self._setting.memory, self._scope), first, count))
+
+    def _freshen(self) -> None:
+        """Read the session again after a turn that could not be kept."""
+        if not self._stale:
+            return
+        memory = self._setting.memory
+        self._state, self._version = read_state(memory, self._scope)
+        facts = SessionFacts(memory, user=self._state.user, project=self._state.project, tree=self._state.tree)
+        spreads = self._setting.behaviour.results_become_variables
+        team = self._setting.team
+        self._frames, self._resting = thaw(memory, self._scope, self._state, facts, team.get, spreads=spreads)
+        self._stale = False
+
+    def _check_open(self) -> None:
+        if self._ended:
+            raise ScopeEnded(f"the session {quote(self.id)} has ended", hint="Start a new one")
+
+    def _assign(self, name: str, value: Any) -> None:
+        """Give a variable of the active agent a value from outside, and keep it at once."""
+        with self._lock:
+            self._check_open()
+            frame = self._active
+            check_variable(frame.plan, name)
+            if value is None:
+                if name in frame.variables():
+                    self._clear(name)
+                return
+            memory = self._setting.memory
+            payload = encode_checked(value, memory.limits)
+            # Two copies: one becomes the variable, one goes into the record of the next turn.
+            give(frame, name, decode(payload))
+            self._given[name] = decode(payload)
+            if is_kept(frame, name):
+                effect = SetFact(scope=self._scope, key=variable_key(frame, name), payload=msgspec.Raw(payload))
+                memory.perform(effect)
+                frame.saved[name] = hash(payload)
+            frame.dirty.discard(name)
+
+    def _clear(self, name: str) -> None:
+        with self._lock:
+            self._check_open()
+            frame = self._active
+            if name not in frame.variables():
+                raise KeyError(name)
+            give(frame, name, None)
+            self._given[name] = None
+            if name in frame.saved:
+                self._setting.memory.perform(DeleteFact(scope=self._scope, key=variable_key(frame, name)))
+                del frame.saved[name]
+            frame.dirty.discard(name)
+
+    def __repr__(self) -> str:
+        """Return whose session it is, and where it stands."""
+        return f"<recollect.abl.Session {self.id} user={self.user} agent={self.agent} step={self.step}>"
+
+
+def check_variable(plan: Plan, name: object) -> None:
+    """Refuse a name that a program cannot give to a variable."""
+    if isinstance(name, str) and name.isidentifier() and (name in FROM_OUTSIDE or not plan.is_system(name)):
+        return
+    raise UsageError(f"{quote(name)} cannot be a variable", hint="Use a name that the runtime does not use")
+
+
+def give(frame: Frame, name: str, value: Any) -> None:
+    """Give a variable of an agent a value from outside; None makes it undefined."""
+    frame.derived.discard(name)
+    if value is None:
+        frame.names.pop(name, None)
+        frame.hide(name)
+    else:
+        frame.names[name] = value
+
+
+class _Variables(MutableMapping[str, Any]):
+    """The variables of a session as a mapping."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def _held(self) -> dict[str, Any]:
+        return self._session._active.variables()  # pyright: ignore[reportPrivateUsage]
+
+    def __getitem__(self, name: str) -> Any:
+        value = self._held()[name]
+        # A copy: what is changed inside of it would be seen by this process alone, and never be kept.
+        return deepcopy(value) if type(value) in (list, dict) else value
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        self._session._assign(name, value)  # pyright: ignore[reportPrivateUsage]
+
+    def __delitem__(self, name: str) -> None:
+        self._session._clear(name)  # pyright: ignore[reportPrivateUsage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._held())
+
+    def __len__(self) -> int:
+        return len(self._held())
+
+    def __repr__(self) -> str:
+        return repr(self._held())
+
+
+class TurnClock:
+    """A clock that stands still for a turn, so that the whole turn happens at one moment."""
+
+    def __init__(self, moment: datetime) -> None:
+        """Show a moment."""
+        self._moment = moment
+
+    def now(self) -> datetime:
+        """Return the moment of the turn."""
+        return self._moment
+
+
+class TurnIds:
+    """Ids that are the same when a turn is done again."""
+
+    def __init__(self, session: str, number: int) -> None:
+        """Make the ids of one turn of a session."""
+        self._seed = f"{session}:{number}"
+        self._made = 0
+
+    def new(self, kind: str) -> str:
+        """Return the next id of this turn."""
+        self._made += 1
+        text = f"{self._seed}:{self._made}"
+        return f"{kind}_{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"

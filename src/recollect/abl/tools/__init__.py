@@ -1,0 +1,1 @@
+"""Tools: a declared tool and its arguments in, a result or a failure as a value out."""

@@ -1,0 +1,98 @@
+"""What a user said in; its words, folded and with their places, out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from unicodedata import combining, normalize
+
+LONGEST = 4_000
+"""How many characters are looked at. What a person says in one turn is shorter; a longer text is a document."""
+
+_WORD = (
+    r"\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|z|[+-]\d{2}:?\d{2})?)?(?![\d-])"
+    r"|\d{1,2}-\d{1,2}-\d{4}(?!\d)"
+    r"|\d+(?:[.,:/]\d+)*"
+    r"|[^\W\d_]+(?:['’][^\W\d_]+)*"
+    r"|[^\w\s]|\n"
+)
+_WORDS = re.compile(_WORD)
+_DIGIT = re.compile(r"\d")
+_ADDRESSES = re.compile(
+    r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}|[a-z][a-z0-9+.-]{1,20}://[^\s<>]{1,2000}|" + _WORD,
+    re.IGNORECASE,
+)
+
+
+def fold(word: str) -> str:
+    """Return a word in small letters without accents, so that `Märchen` and `marchen` are one.
+
+    >>> fold("Über"), fold("don’t")
+    ('uber', "don't")
+    """
+    if word.isascii():
+        return word.lower()
+    parted = normalize("NFD", word.casefold())
+    return "".join(letter for letter in parted if not combining(letter)).replace("’", "'") or word
+
+
+class Said:
+    """A text and its words: what each is when folded, and where it begins and ends."""
+
+    __slots__ = ("digits", "known", "spans", "text", "words")
+
+    def __init__(self, text: str) -> None:
+        """Read the words of a text, up to the limit."""
+        plain = text.isascii()
+        self.text = text if plain else normalize("NFC", text)
+        seen = text[:LONGEST].lower() if plain else self.text[:LONGEST]
+        pattern = _ADDRESSES if "@" in seen or "://" in seen else _WORDS
+        self.spans = [found.span() for found in pattern.finditer(seen)]
+        if plain:
+            self.words = [seen[start:end] for start, end in self.spans]
+        else:
+            self.words = [fold(seen[start:end]) for start, end in self.spans]
+        self.known = set(self.words)
+        self.digits: list[int] = []
+        if _DIGIT.search(seen):
+            self.digits = [place for place, word in enumerate(self.words) if word[0].isdecimal()]
+
+    def part(self, first: int, last: int) -> str:
+        """Return the text from one word up to, and without, another, as it was written."""
+        return self.text[self.spans[first][0] : self.spans[last - 1][1]] if first < last else ""
+
+    def word(self, place: int) -> str:
+        """Return the folded word at a place, or nothing outside of the text."""
+        return self.words[place] if 0 <= place < len(self.words) else ""
+
+    def glued(self, place: int) -> bool:
+        """Say whether a word follows the one before it without a space."""
+        return 0 < place < len(self.words) and self.spans[place][0] == self.spans[place - 1][1]
+
+    def places(self, phrase: tuple[str, ...]) -> Iterator[int]:
+        """Yield where folded words stand one behind the other."""
+        if phrase and phrase[0] in self.known and phrase[-1] in self.known:
+            size = len(phrase)
+            for place, word in enumerate(self.words):
+                if word == phrase[0] and (size == 1 or tuple(self.words[place : place + size]) == phrase):
+                    yield place
+
+    def capital(self, place: int) -> bool:
+        """Say whether a word begins like a name: with a letter that is no small one."""
+        letter = self.text[self.spans[place][0]]
+        return letter.isalpha() and not letter.islower()
+
+
+def words_of(text: str) -> list[str]:
+    """Return the folded words of a short text."""
+    return [fold(word) for word in _WORDS.findall(text[:LONGEST])]
+
+
+def name_words(name: str) -> tuple[str, ...]:
+    """Return the folded words of a name, however it joins them.
+
+    >>> name_words("checkin_date"), name_words("numGuests"), name_words("guest-name")
+    (('checkin', 'date'), ('num', 'guests'), ('guest', 'name'))
+    """
+    parted = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    return tuple(fold(word) for word in re.findall(r"[^\W_]+", parted))

@@ -1,0 +1,362 @@
+"""What is asked of a language model in, its reply out: one request at a time, the loop over tools is the caller's.
+
+A thin seam over pydantic-ai, which is imported when a model is first asked. Nothing is sent to anybody but the
+provider of the model: its instrumentation is off.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkable
+
+import msgspec
+
+from recollect.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
+from recollect.model.text import quote
+
+if TYPE_CHECKING:
+    from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ModelResponsePart
+    from pydantic_ai.models import Model as ProviderModel
+    from pydantic_ai.models import ModelRequestParameters
+
+ANSWER = "give_answer"
+"""The tool that a model calls with the value, where a schema says what the value is."""
+_SILENCE = "(The user has said nothing more.)"
+"""What stands for the user where it is the model's turn and nothing was said: providers want a last word."""
+_RETRYABLE = frozenset({408, 409, 425, 429})
+_NAME = re.compile(r"[^A-Za-z0-9_-]")
+_LONGEST_NAME = 64
+_FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
+_KEY = re.compile(r"\b(?:sk|pk|key)-[\w-]{8,}")
+_SHOWN = 200
+_HINT = "Write `provider:model`, such as `anthropic:claude-sonnet-4-6` or `openai:gpt-5.2`"
+
+
+class ToolSpec(msgspec.Struct, frozen=True):
+    """A tool that the model may call: its name, what it does, and the JSON schema of its parameters."""
+
+    name: str
+    description: str
+    parameters: dict[str, Any]
+
+
+class ToolCall(msgspec.Struct, frozen=True):
+    """A call that the model wants made."""
+
+    id: str
+    name: str
+    arguments: dict[str, Any]
+
+
+class Said(msgspec.Struct, frozen=True):
+    """One message of the conversation: of the user, of the model with its calls, or the result of a call."""
+
+    role: Literal["user", "assistant", "tool"]
+    text: str
+    calls: tuple[ToolCall, ...] = ()
+    call_id: str = ""
+    """Of a result: the id of the call it belongs to."""
+    tool: str = ""
+    """Of a result: the tool that was called."""
+
+
+class Ask(msgspec.Struct, frozen=True):
+    """One request: instructions, the conversation so far, the tools at hand, and the shape of the answer, if any."""
+
+    instructions: str
+    messages: tuple[Said, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    schema: dict[str, Any] | None = None
+    """JSON schema of an object: then the reply has that `value`, or calls."""
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What the model said: text, calls it wants made, or with a schema the value that was asked for."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    value: dict[str, Any] | None = None
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+@runtime_checkable
+class Model(Protocol):
+    """Anything that replies; `connect` makes one of a name or of a pydantic-ai model."""
+
+    @property
+    def name(self) -> str:
+        """The name of the model, such as `openai:gpt-5.2`."""
+        ...
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        """Return the reply to one request within so many seconds, or raise a ModelError."""
+        ...
+
+
+def connect(model: object) -> Model:
+    """Return a model ready to be asked: of `provider:model`, of a pydantic-ai model, or the model itself.
+
+    A name is only looked at; whether its package and key are there is seen when the model is first asked, so that an
+    agent which never asks needs neither.
+    """
+    if isinstance(model, str):
+        if ":" not in model.strip(":") and model != "test":
+            raise ModelUnavailable(f"{quote(model)} does not name a model", hint=_HINT, model=model)
+        return _Named(model)
+    provider = sys.modules.get("pydantic_ai.models")
+    # Nobody can hold one of its models without having imported it.
+    if provider is not None and isinstance(model, provider.Model):
+        given = cast("ProviderModel", model)
+        return _Connected(given.model_id, given)
+    if isinstance(model, Model):
+        return model
+    raise UsageError(f"{quote(model)} is no model", hint=f"{_HINT}, or pass a model of pydantic-ai", value=model)
+
+
+class _Connected:
+    """A model of pydantic-ai."""
+
+    def __init__(self, name: str, found: ProviderModel | None = None) -> None:
+        self._name = name
+        self._found: ProviderModel | None = found
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __repr__(self) -> str:
+        return f"connect({self._name!r})"
+
+    def _model(self) -> ProviderModel:
+        assert self._found is not None
+        return self._found
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        found = self._model()
+        # Both take long to import, and most agents never ask a model.
+        from pydantic_ai.direct import model_request
+
+        from recollect.agent.background import BACKGROUND
+
+        wire = _Wire(ask)
+        request = model_request(found, wire.messages(), model_request_parameters=wire.parameters(), instrument=False)
+        try:
+            response = BACKGROUND.run(request, timeout=timeout)
+        except TimeoutError as error:
+            raise _failed(self._name, f"did not reply within {timeout:g} s", retryable=True) from error
+        # Whatever the model's own code or its provider's does wrong, the caller gets one kind of error.
+        except Exception as error:
+            raise _translated(self._name, error) from error
+        return wire.reply(self._name, response)
+
+
+class _Named(_Connected):
+    """A model by its name, found when it is first asked; its connections end with it."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(name)
+        self._finding = threading.Lock()
+
+    def _model(self) -> ProviderModel:
+        with self._finding:
+            if self._found is None:
+                self._found = _infer(self._name)
+                weakref.finalize(self, _end, self._found)
+            return self._found
+
+
+def _end(model: ProviderModel) -> None:
+    from recollect.agent.background import BACKGROUND
+
+    BACKGROUND.begin(_closed(model))
+
+
+async def _closed(model: ProviderModel) -> None:
+    # Leaving it is what closes the client, and only what was entered can be left.
+    async with model:
+        pass
+
+
+def _infer(name: str) -> ProviderModel:
+    try:
+        from pydantic_ai.exceptions import UserError
+        from pydantic_ai.models import infer_model
+    except ImportError as error:
+        raise ModelUnavailable(
+            f"the model {quote(name)} needs the package `pydantic-ai`, which is not installed",
+            hint="Install it with `pip install 'recollect[llm]'`",
+            model=name,
+        ) from error
+    try:
+        return infer_model(name)
+    except (UserError, ImportError, ValueError) as error:
+        # Of several sentences, the first says which setting or package is missing.
+        reason, _, _ = str(error).partition(" To try ")
+        raise ModelUnavailable(f"the model {quote(name)} cannot be used", hint=reason, model=name) from error
+
+
+class _Wire:
+    """One request as pydantic-ai takes it, and its response as a reply."""
+
+    def __init__(self, ask: Ask) -> None:
+        self._ask = ask
+        # Providers allow few characters in the name of a tool; ours may have dots.
+        self._names: dict[str, str] = {}
+        self._tools: dict[str, str] = {}
+        for tool in ask.tools:
+            self._wired(tool.name)
+
+    def _wired(self, name: str) -> str:
+        if name not in self._names:
+            wired = base = _NAME.sub("_", name)[:_LONGEST_NAME] or "tool"
+            number = 2
+            while wired in self._tools or wired == ANSWER:
+                wired = f"{base[: _LONGEST_NAME - 4]}_{number}"
+                number += 1
+            self._names[name], self._tools[wired] = wired, name
+        return self._names[name]
+
+    def messages(self) -> list[ModelMessage]:
+        """Return the conversation; results of calls and the words of the user between replies are one request."""
+        from pydantic_ai.messages import ModelRequest, ModelResponse, UserPromptPart
+
+        found: list[ModelMessage] = []
+        waiting: list[ModelRequestPart] = []
+        for said in self._ask.messages:
+            if said.role == "assistant":
+                found.append(ModelRequest(parts=waiting or [UserPromptPart(_SILENCE)]))
+                found.append(ModelResponse(parts=self._spoken(said)))
+                waiting = []
+            else:
+                waiting.append(self._heard(said))
+        last = ModelRequest(parts=waiting or [UserPromptPart(_SILENCE)], instructions=self._ask.instructions or None)
+        return [*found, last]
+
+    def _spoken(self, said: Said) -> Sequence[ModelResponsePart]:
+        from pydantic_ai.messages import TextPart, ToolCallPart
+
+        calls = [ToolCallPart(self._wired(call.name), call.arguments, tool_call_id=call.id) for call in said.calls]
+        return [TextPart(said.text), *calls] if said.text or not calls else calls
+
+    def _heard(self, said: Said) -> ModelRequestPart:
+        from pydantic_ai.messages import ToolReturnPart, UserPromptPart
+
+        if said.role == "user":
+            return UserPromptPart(said.text)
+        return ToolReturnPart(self._wired(said.tool), said.text, tool_call_id=said.call_id)
+
+    def parameters(self) -> ModelRequestParameters:
+        """Return the tools, and the shape of the answer as one more of them."""
+        from pydantic_ai.models import ModelRequestParameters
+        from pydantic_ai.tools import ToolDefinition
+
+        tools = [
+            ToolDefinition(
+                name=self._names[tool.name], parameters_json_schema=tool.parameters, description=tool.description
+            )
+            for tool in self._ask.tools
+        ]
+        if self._ask.schema is None:
+            return ModelRequestParameters(function_tools=tools)
+        answer = ToolDefinition(
+            name=ANSWER, parameters_json_schema=self._ask.schema, description="Give the answer.", kind="output"
+        )
+        return ModelRequestParameters(
+            function_tools=tools, output_mode="tool", output_tools=[answer], allow_text_output=False
+        )
+
+    def reply(self, model: str, response: ModelResponse) -> Reply:
+        """Return what was said, or raise ModelFailed for what cannot be used."""
+        from pydantic_ai.messages import TextPart, ToolCallPart
+
+        text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
+        called = [(part, _arguments(model, part)) for part in response.parts if isinstance(part, ToolCallPart)]
+        calls = tuple(
+            ToolCall(part.tool_call_id, self._tools.get(part.tool_name, part.tool_name), arguments)
+            for part, arguments in called
+            if part.tool_name != ANSWER or self._ask.schema is None
+        )
+        value: dict[str, Any] | None = None
+        if self._ask.schema is not None and not calls:
+            given = next((arguments for part, arguments in called if part.tool_name == ANSWER), None)
+            value = _value(model, self._ask.schema, text, given)
+        elif not calls and not text:
+            raise _failed(model, f"said nothing ({response.finish_reason or 'no reason given'})", retryable=True)
+        usage = response.usage
+        return Reply(text, calls, value, usage.input_tokens, usage.output_tokens)
+
+
+def _arguments(model: str, part: Any) -> dict[str, Any]:
+    try:
+        return part.args_as_dict(raise_if_invalid=True)
+    except (ValueError, AssertionError) as error:
+        message = f"called {quote(part.tool_name)} with what is no JSON object: {quote(part.args, longest=_SHOWN)}"
+        raise _failed(model, message, retryable=True) from error
+
+
+def _value(model: str, schema: dict[str, Any], text: str, given: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the value that a schema asked for: of the call that gives it, else of a text that is JSON."""
+    import jsonschema_rs
+
+    if given is None:
+        fenced = _FENCED.search(text)
+        try:
+            read: Any = msgspec.json.decode(fenced[1] if fenced else text)
+        except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
+            read = None
+        if not isinstance(read, dict):
+            message = f"gave {quote(text, longest=_SHOWN)} instead of the value that was asked for"
+            raise _failed(model, message, retryable=True)
+        given = cast("dict[str, Any]", read)
+    try:
+        jsonschema_rs.validate(schema, given)
+    except jsonschema_rs.ValidationError as error:
+        raise _failed(model, f"gave a value that is not as asked: {error.message}", retryable=True) from error
+    return given
+
+
+def _failed(model: str, what: str, *, retryable: bool, hint: str = "", **details: Any) -> ModelFailed:
+    hint = hint or ("Try again" if retryable else "See what the provider of the model says about it")
+    return ModelFailed(f"the model {quote(model)} {what}", hint=hint, retryable=retryable, model=model, **details)
+
+
+def _translated(model: str, error: Exception) -> ModelError:
+    """Return our error for what pydantic-ai, a provider or a model's own function raised."""
+    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
+
+    if isinstance(error, ModelHTTPError):
+        return _refused(model, error.status_code, error.body)
+    said = _excerpt(str(error) or type(error).__name__)
+    if isinstance(error, (ModelAPIError, UnexpectedModelBehavior, ConnectionError)):
+        return _failed(model, f"could not be asked: {said}", retryable=True)
+    return _failed(model, f"could not be asked: {type(error).__name__}: {said}", retryable=False)
+
+
+def _refused(model: str, status: int, body: object) -> ModelError:
+    # What a provider says about a key often repeats a part of it.
+    if status in (401, 403):
+        return ModelUnavailable(
+            f"the provider of the model {quote(model)} refused the key (status {status})",
+            hint="Set the key of the provider in the environment, such as `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`",
+            model=model,
+            status=status,
+        )
+    said = _excerpt(body)
+    if status == 404:
+        message = f"the provider does not know the model {quote(model)}: {said}"
+        return ModelUnavailable(message, hint=_HINT, model=model, status=status)
+    retryable = status in _RETRYABLE or status >= 500
+    return _failed(model, f"answered with status {status}: {said}", retryable=retryable, status=status)
+
+
+def _excerpt(said: object) -> str:
+    """Return what a provider said, short and without anything that looks like a key."""
+    text = str(said)
+    if isinstance(said, dict):
+        text = str(cast("dict[str, object]", said).get("message") or text)
+    return quote(_KEY.sub("…", text), longest=_SHOWN)

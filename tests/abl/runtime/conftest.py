@@ -1,0 +1,70 @@
+"""Agents of a few lines, and ways to talk to them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from textwrap import dedent
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect import Memory
+from recollect.abl import Agent, Session, Turn
+from recollect.testing import FakeClock
+
+Load = Callable[..., Agent]
+Talk = Callable[..., list[list[str]]]
+Told = Callable[[Turn, str], list[str]]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def memory(clock: FakeClock) -> Iterator[Memory]:
+    with recollect.open(":memory:", clock=clock) as memory:
+        yield memory
+
+
+def source(*parts: str, name: str = "Desk", kind: str = "AGENT") -> str:
+    """Return the text of an agent: its name and goal, and the parts that a test adds."""
+    return "\n".join([f"{kind}: {name}", 'GOAL: "Serve whoever comes"', *map(dedent, parts)])
+
+
+@pytest.fixture
+def load(memory: Memory) -> Load:
+    """Return how to load an agent from the lines after its name and goal."""
+
+    def load(*parts: str, name: str = "Desk", kind: str = "AGENT", on: Memory = memory, **options: Any) -> Agent:
+        return recollect.abl.load(source(*parts, name=name, kind=kind), memory=on, **options)
+
+    return load
+
+
+@pytest.fixture
+def write() -> Callable[..., str]:
+    """Return how to write the text of an agent, for those that are loaded elsewhere."""
+    return source
+
+
+@pytest.fixture
+def talk() -> Talk:
+    """Return how to say several things in a row; what was answered to each comes back."""
+
+    def talk(session: Session, *said: str) -> list[list[str]]:
+        return [session.say(text).messages for text in said]
+
+    return talk
+
+
+@pytest.fixture
+def told() -> Told:
+    """Return how to pick the happenings of one kind out of a turn, as they are read."""
+
+    def told(turn: Turn, kind: str) -> list[str]:
+        return [str(happening) for happening in turn.trace if happening.kind == kind]
+
+    return told

@@ -1,0 +1,104 @@
+"""What people say when they take something back. Wednesday, 4 November 2026, 10:00 is now."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from recollect.abl.understanding import Wanted, corrections
+
+NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
+BOOKING = tuple(
+    Wanted(name=name)
+    for name in ("destination", "checkin_date", "checkout_date", "num_guests", "children", "guest_name", "has_pets")
+)
+CABIN = Wanted(name="cabin", options=("Economy", "Business"))
+
+
+def corrected(text: str, *collected: Wanted) -> dict[str, Any]:
+    return corrections(text, collected or (*BOOKING, CABIN), now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("actually 4 guests", {"num_guests": 4}),
+        ("Actually, we are 4 people", {"num_guests": 4}),
+        ("sorry, 4 guests", {"num_guests": 4}),
+        ("4 guests, not 3", {"num_guests": 4}),
+        ("not 3 but 4 guests", {"num_guests": 4}),
+        ("4 guests instead of 3", {"num_guests": 4}),
+        ("make that two guests", {"num_guests": 2}),
+        ("no I said 3 guests", {"num_guests": 3}),
+        ("oh wait, it should be 3 guests", {"num_guests": 3}),
+        ("correction: 7 guests", {"num_guests": 7}),
+        ("change guests to five", {"num_guests": 5}),
+        ("can you change the number of guests to 5?", {"num_guests": 5}),
+        ("eigentlich 4 Personen", {"num_guests": 4}),
+        ("change the destination to Porto", {"destination": "Porto"}),
+        ("change the destination from Lisbon to Porto", {"destination": "Porto"}),
+        ("please switch the destination to porto, thanks", {"destination": "porto"}),
+        ("Actually, let's go to Porto instead", {"destination": "Porto"}),
+        ("destination: Porto", {"destination": "Porto"}),
+        ("change my check-in to 6 May", {"checkin_date": "2027-05-06"}),
+        ("update checkout to 9 May please", {"checkout_date": "2027-05-09"}),
+        ("change checkin from 3 May to 6 May", {"checkin_date": "2027-05-06"}),
+        ("I meant from 6 May to 8 May", {"checkin_date": "2027-05-06", "checkout_date": "2027-05-08"}),
+        ("change guests to 4 and the destination to Porto", {"num_guests": 4, "destination": "Porto"}),
+        ("change my name to Ada Lovelace", {"guest_name": "Ada Lovelace"}),
+        ("sorry, I meant Business", {"cabin": "Business"}),
+        ("no, business class", {"cabin": "Business"}),
+        ("can I change it to business?", {"cabin": "Business"}),
+        ("set cabin to economy", {"cabin": "Economy"}),
+        ("actually no pets", {"has_pets": False}),
+        ("actually with pets", {"has_pets": True}),
+        ("actually no children", {"children": 0}),
+    ],
+)  # fmt: skip
+def test_a_correction_gives_the_new_value(text: str, values: dict[str, Any]) -> None:
+    assert corrected(text) == values
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "2 guests", "Porto", "no", "no, thanks", "no thank you", "actually that's fine", "I'd rather not",
+     "wait, what is the price?", "Sorry, do you have 2 rooms?", "can I change the dates?", "change the dates",
+     "change my mind", "no, I don't want to go to Porto", "actually I don't want 3 guests", "the destination is great",
+     "I do not need 3 guests", "sorry", "actually", "not bad", "make it quick", "to be or not to be", "wait a minute",
+     "the destination should not change"],
+)  # fmt: skip
+def test_what_corrects_nothing_changes_nothing(text: str) -> None:
+    assert corrected(text) == {}
+    assert corrected("actually 4 guests") == {"num_guests": 4}
+
+
+def test_a_bare_value_corrects_the_only_field_it_can_be_for() -> None:
+    destination, checkin, checkout, guests = BOOKING[:4]
+
+    assert corrected("no, make it 6 May", destination, checkin, guests) == {"checkin_date": "2027-05-06"}
+    assert corrected("no, make it 6 May", destination, checkin, checkout, guests) == {}
+    assert corrected("make it 5", destination, checkin, guests) == {"num_guests": 5}
+    assert corrected("make it 5", destination, guests, Wanted(name="nights")) == {}
+    assert corrected("actually Porto", destination, checkin, guests) == {"destination": "Porto"}
+    assert corrected("Porto instead", destination, checkin, guests) == {"destination": "Porto"}
+    assert corrected("not Lisbon, Porto", destination, checkin) == {"destination": "Porto"}
+    assert corrected("actually Porto", destination, Wanted(name="guest_name")) == {}
+    assert corrected("actually yes", Wanted(name="has_pets")) == {"has_pets": True}
+
+
+def test_a_bare_value_corrects_the_field_that_was_filled_last() -> None:
+    destination, checkin, checkout = BOOKING[:3]
+    last = Wanted(name="checkout_date", asked=True)
+    color = Wanted(name="color", asked=True)
+
+    assert corrected("no, make it 6 May", destination, checkin, checkout) == {}
+    assert corrected("no, make it 6 May", destination, checkin, last) == {"checkout_date": "2027-05-06"}
+    assert corrected("I meant blue", destination, color) == {"color": "blue"}
+    assert corrected("actually blue", destination, color) == {}
+
+
+def test_without_fields_there_is_nothing_to_correct() -> None:
+    assert corrections("actually 4 guests", [], now=NOW) == {}
+    assert corrections("actually 4 guests", [Wanted(name="guests")], now=NOW) == {"guests": 4}

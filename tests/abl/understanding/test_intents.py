@@ -1,0 +1,91 @@
+"""What people say, and the intent that it shows."""
+
+from __future__ import annotations
+
+import pytest
+
+from recollect.abl.understanding import Intent, match_intent
+
+INTENTS = (
+    Intent("change dates"),
+    Intent("change destination"),
+    Intent("cancel_booking"),
+    Intent("talkToHuman", ("agent", "real person")),
+    Intent("check balance"),
+    Intent("help"),
+    Intent("user wants a refund", ("money back",)),
+    Intent("Kontostand prüfen"),
+)
+
+
+def matched(text: str) -> str | None:
+    place = match_intent(text, INTENTS)
+    return None if place is None else INTENTS[place].label
+
+
+@pytest.mark.parametrize(
+    ("text", "label"),
+    [
+        ("change dates", "change dates"),
+        ("I want to change the dates", "change dates"),
+        ("change my travel dates", "change dates"),
+        ("Can I change the date?", "change dates"),
+        ("the dates have changed", "change dates"),
+        ("no, change the destination", "change destination"),
+        ("CHANGE DESTINATION!!!", "change destination"),
+        ("please cancel my booking", "cancel_booking"),
+        ("I'd like to cancel the booking for tomorrow", "cancel_booking"),
+        ("cancellation of my booking", "cancel_booking"),
+        ("how do I cancel bookings?", "cancel_booking"),
+        ("let me talk to a human", "talkToHuman"),
+        ("give me a real person", "talkToHuman"),
+        ("agent", "talkToHuman"),
+        ("check my balance", "check balance"),
+        ("HELP!", "help"),
+        ("I want my money back", "user wants a refund"),
+        ("a refund please", "user wants a refund"),
+        ("bitte den Kontostand prufen", "Kontostand prüfen"),
+        ("I do not want to wait, cancel the booking", "cancel_booking"),
+        ("not now but change the dates", "change dates"),
+    ],
+)
+def test_an_intent_is_seen_in_other_words_of_the_same_kind(text: str, label: str) -> None:
+    assert matched(text) == label
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "   ", "?", "what dates do you have", "change it", "don't change the dates", "please do not cancel my booking",
+     "the dates should not change", "never change the destination", "I have a booking", "helpful", "my balance",
+     "Lisbon", "I will not cancel the booking", "change the name. And what dates do you offer to people like me?"],
+)  # fmt: skip
+def test_an_intent_is_not_seen_where_it_is_not_meant(text: str) -> None:
+    assert matched(text) is None
+    assert matched("change the dates") == "change dates"
+
+
+def test_the_most_specific_intent_wins_and_then_the_first() -> None:
+    intents = [Intent("cancel"), Intent("cancel booking"), Intent("booking cancel")]
+
+    assert match_intent("cancel my booking", intents) == 1
+    assert match_intent("cancel it", intents) == 0
+    assert match_intent("book it", intents) is None
+
+
+def test_words_far_apart_are_no_phrase() -> None:
+    near = "change those old and wrong dates"
+    far = "change " + "house and car and garden and " * 3 + "dates"
+
+    assert match_intent(near, [Intent("change dates")]) == 0
+    assert match_intent(far, [Intent("change dates")]) is None
+
+
+def test_a_label_of_small_words_only_is_taken_as_it_is() -> None:
+    assert match_intent("what about this", [Intent("about this")]) == 0
+    assert match_intent("what about that", [Intent("about this")]) is None
+
+
+def test_without_intents_there_is_no_match() -> None:
+    assert match_intent("cancel", []) is None
+    assert match_intent("cancel", [Intent("")]) is None
+    assert match_intent("cancel", [Intent("cancel")]) == 0

@@ -1,0 +1,137 @@
+"""`recollect check` and `format`: everything that is wrong with a file at once, and its canonical layout."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+GOOD = """\
+AGENT: Porter
+GOAL: "Carry luggage"
+
+FLOW:
+  ask:
+    REASONING: false
+    RESPOND: "Good day."
+    THEN: COMPLETE
+"""
+WARNED = GOOD + '  attic:\n    REASONING: false\n    RESPOND: "Nobody comes here."\n    THEN: COMPLETE\n'
+BROKEN = GOOD.replace("RESPOND", "RESPONT").replace("COMPLETE", "compleet")
+
+
+@pytest.fixture(autouse=True)
+def files(folder: Path) -> None:
+    Path("good.abl").write_text(GOOD)
+    Path("warned.abl").write_text(WARNED)
+    Path("broken.abl").write_text(BROKEN)
+
+
+def test_a_good_file_passes_and_no_database_is_made(cli):
+    done = cli("check", "good.abl")
+    assert (done.code, done.out, done.err) == (0, "1 file: nothing to say\n", "")
+    assert cli("check", "good.abl", "--json").json == []
+    assert cli("check", "good.abl", "--strict").code == 0
+    assert not Path("memory.db").exists()
+
+
+def test_all_faults_are_shown_with_line_caret_and_hint(cli):
+    done = cli("check", "broken.abl", "good.abl")
+    assert done.code == 1
+    assert "broken.abl:7:5: error[unknown_keyword]" in done.out
+    assert "  7 |     RESPONT:" in done.out
+    assert "^^^^^^^" in done.out
+    assert "Did you mean `RESPOND`?" in done.out
+    assert "broken.abl:8:11: error[unknown_step]" in done.out
+    assert done.out.endswith("2 files: 2 errors\n")
+
+
+def test_json_holds_places_for_programs(cli):
+    done = cli("check", "broken.abl", "--json")
+    assert done.code == 1
+    found = {one["code"]: one for one in done.json}
+    assert found["unknown_keyword"] == {
+        "file": "broken.abl",
+        "line": 7,
+        "column": 5,
+        "end_line": 7,
+        "end_column": 12,
+        "severity": "error",
+        "code": "unknown_keyword",
+        "message": found["unknown_keyword"]["message"],
+        "hint": found["unknown_keyword"]["hint"],
+    }
+
+
+def test_warnings_fail_only_when_that_is_asked_for(cli):
+    done = cli("check", "warned.abl")
+    assert (done.code, done.err) == (0, "")
+    assert "warning[unreachable]" in done.out
+    assert done.out.endswith("1 file: 1 warning\n")
+    assert cli("check", "warned.abl", "--strict").code == 1
+
+
+def test_the_lowercase_dialect_and_scripts_are_checked_too(cli):
+    Path("porter.agent.yaml").write_text("agent: Porter\ngoal: carry\nflow:\n  ask:\n    reasoning: fals\n")
+    Path("good.tests.yaml").write_text("tests:\n  - name: One\n    steps: [{say: hi}]\n")
+    Path("bad.tests.yaml").write_text("tests:\n  - name: One\n    stops: [{say: hi}]\n")
+    assert cli("check", "good.tests.yaml").code == 0
+    done = cli("check", "porter.agent.yaml", "bad.tests.yaml")
+    assert done.code == 1
+    assert "porter.agent.yaml:5:" in done.out
+    assert "bad.tests.yaml:3:5: error[unknown_key]" in done.out
+
+
+def test_a_file_that_cannot_be_is_refused_with_2(cli):
+    done = cli("check", "porter.txt")
+    assert done.code == 2
+    assert "`porter.txt` is no program" in done.err
+    assert ".abl, .agent.yaml" in done.err
+    assert cli("check", "missing.abl").code == 2
+    Path("bytes.abl").write_bytes(b"\xff\xfe\x00")
+    assert "not text in UTF-8" in cli("check", "bytes.abl").err
+    assert cli("check").code == 2
+
+
+def test_a_value_cannot_steer_the_terminal(cli):
+    Path("evil.abl").write_text(GOOD.replace("Good day.", "\x1b[2J{{").replace("Porter", "P"))
+    done = cli("check", "evil.abl")
+    assert done.code == 1
+    assert "\x1b" not in done.out
+
+
+UGLY = (
+    GOOD.replace("    REASONING", "        reasoning")
+    .replace("    RESPOND", "        RESPOND")
+    .replace("    THEN", "        THEN")
+)
+
+
+def test_format_rewrites_what_is_not_canonical(cli):
+    Path("ugly.abl").write_text(UGLY)
+    done = cli("format", "ugly.abl", "good.abl")
+    assert (done.code, done.out) == (0, "ugly.abl is formatted\n")
+    assert Path("ugly.abl").read_text() == GOOD
+    assert Path("good.abl").read_text() == GOOD
+    assert cli("format", "ugly.abl").out == "1 file in canonical layout\n"
+
+
+def test_format_can_look_without_writing(cli):
+    Path("ugly.abl").write_text(UGLY)
+    done = cli("format", "ugly.abl", "good.abl", "--check")
+    assert (done.code, done.out) == (1, "ugly.abl would change\n")
+    assert Path("ugly.abl").read_text() == UGLY
+    assert cli("format", "ugly.abl", "--check", "--json").json == {"changed": ["ugly.abl"], "written": False}
+    assert cli("format", "good.abl", "--check").code == 0
+    assert cli("format", "ugly.abl", "--json").json == {"changed": ["ugly.abl"], "written": True}
+    assert Path("ugly.abl").read_text() == GOOD
+
+
+def test_format_leaves_everything_alone_when_one_file_is_broken(cli):
+    Path("ugly.abl").write_text(UGLY)
+    done = cli("format", "ugly.abl", "broken.abl")
+    assert (done.code, done.out) == (1, "")
+    assert "broken.abl:7:5" in done.err
+    assert Path("ugly.abl").read_text() == UGLY
+    assert cli("format", "broken.abl", "--json").error["code"] == "source_error"
+    assert cli("format", "porter.agent.yaml").code == 2
