@@ -10,7 +10,7 @@ The exit code is 0 whether targets are met or missed: a figure is to be read, no
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -68,7 +68,8 @@ def measure_turns(run: Run) -> list[Line]:
     apart = desk.OPENING, desk.END
     in_turns = sum(kind not in apart for kind, _ in taken[:per_round])
     turns = Times(tuple(time for kind, time in taken if kind not in apart), in_turns)
-    kinds = {kind: Times(tuple(time for one, time in taken if one == kind), per_round) for kind, _ in taken}
+    every_kind = dict.fromkeys(kind for kind, _ in taken)
+    kinds = {kind: Times(tuple(time for one, time in taken if one == kind), per_round) for kind in every_kind}
     run.tables.append(_table_of_kinds(kinds, taken[:per_round], talks=len(talks)))
     run.figures["turns"] = {kind: (times.p50, times.p95) for kind, times in kinds.items()}
     run.figures["median of each round"] = turns.round_medians
@@ -203,37 +204,35 @@ def _each(times: Times, count: int) -> Times:
 
 
 def measure_checks(run: Run) -> list[Line]:
-    """Time parsing and checking agents of a thousand and of ten thousand lines, a new text each time."""
-    few, few_lines = _time_checks(run, 1_000)
-    many, many_lines = _time_checks(run, 10_000)
-    growth = (many.p50 / many_lines) / (few.p50 / few_lines)
+    """Time parsing and checking agents of a thousand and of ten thousand lines in turns, a new text each time."""
+    sizes = {"few": 1_000, "many": 10_000}
+    texts = {
+        name: [make_agent(lines, variant=variant) for variant in range(run.counts.checks + 1)]
+        for name, lines in sizes.items()
+    }
+    checks = {name: _checking(every) for name, every in texts.items()}
+    times = take_turns(checks, rounds=run.counts.checks, per_round=1, warm_up=1)
+    few, many = times["few"], times["many"]
+    few_lines, many_lines = (len(texts[name][0].splitlines()) for name in sizes)
     return [
         _at_most(f"parsing and checking {few_lines:,} lines", _show_ms(few), few.p50 / 1000, 150, "ms"),
         ratio_line(
             f"a line among {many_lines:,} vs among {few_lines:,}",
             _show_ms(many),
             _show_ms(few),
-            growth,
+            (many.p50 / many_lines) / (few.p50 / few_lines),
             target=None,
             sense="at most",
         ),
     ]
 
 
-def _time_checks(run: Run, lines: int) -> tuple[Times, int]:
-    texts = [make_agent(lines, variant=number) for number in range(run.counts.checks + 1)]
-
+def _checking(texts: Sequence[str]) -> Operation:
     def check(turn: int) -> None:
         if said := recollect.abl.check(texts[turn]):
             raise RuntimeError(f"the made-up agent has faults: {said[0].message}")
 
-    check(0)
-    taken: list[int] = []
-    with show_progress(f"checking {lines:,} lines", run.counts.checks) as advance:
-        for turn in range(1, len(texts)):
-            taken += time_each(check, range(turn, turn + 1))
-            advance(1)
-    return Times(tuple(taken), len(taken)), len(texts[0].splitlines())
+    return check
 
 
 def _show_ms(times: Times) -> str:

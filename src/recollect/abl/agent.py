@@ -14,7 +14,7 @@ from recollect.abl.runtime.facts import SessionFacts
 from recollect.abl.runtime.plan import Plan
 from recollect.abl.runtime.saving import read_state, thaw
 from recollect.abl.runtime.work import Member
-from recollect.abl.session import Session, Setting, check_variable
+from recollect.abl.session import Awake, Session, Setting, check_variable
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, Refused
 from recollect.lang.diagnostics import Diagnostic
@@ -52,6 +52,7 @@ class Agent:
                 self._team.setdefault(other.name, other)
         self._team[self.name] = self
         self._kept = False
+        self._awake = Awake(behaviour.awake)
 
     @property
     def name(self) -> str:
@@ -96,6 +97,7 @@ class Agent:
 
     def resume(self, id: str) -> Session:
         """Return a session that was started earlier, in this process or another, where it stands."""
+        self._keep_sources()
         memory = self._memory
         scope = Scope.of(tenant=memory.tenant, session=id)
         state, version = read_state(memory, scope)
@@ -107,7 +109,7 @@ class Agent:
 
     def _setting(self) -> Setting:
         team = {name: agent._member for name, agent in self._team.items()}
-        return Setting(self._memory, team, self.behaviour)
+        return Setting(self._memory, team, self.behaviour, self._awake)
 
     def _keep_sources(self) -> None:
         """Keep the texts of the agents, once, so that a session can be resumed where they are not at hand."""

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import Any, cast
 from zoneinfo import ZoneInfo
 
-from recollect.abl.expression.currency import format_money
-from recollect.abl.expression.semantics import add, divide, equal, member, moment, multiply, number, settle, subtract
+from recollect.abl.expression.semantics import add, divide, equal, member, multiply, number, subtract
 from recollect.lang.expression.bounds import check_text, exceeded
+from recollect.lang.expression.currency import format_money
 from recollect.lang.expression.dialect import Function, Run
+from recollect.lang.expression.scalars import moment, moment_word, settle
 from recollect.lang.expression.wording import word
 from recollect.model.clock import EPOCH
 
@@ -248,7 +249,7 @@ def _coalesce(*values: Any) -> Any:
 
 def now(run: Run) -> str:
     """Return the present moment as ISO 8601 text in UTC, to the millisecond."""
-    return run.clock.now().astimezone(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return moment_word(run.clock.now())
 
 
 def unique_id(run: Run, length: Any = 6) -> str:

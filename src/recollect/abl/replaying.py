@@ -52,7 +52,7 @@ def replay_session(setting: Setting, agent: str, states: list[SessionState]) -> 
     nothing is written. What differs comes from the agent's text.
     """
     first = states[0]
-    state = SessionState(first.id, first.user, first.project, first.tree, owns_tree=first.owns_tree)
+    state = SessionState(first.id, first.user, first.project, joined=first.joined)
     facts = SessionFacts(setting.memory, user=state.user, project=state.project, tree=state.tree)
     frame = first_frame(setting.team[agent], facts)
     frame.names.update(identity(state, setting.memory.tenant))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import threading
+import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import deepcopy
 from datetime import UTC, datetime
@@ -17,9 +18,10 @@ from recollect.abl.runtime.facts import SessionFacts
 from recollect.abl.runtime.plan import Plan
 from recollect.abl.runtime.recalling import recall
 from recollect.abl.runtime.saving import (
+    check_variables,
+    encode_state,
     freeze,
     identity,
-    is_kept,
     past,
     read_state,
     read_turns,
@@ -27,14 +29,15 @@ from recollect.abl.runtime.saving import (
     thaw,
     variable_key,
 )
-from recollect.abl.runtime.state import SESSION_KEY, SessionState, Status, TurnRecord
+from recollect.abl.runtime.state import SessionState, Status, TurnRecord
 from recollect.abl.runtime.trace import Happening, Trace
 from recollect.abl.runtime.turns import open_session, take_turn
 from recollect.abl.runtime.work import Frame, Member, Work
 from recollect.abl.variables import FROM_OUTSIDE
 from recollect.api.memory import Memory
-from recollect.errors import LimitExceeded, ScopeEnded, UsageError
-from recollect.model.effect import DeleteFact, EndScope, SetFact, StartSession
+from recollect.errors import LimitExceeded, RecollectError, ScopeEnded, UsageError
+from recollect.model.effect import EndScope, SetFact, StartSession
+from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
@@ -72,6 +75,26 @@ class Setting(msgspec.Struct, frozen=True):
     memory: Memory
     team: Mapping[str, Member]
     behaviour: Behaviour
+    awake: Awake
+
+
+class Awake:
+    """The sessions that had a turn last. The others rest: what they hold is read again when they are needed."""
+
+    def __init__(self, most: int) -> None:
+        """Let so many sessions stay awake."""
+        self._most = most
+        self._sessions: dict[int, weakref.ref[Session]] = {}
+        self._lock = threading.Lock()
+
+    def touch(self, session: Session) -> None:
+        """Note that a session had a turn, and let the one go that had none for longest."""
+        with self._lock:
+            self._sessions.pop(id(session), None)
+            self._sessions[id(session)] = weakref.ref(session)
+            oldest = self._sessions.pop(next(iter(self._sessions)))() if len(self._sessions) > self._most else None
+        if oldest is not None:
+            oldest.rest()
 
 
 class Session:
@@ -113,8 +136,7 @@ class Session:
             id,
             user,
             project,
-            tree or id,
-            owns_tree=tree is None,
+            joined=tree,
             root=agent,
             agents={member.plan.name: member.plan.digest for member in setting.team.values()},
         )
@@ -124,9 +146,6 @@ class Session:
         frame.names.update(identity(state, memory.tenant))
         session = cls(setting, state, [frame], {}, 0)
         memory.perform(StartSession(scope=session._scope, owner=facts.user))
-        if state.owns_tree and any(member.plan.uses_tree for member in setting.team.values()):
-            # The tree is the user's too, and goes when the user is erased.
-            memory.perform(StartSession(scope=facts.tree, owner=facts.user))
         session.opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
         return session
 
@@ -155,7 +174,9 @@ class Session:
     @property
     def status(self) -> Status:
         """How the last turn left it."""
-        return self._state.turn.status
+        with self._lock:
+            self._freshen()
+            return self._state.turn.status
 
     @property
     def agent(self) -> str:
@@ -216,9 +237,7 @@ class Session:
             self._freshen()
             if self._state.status in ("escalated", "handed_off"):
                 self._state.status = self._state.turn.status = "waiting"
-                payload = msgspec.Raw(msgspec.json.encode(self._state))
-                effect = SetFact(scope=self._scope, key=SESSION_KEY, payload=payload, expect=self._version)
-                self._version = self._setting.memory.perform(effect).version
+                self._keep_state()
 
     def end(self) -> Turn:
         """End the session: its last recalls are done, its variables go, what it remembered stays."""
@@ -232,7 +251,7 @@ class Session:
             work.note("ended", self.id)
             memory = self._setting.memory
             memory.perform(EndScope(scope=self._scope))
-            if self._state.owns_tree:
+            if self._state.planted:
                 memory.perform(EndScope(scope=Scope.of(tenant=memory.tenant, tree=self._state.tree)))
             self._ended = True
             return self._turn(work)
@@ -254,16 +273,26 @@ class Session:
                     self._state.status = "waiting"
                     run(work)
                 work.record.messages, work.record.status = work.messages, work.status
+                check_variables(work, self._setting.memory.limits)
+                self._plant_tree()
                 freeze(work)
                 self._version = save(work, self._facts, self._scope, self._version)
             except BaseException:
                 # What was not kept did not happen: the next call begins from what was.
-                self._stale = True
                 self._facts.settle()
+                self._stale = True
                 raise
             self._frames, self._resting = work.frames, work.resting
             self._given = {}
+            self._setting.awake.touch(self)
             return self._turn(work)
+
+    def _plant_tree(self) -> None:
+        """Begin the handoff tree when something is first remembered in it: it is the user's, and goes with the user."""
+        state, facts = self._state, self._facts
+        if state.joined is None and not state.planted and facts.touches_tree:
+            self._setting.memory.perform(StartSession(scope=facts.tree, owner=facts.user))
+            state.planted = True
 
     def _turn(self, work: Work) -> Turn:
         frame = work.frames[-1]
@@ -301,8 +330,23 @@ class Session:
         first, count = frame.state.system.get("history") or (0, None)
         return cast("list[tuple[Any, str]]", past(read_turns(self._setting.memory, self._scope), first, count))
 
+    def rest(self) -> None:
+        """Let go of everything that can be read again; the opening keeps its messages, not its trace."""
+        if not self._lock.acquire(blocking=False):
+            return  # It is in the middle of a turn, so it is not resting.
+        try:
+            if self._stale or self._ended:
+                return
+            state = self._state
+            self._state = SessionState(state.id, state.user, state.project, joined=state.joined)
+            self._frames, self._resting, self._stale = [], {}, True
+            if self.opening is not None:
+                self.opening = msgspec.structs.replace(self.opening, trace=Trace())
+        finally:
+            self._lock.release()
+
     def _freshen(self) -> None:
-        """Read the session again after a turn that could not be kept."""
+        """Read the session again after a rest, or after a turn that could not be kept."""
         if not self._stale:
             return
         memory = self._setting.memory
@@ -332,11 +376,20 @@ class Session:
             # Two copies: one becomes the variable, one goes into the record of the next turn.
             give(frame, name, decode(payload))
             self._given[name] = decode(payload)
-            if is_kept(frame, name):
-                effect = SetFact(scope=self._scope, key=variable_key(frame, name), payload=msgspec.Raw(payload))
-                memory.perform(effect)
-                frame.saved[name] = hash(payload)
+            if frame.plan.keeps(name):
+                self._state.vars[variable_key(frame, name)] = decode(payload)
+                self._keep_state()
             frame.dirty.discard(name)
+
+    def _keep_state(self) -> None:
+        """Keep what was changed between two turns."""
+        payload = msgspec.Raw(encode_state(self._state))
+        effect = SetFact(scope=self._scope, key=SESSION_RECORD, payload=payload, expect=self._version)
+        try:
+            self._version = self._setting.memory.perform(effect).version
+        except RecollectError:
+            self._stale = True
+            raise
 
     def _clear(self, name: str) -> None:
         with self._lock:
@@ -346,9 +399,8 @@ class Session:
                 raise KeyError(name)
             give(frame, name, None)
             self._given[name] = None
-            if name in frame.saved:
-                self._setting.memory.perform(DeleteFact(scope=self._scope, key=variable_key(frame, name)))
-                del frame.saved[name]
+            if self._state.vars.pop(variable_key(frame, name), None) is not None:
+                self._keep_state()
             frame.dirty.discard(name)
 
     def __repr__(self) -> str:

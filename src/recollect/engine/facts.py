@@ -6,12 +6,13 @@ from datetime import datetime, timedelta
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.expiry import end_fact, expire_fact
-from recollect.engine.sessions import ensure_open
+from recollect.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
 from recollect.model.clock import from_micros
 from recollect.model.effect import DeleteFact, GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin, Revision
+from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
 from recollect.model.value import decode
 from recollect.store.base import Reader, Transaction
@@ -19,35 +20,49 @@ from recollect.store.base import Reader, Transaction
 
 def get_fact(rows: Reader, effect: GetFact, call: Call) -> Outcome[Fact | None]:
     """Return the fact if it is active, or as it stood at a moment."""
-    if effect.as_of is None:
-        fact = rows.fact(effect.scope, effect.key)
-        return Outcome(fact if fact is not None and fact.active_at(call.now) else None)
-    moment = from_micros(effect.as_of)
-    revision = rows.revision_at(effect.scope, effect.key, moment)
+    fact = _read(rows, effect.scope, effect.key, effect.as_of, call)
+    if fact is None and is_session(effect.scope):
+        fact = variable_of(_read(rows, effect.scope, SESSION_RECORD, effect.as_of, call), effect.key)
+    return Outcome(fact)
+
+
+def _read(rows: Reader, scope: Scope, key: str, as_of: int | None, call: Call) -> Fact | None:
+    if as_of is None:
+        fact = rows.fact(scope, key)
+        return fact if fact is not None and fact.active_at(call.now) else None
+    moment = from_micros(as_of)
+    revision = rows.revision_at(scope, key, moment)
     if revision is None or revision.change != "set" or revision.forgotten:
-        return Outcome(None)
+        return None
     fact = revision.as_fact()
-    return Outcome(fact if fact.active_at(moment) else None)
+    return fact if fact.active_at(moment) else None
 
 
 def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact]]:
     """Return the active facts at and below a key, or those that stood at a moment."""
+    found = _listed(rows, effect, call)
+    if effect.domain is None and is_session(effect.scope):
+        record = _read(rows, effect.scope, SESSION_RECORD, effect.as_of, call)
+        known = {fact.key for fact in found}
+        held = [fact for fact in variables_of(record, effect.prefix) if fact.key > effect.after]
+        found = sorted((*found, *(fact for fact in held if fact.key not in known)), key=lambda fact: fact.key)
+    return Outcome(found[: effect.limit])
+
+
+def _listed(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
     if effect.as_of is None:
-        return Outcome(
-            rows.facts(
-                effect.scope,
-                now=call.now,
-                prefix=effect.prefix,
-                domain=effect.domain,
-                after=effect.after,
-                limit=effect.limit,
-            )
+        return rows.facts(
+            effect.scope,
+            now=call.now,
+            prefix=effect.prefix,
+            domain=effect.domain,
+            after=effect.after,
+            limit=effect.limit,
         )
     stood = rows.facts_as_of(effect.scope, from_micros(effect.as_of), prefix=effect.prefix)
-    wanted = [
+    return [
         fact for fact in stood if fact.key > effect.after and (effect.domain is None or fact.domain == effect.domain)
     ]
-    return Outcome(wanted[: effect.limit])
 
 
 def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[Revision]]:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
+import msgspec
+
 from recollect.engine.call import Call, Outcome
 from recollect.errors import ScopeEnded, UsageError
 from recollect.model.effect import EndScope, StartSession
 from recollect.model.event import Note
+from recollect.model.fact import Fact
+from recollect.model.key import lies_under
 from recollect.model.scope import ENDING_KINDS, Scope
 from recollect.store.base import Erasure, Reader, Session, Transaction
 
@@ -80,6 +86,35 @@ def ended_session(rows: Reader, scope: Scope) -> Session | None:
         if session is not None and session.ended_at is not None:
             return session
     return None
+
+
+def is_session(scope: Scope) -> bool:
+    """Say whether a scope is that of a session itself, whose record may hold variables."""
+    return "session:" in scope.path and scope.parts[-1][0] == "session"
+
+
+def variables_of(record: Fact | None, prefix: str = "") -> list[Fact]:
+    """Return the variables that a session's record holds at and below a key, as facts, ordered by key.
+
+    They live in the record, so that a turn of a conversation is one write however many variables it changes.
+    """
+    value: Any = None if record is None else record.value
+    if record is None or type(value) is not dict:
+        return []
+    variables: Any = cast("dict[str, Any]", value).get("vars")
+    if type(variables) is not dict:
+        return []
+    variables = cast("dict[str, Any]", variables)
+    return [
+        msgspec.structs.replace(record, key=key, value=variables[key])
+        for key in sorted(variables)
+        if lies_under(key, prefix)
+    ]
+
+
+def variable_of(record: Fact | None, key: str) -> Fact | None:
+    """Return one variable of a session's record as a fact, or None."""
+    return next((fact for fact in variables_of(record, key) if fact.key == key), None)
 
 
 def _require_ending(scope: Scope) -> None:

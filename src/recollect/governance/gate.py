@@ -20,6 +20,7 @@ from recollect.engine.erase import Receipt
 from recollect.engine.indexes import IndexBook
 from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import SchemaBook
+from recollect.engine.sessions import is_session, variable_of
 from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
 from recollect.errors import ApprovalRequired, Conflict, Denied, QuotaExceeded, Refused, StorageError
@@ -51,6 +52,7 @@ from recollect.model.effect import (
 from recollect.model.event import Decision, Note
 from recollect.model.fact import Origin
 from recollect.model.ids import Ids
+from recollect.model.key import SESSION_RECORD
 from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Policy
 from recollect.model.scope import Scope
@@ -201,6 +203,8 @@ class Gate:
         if type(effect) is GetFact and effect.as_of is None:
             # What `get_fact` does, without opening a snapshot for a single row.
             fact = self._store.fact(effect.scope, effect.key)
+            if fact is None and is_session(effect.scope):
+                fact = variable_of(self._store.fact(effect.scope, SESSION_RECORD), effect.key)
             return fact if fact is not None and fact.active_at(call.now) else None
         if isinstance(effect, Scrub):
             return self._store.scrub()

@@ -53,6 +53,11 @@ class CompiledTemplate:
         self.node = node
         self._closure = compile_node(node, dialect, resolve=resolve)
 
+    @property
+    def is_constant(self) -> bool:
+        """Whether it is only text, and the same whatever the variables are."""
+        return all(isinstance(part, Constant) for part in self.node.parts)
+
     def render(self, names: Names, run: Run | None = None) -> str:
         """Return the text among these variables."""
         return self._closure(names, run or Run())

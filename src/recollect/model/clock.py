@@ -9,7 +9,6 @@ from recollect.errors import UsageError
 from recollect.model.text import quote
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MICROSECOND = timedelta(microseconds=1)
 
 
 class Clock(Protocol):
@@ -30,7 +29,9 @@ class SystemClock:
 
 def to_micros(moment: datetime) -> int:
     """Turn an aware datetime into whole microseconds since 1970, the unit stores keep."""
-    return (moment - EPOCH) // _MICROSECOND
+    since = moment - EPOCH
+    # Several times as fast as dividing by a microsecond, and asked for a dozen times in a write.
+    return (since.days * 86_400 + since.seconds) * 1_000_000 + since.microseconds
 
 
 def from_micros(micros: int) -> datetime:

@@ -10,6 +10,9 @@ LONGEST_KEY = 512
 RESERVED = ("abl", "blocks")
 """First segments kept for the doors themselves: memory blocks live below `blocks`, sessions of agents below `abl`."""
 
+SESSION_RECORD = "abl.session"
+"""The key of a session's record. Its `vars` can be read as facts of the session's scope, each under its own key."""
+
 LINED = ("blocks.archival",)
 """Keys of texts whose lines are entries, so that each can be recalled."""
 

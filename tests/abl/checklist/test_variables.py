@@ -584,7 +584,10 @@ def test_without_a_user_nothing_of_users_is_read_or_written(load: Load, memory: 
     assert memory.scope(project="default").value("season") == "Ada"
     assert agent.start().opening.messages == ["[friend]"]
     written = {one.scope.partition(":")[0] for one in memory.ledger.events() if one.key in ("name", "typed", "season")}
-    assert written == {"session", "project"}
+    assert written == {"project"}
+    assert {"session"} == {
+        one.scope.partition(":")[0] for one in memory.ledger.events() if one.key == "abl.session" and one.scope
+    }
 
 
 def test_with_a_user_the_same_is_read_and_written(load: Load, memory: Memory) -> None:

@@ -316,6 +316,32 @@ def test_a_value_that_is_too_large_for_a_fact_is_refused_and_the_turn_goes_on(lo
         assert small.scope(user="ada").value("text") == "x" * 1000
 
 
+def test_a_value_that_cannot_be_computed_does_not_keep_the_other_facts_back(load: Any, memory: Memory, told: Any):
+    session = load("""
+        MEMORY:
+          remember:
+            - WHEN: note IS SET
+              STORE: REPEAT(REPEAT(note, 100000), 100000) -> user.large
+            - WHEN: note IS SET
+              STORE: note -> user.small
+        COMPLETE:
+          - WHEN: note == "end"
+            RESPOND: "The end."
+        FLOW:
+          ask:
+            REASONING: false
+            ON_INPUT:
+              - ELSE:
+                SET: note = input
+                RESPOND: "Noted."
+        """).start(user="ada")
+    turn = session.say("end")
+    assert (turn.messages, turn.status) == (["Noted.", "The end."], "completed")
+    assert len(told(turn, "error")) == 1 and "note IS SET" in told(turn, "error")[0]
+    ada = memory.scope(user="ada")
+    assert (ada.get("large"), ada.value("small")) == (None, "end")
+
+
 def test_without_a_user_nothing_of_users_is_read_or_written(load: Any, memory: Memory, told: Any):
     agent = load(NOTES)
     agent.start(user="ada").say("private")

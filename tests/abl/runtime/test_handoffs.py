@@ -150,6 +150,41 @@ def test_control_comes_back_with_values_under_other_names(load: Any, told: Any, 
     assert session.vars["returns"] == 2
 
 
+def test_an_answer_to_the_other_agent_is_no_choice_in_a_step_of_the_same_name(load: Any):
+    other = load(
+        """
+        FLOW:
+          ask:
+            REASONING: false
+            GATHER:
+              - wish:
+                prompt: "What do you like?"
+            THEN: COMPLETE
+        """,
+        name="Other",
+    )
+    agent = load(
+        """
+        HANDOFF:
+          - TO: Other
+            WHEN: input == "other"
+            RETURN: true
+        FLOW:
+          ask:
+            REASONING: false
+            ON_INPUT:
+              - ELSE:
+                RESPOND: "Desk heard {{input}}."
+        """,
+        agents=[other],
+    )
+    session = agent.start()
+    session.say("other")
+    back = session.say("bridges")
+    assert (back.agent, back.messages) == ("Desk", [])
+    assert session.say("bridges").messages == ["Desk heard bridges."]
+
+
 def test_a_handler_says_what_follows_the_return(load: Any):
     guide = load(GUIDE, name="Guide")
     agent = load(

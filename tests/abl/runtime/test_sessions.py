@@ -301,10 +301,9 @@ def test_an_edited_agent_goes_on_with_the_session_at_the_beginning_of_its_step(l
     edited = load(FORM.replace("Which street?", "And the street?"))
     resumed = edited.resume(session.id)
     assert resumed.vars["town"] == "Porto"
-    assert resumed.say("Rua Nova").messages[-2:] in (
-        ["Rua Nova in Porto, visit 2.", "More?"],  # the words were taken by the step that began anew
-        ["And the street?"],
-    )
+    # The question that these words answered is gone with the old text, so it is asked anew.
+    assert resumed.say("Rua Nova").messages == ["And the street?"]
+    assert resumed.say("Rua Nova").messages == ["Rua Nova in Porto, visit 2.", "More?"]
 
 
 def test_an_edited_agent_that_has_no_such_step_begins_anew_with_what_is_known(load: Any, memory: Memory):

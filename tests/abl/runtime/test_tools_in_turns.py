@@ -95,7 +95,6 @@ def holding_itself() -> Any:
         float("inf"),
         "\ud800",
         "a\0b",
-        {1: "one"},
         2**70,
         nest(500),
         holding_itself(),
@@ -109,8 +108,7 @@ def holding_itself() -> Any:
 def test_a_result_that_cannot_be_kept_is_a_failure(load: Any, memory: Memory, result: Any):
     agent = load(ASK, tools={"act": lambda text: result})
     session = agent.start(user="ada")
-    turn = session.say("x")
-    assert turn.messages == ["Failed 1 times."] or (result == {1: "one"} and turn.messages != [])
+    assert session.say("x").messages == ["Failed 1 times."]
     assert recollect.abl.resume(memory, session.id).say("x").status == "waiting"
 
 

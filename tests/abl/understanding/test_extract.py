@@ -105,7 +105,8 @@ def test_the_answer_to_a_question_for_a_place_is_the_place(text: str, value: str
      "Help!", "hello", "not sure", "I'm not sure, sorry", "where can I go?", "which cities do you have?", "Lisbon?",
      "can you help me?", "I want to cancel", "keine Ahnung", "je ne sais pas", "skip", "no", "never mind",
      "how much is it", "let me think", "Lisbon or Porto", "looking for somewhere warm", "I want to travel",
-     "the same as last time", "from Berlin", "I have never been to Rome", "not Paris", "my wife would love it"],
+     "the same as last time", "from Berlin", "I have never been to Rome", "not Paris", "my wife would love it", "1",
+     "12 34"],
 )  # fmt: skip
 def test_a_question_or_an_evasion_is_no_place(text: str) -> None:
     assert read(text, asked("destination")) == {}
@@ -122,6 +123,8 @@ def test_a_question_or_an_evasion_is_no_place(text: str) -> None:
          {"destination": "lisbon", "checkin_date": "2027-05-03", "checkout_date": "2027-05-05"}),
         ("Lisbon, 3 to 5 May, two people",
          {"destination": "Lisbon", "checkin_date": "2027-05-03", "checkout_date": "2027-05-05", "num_guests": 2}),
+        ("Lisbon from 3 May to 5 May for 2",
+         {"destination": "Lisbon", "checkin_date": "2027-05-03", "checkout_date": "2027-05-05"}),
         ("I need 3 rooms", {}),
         ("from 3 May", {"checkin_date": "2027-05-03"}),
         ("for 2 people please", {"num_guests": 2}),

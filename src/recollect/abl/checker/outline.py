@@ -9,12 +9,12 @@ from typing import Any, cast
 import msgspec
 
 from recollect.abl import document as abl
-from recollect.abl.checker.hints import Hints
 from recollect.abl.document import Document, PersistentVariable, SessionVariable, Step, Tool
 from recollect.abl.parsed import Programs, Use, uses
 from recollect.abl.tree import Line, Node, Raw
 from recollect.lang.expression.nodes import Node as Program
 from recollect.lang.expression.nodes import Path, children, path_of
+from recollect.lang.hints import Hints
 from recollect.lang.source import Span
 from recollect.lang.template import Loop
 

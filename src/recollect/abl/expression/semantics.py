@@ -9,21 +9,16 @@ import math
 import operator
 import re
 from collections.abc import Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import Any, cast
 
 from recollect.lang.expression.bounds import exceeded
+from recollect.lang.expression.scalars import LARGEST, moment, settle
 from recollect.lang.expression.wording import word
 
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
-_DATE = re.compile(
-    r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
-    r"(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?"
-)
 _DAY = timedelta(days=1)
 _NUMBERS = frozenset({int, float})
-_LARGEST = 2**63 - 1
-_EXACT = 2**53
 _DEEPEST = 64
 _LONGEST_NUMBER = 400
 _SAFE_DIGITS = 18
@@ -48,35 +43,10 @@ def number_in(text: str) -> int | float | None:
 def number(value: Any) -> int | float | None:
     """Return a value as a number: numeric text is read, true is 1 and false 0; anything else is None."""
     if type(value) in _NUMBERS:
-        return value if -_LARGEST <= value <= _LARGEST else settle(value)
+        return value if -LARGEST <= value <= LARGEST else settle(value)
     if type(value) is str:
         return number_in(value)
     return int(value) if type(value) is bool else None
-
-
-def settle(result: int | float) -> int | float | None:
-    """Return a result that JSON can hold: whole floats as integers, none beyond 64 bits, no infinity, no NaN."""
-    if type(result) is float:
-        if not math.isfinite(result):
-            return None
-        return int(result) if result.is_integer() and abs(result) <= _EXACT else result
-    if -_LARGEST <= result <= _LARGEST:
-        return result
-    try:
-        return float(result)
-    except OverflowError:
-        return None
-
-
-def moment(value: Any) -> datetime | None:
-    """Return an ISO 8601 date or time as a moment in UTC; without a zone it is read as UTC. None for other values."""
-    if type(value) is not str or not _DATE.fullmatch(value):
-        return None
-    try:
-        read = datetime.fromisoformat(value)
-        return read.astimezone(UTC) if read.tzinfo else read.replace(tzinfo=UTC)
-    except (ValueError, OverflowError):
-        return None
 
 
 def equal(left: Any, right: Any, depth: int = _DEEPEST) -> bool:
@@ -133,6 +103,8 @@ def add(left: Any, right: Any) -> Any:
 
     Null is no number: with one it gives null, with text it is the empty text.
     """
+    if type(left) in _NUMBERS and type(right) in _NUMBERS:
+        return _sum(left, right)
     if type(left) is str and type(right) is str:
         return left + right
     if type(left) is list and type(right) is list:
@@ -150,13 +122,18 @@ def _countable(value: Any) -> bool:
 
 def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], int | float | None]:
     def compute(left: Any, right: Any) -> int | float | None:
-        one, two = number(left), number(right)
-        if one is None or two is None:
-            return None
+        if type(left) in _NUMBERS and type(right) in _NUMBERS:
+            one, two = left, right
+        else:
+            one, two = number(left), number(right)
+            if one is None or two is None:
+                return None
         try:
-            return settle(operate(one, two))
+            result = operate(one, two)
         except (ZeroDivisionError, OverflowError, ValueError):
             return None
+        # Most results are small whole numbers, which are settled already.
+        return result if type(result) is int and -LARGEST <= result <= LARGEST else settle(result)
 
     return compute
 
@@ -184,7 +161,10 @@ def negate(value: Any) -> int | float | None:
 def is_in(item: Any, container: Any) -> bool:
     """Say whether a list holds an item, an object has a name, or a text contains another."""
     if type(container) is list:
-        return any(equal(item, each) for each in cast("list[Any]", container))
+        for each in cast("list[Any]", container):  # a generator in `any` takes twice as long
+            if equal(item, each):
+                return True
+        return False
     if item is None or type(item) in (list, dict):
         return False
     if type(container) is dict:
@@ -230,7 +210,7 @@ def index(value: Any, at: Any) -> Any:
         return cast("dict[str, Any]", value).get(word(at)) if type(at) in (str, int, float) else None
     if type(value) not in (list, str) or type(at) is bool:
         return None
-    place = _place(at)
+    place = at if type(at) is int else _place(at)
     return value[place] if type(place) is int and 0 <= place < len(value) else None
 
 

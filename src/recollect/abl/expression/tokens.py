@@ -7,8 +7,8 @@ from typing import Literal
 
 import msgspec
 
-from recollect.abl.expression.semantics import settle
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.expression.scalars import settle
 from recollect.lang.source import Excerpt
 from recollect.model.text import quote
 

@@ -9,6 +9,7 @@ from recollect.abl.runtime.flow import enter, leap_to, reset, run_aside, run_flo
 from recollect.abl.runtime.plan import DelegatePlan, Do, HandlerPlan, HandoffPlan, Leap, Signal
 from recollect.abl.runtime.recalling import recall
 from recollect.abl.runtime.remembering import remember, store_result
+from recollect.abl.runtime.rules import broken_rule
 from recollect.abl.runtime.shared import kept_for_the_process
 from recollect.abl.runtime.state import FrameState
 from recollect.abl.runtime.work import Departure, Fault, Frame, Member, Work, shared_place
@@ -19,7 +20,7 @@ from recollect.abl.runtime.work import Departure, Fault, Frame, Member, Work, sh
 def first_frame(member: Member, facts: SessionFacts) -> Frame:
     """Return the frame of the agent that a session begins with."""
     name = member.plan.name
-    return Frame(member, FrameState(name, member.plan.digest), FrameFacts(facts, name, {}), key="")
+    return Frame(member, FrameState(name), FrameFacts(facts, name, {}), key="")
 
 
 def _frame_for(work: Work, member: Member, grants: dict[str, str]) -> Frame:
@@ -29,8 +30,11 @@ def _frame_for(work: Work, member: Member, grants: dict[str, str]) -> Frame:
     frame = work.resting.pop(name, None)
     if frame is None:
         taken = {other.key for other in work.everyone()}
-        key = next(key for key in (name, *(f"{name}~{n}" for n in range(2, 1000))) if key not in taken)
-        frame = Frame(member, FrameState(name, member.plan.digest), facts, key=key)
+        key, number = name, 1
+        while key in taken:
+            number += 1
+            key = f"{name}~{number}"
+        frame = Frame(member, FrameState(name), facts, key=key)
     frame.use(facts)
     frame.state.grants = grants
     return frame
@@ -102,8 +106,9 @@ def run_handler(work: Work, handler: HandlerPlan) -> None:
 def find_departure(work: Work) -> Departure | None:
     """Return what the sections of the active agent say after a turn: a person, another agent, or the end."""
     plan = work.frame.plan
-    for trigger in plan.escalations:
-        if work.test(trigger.when):
+    for number, trigger in enumerate(plan.escalations):
+        if work.test(trigger.when) and not _done_before(work, "escalated", number):
+            _mark_done(work, "escalated", number)
             reason = work.render(trigger.reason) if trigger.reason else ""
             return Departure("escalate", reason=reason, priority=trigger.priority, tags=trigger.tags)
     for handoff in plan.handoffs:
@@ -117,7 +122,7 @@ def find_departure(work: Work) -> Departure | None:
         ):
             return Departure("delegate", agent=delegate.agent, handoff=delegate.number)
     for number, complete in enumerate(plan.completes):
-        if work.test(complete.when):
+        if work.test(complete.when) and not _done_before(work, "completed", number):
             return Departure("complete", handoff=number)
     return None
 
@@ -141,12 +146,16 @@ def hear_anew(work: Work) -> None:
 
 
 def rearm(work: Work) -> None:
-    """Let handoffs and delegations be done again whose conditions no longer hold."""
+    """Let what an agent leads to be done again when its condition no longer holds."""
     system, plan = work.frame.state.system, work.frame.plan
-    for what, plans in (("handed", plan.handoffs), ("delegated", plan.delegates)):
+    for what, whens in (
+        ("handed", {one.number: one.when for one in plan.handoffs}),
+        ("delegated", {one.number: one.when for one in plan.delegates}),
+        ("escalated", {number: one.when for number, one in enumerate(plan.escalations)}),
+        ("completed", {number: one.when for number, one in enumerate(plan.completes)}),
+    ):
         done: list[int] | None = system.get(what)
         if done:
-            whens = {one.number: one.when for one in plans}
             system[what] = [n for n in done if (when := whens.get(n)) is not None and work.test(when)]
 
 
@@ -179,12 +188,14 @@ def hand_off(work: Work, departure: Departure) -> bool:
     work.note("handed_off", departure.agent, by=plan.name, because=departure.reason or None, given=given or None)
     returns = bool(handoff and handoff.returns)
     work.frame.names["handoff"] = {"completed": False, "to": departure.agent}
+    # An agent that gives away a conversation which it was to give back gives that away too.
+    way_back = work.frame.state.handoff
     if handoff is not None and returns:
         _mark_done(work, "handed", handoff.number)
     else:
         _retire(work)
     frame = _frame_for(work, member, grants)
-    frame.state.handoff = handoff.number if handoff and returns else None
+    frame.state.handoff = handoff.number if handoff and returns else way_back
     before = frame.state.system
     frame.state.system = {
         **{name: before[name] for name in ("hidden", "injected") if name in before},
@@ -276,6 +287,7 @@ def complete(work: Work, departure: Departure) -> bool:
         if plan.respond is not None:
             work.say(work.render(plan.respond))
         store_result(work, frame, plan)
+        _mark_done(work, "completed", departure.handoff)
     work.note("completed", frame.plan.name)
     frame.state.wait, frame.state.step, frame.state.stack = "done", None, []
     if frame.state.handoff is None or len(work.frames) < 2:
@@ -301,8 +313,8 @@ def _come_back(work: Work) -> bool:
         work.fresh = True
     if work.departure is not None or work.paused:
         return work.departure is not None
-    if child.state.system.get("by_rule"):
-        # A broken rule stopped what was going on; the rule is looked at again before it does.
+    if child.state.system.get("by_rule") and (not resumes or broken_rule(work, "turn") is not None):
+        # A broken rule stopped what was going on, and what was stopped does not go on while one is broken.
         return False
     if parent.state.step is None and not parent.state.stack:
         # Control had left at the end of a step: there is no place to go on from but the words of the user.

@@ -133,6 +133,11 @@ class SessionFacts:
             made[place] = (value, None)
         return effects
 
+    @property
+    def touches_tree(self) -> bool:
+        """Whether a pending change is about the handoff tree."""
+        return any(change.variable.scope == "execution_tree" for change in self.pending)
+
     def settle(self) -> None:
         """Forget pending writes, once they are kept."""
         self.pending.clear()

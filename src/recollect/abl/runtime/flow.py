@@ -130,7 +130,7 @@ def follow(work: Work, step: StepPlan) -> Signal:
         return Leap("complete")
     if branch.text:
         work.note("chosen", branch.text, by="THEN")
-    if branch.block.then is not None and branch.block.then.kind == "handoff":
+    if branch.block.then is not None and branch.block.then.kind in ("handoff", "escalate"):
         # The step is done: when control comes back, it must not lead away again.
         leave(work)
     return branch.block if branch.block.actions else branch.block.then or Leap("complete")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cached_property
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +12,7 @@ from recollect.abl.document import Document
 from recollect.abl.runtime.work import Work
 from recollect.abl.understanding.intents import Intent
 from recollect.abl.understanding.wanted import Wanted
-from recollect.abl.variables import SYSTEM, Declarations, Persistent, scope_of
+from recollect.abl.variables import SYSTEM, Declarations, Persistent
 from recollect.lang.expression.program import Expression
 from recollect.lang.template import CompiledTemplate
 
@@ -45,6 +46,8 @@ class Halt:
 
 
 AGAIN = Halt()
+_MOST_NAMES = 4_096
+"""Names whose kind an agent keeps in mind; a tool may make up ever new ones."""
 
 Signal = Leap | Block | tuple[Block, ...] | Halt | None
 Do = Callable[[Work], Signal]
@@ -288,12 +291,29 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     resets: Mapping[str, tuple[str, ...]]
     """Names of variables by when they begin anew."""
 
-    @property
-    def uses_tree(self) -> bool:
-        """Whether it has, or lets others have, memory of the tree of agents that a session is."""
-        paths = [path for handoff in self.handoffs for path, _ in handoff.context.grants]
-        own = any(variable.scope == "execution_tree" for variable in self.declarations.persistent.values())
-        return own or any(scope_of(path) == "execution_tree" for path in paths)
+    @cached_property
+    def instructions(self) -> dict[int, str]:
+        """What recall may tell the model and is always the same, by number."""
+        plans = (plan for plans in self.recalls.values() for plan in plans)
+        return {
+            plan.number: plan.instruction.render({})
+            for plan in plans
+            if plan.instruction is not None and plan.instruction.is_constant
+        }
+
+    @cached_property
+    def _known(self) -> dict[str, bool]:
+        return {}
+
+    def keeps(self, name: str) -> bool:
+        """Say whether a name is a variable of the session; those of the process and of the runtime are not."""
+        known = self._known.get(name)
+        if known is None:
+            if len(self._known) > _MOST_NAMES:
+                self._known.clear()
+            slot = self.declarations.session.get(name)
+            known = self._known[name] = not self.is_system(name) and (slot is None or slot.reset != "never")
+        return known
 
     def is_system(self, name: str) -> bool:
         """Say whether a name is the runtime's, not a variable of the agent."""

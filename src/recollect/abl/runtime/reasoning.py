@@ -139,7 +139,7 @@ class Reasoning:
         if self.goal is not None:
             parts.append(f"What to achieve in this step: {work.render(self.goal)}")
         parts += [f"Rule: {work.render(rule)}" for rule in self.constraints]
-        parts += work.session.instructions
+        parts += _told_by_recall(work)
         parts.append(data_fence("what is known", _known(work)))
         recalled = work.frame.names.get("recalled")
         if recalled:
@@ -148,6 +148,13 @@ class Reasoning:
         if summary:
             parts.append(data_fence("what happened before", summary))
         return "\n\n".join(parts)
+
+
+def _told_by_recall(work: Work) -> list[str]:
+    """Return what recall tells the model, once each."""
+    fixed = work.frame.plan.instructions
+    texts = [fixed.get(told, "") if isinstance(told, int) else told for told in work.frame.state.told]
+    return list(dict.fromkeys(filter(None, texts)))
 
 
 def _known(work: Work) -> dict[str, Any]:

@@ -90,9 +90,11 @@ def _entries(work: Work, domain: str) -> list[Any]:
 def _instruct(work: Work, plan: RecallPlan, event: str) -> None:
     if plan.instruction is None:
         return
+    told = work.frame.state.told
     text = work.render(plan.instruction)
-    if text not in work.session.instructions:
-        work.session.instructions.append(text)
+    what = plan.number if plan.number in work.frame.plan.instructions else text
+    if what not in told:
+        told.append(what)
     work.note("recalled", "an instruction for the model", on=event)
 
 

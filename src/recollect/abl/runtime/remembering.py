@@ -6,7 +6,6 @@ import hashlib
 from datetime import UTC, datetime
 
 from recollect.abl.runtime.plan import CompletePlan, TriggerPlan
-from recollect.abl.runtime.state import Trigger
 from recollect.abl.runtime.work import Fault, Frame, Work
 from recollect.errors import LimitExceeded
 from recollect.lang.expression.dialect import Run
@@ -28,30 +27,28 @@ _STILL = _Still()
 
 def remember(work: Work, frame: Frame) -> None:
     """Store what the triggers of an agent say, in the order of the file."""
-    seen = frame.state.triggers
     for number, trigger in enumerate(frame.plan.triggers):
-        if number == len(seen):
-            seen.append(Trigger())
         try:
-            _look_at(work, frame, trigger, seen[number])
+            _look_at(work, frame, trigger, str(number))
         except Fault as fault:
             # One that cannot be computed does not keep the others back.
             work.note("error", fault.kind, message=fault.message, when=trigger.text)
 
 
-def _look_at(work: Work, frame: Frame, trigger: TriggerPlan, seen: Trigger) -> None:
+def _look_at(work: Work, frame: Frame, trigger: TriggerPlan, number: str) -> None:
+    stored = frame.state.stored
     if not work.test(trigger.when, frame.names):
-        seen.held = False
+        stored.pop(number, None)
         return
     # A value that holds the time or a new id is another one in every turn; what it is made from is not.
     try:
         digest = _digest(trigger.value.value(frame.names, Run(clock=_STILL, ids=_STILL)))
     except LimitExceeded as error:
         raise Fault("validation_error", error.message) from None
-    if work.behaviour.remember == "changes" and seen.held and digest == seen.stored:
+    if work.behaviour.remember == "changes" and stored.get(number) == digest:
         return
     value = work.value(trigger.value, frame.names)
-    seen.held, seen.stored = True, digest
+    stored[number] = digest
     frame.facts.store(work, trigger.target, trigger.below, value, trigger.ttl, trigger.text)
 
 

@@ -8,12 +8,14 @@ from typing import Any, cast
 import msgspec
 
 from recollect.abl.runtime.facts import CannotBeMade, FrameFacts, Pending, SessionFacts
-from recollect.abl.runtime.state import SESSION_KEY, SessionState, TurnRecord
+from recollect.abl.runtime.state import SessionState, TurnRecord
 from recollect.abl.runtime.work import Frame, Member, Work
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, InvalidValue, LimitExceeded, NotFound, RecollectError, Refused, UsageError
-from recollect.model.effect import DeleteFact, GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
+from recollect.model.effect import GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
 from recollect.model.fact import Fact, Revision
+from recollect.model.key import SESSION_RECORD
+from recollect.model.limits import Limits
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode, encode_checked
@@ -25,7 +27,7 @@ _NAMES_KEPT = (
     *("input", "last_input", "turn_count", "intent", "match", "tool_failures", "constraint_failures", "language"),
     *("locale", "channel", "all_fields_gathered", "handoff", "recalled", "_constraint_warnings", "_validation_retries"),
 )
-"""Names of the runtime that are needed in the next turn; results stand beside them, variables are facts."""
+"""Names of the runtime that are needed in the next turn; results and variables stand beside them."""
 
 
 def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
@@ -33,18 +35,18 @@ def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
 
     Facts that the gate or a schema refuses are left out, and noted; the rest is kept.
     """
-    for _ in range(_ATTEMPTS):
+    # Each change that is left out takes a round of its own; being overtaken is what must not go on for ever.
+    for _ in range(_ATTEMPTS + len(facts.pending)):
         try:
             changes = facts.effects()
         except CannotBeMade as error:
             _drop(work, facts, error.change, error.why, error.code)
             continue
-        state = msgspec.Raw(msgspec.json.encode(work.session))
+        state = msgspec.Raw(_encoded(work, facts.memory.limits.value_bytes))
         writes = (
             *changes,
-            *_variable_writes(work, scope, facts),
             *_result_writes(work, scope, facts),
-            SetFact(scope=scope, key=SESSION_KEY, payload=state, expect=version),
+            SetFact(scope=scope, key=SESSION_RECORD, payload=state, expect=version),
         )
         try:
             kept: list[Any] = facts.memory.perform(WriteFacts(scope=scope, writes=writes))
@@ -53,7 +55,7 @@ def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
         except (Refused, UsageError) as error:
             _leave_out(work, facts, error)
         else:
-            _mark_saved(work, facts, writes)
+            _mark_saved(work, facts)
             return kept[-1].version
     raise Conflict(
         f"the facts that this turn of the session {quote(work.session.id)} changes were changed again and again",
@@ -63,7 +65,7 @@ def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
 
 def _check_version(work: Work, memory: Memory, scope: Scope, version: int) -> None:
     """Raise if somebody else took a turn; otherwise it was only a fact that changed, and the batch is made anew."""
-    current = memory.perform(GetFact(scope=scope, key=SESSION_KEY))
+    current = memory.perform(GetFact(scope=scope, key=SESSION_RECORD))
     actual = current.version if current else 0
     if actual != version:
         raise _went_on(work, version, actual)
@@ -95,15 +97,9 @@ def _drop(work: Work, facts: SessionFacts, change: Pending, why: str, code: str)
     work.note("refused", change.variable.path, why=why, code=code)
 
 
-def _mark_saved(work: Work, facts: SessionFacts, writes: Iterable[SetFact | DeleteFact]) -> None:
+def _mark_saved(work: Work, facts: SessionFacts) -> None:
     facts.settle()
-    written = {write.key: hash(bytes(write.payload)) for write in writes if isinstance(write, SetFact)}
     for frame in work.everyone():
-        for name in frame.dirty:
-            if frame.names.get(name) is None:
-                frame.saved.pop(name, None)
-            elif (kept := written.get(variable_key(frame, name))) is not None:
-                frame.saved[name] = kept
         frame.dirty.clear()
         frame.results_changed = False
 
@@ -113,34 +109,51 @@ def variable_key(frame: Frame, name: str) -> str:
     return f"{frame.key}.{name}" if frame.key else name
 
 
-def _variable_writes(work: Work, scope: Scope, facts: SessionFacts) -> Iterable[SetFact | DeleteFact]:
+def kept_variables(frame: Frame) -> list[str]:
+    """Return the names of the variables that are kept; what repeats a result or a fact comes back with that."""
+    elsewhere, derived, keeps = frame.state.system.get("injected") or (), frame.derived, frame.plan.keeps
+    return [
+        name
+        for name, value in frame.names.items()
+        if value is not None and name not in derived and name not in elsewhere and keeps(name)
+    ]
+
+
+def _encoded(work: Work, most: int) -> bytes:
+    """Return the state as it is kept; where it is too large, the largest variables become undefined."""
+    while True:
+        payload = encode_state(work.session)
+        if len(payload) <= most or not work.session.vars:
+            return payload
+        largest = max(work.session.vars, key=lambda key: len(encode(work.session.vars[key])))
+        for frame in work.everyone():
+            for name in kept_variables(frame):
+                if variable_key(frame, name) == largest:
+                    _give_up(work, frame, name, "all variables together are larger than one fact may be")
+        freeze(work)
+
+
+def encode_state(state: SessionState) -> bytes:
+    """Return a state as its record keeps it."""
+    return msgspec.json.encode(msgspec.structs.replace(state, id=""))
+
+
+def _give_up(work: Work, frame: Frame, name: str, why: str) -> None:
+    work.note("warning", f"`{name}` cannot be kept and is undefined now", why=why)
+    frame.names.pop(name, None)
+
+
+def check_variables(work: Work, limits: Limits) -> None:
+    """Make variables undefined that were given values which cannot be kept, and say why."""
     for frame in work.everyone():
-        for name in sorted(frame.dirty):
-            if not is_kept(frame, name):
-                continue
+        for name in frame.dirty:
             value = frame.names.get(name)
-            payload = None if value is None else _payload(work, frame, name, value, facts)
-            if payload is None:
-                if name in frame.saved:
-                    yield DeleteFact(scope=scope, key=variable_key(frame, name))
-            elif frame.saved.get(name) != hash(payload):
-                yield SetFact(scope=scope, key=variable_key(frame, name), payload=msgspec.Raw(payload))
-
-
-def is_kept(frame: Frame, name: str) -> bool:
-    """Say whether a name is a variable of the session; those of the process and of the runtime are not."""
-    slot = frame.plan.declarations.session.get(name)
-    return not frame.plan.is_system(name) and (slot is None or slot.reset != "never")
-
-
-def _payload(work: Work, frame: Frame, name: str, value: Any, facts: SessionFacts) -> bytes | None:
-    """Return a variable as it is kept; one that cannot be kept becomes undefined, and the trace says why."""
-    try:
-        return encode_checked(value, facts.memory.limits)
-    except (LimitExceeded, InvalidValue) as error:
-        work.note("warning", f"`{name}` cannot be kept and is undefined now", why=error.message)
-        frame.names.pop(name, None)
-        return None
+            if value is None or type(value) in (int, bool):
+                continue
+            try:
+                encode_checked(value, limits)
+            except (LimitExceeded, InvalidValue) as error:
+                _give_up(work, frame, name, error.message)
 
 
 def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> Iterable[SetFact]:
@@ -162,11 +175,15 @@ def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> Iterable[Se
 
 def freeze(work: Work) -> None:
     """Bring the state up to what the frames hold."""
+    variables: dict[str, Any] = {}
     for frame in work.everyone():
         names = frame.names
         kept = (*_NAMES_KEPT, *(frame.state.system.get("injected") or ()))
         frame.state.names = {name: names[name] for name in kept if names.get(name) is not None}
         frame.state.key = frame.key
+        for name in kept_variables(frame):
+            variables[variable_key(frame, name)] = names[name]
+    work.session.vars = variables
     work.session.frames = [frame.state for frame in work.frames]
     work.session.resting = [frame.state for frame in work.resting.values()]
     work.session.turn = work.record
@@ -177,19 +194,25 @@ def freeze(work: Work) -> None:
 
 def read_state(memory: Memory, scope: Scope) -> tuple[SessionState, int]:
     """Return the state of a session and its version; refuse an id that has none."""
-    fact: Fact | None = memory.perform(GetFact(scope=scope, key=SESSION_KEY))
+    fact: Fact | None = memory.perform(GetFact(scope=scope, key=SESSION_RECORD))
     if fact is None:
         raise NotFound(
             f"there is no session {quote(scope.parts[-1][1])}",
             hint="It was never started here, or it has ended: an ended session leaves nothing behind",
         )
-    return msgspec.convert(fact.value, SessionState), fact.version
+    state = msgspec.convert(fact.value, SessionState)
+    state.id = scope.parts[-1][1]
+    return state, fact.version
 
 
 def read_turns(memory: Memory, scope: Scope) -> list[SessionState]:
     """Return the state after each turn, oldest first: the record of the session."""
-    revisions: list[Revision] = memory.perform(ReadHistory(scope=scope, key=SESSION_KEY))
-    return [msgspec.convert(one.value, SessionState) for one in revisions if one.change == "set"]
+    revisions: list[Revision] = memory.perform(ReadHistory(scope=scope, key=SESSION_RECORD))
+    states = [msgspec.convert(one.value, SessionState) for one in revisions if one.change == "set"]
+    for state in states:
+        state.id = scope.parts[-1][1]
+    # What a program set between two turns was kept as well; that is no turn.
+    return [state for place, state in enumerate(states) if not place or state.number != states[place - 1].number]
 
 
 def thaw(
@@ -225,7 +248,9 @@ def thaw(
         frame.names.update(frame_state.names)
         for tool, value in results.get(frame.key, []):
             frame.put_result(tool, value, spreads=spreads)
-        _fit_to_plan(frame)
+        if state.agents.get(frame_state.agent) != member.plan.digest:
+            _fit_to_edited(frame)
+            state.agents[frame_state.agent] = member.plan.digest
         frames.append(frame)
     active = len(state.frames)
     return frames[:active], {frame.plan.name: frame for frame in frames[active:]}
@@ -243,15 +268,12 @@ def _load_variables(frame: Frame, values: dict[str, Any]) -> None:
         # Names have no dots: what has one is another agent's, or the runtime's own.
         if name and "." not in name:
             frame.names[name] = value
-            frame.saved[name] = hash(encode(value))
 
 
-def _fit_to_plan(frame: Frame) -> None:
+def _fit_to_edited(frame: Frame) -> None:
     """Let a session whose agent was edited in the meantime go on at the beginning of its step."""
     state, plan = frame.state, frame.plan
-    if state.digest == plan.digest:
-        return
-    state.digest, state.collecting, state.triggers = plan.digest, None, []
+    state.collecting, state.stored, state.told = None, {}, []
     step = plan.steps.get(state.step) if state.step is not None else None
     if step is None:
         state.step, state.stack, state.wait = None, [], "done"

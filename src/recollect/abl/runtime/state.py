@@ -11,9 +11,6 @@ Wait = Literal["", "gather", "input", "collect", "returning", "reasoning", "halt
 """What an agent waits for: nothing, values, words to choose by, values for a rule, leave to answer, the next words of
 a conversation with the model, another attempt at what was stopped; or it is done."""
 
-SESSION_KEY = "abl.session"
-"""Where the state stands in the session's scope; its history is the record of all turns."""
-
 
 class Collecting(msgspec.Struct, omit_defaults=True):
     """Values that a broken rule asks for, and what follows when they are there."""
@@ -28,18 +25,10 @@ class Collecting(msgspec.Struct, omit_defaults=True):
     """Whether nothing had come of these words yet."""
 
 
-class Trigger(msgspec.Struct, omit_defaults=True):
-    """What a remember trigger saw last: whether its condition held, and what it stored."""
-
-    held: bool = False
-    stored: str = ""
-
-
 class FrameState(msgspec.Struct, omit_defaults=True):
-    """Where one agent stands; its variables are facts of their own."""
+    """Where one agent stands; its variables stand in the state of the session."""
 
     agent: str
-    digest: str
     key: str = ""
     """What the keys of its variables begin with; empty for the agent that the session began with."""
     step: str | None = None
@@ -62,7 +51,11 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     held: list[str] | None = None
     """Messages that a rule held back."""
     held_end: bool = False
-    triggers: list[Trigger] = []
+    stored: dict[str, str] = {}
+    """Remember triggers whose condition held last, by number, and a digest of what each stored."""
+    told: list[int | str] = []
+    """Recall instructions for the model, which stay for the rest of the session: the number of one that is always the
+    same, else its text at that moment."""
     names: dict[str, Any] = {}
     """Names of the runtime, such as the last input."""
     system: dict[str, Any] = {}
@@ -96,22 +89,29 @@ class TurnRecord(msgspec.Struct, omit_defaults=True):
 
 
 class SessionState(msgspec.Struct, omit_defaults=True):
-    """A session between two turns."""
+    """A session between two turns. What is kept of it leaves the id out: its scope says that."""
 
     id: str
     user: str | None
     project: str
-    tree: str
+    joined: str | None = None
+    """The handoff tree that was begun elsewhere; without one, the session is a tree of its own."""
+    planted: bool = False
+    """Whether something is remembered in the tree that the session is."""
     number: int = 0
     status: Status = "waiting"
     frames: list[FrameState] = []
     resting: list[FrameState] = []
     """Agents that had the conversation before; what is per session stays with them."""
-    instructions: list[str] = []
-    """What recall told the model, once each."""
+    vars: dict[str, Any] = {}
+    """The variables of all agents by their keys; the engine shows each as a fact of the session's scope."""
     turn: TurnRecord = msgspec.field(default_factory=TurnRecord)
-    owns_tree: bool = True
     root: str = ""
     """The agent that the session began with; it may have left."""
     agents: dict[str, str] = {}
     """The agents that were loaded together, each with the digest of its text."""
+
+    @property
+    def tree(self) -> str:
+        """The handoff tree whose memory the session shares."""
+        return self.joined or self.id

@@ -62,7 +62,6 @@ class Frame:
         "plan",
         "results",
         "results_changed",
-        "saved",
         "state",
     )
 
@@ -81,8 +80,6 @@ class Frame:
         """What each tool gave last, in the order of the calls."""
         self.results_changed = False
         self.dirty: set[str] = set()
-        self.saved: dict[str, int] = {}
-        """Variables that are kept, and a hash of what is kept of each: what did not change is not written again."""
 
     @property
     def step(self) -> StepPlan | None:

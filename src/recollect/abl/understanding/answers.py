@@ -225,7 +225,7 @@ def _name_in(value: str, *, digits: bool) -> str:
     else may follow: `Barcelona next weekend`; but not a second name: `Lisbon or Porto`.
     """
     said = Said(value)
-    if (not digits and said.digits) or said.words[0] in _BEFORE_NAMES:
+    if (not digits and said.digits) or said.words[0] in _BEFORE_NAMES or not any(map(str.isalpha, value)):
         return ""
     for place, word in enumerate(said.words):
         if place and word in _AFTER_NAMES and said.capital(0) and not _goes_on(said, place):

@@ -13,7 +13,7 @@ from recollect.abl.understanding.extract import take_all
 from recollect.abl.understanding.reading import Reading
 from recollect.abl.understanding.vocabulary import NO, NOT, YES, bag
 from recollect.abl.understanding.wanted import Plan, Wanted, plan_of
-from recollect.abl.understanding.words import LONGEST, Said
+from recollect.abl.understanding.words import LONGEST, Said, read_words
 
 _SIGNS = bag(
     """
@@ -69,7 +69,7 @@ def corrections(text: str, collected: Sequence[Wanted], *, now: datetime) -> dic
     >>> corrections("change the destination to Porto", fields, now=datetime(2026, 11, 2, tzinfo=UTC))
     {'destination': 'Porto'}
     """
-    said = Said(text)
+    said = read_words(text)
     if not collected or said.known.isdisjoint(_SIGNS):
         return {}
     text = said.text[:LONGEST]

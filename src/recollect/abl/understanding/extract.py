@@ -23,7 +23,7 @@ from recollect.abl.understanding.people import take_names
 from recollect.abl.understanding.places import take_places
 from recollect.abl.understanding.reading import Reading
 from recollect.abl.understanding.wanted import Plan, Wanted, plan_of
-from recollect.abl.understanding.words import Said
+from recollect.abl.understanding.words import read_words
 
 _STEPS: tuple[tuple[str, Callable[[Reading, list[Plan]], None]], ...] = (
     ("email", take_emails),
@@ -52,7 +52,7 @@ def extract(text: str, wanted: Sequence[Wanted], *, now: datetime) -> dict[str, 
     >>> extract("Lisbon for 2 guests, from 3 May", fields, now=datetime(2026, 11, 2, tzinfo=UTC))
     {'checkin_date': '2027-05-03', 'num_guests': 2, 'destination': 'Lisbon'}
     """
-    said = Said(text)
+    said = read_words(text)
     if not said.words or not wanted:
         return {}
     reading = Reading(said, now)

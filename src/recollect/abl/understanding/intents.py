@@ -15,7 +15,7 @@ import msgspec
 
 from recollect.abl.understanding.reading import SENTENCE_ENDS, denied
 from recollect.abl.understanding.vocabulary import NOT, bag
-from recollect.abl.understanding.words import Said, name_words
+from recollect.abl.understanding.words import Said, name_words, read_words
 
 _SMALL = bag(
     """
@@ -48,7 +48,7 @@ def match_intent(text: str, intents: Sequence[Intent]) -> int | None:
     >>> match_intent("what dates do you have", intents), match_intent("don't change the dates", intents)
     (None, None)
     """
-    said = Said(text)
+    said = read_words(text)
     if not said.words or not intents:
         return None
     stems = [stem(word) for word in said.words]

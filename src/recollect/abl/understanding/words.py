@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from unicodedata import combining, normalize
 
 LONGEST = 4_000
@@ -81,6 +82,10 @@ class Said:
         """Say whether a word begins like a name: with a letter that is no small one."""
         letter = self.text[self.spans[place][0]]
         return letter.isalpha() and not letter.islower()
+
+
+read_words = lru_cache(maxsize=16)(Said)
+"""The words of a text that several look at in one turn: for its intent, its values, and what it corrects."""
 
 
 def words_of(text: str) -> list[str]:

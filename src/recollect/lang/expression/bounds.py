@@ -24,6 +24,8 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     """Items of a list that an expression makes."""
     pattern: int = 1_000
     """Characters of a regular expression."""
+    calls: int = 32
+    """Functions of a program that call one another."""
     steps: int = 100_000
     """Rounds of all loops of one run together."""
     template: int = 100_000

@@ -133,6 +133,9 @@ def _member(node: Member, to: Compilation) -> Closure:
 
 def _index(node: Index, to: Compilation) -> Closure:
     of, at, index = to.compile(node.of), to.compile(node.at), to.dialect.index
+    if type(node.at) is Constant:
+        place = node.at.value
+        return lambda names, run: index(of(names, run), place)
     return lambda names, run: index(of(names, run), at(names, run))
 
 
@@ -140,6 +143,9 @@ def _call(node: Call, to: Compilation) -> Closure:
     function = to.dialect.functions[node.function]
     arguments = tuple(to.compile(argument) for argument in node.arguments)
     call, uses_run = function.call, function.uses_run
+    if len(arguments) == 1 and not uses_run:
+        (only,) = arguments
+        return lambda names, run: _kept_small(call(only(names, run)), run)
 
     def run_call(names: Names, run: Run) -> Any:
         values = [argument(names, run) for argument in arguments]
@@ -166,6 +172,14 @@ def _binary(node: Binary, to: Compilation) -> Closure:
     if node.operator == "+":
         # The one operator whose result can be larger than both operands.
         return lambda names, run: _kept_small(operate(left(names, run), right(names, run)), run)
+    if type(node.right) is Constant:
+        value = node.right.value
+        return lambda names, run: operate(left(names, run), value)
+    if node.operator == "in" and type(node.right) is ListOf:
+        # A list that is only looked through, and always the same, is made once.
+        items = [item.value for item in node.right.items if type(item) is Constant]
+        if len(items) == len(node.right.items):
+            return lambda names, run: operate(left(names, run), items)
     return lambda names, run: operate(left(names, run), right(names, run))
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
+from recollect.errors import Conflict
 from recollect.lang.expression.bounds import DEFAULT_BOUNDS, Bounds, exceeded
 from recollect.lang.expression.nodes import Node, Path
 from recollect.model.clock import Clock, SystemClock
@@ -24,21 +25,54 @@ class Names(Protocol):
 class Run:
     """What one run may use and has used: the time, a source of ids, rounds of loops, and the last match."""
 
-    __slots__ = ("bounds", "captures", "clock", "ids", "steps", "written")
+    __slots__ = ("_recorded", "bounds", "calls", "captures", "clock", "drawn", "ids", "steps", "written")
 
-    def __init__(self, *, clock: Clock | None = None, ids: Ids | None = None, bounds: Bounds = DEFAULT_BOUNDS) -> None:
-        """Begin with nothing used; without a clock or ids, the machine's are asked."""
+    def __init__(
+        self,
+        *,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        bounds: Bounds = DEFAULT_BOUNDS,
+        recorded: Sequence[tuple[str, Any]] | None = None,
+    ) -> None:
+        """Begin with nothing used; without a clock or ids, the machine's are asked.
+
+        With `recorded`, what an earlier run has `drawn`, the same moments and chances come again in the same order.
+        """
         self.clock: Clock = clock or _CLOCK
         self.ids: Ids = ids or _IDS
         self.bounds = bounds
         self.captures: dict[str, str | None] | None = None
         """The groups of the last `matches` that was true, for `match.1` here and in what follows."""
+        self.drawn: list[tuple[str, Any]] = []
+        """What no expression can compute, in the order it was asked for: moments, chances and ids, by kind."""
+        self._recorded = recorded
+        self.calls = 0
+        """Functions of the program that are running inside one another."""
         self.steps = 0
         self.written = 0
 
-    def step(self) -> None:
-        """Count one round of a loop, and stop at the limit."""
-        self.steps += 1
+    def draw(self, kind: str, make: Callable[[], Any]) -> Any:
+        """Return a value that is not computed and write it down; in a replay, the one that was written down."""
+        value = make() if self._recorded is None else self._again(kind, self._recorded)
+        self.drawn.append((kind, value))
+        return value
+
+    def _again(self, kind: str, recorded: Sequence[tuple[str, Any]]) -> Any:
+        place = len(self.drawn)
+        was, value = recorded[place] if place < len(recorded) else ("nothing", None)
+        if was != kind:
+            raise Conflict(
+                f"the replay asks for {kind} where {was} was recorded",
+                hint="Replay with the program that was recorded",
+                expected=was,
+                actual=kind,
+            )
+        return value
+
+    def step(self, rounds: int = 1) -> None:
+        """Count rounds of a loop, and stop at the limit."""
+        self.steps += rounds
         if self.steps > self.bounds.steps:
             raise exceeded("the work of the loops", self.bounds.steps)
 

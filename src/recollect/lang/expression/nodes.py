@@ -91,6 +91,69 @@ class ObjectOf(Node, frozen=True):
     fields: tuple[tuple[str, Node], ...]
 
 
+class Conditional(Node, frozen=True):
+    """One value or another; only the one that is chosen is evaluated."""
+
+    test: Node
+    then: Node
+    otherwise: Node
+
+
+class Fallback(Node, frozen=True):
+    """A value, or another where it is null."""
+
+    value: Node
+    otherwise: Node
+
+
+class Method(Node, frozen=True):
+    """A method of the dialect, called on a value that decides what it means."""
+
+    of: Node
+    name: str
+    arguments: tuple[Node, ...]
+
+
+class Pattern(msgspec.Struct, frozen=True):
+    """What a parameter takes apart: a whole value, the items of a list, or the fields of an object."""
+
+    kind: Literal["whole", "items", "fields"]
+    names: tuple[tuple[str, str], ...]
+    """Pairs (what is read, the name it gets); of items and whole values the first is empty."""
+
+
+class Lambda(Node, frozen=True):
+    """A function written down: parameters, and the expression that they are for."""
+
+    parameters: tuple[Pattern, ...]
+    body: Node
+
+
+class Invoke(Node, frozen=True):
+    """A function that is a value, called."""
+
+    function: Node
+    arguments: tuple[Node, ...]
+
+
+class Block(Node, frozen=True):
+    """Names for values, each seen by those after it, and the value of it all."""
+
+    bindings: tuple[tuple[str, Node], ...]
+    result: Node
+
+
+HELD = "?."
+"""The name of what `IfPresent` holds; no grammar can write it."""
+
+
+class IfPresent(Node, frozen=True):
+    """Null where a value is null; otherwise what is read from it, where it is called `HELD`."""
+
+    of: Node
+    then: Node
+
+
 Path: TypeAlias = tuple[str, ...]
 
 
@@ -130,12 +193,31 @@ def path_of(node: Node) -> Path | None:
 
 
 def paths_read(node: Node) -> Iterator[tuple[Path, Span]]:
-    """Give each path that an expression reads, as long as it is written, for those who check names and access."""
-    waiting = [node]
+    """Give each path that an expression reads, as long as it is written, for those who check names and access.
+
+    Names that the expression itself gives, to parameters or to values, are not read from outside.
+    """
+    waiting: list[tuple[Node, frozenset[str]]] = [(node, frozenset())]
     while waiting:
-        here = waiting.pop()
+        here, bound = waiting.pop()
         path = path_of(here)
-        if path is not None:
+        if path is None:
+            waiting.extend(reversed(list(_below(here, bound))))
+        elif path[0] not in bound:
             yield path, here.span
-        else:
-            waiting.extend(reversed(list(children(here))))
+
+
+def _below(node: Node, bound: frozenset[str]) -> Iterator[tuple[Node, frozenset[str]]]:
+    if isinstance(node, Lambda):
+        yield node.body, bound.union(name for taken in node.parameters for _, name in taken.names)
+    elif isinstance(node, Block):
+        for name, value in node.bindings:
+            yield value, bound
+            bound = bound | {name}
+        yield node.result, bound
+    elif isinstance(node, IfPresent):
+        yield node.of, bound
+        yield node.then, bound | {HELD}
+    else:
+        for below in children(node):
+            yield below, bound

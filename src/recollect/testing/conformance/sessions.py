@@ -4,10 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import pytest
 
 from recollect.api.memory import Memory
 from recollect.errors import ScopeEnded, UsageError
+from recollect.model.effect import SetFact
+from recollect.model.key import SESSION_RECORD
+from recollect.model.scope import Scope
+from recollect.model.value import encode
 from recollect.store.base import Store
 from recollect.testing.conformance.base import Capability, requires, snapshot
 
@@ -147,3 +152,50 @@ class SessionPromises:
         with pytest.raises(ScopeEnded):
             again.session("s1")
         assert again.session("s2").value("k") == 1
+
+    def test_the_variables_in_a_session_s_record_are_read_as_facts(self, memory: Memory) -> None:
+        session = memory.scope(user="ada").session("s1")
+        _record(memory, "s1", {"city": "Porto", "desk.guests": 2})
+        assert session.value("city") == "Porto"
+        assert session.value("desk.guests") == 2
+        assert session.get("country") is None
+        assert [fact.key for fact in session.list()] == ["abl.session", "city", "desk.guests"]
+        assert [fact.key for fact in session.list("desk")] == ["desk.guests"]
+        assert [fact.key for fact in session.list(after="abl.session", limit=1)] == ["city"]
+        assert memory.scope(session="s2").get("city") is None
+        assert memory.scope(user="ada").get("city") is None
+
+    def test_a_fact_of_the_session_hides_a_variable_of_its_name(self, memory: Memory) -> None:
+        session = memory.scope(user="ada").session("s1")
+        _record(memory, "s1", {"city": "Porto", "nights": 3})
+        session.set("city", "Rome")
+        assert (session.value("city"), session.value("nights")) == ("Rome", 3)
+        assert [(fact.key, fact.value) for fact in session.list("city")] == [("city", "Rome")]
+        session.delete("city")
+        assert session.value("city") == "Porto"
+
+    def test_variables_are_read_as_they_stood(self, memory: Memory) -> None:
+        session = memory.scope(user="ada").session("s1")
+        _record(memory, "s1", {"city": "Porto"})
+        then = session.get("abl.session")
+        assert then is not None
+        _record(memory, "s1", {"city": "Rome"})
+        assert session.value("city") == "Rome"
+        assert session.value("city", as_of=then.updated_at) == "Porto"
+        stood = {fact.key: fact.value for fact in session.list(as_of=then.updated_at)}
+        assert stood["city"] == "Porto"
+
+    def test_variables_end_with_their_session(self, memory: Memory) -> None:
+        session = memory.scope(user="ada").session("s1")
+        _record(memory, "s1", {"city": "Porto"})
+        assert session.value("city") == "Porto"
+        session.end()
+        assert session.get("city") is None
+        assert session.list() == []
+
+
+def _record(memory: Memory, session: str, variables: dict[str, object]) -> None:
+    """Keep variables as a language does: in the record of a session, whose key no caller may write."""
+    payload = msgspec.Raw(encode({"vars": variables}))
+    scope = Scope.of(tenant=memory.tenant, session=session)
+    memory.perform(SetFact(scope=scope, key=SESSION_RECORD, payload=payload))
