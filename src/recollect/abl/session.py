@@ -100,10 +100,37 @@ class Awake:
 class Session:
     """One conversation. Turns are taken one after the other, whatever thread they come from."""
 
+    __slots__ = (
+        "__weakref__",
+        "_ended",
+        "_frames",
+        "_given",
+        "_lock",
+        "_resting",
+        "_scope",
+        "_setting",
+        "_stale",
+        "_state",
+        "_version",
+        "id",
+        "opening",
+        "project",
+        "tree",
+        "user",
+    )
+
     def __init__(
         self, setting: Setting, state: SessionState, frames: list[Frame], resting: dict[str, Frame], version: int
     ) -> None:
         """Stand where a state says; `agent.start` and `resume` make these."""
+        self.id = state.id
+        """The id under which the session is resumed."""
+        self.user = state.user
+        """Whose session it is."""
+        self.project = state.project
+        """The project it belongs to."""
+        self.tree = state.tree
+        """The handoff tree whose memory it shares; its own id, where it began one."""
         self._setting = setting
         self._state = state
         self._frames = frames
@@ -150,26 +177,6 @@ class Session:
         return session
 
     # what there is to see
-
-    @property
-    def id(self) -> str:
-        """The id under which the session is resumed."""
-        return self._state.id
-
-    @property
-    def user(self) -> str | None:
-        """Whose session it is."""
-        return self._state.user
-
-    @property
-    def project(self) -> str:
-        """The project it belongs to."""
-        return self._state.project
-
-    @property
-    def tree(self) -> str:
-        """The handoff tree whose memory it shares; its own id, where it began one."""
-        return self._state.tree
 
     @property
     def status(self) -> Status:
@@ -337,9 +344,7 @@ class Session:
         try:
             if self._stale or self._ended:
                 return
-            state = self._state
-            self._state = SessionState(state.id, state.user, state.project, joined=state.joined)
-            self._frames, self._resting, self._stale = [], {}, True
+            self._state, self._frames, self._resting, self._stale = *_NOTHING, True
             if self.opening is not None:
                 self.opening = msgspec.structs.replace(self.opening, trace=Trace())
         finally:
@@ -406,6 +411,10 @@ class Session:
     def __repr__(self) -> str:
         """Return whose session it is, and where it stands."""
         return f"<recollect.abl.Session {self.id} user={self.user} agent={self.agent} step={self.step}>"
+
+
+_NOTHING: tuple[SessionState, list[Frame], dict[str, Frame]] = (SessionState("", None, ""), [], {})
+"""What a resting session holds. It is read anew before anybody looks at it."""
 
 
 def check_variable(plan: Plan, name: object) -> None:
