@@ -11,7 +11,8 @@
     │   ├── InvalidFilter               a filter of a recall that says nothing       .path
     │   ├── LimitExceeded               too large                                .limit .actual
     │   ├── SchemaViolation             a value its definition refuses           .path .expected
-    │   └── SourceError                 program text with faults                 .diagnostics .report
+    │   ├── SourceError                 program text with faults                 .diagnostics .report
+    │   └── EvaluationFailed            an expression without a value            .span
     ├── NotFound(LookupError)
     ├── AlreadyExists
     ├── Conflict                        somebody was faster                      .expected .actual
@@ -128,6 +129,10 @@ class SchemaViolation(UsageError):
 
 class SourceError(UsageError):
     """Program text that cannot be used; `.diagnostics` holds everything wrong with it, `.report` shows it."""
+
+
+class EvaluationFailed(UsageError):
+    """An expression has no value among these variables; `.span` says where in the source, if that is known."""
 
 
 class NotFound(RecollectError, LookupError):

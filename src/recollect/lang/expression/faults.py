@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.errors import UsageError
+from recollect.errors import EvaluationFailed
 from recollect.lang.source import Span
-
-
-class EvaluationFailed(UsageError):
-    """An expression has no value among these variables; `.span` says where in the source, if that is known."""
 
 
 def failed(message: str, hint: str = "") -> EvaluationFailed:

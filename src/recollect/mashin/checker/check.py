@@ -1,0 +1,37 @@
+"""A document and its programs in, everything there is to say about what it means out; the checks by subject, in one."""
+
+from __future__ import annotations
+
+from recollect.lang.diagnostics import Diagnostic, Diagnostics
+from recollect.mashin.checker.configuration import check_configuration
+from recollect.mashin.checker.flows import check_flows
+from recollect.mashin.checker.names import check_names
+from recollect.mashin.checker.outline import outline
+from recollect.mashin.checker.permissions import check_permissions
+from recollect.mashin.checker.types import check_types
+from recollect.mashin.checker.verifies import check_tests
+from recollect.mashin.document import Document
+from recollect.mashin.parser import Reading, read
+from recollect.mashin.programs import Programs
+
+_CHECKS = (check_types, check_permissions, check_configuration, check_names, check_flows, check_tests)
+
+
+def check_document(document: Document, programs: Programs, said: Diagnostics) -> None:
+    """Note every fault, doubt and trap of a parsed document."""
+    whole = outline(document, programs)
+    for check in _CHECKS:
+        check(whole, said)
+
+
+def check_source(
+    text: str, *, name: str = "machine.mashin", fragment: bool = False
+) -> tuple[Reading, Programs, tuple[Diagnostic, ...]]:
+    """Read, parse and check a source; give what was read, its programs, and all diagnostics as one sorted list."""
+    reading = read(text, name=name, fragment=fragment)
+    said = Diagnostics(reading.source)
+    for diagnostic in reading.diagnostics:
+        said.add(diagnostic)
+    programs = Programs(said)
+    check_document(reading.document, programs, said)
+    return reading, programs, said.sorted()

@@ -1,0 +1,163 @@
+"""Machine text in, a document out, or one error that carries every fault of the text.
+
+`read` never fails: it gives what could be understood and everything there is to say about the rest. `parse_document`
+and `parse_fragment` raise that as a `SourceError`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from recollect.lang.diagnostics import Diagnostic, Diagnostics, source_error
+from recollect.lang.source import Source, Span
+from recollect.mashin.document import Document, Kept
+from recollect.mashin.keywords import SECTIONS, Keyword
+from recollect.mashin.lines import Line, Lines, read_lines
+from recollect.mashin.reader import Cursor, Reader
+from recollect.mashin.sections.ensures import read_ensures
+from recollect.mashin.sections.fields import read_fields
+from recollect.mashin.sections.steps import is_step, read_implements
+from recollect.mashin.sections.verifies import read_tests
+
+
+class Reading(msgspec.Struct, frozen=True):
+    """Everything that was read from a source: its lines, the document they make, and what there is to say about it."""
+
+    source: Source
+    document: Document
+    diagnostics: tuple[Diagnostic, ...]
+    lines: Lines
+    spellings: dict[int, str]
+    """Where a line stands, and how it is written canonically; the formatter reads it."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the source cannot be used."""
+        return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
+
+    def raise_if_failed(self) -> None:
+        """Raise a SourceError with every diagnostic, if one of them is an error."""
+        if self.failed:
+            raise source_error(self.source, self.diagnostics)
+
+
+def parse_document(text: str, *, name: str = "machine.mashin") -> Document:
+    """Parse a whole file: one machine."""
+    reading = read(text, name=name)
+    reading.raise_if_failed()
+    return reading.document
+
+
+def parse_fragment(text: str, *, name: str = "fragment.mashin") -> Document:
+    """Parse a part of a file: steps or sections without a machine."""
+    reading = read(text, name=name, fragment=True)
+    reading.raise_if_failed()
+    return reading.document
+
+
+def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> Reading:
+    """Read a source whatever its faults, and collect them."""
+    source = Source(name, text)
+    said = Diagnostics(source)
+    lines = read_lines(source, said)
+    reader = Reader(said)
+    document = _document(reader, lines, fragment=fragment)
+    return Reading(source, document, said.sorted(), lines, reader.spellings)
+
+
+def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
+    first = lines.lines[0] if lines.lines else None
+    if first is not None and Cursor(first).takes("machine"):
+        return _machine(reader, first, lines)
+    if not fragment:
+        begin = first.head if first else Span(0, 0)
+        reader.said.error("missing", "the file declares no machine", begin, hint="Begin it with `machine name`")
+    # Steps that have lost their machine are read all the same, so that their own faults come in the same run.
+    loose: list[Line] = []
+    sections: list[Line] = []
+    for line in lines.lines:
+        step = is_step(line) or (fragment and section_of(line) is None)
+        (loose if step else sections).append(line)
+    given = _sections(reader, sections)
+    if "implements" not in given and loose:
+        given["implements"] = read_implements(reader, loose)
+    else:
+        for line in loose:
+            reader.unknown(line, SECTIONS)
+    return Document(span=lines.span, **given)
+
+
+def _machine(reader: Reader, line: Line, lines: Lines) -> Document:
+    cursor = Cursor(line)
+    cursor.takes("machine")
+    name = reader.name(cursor, "the machine")
+    title = cursor.string() if name else None
+    if name is not None:
+        reader.ended(cursor, "the name of a machine")
+    # Sections may also stand beside the machine instead of below it.
+    given = _sections(reader, (*line.children, *lines.lines[1:]))
+    if "implements" not in given:
+        hint = "Add `implements` with its steps below"
+        reader.said.error("missing", "`implements` is missing in the machine", line.head, hint=hint)
+    return Document(name=name, title=title, span=lines.span, **given)
+
+
+def section_of(line: Line) -> Keyword | None:
+    """Return the section that a line begins."""
+    cursor = Cursor(line)
+    return next((keyword for keyword in SECTIONS.keywords if cursor.takes(keyword.name)), None)
+
+
+def _sections(reader: Reader, lines: list[Line] | tuple[Line, ...]) -> dict[str, Any]:
+    given: dict[str, Any] = {}
+    kept: list[Kept] = []
+    seen: set[str] = set()
+    for line in lines:
+        if Cursor(line).takes("machine"):
+            message = "a file holds one machine"
+            reader.said.error("duplicate", message, line.head, hint="Put the second into a file of its own")
+            continue
+        keyword = section_of(line)
+        if keyword is None:
+            reader.unknown(line, SECTIONS)
+            continue
+        if keyword.name in seen:
+            reader.doubled(line.head, f"`{keyword.name}`")
+            continue
+        seen.add(keyword.name)
+        if not keyword.acted_on:
+            message = f"`{keyword.name}` is kept but not acted on: {keyword.meaning}"
+            reader.said.note("not_acted_on", message, line.head)
+            kept.append(Kept(name=keyword.name, lines=(line,), span=line.span))
+        elif keyword.name == "achieves":
+            _note_examples(reader, line)
+            given["achieves"] = (line,)
+        else:
+            _section(reader, line, keyword.name, given)
+    return given | {"kept": tuple(sorted(kept, key=lambda one: SECTIONS.names.index(one.name)))}
+
+
+def _note_examples(reader: Reader, line: Line) -> None:
+    for child in line.children:
+        if Cursor(child).takes("for example"):
+            message = "`for example` is kept but not acted on: tests stand in `verifies`"
+            reader.said.note("not_acted_on", message, child.head)
+
+
+def _section(reader: Reader, line: Line, word: str, given: dict[str, Any]) -> None:
+    cursor = Cursor(line)
+    cursor.takes(word)
+    reader.ended(cursor, f"`{word}`")
+    empty = reader.missing_below(line, f"what the machine {word}" if word != "implements" else "a step")
+    if word == "accepts":
+        given["accepts"] = read_fields(reader, line.children)
+    elif word == "responds with":
+        given["responds"] = read_fields(reader, line.children, output=True)
+    elif word == "ensures":
+        given["ensures"] = read_ensures(reader, line)
+    elif word == "verifies":
+        given["tests"] = read_tests(reader, line)
+    else:
+        given["implements"] = read_implements(reader, line.children if not empty else (), line)
