@@ -42,7 +42,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds the model may take for one reply."""
     input_characters: int = 20_000
     """Characters of one message of the user."""
-    awake: int = 256
+    awake: int = 128
     """Sessions of an agent that are kept in memory; the others are read again when they have a turn."""
     sleep: Callable[[float], None] = time.sleep
     """How to wait between two attempts."""

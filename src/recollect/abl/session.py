@@ -106,6 +106,7 @@ class Session:
         "_frames",
         "_given",
         "_lock",
+        "_opening",
         "_resting",
         "_scope",
         "_setting",
@@ -113,7 +114,6 @@ class Session:
         "_state",
         "_version",
         "id",
-        "opening",
         "project",
         "tree",
         "user",
@@ -141,8 +141,7 @@ class Session:
         self._stale = False
         self._ended = False
         self._given: dict[str, Any] = {}
-        self.opening: Turn | None = None
-        """The turn before any input; None in a session that was resumed."""
+        self._opening: Turn | None = None
 
     @classmethod
     def begin(
@@ -173,10 +172,27 @@ class Session:
         frame.names.update(identity(state, memory.tenant))
         session = cls(setting, state, [frame], {}, 0)
         memory.perform(StartSession(scope=session._scope, owner=facts.user))
-        session.opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
+        session._opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
         return session
 
     # what there is to see
+
+    @property
+    def opening(self) -> Turn:
+        """The turn before any input; of a session that was resumed or has rested, without its trace."""
+        with self._lock:
+            if self._opening is None:
+                first = read_turns(self._setting.memory, self._scope)[0]
+                frame = first.frames[-1]
+                self._opening = Turn(
+                    number=0,
+                    messages=first.turn.messages,
+                    status=first.turn.status,
+                    step=frame.step or None,
+                    agent=frame.agent,
+                    trace=Trace(),
+                )
+            return self._opening
 
     @property
     def status(self) -> Status:
@@ -338,15 +354,14 @@ class Session:
         return cast("list[tuple[Any, str]]", past(read_turns(self._setting.memory, self._scope), first, count))
 
     def rest(self) -> None:
-        """Let go of everything that can be read again; the opening keeps its messages, not its trace."""
+        """Let go of everything that can be read again."""
         if not self._lock.acquire(blocking=False):
             return  # It is in the middle of a turn, so it is not resting.
         try:
             if self._stale or self._ended:
                 return
             self._state, self._frames, self._resting, self._stale = *_NOTHING, True
-            if self.opening is not None:
-                self.opening = msgspec.structs.replace(self.opening, trace=Trace())
+            self._opening = None
         finally:
             self._lock.release()
 

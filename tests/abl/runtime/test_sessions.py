@@ -189,6 +189,20 @@ def test_words_that_are_no_text_or_too_many_are_refused_and_change_nothing(load:
     assert (turn.number, turn.messages) == (1, ["Which street?"])
 
 
+def test_a_session_that_rests_goes_on_as_if_it_had_not(load: Any):
+    agent = load(FORM, behaviour=Behaviour(awake=1))
+    ada, bob = agent.start(user="ada"), agent.start(user="bob")
+    assert (ada._frames, len(bob._frames)) == ([], 1)  # the one that had no turn for longest has let go
+    assert ada.say("Porto").messages == ["Which street?"]
+    assert (len(ada._frames), bob._frames) == (1, [])
+    assert bob.say("Rome").messages == ["Which street?"]
+    assert (ada.status, ada.step, ada.agent, ada.vars["town"]) == ("waiting", "ask", "Desk", "Porto")
+    assert (ada.opening.messages, ada.user) == (["Which town?"], "ada")
+    ada.vars["town"] = "Lisbon"
+    assert ada.say("Rua Nova").messages[0] == "Rua Nova in Lisbon, visit 1."
+    assert bob.say("Via Appia").messages[0] == "Via Appia in Rome, visit 1."
+
+
 # --- resumed --------------------------------------------------------------------------------------------------------
 
 
@@ -200,7 +214,8 @@ def test_a_session_is_resumed_where_it_stands(load: Any, memory: Memory):
         assert (resumed.id, resumed.user, resumed.project) == (session.id, "ada", "quay")
         assert (resumed.agent, resumed.step, resumed.status) == ("Desk", "ask", "waiting")
         assert dict(resumed.vars) == dict(session.vars)
-        assert resumed.opening is None
+        assert (resumed.opening.messages, resumed.opening.number) == (session.opening.messages, 0)
+        assert len(resumed.opening.trace) == 0 < len(session.opening.trace)
     assert resumed.say("Rua Nova").messages[0] == "Rua Nova in Porto, visit 1."
 
 

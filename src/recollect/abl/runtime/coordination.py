@@ -145,9 +145,15 @@ def hear_anew(work: Work) -> None:
         system["handed"] = [number for number in system["handed"] if number not in by_words]
 
 
+_ONCE = ("handed", "delegated", "escalated", "completed")
+"""What is done once until its condition was false, as the state of an agent keeps it in mind."""
+
+
 def rearm(work: Work) -> None:
     """Let what an agent leads to be done again when its condition no longer holds."""
     system, plan = work.frame.state.system, work.frame.plan
+    if system.keys().isdisjoint(_ONCE):
+        return
     for what, whens in (
         ("handed", {one.number: one.when for one in plan.handoffs}),
         ("delegated", {one.number: one.when for one in plan.delegates}),
