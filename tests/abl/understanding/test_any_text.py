@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
+from unicodedata import normalize
 
 import msgspec
 import pytest
@@ -125,7 +126,8 @@ def test_any_value_keeps_any_rules_or_is_told_why_not(value: Any, rules: dict[st
 def test_prose_that_was_asked_for_is_kept_letter_by_letter(text: str) -> None:
     said = f"The lamp is dark: {text} indeed"
 
-    assert extract(said, [Wanted(name="issue", asked=True)], now=NOW) in ({}, {"issue": said})
+    # Letters that can be written in two ways are kept in one.
+    assert extract(said, [Wanted(name="issue", asked=True)], now=NOW) in ({}, {"issue": normalize("NFC", said)})
 
 
 LONG = {
