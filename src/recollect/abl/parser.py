@@ -6,6 +6,8 @@ and `parse_fragment` raise that as a `SourceError`. Files that end in `.yaml` or
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import msgspec
 
 from recollect.abl.document import Document, DocumentKind, Identity, Step
@@ -20,7 +22,8 @@ from recollect.abl.sections.lifecycle import read_handler, read_handlers, read_t
 from recollect.abl.sections.memory import read_memory
 from recollect.abl.sections.tools import read_tools
 from recollect.abl.tree import Line, Lines, Raw
-from recollect.lang.diagnostics import Diagnostic, Diagnostics, source_error
+from recollect.lang import reading
+from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.source import Source, Span
 
 _KINDS: dict[str, DocumentKind] = {
@@ -31,39 +34,18 @@ _KINDS: dict[str, DocumentKind] = {
 }
 
 
-class Reading(msgspec.Struct, frozen=True):
-    """Everything that was read from a source: its lines, the document they make, and what there is to say about it."""
-
-    source: Source
-    lines: Lines
-    document: Document
-    diagnostics: tuple[Diagnostic, ...]
-    spellings: dict[int, str]
-    """Where a keyword stands, and how it is written canonically; the formatter reads it."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the source cannot be used."""
-        return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
-
-    def raise_if_failed(self) -> None:
-        """Raise a SourceError with every diagnostic, if one of them is an error."""
-        if self.failed:
-            raise source_error(self.source, self.diagnostics)
+Reading: TypeAlias = reading.Reading[Lines, Document]
+"""What reading gives: the lines, the document, and the diagnostics."""
 
 
 def parse_document(text: str, *, name: str = "agent.abl") -> Document:
     """Parse a whole file: an agent, a supervisor, a behaviour profile or tools; the name's ending tells the dialect."""
-    reading = read(text, name=name)
-    reading.raise_if_failed()
-    return reading.document
+    return read(text, name=name).document_or_raise()
 
 
 def parse_fragment(text: str, *, name: str = "fragment.abl") -> Document:
     """Parse any part of a file: sections without an agent, steps, or the lines of a step."""
-    reading = read(text, name=name, fragment=True)
-    reading.raise_if_failed()
-    return reading.document
+    return read(text, name=name, fragment=True).document_or_raise()
 
 
 def read(text: str, *, name: str = "agent.abl", fragment: bool = False) -> Reading:
@@ -80,7 +62,7 @@ def read(text: str, *, name: str = "agent.abl", fragment: bool = False) -> Readi
         lines = read_lines(source, said)
     reader = Reader(said, lowercase=lowercase)
     document = _fragment(reader, lines) if fragment else _document(reader, lines)
-    return Reading(source, lines, document, said.sorted(), reader.spellings)
+    return reading.Reading(source, lines, document, said.sorted(), reader.spellings)
 
 
 def _document(reader: Reader, lines: Lines) -> Document:

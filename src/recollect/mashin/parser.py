@@ -6,11 +6,10 @@ and `parse_fragment` raise that as a `SourceError`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
-import msgspec
-
-from recollect.lang.diagnostics import Diagnostic, Diagnostics, source_error
+from recollect.lang import reading
+from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.source import Source, Span
 from recollect.mashin.document import Document, Kept
 from recollect.mashin.keywords import SECTIONS, Keyword
@@ -21,40 +20,18 @@ from recollect.mashin.sections.fields import read_fields
 from recollect.mashin.sections.steps import is_step, read_implements
 from recollect.mashin.sections.verifies import read_tests
 
-
-class Reading(msgspec.Struct, frozen=True):
-    """Everything that was read from a source: its lines, the document they make, and what there is to say about it."""
-
-    source: Source
-    document: Document
-    diagnostics: tuple[Diagnostic, ...]
-    lines: Lines
-    spellings: dict[int, str]
-    """Where a line stands, and how it is written canonically; the formatter reads it."""
-
-    @property
-    def failed(self) -> bool:
-        """Whether the source cannot be used."""
-        return any(diagnostic.severity == "error" for diagnostic in self.diagnostics)
-
-    def raise_if_failed(self) -> None:
-        """Raise a SourceError with every diagnostic, if one of them is an error."""
-        if self.failed:
-            raise source_error(self.source, self.diagnostics)
+Reading: TypeAlias = reading.Reading[Lines, Document]
+"""What reading gives: the lines, the document, and the diagnostics."""
 
 
 def parse_document(text: str, *, name: str = "machine.mashin") -> Document:
     """Parse a whole file: one machine."""
-    reading = read(text, name=name)
-    reading.raise_if_failed()
-    return reading.document
+    return read(text, name=name).document_or_raise()
 
 
 def parse_fragment(text: str, *, name: str = "fragment.mashin") -> Document:
     """Parse a part of a file: steps or sections without a machine."""
-    reading = read(text, name=name, fragment=True)
-    reading.raise_if_failed()
-    return reading.document
+    return read(text, name=name, fragment=True).document_or_raise()
 
 
 def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> Reading:
@@ -64,7 +41,7 @@ def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> 
     lines = read_lines(source, said)
     reader = Reader(said)
     document = _document(reader, lines, fragment=fragment)
-    return Reading(source, document, said.sorted(), lines, reader.spellings)
+    return reading.Reading(source, lines, document, said.sorted(), reader.spellings)
 
 
 def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
