@@ -560,7 +560,7 @@ def test_erasing_a_user_takes_the_sessions_and_their_trees_along(load: Any, memo
         assert memory.scope(**scope).list() != []
     with pytest.raises(recollect.NotFound):
         recollect.abl.resume(memory, ada.id)
-    with pytest.raises((recollect.Conflict, recollect.NotFound)):
+    with pytest.raises(recollect.ScopeEnded, match="was erased"):
         ada.say("still here")
     assert memory.scope(user="ada").list() == []
     assert bo.say("more").messages == ["Noted."]

@@ -11,7 +11,16 @@ from recollect.abl.runtime.facts import CannotBeMade, FrameFacts, Pending, Sessi
 from recollect.abl.runtime.state import SessionState, TurnRecord
 from recollect.abl.runtime.work import Frame, Member, Work
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, InvalidValue, LimitExceeded, NotFound, RecollectError, Refused, UsageError
+from recollect.errors import (
+    Conflict,
+    InvalidValue,
+    LimitExceeded,
+    NotFound,
+    RecollectError,
+    Refused,
+    ScopeEnded,
+    UsageError,
+)
 from recollect.model.effect import GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
 from recollect.model.fact import Fact, Revision
 from recollect.model.key import SESSION_RECORD
@@ -67,6 +76,11 @@ def _check_version(work: Work, memory: Memory, scope: Scope, version: int) -> No
     """Raise if somebody else took a turn; otherwise it was only a fact that changed, and the batch is made anew."""
     current = memory.perform(GetFact(scope=scope, key=SESSION_RECORD))
     actual = current.version if current else 0
+    if version and not actual:
+        raise ScopeEnded(
+            f"the session {quote(work.session.id)} is gone: it was erased, with its user or by itself",
+            hint="Start a new one",
+        )
     if actual != version:
         raise _went_on(work, version, actual)
 
