@@ -189,6 +189,28 @@ def test_words_that_are_no_text_or_too_many_are_refused_and_change_nothing(load:
     assert (turn.number, turn.messages) == (1, ["Which street?"])
 
 
+def test_the_program_says_on_which_channel_and_in_which_language_it_speaks(load: Any, memory: Memory):
+    agent = load("""
+        FLOW:
+          ask:
+            REASONING: false
+            RESPOND: "{{channel}} {{language}}"
+            ON_INPUT:
+              - ELSE:
+                RESPOND: "{{channel}} {{language}}"
+        """)
+    session = agent.start(vars={"channel": "voice", "language": "pt"})
+    assert session.opening.messages == ["voice pt"]
+    session.vars["channel"] = "mail"
+    assert session.say("hm").messages == ["mail pt"]
+    assert recollect.abl.resume(memory, session.id).say("hm").messages == ["mail pt"]
+    for name in ("user_id", "input", "_mine", "call_result"):
+        with pytest.raises(recollect.UsageError):
+            agent.start(vars={name: "x"})
+        with pytest.raises(recollect.UsageError):
+            session.vars[name] = "x"
+
+
 def test_a_session_that_rests_goes_on_as_if_it_had_not(load: Any):
     agent = load(FORM, behaviour=Behaviour(awake=1))
     ada, bob = agent.start(user="ada"), agent.start(user="bob")

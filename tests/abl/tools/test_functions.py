@@ -456,3 +456,31 @@ def test_wrong_arguments_are_not_tried_again(make_box, pauses):
     assert (calls, pauses) == ([], [])
     assert box.call("ask", [1], {}).failure is None
     assert calls == [1]
+
+
+# how a function takes its arguments
+
+
+def test_arguments_by_place_reach_functions_that_take_them_only_so(make_box):
+    def pair(one, two, /, *, sign="-"):
+        return f"{one}{sign}{two}"
+
+    tools = {"all": lambda *given: list(given), "first": lambda head, *rest: [head, list(rest)], "pair": pair}
+    box = make_box("", tools)
+    assert box.call("all", [1, "two"], {}).value == [1, "two"]
+    assert box.call("all", [], {}).value == []
+    assert box.call("first", [1, 2, 3], {}).value == [1, [2, 3]]
+    assert box.call("first", [1], {}).value == [1, []]
+    assert box.call("pair", ["a", "b"], {"sign": "+"}).value == "a+b"
+    assert box.call("pair", [], {"one": "a", "two": "b"}).value == "a-b"
+    assert box.call("pair", ["a", "b", "+", "more"], {}).failure.kind == "validation_error"
+
+
+def test_a_declared_tool_may_be_a_function_that_takes_everything_by_place(make_box):
+    declared = "all(city: string, nights: number)\npair(city: string, nights: number)"
+    tools = {"all": lambda *given: list(given), "pair": lambda city, nights, /: [nights, city]}
+    box = make_box(declared, tools)
+    assert box.call("all", ["Porto", "2"], {}).value == ["Porto", 2]
+    assert box.call("all", [], {"nights": 2, "city": "Porto"}).value == ["Porto", 2]
+    assert box.call("pair", ["Porto"], {"nights": "3"}).value == [3, "Porto"]
+    assert box.call("all", ["Porto", 2, 3], {}).failure.kind == "validation_error"

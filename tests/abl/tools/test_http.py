@@ -551,3 +551,25 @@ def test_without_httpx_it_says_what_to_install(call, monkeypatch):
     assert "pip install 'recollect[api]'" in failure.message
     monkeypatch.undo()
     assert call(GET).failure is None
+
+
+# secrets
+
+
+def test_secrets_reach_the_server_and_can_be_neither_passed_nor_left_out(make_box: Any, server: Server):
+    lines = f"""
+look(city: string)
+  endpoint: {server.url}/look
+  query_params:
+    city: "{{{{city}}}}"
+  headers:
+    Authorization: "Bearer {{{{secrets.key}}}}"
+"""
+    box = make_box(lines, secrets={"key": "s3cret"})
+    assert box.call("look", ["Porto"], {}).failure is None
+    assert server.asked[0].headers["authorization"] == "Bearer s3cret"
+    assert server.asked[0].query == {"city": "Porto"}
+    refused = box.call("look", ["Porto"], {"secrets": {"key": "other"}}).failure
+    assert refused is not None and refused.kind == "validation_error"
+    make_box(lines).call("look", ["Porto"], {})
+    assert server.asked[1].headers["authorization"] == "Bearer"
