@@ -474,6 +474,8 @@ def test_messages_of_the_runtime_can_be_put_in_other_words(load: Any):
     own = 'MESSAGES:\n          error_default: "Sorry, {{name}}."'
     tools = {"look": failing(RuntimeError("x"))}
     assert load(text.format(messages=own), tools=tools).start().opening.messages == ["Sorry, Ada."]
+    closer = f'{own}\n          tool_error: "No answer, {{{{name}}}}."'
+    assert load(text.format(messages=closer), tools=tools).start().opening.messages == ["No answer, Ada."]
     assert load(text.format(messages=""), tools=tools).start().opening.messages == [
         "Something went wrong. Please try again."
     ]

@@ -352,6 +352,27 @@ def test_values_given_earlier_can_be_corrected_and_take_what_depends_on_them_alo
     assert session.say("2").messages == ["2 at the Sol in Faro."]
 
 
+def test_words_that_correct_one_answer_are_not_the_whole_of_another(load: Any):
+    agent = load("""
+        FLOW:
+          trip:
+            REASONING: false
+            CORRECTIONS: true
+            GATHER:
+              - guests:
+                type: number
+                prompt: "How many guests?"
+              - wish:
+                prompt: "Any wish?"
+            RESPOND: "{{guests}}: {{wish}}"
+            THEN: COMPLETE
+        """)
+    session = agent.start()
+    assert session.say("2").messages == ["Any wish?"]
+    assert session.say("actually 4 guests").messages == ["Any wish?"]
+    assert session.say("a quiet room").messages == ["4: a quiet room"]
+
+
 def test_without_corrections_a_value_given_earlier_stays(load: Any):
     agent = load("""
         FLOW:
