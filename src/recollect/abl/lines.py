@@ -14,17 +14,12 @@ import msgspec
 from recollect.abl.tree import Line, Lines, Runs, Value
 from recollect.abl.values import CLOSERS, OPENERS, decode, end_of_key, is_quoted, left_open
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.layout import DEEPEST, TAB, Margins, is_too_long, note_uneven
 from recollect.lang.source import Source, Span
 from recollect.model.text import quote
 
-LONGEST = 2_000_000
-"""Characters of a file; a larger one is no agent."""
-DEEPEST = 40
-"""Levels of nesting; the language itself needs a dozen."""
 LONGEST_BRACKET = 200
 """Lines that an open bracket may go on over."""
-TAB = 4
-"""Columns of a tab, where it decides what is nested below what."""
 
 _ENTRY = re.compile(r"([^\W\d][\w.\-/*]*)[ \t]*:(?=[ \t]|$)")
 _BLOCK = re.compile(r"[|>][+-]?\d?[+-]?")
@@ -51,9 +46,7 @@ class _Scanned(msgspec.Struct, gc=False):
 def read_lines(source: Source, said: Diagnostics) -> Lines:
     """Read a source into a tree of lines, noting every fault of its layout."""
     whole = Span(0, len(source.text))
-    if len(source.text) > LONGEST:
-        message = f"the file has {len(source.text)} characters, the limit is {LONGEST}"
-        said.error("too_large", message, Span(0, 0), hint="Split it into several agents")
+    if is_too_long(source, said, hint="Split it into several agents"):
         return Lines((), span=whole)
     scanner = _Scanner(source, said)
     scanned = scanner.scan()
@@ -69,7 +62,7 @@ class _Scanner:
         self.at = 0
         self.comments: list[str] = []
         self.blank = False
-        self.indented_with = ""
+        self.margins = Margins(said)
 
     def scan(self) -> list[_Scanned]:
         scanned: list[_Scanned] = []
@@ -92,18 +85,8 @@ class _Scanner:
 
     def _logical(self, text: str, start: int) -> _Scanned:
         text = text.rstrip()
-        content = text.lstrip(" \t")
-        lead = text[: len(text) - len(content)]
-        indent = self._column(lead, start)
-        if content[0].isspace():
-            self.said.error(
-                "indentation",
-                f"the line is indented with {quote(content[0])}, which is neither a space nor a tab",
-                Span(start + len(lead), start + len(lead) + 1),
-                hint="Indent with spaces",
-            )
-            lead += content[: len(content) - len(content.lstrip())]
-            content = content.lstrip()
+        indent, lead = self.margins.read(text, start)
+        content = text[len(lead) :]
         begin, head = start + len(lead), indent
         dash = content == "-" or content[:2] in ("- ", "-\t")
         if dash:
@@ -116,20 +99,6 @@ class _Scanner:
         line = _Scanned(indent, head, dash, begin, begin + len(content), content, None, begin, None, comments, blank)
         self._split(line)
         return line
-
-    def _column(self, lead: str, start: int) -> int:
-        if not lead:
-            return 0
-        if self.indented_with == "":
-            self.indented_with = lead[0]
-        if len(set(lead)) > 1 or lead[0] != self.indented_with:
-            self.said.error(
-                "mixed_indentation",
-                "the line mixes tabs and spaces with the lines above it, so it is unclear what it is nested below",
-                Span(start, start + len(lead)),
-                hint="Indent every line with spaces",
-            )
-        return len(lead) if "\t" not in lead else len(lead.expandtabs(TAB))
 
     def _split(self, line: _Scanned) -> None:
         """Find key and value of a line, and take in the lines that its value goes on over."""
@@ -296,13 +265,8 @@ class _Builder:
             if depth > DEEPEST:
                 self._too_deep(line, above)
                 break
-            if column is not None and line.indent != column:
-                self.said.error(
-                    "indentation",
-                    f"the line stands in column {line.indent + 1}, the lines beside it in column {column + 1}",
-                    Span(line.start, line.end if "\n" not in line.text else line.start + 1),
-                    hint="Lines of one block begin in the same column",
-                )
+            head = Span(line.start, line.end if "\n" not in line.text else line.start + 1)
+            note_uneven(self.said, column, line.indent, head)
             column = line.indent
             lines.append(self._line(depth))
         return tuple(lines)

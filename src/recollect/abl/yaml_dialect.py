@@ -21,10 +21,10 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from recollect.abl.lines import DEEPEST, LONGEST
 from recollect.abl.tree import Line, Lines, Value
 from recollect.abl.values import end_of_key, left_open
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.layout import DEEPEST, is_too_long
 from recollect.lang.source import Source, Span
 from recollect.model.text import quote
 
@@ -59,9 +59,7 @@ class _Converter:
 
     def document(self) -> tuple[Line, ...]:
         """Return the lines of the whole source, or of as much of it as YAML could read."""
-        if len(self.source.text) > LONGEST:
-            message = f"the file has {len(self.source.text)} characters, the limit is {LONGEST}"
-            self.said.error("too_large", message, Span(0, 0), hint="Split it into several agents")
+        if is_too_long(self.source, self.said, hint="Split it into several agents"):
             return ()
         lines: list[Line] = []
         try:

@@ -11,20 +11,15 @@ import re
 import msgspec
 
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.layout import DEEPEST, TAB, Margins, is_too_long, note_uneven
 from recollect.lang.source import Source, Span
 from recollect.lang.tree import Node, Raw, Runs
 from recollect.mashin.keywords import STRUCTURE
 from recollect.mashin.scanning import CLOSERS, QUOTES, Open, comment_at
 from recollect.model.text import quote
 
-LONGEST = 2_000_000
-"""Characters of a file; a larger one is no machine."""
-DEEPEST = 40
-"""Levels of nesting; the language itself needs a dozen."""
 LONGEST_BRACKET = 5_000
 """Lines that an open bracket may go on over."""
-TAB = 4
-"""Columns of a tab, where it decides what is nested below what."""
 
 _STRUCTURE = re.compile(rf"(?:{'|'.join(STRUCTURE)})\b(?!\s*[:.(,=\[}}])")
 
@@ -136,9 +131,7 @@ class _Scanned(msgspec.Struct, gc=False):
 def read_lines(source: Source, said: Diagnostics) -> Lines:
     """Read a source into a tree of lines, noting every fault of its layout."""
     whole = Span(0, len(source.text))
-    if len(source.text) > LONGEST:
-        message = f"the file has {len(source.text)} characters, the limit is {LONGEST}"
-        said.error("too_large", message, Span(0, 0), hint="Split it into several machines")
+    if is_too_long(source, said, hint="Split it into several machines"):
         return Lines((), span=whole)
     scanner = _Scanner(source, said)
     scanned = scanner.scan()
@@ -154,7 +147,7 @@ class _Scanner:
         self.at = 0
         self.comments: list[str] = []
         self.blank = False
-        self.indented_with = ""
+        self.margins = Margins(said)
         self.forgotten = False
         """Whether a bracket was left open before; then none may go on over lines that are not indented deeper."""
 
@@ -179,17 +172,8 @@ class _Scanner:
         return self.source.text[start : span.end], start
 
     def _logical(self, text: str, start: int) -> _Scanned:
-        content = text.lstrip(" \t")
-        lead = text[: len(text) - len(content)]
-        indent = self._column(lead, start)
-        if content[0].isspace():
-            self.said.error(
-                "indentation",
-                f"the line is indented with {quote(content[0])}, which is neither a space nor a tab",
-                Span(start + len(lead), start + len(lead) + 1),
-                hint="Indent with spaces",
-            )
-            content = content.lstrip()
+        indent, lead = self.margins.read(text, start)
+        content = text[len(lead) :]
         comments, self.comments = tuple(self.comments), []
         blank, self.blank = self.blank, False
         opened: list[Open] = []
@@ -249,20 +233,6 @@ class _Scanner:
             "unclosed_bracket", message, Span(forgotten, forgotten + 1), hint="Close it here, or on a line below"
         )
 
-    def _column(self, lead: str, start: int) -> int:
-        if not lead:
-            return 0
-        if self.indented_with == "":
-            self.indented_with = lead[0]
-        if len(set(lead)) > 1 or lead[0] != self.indented_with:
-            self.said.error(
-                "mixed_indentation",
-                "the line mixes tabs and spaces with the lines above it, so it is unclear what it is nested below",
-                Span(start, start + len(lead)),
-                hint="Indent every line with spaces",
-            )
-        return len(lead) if "\t" not in lead else len(lead.expandtabs(TAB))
-
 
 class _Builder:
     """Nests lines by their columns."""
@@ -289,13 +259,7 @@ class _Builder:
                 while self.at < len(self.scanned) and self.scanned[self.at].indent > above:
                     self.at += 1
                 break
-            if column is not None and scanned.indent != column:
-                self.said.error(
-                    "indentation",
-                    f"the line stands in column {scanned.indent + 1}, the lines beside it in column {column + 1}",
-                    head,
-                    hint="Lines of one block begin in the same column",
-                )
+            note_uneven(self.said, column, scanned.indent, head)
             column = scanned.indent
             self.at += 1
             children = self._below(scanned.indent, depth + 1)

@@ -12,8 +12,8 @@ from typing import Any, cast
 import msgspec
 import yaml
 
-from recollect.abl.lines import DEEPEST, LONGEST
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.layout import DEEPEST, is_too_long
 from recollect.lang.source import Source, Span
 
 _parse = cast("Callable[..., Iterator[Any]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
@@ -52,9 +52,7 @@ class _Unreadable(Exception):
 
 def compose(source: Source, said: Diagnostics) -> Node | None:
     """Return the one document of a source; None for an empty one, or after noting why it cannot be read."""
-    if len(source.text) > LONGEST:
-        message = f"the file has {len(source.text)} characters, the limit is {LONGEST}"
-        said.error("too_large", message, Span(0, 0), hint="Split it into several files")
+    if is_too_long(source, said, hint="Split it into several files"):
         return None
     try:
         return _Composer(source, said).document()
