@@ -22,7 +22,8 @@
     │   └── EmbeddingFailed             it failed, or gave what is no vector     .retryable
     ├── ModelError                      a language model could not be asked
     │   ├── ModelUnavailable            no package, key or name for it
-    │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable
+    │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable .reason
+    ├── RunFailed                       a machine gave no output                 .run .type .step
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
     │   ├── Denied                      no grant, or a denial                    .capability
@@ -172,7 +173,11 @@ class ModelUnavailable(ModelError):
 
 
 class ModelFailed(ModelError):
-    """The model failed, was too slow, or gave what cannot be used; `.retryable` says whether to try again."""
+    """The model failed, was too slow, or gave what cannot be used; `.reason` says which, `.retryable` what to do."""
+
+
+class RunFailed(RecollectError):
+    """A machine failed; `.type` and `.step` say why and where, `.run` is its run."""
 
 
 class ScopeEnded(RecollectError):

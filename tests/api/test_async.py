@@ -55,6 +55,7 @@ def test_facts_definitions_batches_and_errors_work_as_in_sync() -> None:
             receipt = await memory.erase(user="ada")
             assert receipt.removed["facts"] == 3
             assert (await memory.ledger.verify()).ok
+            assert await memory.runs.list() == []
 
     asyncio.run(main())
 

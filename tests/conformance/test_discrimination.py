@@ -16,7 +16,9 @@ import msgspec
 import pytest
 
 from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
+from recollect.model.event import Event
 from recollect.model.fact import Fact
+from recollect.model.run import RUN_EVENTS
 from recollect.model.scope import Scope
 from recollect.store.base import Transaction
 from recollect.store.memory import MemoryStore
@@ -130,6 +132,23 @@ class LooseStore(_BentStore):
     """Takes a prefix for a pattern of text instead of a path, as an unescaped LIKE does."""
 
     bend = _Loose
+
+
+class _Mingle(_Rows):
+    def events(self, tenant: str, *, run: str | None = None, **rest: Any) -> Iterator[Event]:
+        if run is None:
+            return self.rows.events(tenant, **rest)
+        return (event for event in self.rows.events(tenant, **rest) if event.effect in RUN_EVENTS)
+
+    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
+        newest = next(reversed(list(self.events(tenant, run=run))), None)
+        return None if newest is None else (newest.version or 0, newest.hash)
+
+
+class MinglingStore(_BentStore):
+    """Takes the runs of a tenant for one."""
+
+    bend = _Mingle
 
 
 class _Stale(_Rows):
@@ -299,6 +318,10 @@ class MixingSuite(_BrokenSuite):
     kind = MixingStore
 
 
+class MinglingSuite(_BrokenSuite):
+    kind = MinglingStore
+
+
 class ClingingSuite(_BrokenSuite):
     kind = ClingingStore
 
@@ -392,6 +415,9 @@ FLOOR = {
     "test_a_remember_that_waits_is_found_once_it_is_approved",
     "test_a_recall_is_an_event_with_hashes_and_ids_and_without_text",
     "test_a_text_is_a_fact_and_its_lines_are_found",
+    "test_a_run_is_a_chain_inside_the_chain",
+    "test_one_of_two_who_go_on_from_the_same_event_loses",
+    "test_erasing_a_user_takes_the_runs_that_belong_to_them",
 }
 
 WRONG: dict[type[StoreConformance], set[str]] = {
@@ -455,6 +481,13 @@ WRONG: dict[type[StoreConformance], set[str]] = {
         "test_erased_entries_stay_erased_after_a_restart",
         "test_a_move_goes_on_after_a_restart",
         "test_lines_are_found_after_a_restart",
+    },
+    MinglingSuite: {
+        "test_runs_are_told_apart",
+        "test_events_of_a_run_are_read_by_position",
+        "test_runs_are_listed_newest_first",
+        "test_a_run_is_recorded_in_its_own_scope_alone",
+        "test_erasing_a_user_takes_the_runs_that_belong_to_them",
     },
     LooseSuite: {
         "test_list_below_a_key_goes_by_whole_segments",

@@ -202,7 +202,7 @@ class Stepping(FaultyDisk):
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
-    with Stepping(first=1 if STRIDE == 1 else {"ioerr": 12, "full": 13}[error]) as disk:
+    with Stepping(first=1 if STRIDE == 1 else {"ioerr": 12, "full": 15}[error]) as disk:
         life = Life(disk)
         done = sweep(life.run, life.check, disk=disk, errors=[error], expected=(StorageError,))
     assert done.complete

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from recollect.model.event import GENESIS, Event, event_body
@@ -18,7 +19,7 @@ AppendEvent = Callable[..., Event]
 def append_event() -> AppendEvent:
     """Return a function that appends an event at a position, and returns it as it is read back."""
 
-    def append(rows: Transaction, position: int, *, text: Any = None, scope: str = "user:ada") -> Event:
+    def append(rows: Transaction, position: int, **said: Any) -> Event:
         event = Event(
             tenant="default",
             position=position,
@@ -27,7 +28,7 @@ def append_event() -> AppendEvent:
             door="python",
             effect="set_fact",
             decision="allow",
-            scope=scope,
+            scope="user:ada",
             key="k",
             resource=None,
             version=1,
@@ -36,9 +37,9 @@ def append_event() -> AppendEvent:
             detail={"z": 1.5, "a": [None, "ü"]},
             prev_hash=GENESIS,
             hash=f"sha256:{position}",
-            text=text,
         )
-        rows.append_event(event, event_body(event))
+        event = msgspec.structs.replace(event, **said)
+        rows.append_events([(event, event_body(event))])
         return event
 
     return append

@@ -201,7 +201,7 @@ def test_removing_an_entry_takes_the_ledgers_text_of_it_and_of_no_other(store: S
                 hash="h",
                 text="said",
             )
-            rows.append_event(event, event_body(event))
+            rows.append_events([(event, event_body(event))])
 
     def texts() -> list[Any]:
         return store.read(lambda rows: [event.text for event in rows.events("default")])

@@ -119,7 +119,7 @@ class Call:
             (event,) = self.arguments
             position, _ = rows.head(event.tenant) or (0, "")
             placed = msgspec.structs.replace(event, position=position + 1)
-            return rows.append_event(placed, event_body(placed))
+            return rows.append_events([(placed, event_body(placed))])
         return getattr(rows, self.name)(*self.arguments)
 
     def __repr__(self) -> str:

@@ -10,14 +10,18 @@ import traceback
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import apsw
+import msgspec
 import pytest
 
 from recollect.errors import Busy, Corrupt
+from recollect.model.event import event_body
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
-from recollect.store.sqlite import SqliteStore
+from recollect.store.base import Erasure, Session, TenantState
+from recollect.store.sqlite import SqliteStore, statements
 from recollect.store.sqlite.commit import LARGEST_BATCH
 
 ADA = Scope.of(user="ada")
@@ -308,3 +312,94 @@ def test_a_lock_held_elsewhere_is_busy_and_can_be_tried_again(tmp_path: Path):
             assert store.scrub() is True
             other.stdin.write("\n")
             other.stdin.flush()
+
+
+def test_several_events_are_appended_together_or_not_at_all(store: SqliteStore, append_event):
+    first = store.transact(lambda rows: append_event(rows, 1))
+
+    def append(*positions: int):
+        made = [msgspec.structs.replace(first, position=one, hash=f"sha256:{one}") for one in positions]
+        return lambda rows: rows.append_events([(event, event_body(event)) for event in made])
+
+    for wrong in ((1, 2), (3, 4), (2, 2), (2, 4), (2, 1)):
+        with pytest.raises(Corrupt, match="cannot follow"):
+            store.transact(append(*wrong))
+    assert store.read(lambda rows: rows.head("default")) == (1, "sha256:1")
+    store.transact(append(2, 3, 4))
+    assert store.read(lambda rows: [event.position for event in rows.events("default")]) == [1, 2, 3, 4]
+    assert store.read(lambda rows: rows.head("default")) == (4, "sha256:4")
+
+
+def known(rows: Any) -> dict[str, Any]:
+    """Ask what a writer keeps in mind."""
+    scope = Scope(path="run:r1")
+    return {
+        "session": rows.session(scope),
+        "erasure": rows.erasure(scope),
+        "key": rows.content_key("default", "run:r1"),
+        "state": rows.tenant_state("default"),
+        "head": rows.head("default"),
+        "run": rows.run_head("default", "r1"),
+    }
+
+
+def change(rows: Any, number: int, append_event: Any) -> None:
+    """Change all of it."""
+    moment = datetime(2026, 5, 1, number, tzinfo=UTC)
+    scope = Scope(path="run:r1")
+    rows.put_session(Session(scope=scope, owner=None, started_at=moment))
+    rows.add_erasure(Erasure(id=str(number), scope=scope, at=moment, version_floor=number))
+    rows.put_content_key("default", "run:r1", bytes([number]))
+    rows.set_tenant_state("default", TenantState(number, number))
+    append_event(rows, number, effect="step_record", resource="r1")
+
+
+def test_what_a_writer_keeps_in_mind_is_what_was_committed_last(tmp_path: Path, append_event):
+    with SqliteStore(str(tmp_path / "m.db")) as store, SqliteStore(str(tmp_path / "m.db")) as other:
+        for number, writer in enumerate((store, other, store, store, other), start=1):
+            writer.transact(lambda rows, number=number: change(rows, number, append_event))
+            for reader in (store, other):
+                found = reader.transact(known)
+                assert found == other.read(known) == store.read(known)
+                assert (found["head"], found["run"][1]) == ((number, f"sha256:{number}"), f"sha256:{number}")
+                assert (found["key"], found["state"].epoch) == (bytes([number]), number)
+                assert (found["session"].started_at.hour, found["erasure"].version_floor) == (number, number)
+
+
+def test_what_was_undone_is_not_kept_in_mind(store: SqliteStore, append_event):
+    store.transact(lambda rows: change(rows, 1, append_event))
+    before = store.transact(known)
+
+    def undone(rows: Any) -> None:
+        change(rows, 2, append_event)
+        assert known(rows) != before
+        raise ValueError
+
+    for _ in range(2):
+        with pytest.raises(ValueError):
+            store.transact(undone)
+        assert store.transact(known) == before
+    in_one_batch(store, lambda: store.transact(undone), lambda: store.transact(known))
+    assert store.transact(known) == before
+    store.transact(lambda rows: change(rows, 2, append_event))
+    assert store.transact(known) == store.read(known) != before
+
+
+def test_what_was_erased_is_not_kept_in_mind(store: SqliteStore, append_event):
+    store.transact(lambda rows: change(rows, 1, append_event))
+    assert store.transact(known)["key"] == b"\x01"
+    store.transact(lambda rows: rows.erase_below(Scope(path="run:r1")))
+    found = store.transact(known)
+    assert (found["session"], found["key"]) == (None, None)
+    assert found["run"] is not None
+
+
+def test_a_book_that_is_full_begins_anew(store: SqliteStore, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(statements, "_MOST_KNOWN", 3)
+
+    def use(rows: Any) -> list[bytes | None]:
+        for number in range(10):
+            rows.put_content_key("default", f"user:{number}", bytes([number]))
+        return [rows.content_key("default", f"user:{number}") for number in range(11)]
+
+    assert store.transact(use) == [bytes([number]) for number in range(10)] + [None]

@@ -165,12 +165,12 @@ def events(draw: st.DrawFn) -> Event:
         at=draw(moments),
         actor=draw(names),
         door="python",
-        effect="set_fact",
+        effect=draw(st.sampled_from(["set_fact", "step_record", "exec_end"])),
         decision=draw(st.sampled_from(["allow", "deny"])),
         scope=draw(paths),
         key=draw(st.none() | keys),
-        resource=draw(st.none() | names),
-        version=draw(st.none() | versions),
+        resource=draw(names),
+        version=draw(versions),
         content=draw(st.none() | names),
         epoch=draw(versions),
         detail=draw(st.sampled_from([{}, {"z": 1, "a": {"é": [1.5, None]}}])),
@@ -183,7 +183,7 @@ def events(draw: st.DrawFn) -> Event:
 def append(rows: Any, event: Event) -> None:
     position, _ = rows.head(event.tenant) or (0, "")
     placed = msgspec.structs.replace(event, position=position + 1)
-    rows.append_event(placed, event_body(placed))
+    rows.append_events([(placed, event_body(placed))])
 
 
 def calls(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Callable[[Any], Any]]:
@@ -246,6 +246,9 @@ def everything(rows: Any) -> dict[Any, Any]:
             "head": rows.head(tenant),
             "events": list(rows.events(tenant)),
             "some events": [list(rows.events(tenant, start=start, limit=2)) for start in (1, 2, 3)],
+            "of runs": [list(rows.events(tenant, start=start, run=run)) for start in (1, 3) for run in ("x", "z")],
+            "ends of runs": [rows.run_head(tenant, run) for run in ("x", "y", "z")],
+            "bytes of runs": [list(rows.bodies(tenant, run=run)) for run in ("x", "y")],
             "named": [rows.facts_named(tenant, key) for key in KEYS],
             "expired": [rows.expired(tenant, moment, limit) for moment in MOMENTS for limit in (1, 100)],
         }

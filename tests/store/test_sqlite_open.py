@@ -14,10 +14,11 @@ import apsw
 import pytest
 
 from recollect.errors import Busy, Corrupt, ForeignDatabase, MigrationNeeded, StorageError, Unavailable
+from recollect.model.event import event_body
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.sqlite import SqliteStore, migrate
-from recollect.store.sqlite.migrate import APPLICATION_ID, VERSION
+from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
 
 ADA = Scope.of(user="ada")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -137,6 +138,28 @@ def test_an_older_database_is_migrated_whole_or_not_at_all(path: str, monkeypatc
     assert pragma(path, "user_version") == VERSION + 2
 
 
+def test_a_file_of_the_second_schema_gets_runs(tmp_path: Path, append_event):
+    path = tmp_path / "m.db"
+    connection = apsw.Connection(str(path))
+    for migration in MIGRATIONS[:2]:
+        connection.execute(migration)
+    connection.execute("INSERT INTO tenants VALUES ('default', 0, 0, 1, 'sha256:1')")
+    with SqliteStore(":memory:") as scratch:
+        old = scratch.transact(lambda rows: append_event(rows, 1))
+    connection.execute("INSERT INTO events VALUES ('default', 1, 'sha256:1', ?)", (event_body(old),))
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", 2)
+    connection.close()
+    with SqliteStore(str(path)) as store:
+        new = store.transact(lambda rows: append_event(rows, 2, effect="exec_start", resource="r1"))
+        assert store.read(lambda rows: list(rows.events("default"))) == [old, new]
+        assert store.read(lambda rows: list(rows.events("default", run="r1"))) == [new]
+        assert store.read(lambda rows: rows.run_head("default", "r1")) == (1, "sha256:2")
+    connection = apsw.Connection(str(path))
+    assert connection.pragma("user_version") == VERSION > 2
+    connection.close()
+
+
 def test_a_program_that_has_grown_old_meanwhile_refuses_to_write(path: str):
     with SqliteStore(path) as store:
         write(store, "before")
@@ -162,6 +185,7 @@ def test_a_relative_path_means_where_it_was_opened(path: str, tmp_path: Path, mo
 OPEN_AND_WRITE = """
 import sys
 from datetime import UTC, datetime
+from recollect.model.event import event_body
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.sqlite import SqliteStore

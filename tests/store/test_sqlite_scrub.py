@@ -86,7 +86,7 @@ def fill(rows) -> None:
         hash="h",
         text=TOKEN,
     )
-    rows.append_event(event, event_body(event))
+    rows.append_events([(event, event_body(event))])
 
 
 @pytest.mark.parametrize("checkpoint_first", [False, True])

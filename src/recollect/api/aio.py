@@ -21,10 +21,11 @@ from recollect.api.ledger import Ledger
 from recollect.api.memory import Memory
 from recollect.api.opening import open as open_memory
 from recollect.api.permissions import Permissions
+from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
 
 # What a call gives back that itself has calls to make; making one of these touches no store.
-_HANDLES = (Memory, ScopedMemory, Batch, Collections, Definitions, Ledger, Permissions, Approvals)
+_HANDLES = (Memory, ScopedMemory, Batch, Collections, Definitions, Ledger, Permissions, Approvals, Runs)
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "narrowed", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 

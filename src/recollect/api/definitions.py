@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect.errors import NotFound
+from recollect.engine.definitions import select_definitions
+from recollect.errors import UsageError
 from recollect.governance.gate import Caller, Gate
-from recollect.model.definition import Definition
+from recollect.model.definition import Definition, Mode
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.effect import (
     CreateDefinition,
@@ -18,7 +19,6 @@ from recollect.model.effect import (
 from recollect.model.fact import Fact
 from recollect.model.limits import check_count
 from recollect.model.scope import Scope
-from recollect.model.text import quote
 
 
 class Definitions:
@@ -38,8 +38,12 @@ class Definitions:
         schema: dict[str, Any],
         scope: str = "global",
         ttl: Duration | None = None,
+        mode: Mode | None = None,
     ) -> Definition:
         """Create a definition. Objects are strict unless the schema says `additionalProperties`.
+
+        `mode` is what an update of a workflow does to a record: `replace` it, or `merge` the fields that are given into
+        it. Without one, the schema's own `x-mode` counts.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -59,6 +63,7 @@ class Definitions:
                 scope_kind=scope,
                 ttl=None if ttl is None else parse_duration(ttl),
                 schema=schema,
+                mode=mode,
             ),
             self._caller,
         )
@@ -69,10 +74,7 @@ class Definitions:
 
     def get(self, name: str) -> Definition:
         """Return the definition of this id or slug."""
-        for definition in self.list():
-            if name in (definition.id, definition.slug):
-                return definition
-        raise NotFound(f"there is no definition {quote(name)}", hint="List them with memory.definitions.list()")
+        return select_definitions(self.list(), (name,))[0]
 
     def update(
         self,
@@ -84,6 +86,7 @@ class Definitions:
         scope: str | None = None,
         ttl: Duration | None = None,
         clear_ttl: bool = False,
+        mode: Mode | None = None,
     ) -> Definition:
         """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug."""
         return self._gate.perform(
@@ -96,13 +99,18 @@ class Definitions:
                 ttl=None if ttl is None else parse_duration(ttl),
                 clear_ttl=clear_ttl,
                 schema=schema,
+                mode=mode,
             ),
             self._caller,
         )
 
-    def delete(self, definition: str) -> int:
-        """Delete a definition and its records; return how many records went with it."""
-        return self._gate.perform(DeleteDefinition(scope=self._shared, definition=definition), self._caller)
+    def delete(self, *definitions: str) -> int:
+        """Delete definitions and their records, all or nothing; return how many records went with them."""
+        if not definitions:
+            raise UsageError("no definition is named", hint="Name those to delete, by slug or id")
+        first, *others = definitions
+        effect = DeleteDefinition(scope=self._shared, definition=first, others=tuple(others))
+        return self._gate.perform(effect, self._caller)
 
     def records(self, definition: str, *, limit: int | None = None) -> list[Fact]:
         """Return the active records of a definition, whoever owns them."""

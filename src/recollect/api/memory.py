@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from types import TracebackType
@@ -15,6 +16,7 @@ from recollect.api.collections import Collections
 from recollect.api.definitions import Definitions
 from recollect.api.ledger import Ledger
 from recollect.api.permissions import Permissions
+from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
 from recollect.api.transfer import parse_lines, write_lines
 from recollect.engine.embedders import EmbedderBook
@@ -28,7 +30,7 @@ from recollect.model.clock import Clock, SystemClock
 from recollect.model.effect import Effect, Erase, Export, Inspect, Scrub, Sweep
 from recollect.model.ids import Ids, SystemIds
 from recollect.model.limits import Limits
-from recollect.model.policy import OWNER, Policy
+from recollect.model.policy import OWNER, Level, Policy
 from recollect.model.scope import DEFAULT_TENANT, Scope
 from recollect.model.text import check_label, quote, require_label
 from recollect.store.base import Store
@@ -143,6 +145,11 @@ class Memory:
         """What waits for a decision."""
         return Approvals(self._gate, self._caller, self._shared)
 
+    @property
+    def runs(self) -> Runs:
+        """What machines did, and where their runs stand."""
+        return Runs(self._gate, self._caller, self._shared)
+
     # who acts
 
     def acting_as(
@@ -199,6 +206,7 @@ class Memory:
                 revisions=total.revisions + part.revisions,
                 entries=total.entries + part.entries,
                 idempotency_keys=total.idempotency_keys + part.idempotency_keys,
+                records=dict(Counter(total.records) + Counter(part.records)),
             )
             if not part.more:
                 return total
@@ -254,7 +262,11 @@ class Memory:
 
     def may(self, effect: Effect) -> bool:
         """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded."""
-        return self._gate.verdict(effect, self._caller).level == "allow"
+        return self.level(effect) == "allow"
+
+    def level(self, effect: Effect) -> Level:
+        """Return what this handle's policies say to an effect; nothing is done, and nothing recorded."""
+        return self._gate.verdict(effect, self._caller).level
 
     @property
     def root(self) -> object:

@@ -72,9 +72,22 @@ def tail(
 
 @command(app, "show", example="recollect ledger show 12")
 def show(
-    desk: Desk, position: Annotated[int, typer.Argument(metavar="POSITION", min=1, help="1 is the first event.")]
+    desk: Desk,
+    what: Annotated[
+        str, typer.Argument(metavar="POSITION|RUN", help="A position, 1 being the first event; or the id of a run.")
+    ],
 ) -> None:
-    """Show everything that one event says."""
+    """Show everything that one event says, or the events of a run.
+
+    Of a run it also says whether its events are whole, and leaves with 1 if not.
+    """
+    if not re.fullmatch(r"[0-9]{1,18}", what, re.ASCII):
+        from recollect.cli.runs import show_events
+
+        return show_events(desk, what)
+    position = int(what)
+    if position < 1:
+        raise UsageError(f"there is no position {position}", hint="1 is the first event")
     events = desk.memory.ledger.events(start=position, limit=1)
     if not events or events[0].position != position:
         raise NotFound(

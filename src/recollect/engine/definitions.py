@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import re
 import secrets
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -13,7 +13,7 @@ from recollect.engine.call import Call, Outcome
 from recollect.engine.facts import last_used, remove_fact, write_fact
 from recollect.engine.schemas import prepare_schema, scope_kinds
 from recollect.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound
-from recollect.model.definition import SHAPES, Definition
+from recollect.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
 from recollect.model.duration import LONGEST
 from recollect.model.effect import (
     CreateDefinition,
@@ -29,7 +29,6 @@ from recollect.model.text import quote, why_not_a_name
 from recollect.model.value import canonical, decode, encode, encode_checked
 from recollect.store.base import Reader, TenantState, Transaction
 
-_SLUG = re.compile(r"[a-z0-9_]+", re.ASCII)
 _LONGEST_NAME = 255
 
 
@@ -54,7 +53,7 @@ def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -
         slug=_check_slug(effect.slug),
         scope=_check_scope(effect.scope_kind),
         ttl=_check_ttl(effect.ttl),
-        schema=_check_schema(effect.schema, call),
+        schema=_with_mode(_check_schema(effect.schema, call), effect.mode),
         created_at=call.now,
         updated_at=call.now,
     )
@@ -71,7 +70,7 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
         slug=old.slug if effect.slug is None else _check_slug(effect.slug),
         scope=old.scope if effect.scope_kind is None else _check_scope(effect.scope_kind),
         ttl=None if effect.clear_ttl else old.ttl if effect.ttl is None else _check_ttl(effect.ttl),
-        schema=old.schema if effect.schema is None else _check_schema(effect.schema, call),
+        schema=_changed_schema(old, effect, call),
         updated_at=call.after(old.updated_at),
     )
     _check_unique(rows, new, old=old)
@@ -83,24 +82,48 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
 
 
 def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -> Outcome[int]:
-    """Delete a definition and its records; return how many records went with it."""
-    definition = find_definition(rows, effect.scope.tenant, effect.definition)
-    notes = [
-        remove_fact(rows, record, record.version + 1, call.after(record.updated_at), call.origin)
-        for record in records_of(rows, definition)
-    ]
-    rows.remove_definition(definition.tenant, definition.id)
-    bump_revision(rows, definition.tenant)
-    gone = Note(effect="delete_definition", resource=definition.id, detail={"records": len(notes)})
-    return Outcome(len(notes), (*notes, gone))
+    """Delete definitions and their records; return how many records went with them."""
+    total, notes = 0, list[Note]()
+    for definition in find_definitions(rows, effect.scope.tenant, (effect.definition, *effect.others)):
+        records = records_of(rows, definition)
+        for record in records:
+            at = call.after(record.updated_at)
+            notes.append(remove_fact(rows, record, record.version + 1, at, call.origin))
+        rows.remove_definition(definition.tenant, definition.id)
+        notes.append(Note(effect="delete_definition", resource=definition.id, detail={"records": len(records)}))
+        total += len(records)
+    bump_revision(rows, effect.scope.tenant)
+    return Outcome(total, tuple(notes))
 
 
 def find_definition(rows: Reader, tenant: str, name: str) -> Definition:
     """Return the definition of this id or slug."""
-    for definition in rows.definitions(tenant):
-        if name in (definition.id, definition.slug):
-            return definition
-    raise NotFound(f"there is no definition {quote(name)}", hint="List them with memory.definitions.list()", value=name)
+    return find_definitions(rows, tenant, (name,))[0]
+
+
+def find_definitions(rows: Reader, tenant: str, names: Sequence[str]) -> list[Definition]:
+    """Return the definitions of these ids or slugs, each once, or say which of them there are not."""
+    return select_definitions(rows.definitions(tenant), names)
+
+
+def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
+    """Return those of these ids or slugs, each once, in the order named; or say which of them there are not."""
+    found: dict[str, Definition] = {}
+    missing: list[str] = []
+    for name in names:
+        one = next((one for one in known if name in (one.id, one.slug)), None)
+        if one is None:
+            missing.append(name)
+        else:
+            found[one.id] = one
+    if missing:
+        raise NotFound(
+            f"there is no definition {', '.join(map(quote, missing))}",
+            hint="List them with memory.definitions.list()",
+            value=missing[0],
+            missing=missing,
+        )
+    return list(found.values())
 
 
 def records_of(rows: Reader, definition: Definition) -> list[Fact]:
@@ -177,7 +200,7 @@ def _check_name(name: Any) -> str:
 
 
 def _check_slug(slug: Any) -> str:
-    if not isinstance(slug, str) or not _SLUG.fullmatch(slug) or len(slug) > _LONGEST_NAME:
+    if not is_slug(slug):
         raise InvalidDefinition(
             f"the slug {quote(slug)} cannot be used",
             hint="Use lower-case letters a-z, digits and underscores only, such as customer_profile",
@@ -204,6 +227,22 @@ def _check_ttl(ttl: Any) -> int | None:
         hint="Leave it out for permanent memory",
         path="ttl",
     )
+
+
+def _changed_schema(old: Definition, effect: UpdateDefinition, call: Call) -> dict[str, Any]:
+    """Return the schema after an update: what it does not say of the mode stays as it was."""
+    schema = old.schema if effect.schema is None else _check_schema(effect.schema, call)
+    return _with_mode(schema, effect.mode or schema.get(MODE_WORD, old.mode))
+
+
+def _with_mode(schema: dict[str, Any], mode: Any) -> dict[str, Any]:
+    """Return a schema that says its mode; `replace` goes without saying."""
+    if mode is None:
+        return schema
+    if mode not in MODES:
+        raise InvalidDefinition(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", path="mode")
+    plain = {word: part for word, part in schema.items() if word != MODE_WORD}
+    return plain if mode == "replace" else {**plain, MODE_WORD: mode}
 
 
 def _check_schema(schema: Any, call: Call) -> dict[str, Any]:

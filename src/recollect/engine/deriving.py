@@ -58,9 +58,12 @@ class Derived(msgspec.Struct, frozen=True):
         return self.space
 
 
+_TEXTUAL = (Remember, WriteLines, ReembedEntries)
+
+
 def holds_text(effect: EffectBase) -> bool:
     """Say whether an effect holds text that recall will have to find."""
-    return isinstance(effect, Remember | WriteLines | ReembedEntries) or (
+    return isinstance(effect, _TEXTUAL) or (
         isinstance(effect, Import) and bool(effect.entries or any(fact.key in LINED for fact in effect.facts))
     )
 

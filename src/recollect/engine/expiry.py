@@ -6,6 +6,7 @@ removes the rows, and the values in history whose own time to live is over, so t
 
 from __future__ import annotations
 
+from collections import Counter
 from datetime import datetime, timedelta
 from typing import Literal
 
@@ -17,7 +18,7 @@ from recollect.model.effect import Sweep
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.key import LINED
-from recollect.store.base import Transaction
+from recollect.store.base import Reader, Transaction
 
 _CHUNK = 500
 _KEEP_REPLAYS = timedelta(days=7)
@@ -31,12 +32,15 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     entries: int = 0
     idempotency_keys: int = 0
     more: bool = False
+    records: dict[str, int] = {}
+    """How many of the facts were records, by the slug of their definition."""
 
 
 def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
     """Remove one chunk of expired facts and entries, values that outlived their time, old idempotency records."""
     tenant = effect.scope.tenant
     gone = rows.expired(tenant, call.now, _CHUNK)
+    records = Counter(fact.key for fact in gone if _is_record(rows, fact, call))
     notes = [expire_fact(rows, fact, call) for fact in gone]
     entries = rows.expired_entries(tenant, call.now, _CHUNK)
     notes += [expire_entry(rows, entry) for entry in entries]
@@ -46,8 +50,15 @@ def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
         entries=len(entries),
         idempotency_keys=rows.remove_replays(tenant, call.now - _KEEP_REPLAYS),
         more=_CHUNK in (len(gone), len(entries)),
+        records=dict(records),
     )
     return Outcome(swept, tuple(notes))
+
+
+def _is_record(rows: Reader, fact: Fact, call: Call) -> bool:
+    """Say whether a definition speaks about a fact."""
+    # What lies below a slug is older than its definition, and no record of it.
+    return "." not in fact.key and call.schemas.definition(rows, fact.scope, fact.key) is not None
 
 
 def expire_fact(rows: Transaction, fact: Fact, call: Call) -> Note:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
+from typing import Any, cast
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.expiry import end_fact, expire_fact
 from recollect.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
 from recollect.model.clock import from_micros
-from recollect.model.effect import DeleteFact, GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
+from recollect.model.effect import DeleteFact, GetFact, GetFacts, ListFacts, ReadHistory, SetFact, WriteFacts
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
-from recollect.model.value import decode
+from recollect.model.text import quote
+from recollect.model.value import decode, encode_checked
 from recollect.store.base import Reader, Transaction
 
 
@@ -24,6 +26,13 @@ def get_fact(rows: Reader, effect: GetFact, call: Call) -> Outcome[Fact | None]:
     if fact is None and is_session(effect.scope):
         fact = variable_of(_read(rows, effect.scope, SESSION_RECORD, effect.as_of, call), effect.key)
     return Outcome(fact)
+
+
+def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact | None]]:
+    """Return several facts as they stood in one moment, in the order asked for."""
+    for get in effect.gets:
+        _ensure_same_tenant(get.scope, effect.scope)
+    return Outcome([get_fact(rows, get, call).value for get in effect.gets])
 
 
 def _read(rows: Reader, scope: Scope, key: str, as_of: int | None, call: Call) -> Fact | None:
@@ -83,7 +92,8 @@ def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     """Write a fact to a scope that is known to go on."""
     scope, key = effect.scope, effect.key
-    definition, payload = call.schemas.check(rows, scope, key, bytes(effect.payload))
+    payload = bytes(effect.payload) if effect.record is None else _updated(rows, effect, effect.record, call)
+    definition, payload = call.schemas.check(rows, scope, key, payload)
     current, version, at, notes = _current(rows, scope, key, effect.expect, call)
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
     fact = Fact(
@@ -100,6 +110,33 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         origin=_origin(call, effect.source),
     )
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
+
+
+def _updated(rows: Reader, effect: SetFact, record: str, call: Call) -> bytes:
+    """Return what the record will hold: the new value, or where its definition says so, merged into what stands.
+
+    What stands is read here, inside the transaction: of two merges at once, neither loses what the other wrote.
+    """
+    definition = call.schemas.definition(rows, effect.scope, effect.key)
+    if definition is None or definition.id != record:
+        raise NotFound(
+            f"{quote(effect.key)} in `{effect.scope}` is no longer a record of the definition {quote(record)}",
+            hint="The definition was deleted, renamed or moved to another scope meanwhile: load it again",
+            value=record,
+            slug=effect.key,
+        )
+    standing = rows.fact(effect.scope, effect.key) if definition.mode == "merge" else None
+    if standing is None or not standing.active_at(call.now):
+        return bytes(effect.payload)
+    return encode_checked(_merged(standing.value, decode(bytes(effect.payload))), call.limits)
+
+
+def _merged(old: Any, new: Any) -> Any:
+    """Return the new value over the old: objects field by field at every level, all else takes the old one's place."""
+    if type(old) is not dict or type(new) is not dict:
+        return new
+    kept, given = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
+    return {**kept, **{name: _merged(kept[name], part) if name in kept else part for name, part in given.items()}}
 
 
 def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
@@ -149,8 +186,7 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
     notes: list[Note] = []
     known_open: set[str] = set()
     for write in effect.writes:
-        if write.scope.tenant != effect.scope.tenant:
-            raise UsageError("a batch stays inside one tenant", hint="Write to each tenant on its own")
+        _ensure_same_tenant(write.scope, effect.scope)
         if write.scope.path not in known_open:
             # Once is enough: nothing in a batch ends a scope.
             ensure_open(rows, write.scope)
@@ -224,6 +260,11 @@ def _revision(fact: Fact) -> Revision:
         domain=fact.domain,
         origin=fact.origin,
     )
+
+
+def _ensure_same_tenant(scope: Scope, home: Scope) -> None:
+    if scope.tenant != home.tenant:
+        raise UsageError("a batch stays inside one tenant", hint="Ask for each tenant on its own")
 
 
 def _origin(call: Call, source: str | None) -> Origin:

@@ -6,12 +6,13 @@ schema that refers outside itself is refused when its definition is created.
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any, cast
 
 import msgspec
 
 from recollect.errors import InvalidDefinition, InvalidKey, SchemaViolation
-from recollect.model.definition import SHAPES, Definition
+from recollect.model.definition import MODE_WORD, MODES, SHAPES, Definition
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode
@@ -22,10 +23,37 @@ Json = dict[str, Any]
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _Contract(msgspec.Struct, frozen=True):
+class Contract(msgspec.Struct, frozen=True):
+    """A definition that is ready to check values."""
+
     definition: Definition
     validator: Any
     has_defaults: bool
+
+    def accept(self, value: Any) -> Any:
+        """Return the value with the schema's defaults filled in, or refuse it."""
+        if self.has_defaults:
+            value = fill_defaults(self.definition.schema, value)
+        if not self.validator.is_valid(value):
+            explain_violation(self.definition, self.validator, value)
+        return value
+
+
+def contract_of(definition: Definition) -> Contract:
+    """Return a definition ready to check values; a schema that was compiled before is not compiled again."""
+    text = encode(definition.schema)
+    validator = _validators.get(text)
+    if validator is None:
+        validator = compile_schema(definition.schema)
+        if len(_validators) >= _MOST_VALIDATORS:
+            _validators.clear()
+        _validators[text] = validator
+    return Contract(definition, validator, b'"default"' in text)
+
+
+# By the text of the schema: whoever defines it, in whichever database, it means the same.
+_validators: dict[bytes, Any] = {}
+_MOST_VALIDATORS = 4_096
 
 
 class SchemaBook:
@@ -33,32 +61,28 @@ class SchemaBook:
 
     def __init__(self) -> None:
         """Start with none compiled."""
-        self._compiled: dict[str, tuple[int, dict[str, _Contract]]] = {}
+        self._compiled: dict[str, tuple[int, dict[str, Contract]]] = {}
 
     def check(self, rows: Reader, scope: Scope, key: str, payload: bytes) -> tuple[Definition | None, bytes]:
         """Return the definition this fact is a record of, and its value with the schema's defaults filled in."""
         contract = self._contract(rows, scope, key)
         if contract is None:
             return None, payload
-        value = decode(payload)
-        if contract.has_defaults:
-            value = fill_defaults(contract.definition.schema, value)
-            payload = encode(value)
-        explain_violation(contract.definition, contract.validator, value)
-        return contract.definition, payload
+        value = contract.accept(decode(payload))
+        return contract.definition, encode(value) if contract.has_defaults else payload
 
-    def _contract(self, rows: Reader, scope: Scope, key: str) -> _Contract | None:
+    def definition(self, rows: Reader, scope: Scope, key: str) -> Definition | None:
+        """Return the definition that a fact at this key would be a record of."""
+        contract = self._contract(rows, scope, key)
+        return contract.definition if contract else None
+
+    def _contract(self, rows: Reader, scope: Scope, key: str) -> Contract | None:
         revision = rows.tenant_state(scope.tenant).revision
         if revision == 0:
             return None
         known = self._compiled.get(scope.tenant)
         if known is None or known[0] != revision:
-            contracts = {
-                definition.slug: _Contract(
-                    definition, compile_schema(definition.schema), _has(definition.schema, "default")
-                )
-                for definition in rows.definitions(scope.tenant)
-            }
+            contracts = {one.slug: contract_of(one) for one in rows.definitions(scope.tenant)}
             known = self._compiled[scope.tenant] = (revision, contracts)
         slug, dot, _ = key.partition(".")
         contract = known[1].get(slug)
@@ -100,6 +124,10 @@ def prepare_schema(schema: Any) -> Json:
             path="$",
         )
     given = cast(Json, schema)
+    if given.get(MODE_WORD, "replace") not in MODES:
+        raise InvalidDefinition(
+            f"{quote(given[MODE_WORD])} is not a mode", hint=f"Modes are {', '.join(MODES)}", path=f"$.{MODE_WORD}"
+        )
     _refuse_outside_references(given, "$")
     if "$schema" in given and given["$schema"] != _DIALECT:
         compile_schema(given)  # as its own dialect first, so that its faults are told in its own terms
@@ -133,18 +161,55 @@ def compile_schema(schema: Json) -> Any:
 
 def fill_defaults(schema: Json, value: Any) -> Any:
     """Return the value with the `default` of each missing property put in, at every level."""
+    return _filled(parts_of(schema, schema), value, schema)
+
+
+def _filled(parts: list[Json], value: Any, root: Json) -> Any:
+    """Return the value with defaults by all schemas that speak about it together: each place is visited once."""
+    if isinstance(value, list):
+        inside = parts_of({"allOf": [part["items"] for part in parts if "items" in part]}, root)
+        return [_filled(inside, item, root) for item in cast(list[Any], value)]
     if not isinstance(value, dict):
         return value
     filled = dict(cast(Json, value))
-    properties = cast(dict[str, Any], schema.get("properties", {}))
-    for name, part in properties.items():
-        if not isinstance(part, dict):
-            continue
+    for name, below in _properties(parts).items():
         if name in filled:
-            filled[name] = fill_defaults(cast(Json, part), filled[name])
-        elif "default" in part:
-            filled[name] = part["default"]
+            if isinstance(filled[name], dict | list):
+                filled[name] = _filled(parts_of(below, root), filled[name], root)
+            continue
+        for part in parts_of(below, root):
+            if "default" in part:
+                filled[name] = deepcopy(part["default"])  # the schema is shared by all its values
+                break
     return filled
+
+
+def _properties(parts: list[Json]) -> Json:
+    if len(parts) == 1:
+        return parts[0].get("properties", {})
+    together: Json = {}
+    for part in parts:
+        for name, below in cast(Json, part.get("properties", {})).items():
+            together[name] = {"allOf": [together[name], below]} if name in together else below
+    return together
+
+
+def parts_of(schema: Any, root: Json) -> list[Json]:
+    """Return a schema, what it refers to inside the root, and what it is put together from by `allOf`, each once."""
+    if isinstance(schema, dict) and "$ref" not in schema and "allOf" not in schema:
+        return [cast(Json, schema)]
+    parts: dict[int, Json] = {}  # by identity: references may lead round in circles
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or id(cast(Json, node)) in parts:
+            continue
+        given = cast(Json, node)
+        parts[id(given)] = given
+        waiting.extend(reversed(cast(list[Any], given.get("allOf", []))))
+        if isinstance(given.get("$ref"), str):
+            waiting.append(_referred(given["$ref"], root))
+    return list(parts.values())
 
 
 def json_path(steps: Any) -> str:
@@ -184,7 +249,7 @@ def _strict(node: Any, root: Json, *, part: bool) -> Any:
     if part or "additionalProperties" in given or "unevaluatedProperties" in given:
         return strict
     whole = any(word in given for word in _WHOLES) or ("properties" in given and _ALTERNATIVES & set(given))
-    if whole and _lists_properties(given, root, depth=16):
+    if whole and _lists_properties(given, root):
         strict["unevaluatedProperties"] = False
     elif "properties" in given:
         strict["additionalProperties"] = False
@@ -199,20 +264,25 @@ _WHOLES = {"allOf", "if", "then", "else", "$ref", "dependentSchemas"}
 _ALTERNATIVES = {"anyOf", "oneOf"}
 
 
-def _lists_properties(node: Any, root: Json, *, depth: int) -> bool:
+def _lists_properties(schema: Json, root: Json) -> bool:
     """Say whether a schema, its parts or what it refers to lists properties of an object."""
-    if not isinstance(node, dict) or not depth:
-        return False
-    given = cast(Json, node)
-    if "properties" in given:
-        return True
-    parts: list[Any] = [given.get("if"), given.get("then"), given.get("else")]
-    for word in ("allOf", *_ALTERNATIVES):
-        parts.extend(cast(list[Any], given.get(word, [])))
-    parts.extend(cast(Json, given.get("dependentSchemas", {})).values())
-    if isinstance(given.get("$ref"), str):
-        parts.append(_referred(given["$ref"], root))
-    return any(_lists_properties(part, root, depth=depth - 1) for part in parts)
+    seen: set[int] = set()  # by identity: references may lead round in circles
+    waiting: list[Any] = [schema]
+    while waiting:
+        node = waiting.pop()
+        if not isinstance(node, dict) or id(cast(Json, node)) in seen:
+            continue
+        given = cast(Json, node)
+        if "properties" in given:
+            return True
+        seen.add(id(given))
+        waiting += [given.get("if"), given.get("then"), given.get("else")]
+        for word in ("allOf", *_ALTERNATIVES):
+            waiting.extend(cast(list[Any], given.get(word, [])))
+        waiting.extend(cast(Json, given.get("dependentSchemas", {})).values())
+        if isinstance(given.get("$ref"), str):
+            waiting.append(_referred(given["$ref"], root))
+    return False
 
 
 def _referred(pointer: str, root: Json) -> Any:
@@ -240,12 +310,6 @@ def _refuse_outside_references(node: Any, path: str) -> None:
 
 def _never_fetch(uri: str) -> Any:
     raise ValueError(f"{uri} is outside the schema")
-
-
-def _has(node: Any, word: str) -> bool:
-    if isinstance(node, dict):
-        return word in node or any(_has(part, word) for part in cast(Json, node).values())
-    return isinstance(node, list) and any(_has(part, word) for part in cast(list[Any], node))
 
 
 def _cut(text: str) -> str:

@@ -21,7 +21,7 @@ from recollect.engine.definitions import (
 from recollect.engine.entries import forget, list_entries, remember
 from recollect.engine.erase import erase
 from recollect.engine.expiry import sweep
-from recollect.engine.facts import delete_fact, get_fact, list_facts, read_history, set_fact, write_facts
+from recollect.engine.facts import delete_fact, get_fact, get_facts, list_facts, read_history, set_fact, write_facts
 from recollect.engine.lines import write_lines
 from recollect.engine.recall import recall, recall_lines
 from recollect.engine.sessions import end_scope, start_session
@@ -30,6 +30,7 @@ from recollect.model import effect
 
 VERBS: dict[type[effect.EffectBase], Verb] = {
     effect.GetFact: get_fact,
+    effect.GetFacts: get_facts,
     effect.ListFacts: list_facts,
     effect.ReadHistory: read_history,
     effect.SetFact: set_fact,

@@ -7,7 +7,7 @@ import msgspec
 from recollect.engine.call import Call
 from recollect.errors import Conflict, Denied, NotFound
 from recollect.model.approval import Approval
-from recollect.model.effect import Decide, DeleteFact, Effect, Remember, SetFact, WriteFacts, WriteLines
+from recollect.model.effect import Decide, DeleteFact, Effect, HoldStep, Remember, SetFact, WriteFacts, WriteLines
 from recollect.model.event import Note
 from recollect.model.text import quote, why_not_a_name
 from recollect.store.base import Reader, Transaction
@@ -27,12 +27,13 @@ def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tupl
         requested_at=call.now,
     )
     rows.put_approval(approval)
+    asked = {"run": effect.run, "step": effect.step} if isinstance(effect, HoldStep) else {}
     note = Note(
         effect=effect.name,
         scope=effect.scope.path,
         key=effect.place,
         resource=approval.id,
-        detail={"capability": capability},
+        detail={"capability": capability, **asked},
     )
     return approval, note
 

@@ -32,6 +32,7 @@ from recollect.governance.oversight import OVERSIGHT
 from recollect.governance.permissions import Verdict, decide, granted_policy, readable
 from recollect.governance.quotas import charge, check_quotas
 from recollect.governance.replays import Repeatable, find_replay, keep_replay
+from recollect.governance.runs import RUNS, ensure_holdable, record_run
 from recollect.model.approval import Approval
 from recollect.model.clock import Clock
 from recollect.model.effect import (
@@ -40,11 +41,13 @@ from recollect.model.effect import (
     EffectBase,
     Export,
     GetFact,
+    HoldStep,
     Inspect,
     ListFacts,
     ReadRecords,
     Recall,
     RecallLines,
+    RecordRun,
     Remember,
     Scrub,
     WriteFacts,
@@ -58,7 +61,7 @@ from recollect.model.policy import OWNER, Policy
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Store, Transaction
 
-_VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT}
+_VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT, **RUNS}
 _ATTEMPTS = 5
 
 
@@ -176,12 +179,13 @@ class Gate:
         return value
 
     def _inspect(self, caller: Caller) -> list[Finding]:
+        now = self._call(caller).now
         damage = self._store.check()
         file = Finding(what=f"storage {self._store.url}", ok=not damage, detail="; ".join(damage[:3]))
 
         def tenants(rows: Reader) -> list[Finding]:
             seen = rows.tenants() if caller.tenant is None else [caller.tenant]
-            return [finding for tenant in seen for finding in inspect_tenant(rows, tenant)]
+            return [finding for tenant in seen for finding in inspect_tenant(rows, tenant, now)]
 
         return [file, *self._store.read(tenants)]
 
@@ -268,6 +272,8 @@ class Gate:
                     return self._refuse(rows, effect, caller, verdict)
                 if isinstance(effect, Decide):
                     return self._decide(rows, effect, call)
+                if isinstance(effect, HoldStep):
+                    return self._hold_step(rows, effect, call)
             except Refused as refusal:  # raised before anything was written, so only the refusal is
                 self._record_refusal(rows, effect, call, refusal.message)
                 return refusal
@@ -290,6 +296,8 @@ class Gate:
             return result  # the erasure is kept whatever happens to the rewriting; `scrubbed` says that it did not
 
     def _carry_out(self, rows: Transaction, effect: Effect, call: Call, decision: Decision) -> Any:
+        if isinstance(effect, RecordRun):
+            return record_run(rows, effect, call, self._signature(effect, call, decision))
         earlier = _replayed(rows, effect)
         if earlier is not None:
             return earlier
@@ -312,6 +320,13 @@ class Gate:
             approval=approval,
             result=self._carry_out(rows, approval.effect, msgspec.structs.replace(call, origin=asked), "approved"),
         )
+
+    def _hold_step(self, rows: Transaction, effect: HoldStep, call: Call) -> Approval:
+        """Keep a step until somebody decides. That is what was asked for, so it is no refusal."""
+        ensure_holdable(rows, effect)
+        approval, note = hold(rows, effect, effect.needs, call)
+        append(rows, (note,), self._signature(effect, call, "pending"))
+        return approval
 
     def _refuse(self, rows: Transaction, effect: Effect, caller: Caller, verdict: Verdict) -> Refused:
         """Write the refusal down and return it: raising it here would undo what was just written."""

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 import msgspec
 
 from recollect.engine.deriving import LINES
 from recollect.governance.ledger import content_hash, verify
+from recollect.governance.runs import broken_runs
 from recollect.model.event import Event
 from recollect.model.scope import Scope
 from recollect.model.value import encode
@@ -20,8 +23,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-def inspect_tenant(rows: Reader, tenant: str) -> list[Finding]:
-    """Return whether a tenant's chain is whole and agrees with its facts and entries."""
+def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
+    """Return whether a tenant's chain is whole and agrees with its facts, its entries and the records of its runs."""
     chain = verify(rows, tenant)
     detail = f"{chain.length} events" if chain.ok else f"position {chain.position}: {chain.reason}"
     findings = [Finding(what=f"ledger of {tenant}", ok=chain.ok, detail=detail)]
@@ -30,6 +33,7 @@ def inspect_tenant(rows: Reader, tenant: str) -> list[Finding]:
         for what, differences in (
             ("facts", _fact_differences(rows, tenant, rebuilt)),
             ("entries", _entry_differences(rows, tenant, rebuilt)),
+            ("runs", list(broken_runs(rows, tenant, now))),
         ):
             findings.append(
                 Finding(

@@ -9,12 +9,11 @@ the tail and changes that as well, only an anchor of length and head, kept elsew
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import datetime
 
 import msgspec
 
-from recollect.errors import Corrupt
 from recollect.model.event import (
     GENESIS,
     Anchor,
@@ -24,7 +23,6 @@ from recollect.model.event import (
     Verification,
     event_body,
     hash_body,
-    hash_event,
     keyed_hash,
 )
 from recollect.model.value import decode
@@ -43,45 +41,75 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> int:
-    """Chain the notes to the tenant's ledger; return the position of the last one, 0 if there was none."""
-    position, head = rows.head(signature.tenant) or (0, GENESIS)
-    epoch = rows.tenant_state(signature.tenant).epoch
-    keys: dict[str, bytes] = {}
+    """Chain the notes to the tenant's ledger; return the position of the last event of it, 0 if there is none."""
+    end = LedgerEnd(rows, signature)
     for note in notes:
-        position += 1
+        end.chain(note)
+    return end.keep()
+
+
+class LedgerEnd:
+    """The end of a tenant's ledger in one transaction: notes are chained to it one by one, and kept together."""
+
+    def __init__(self, rows: Transaction, signature: Signature) -> None:
+        """Go on from where the ledger ends."""
+        self._rows = rows
+        self._signature = signature
+        self._position, self._head = rows.head(signature.tenant) or (0, GENESIS)
+        self._epoch = rows.tenant_state(signature.tenant).epoch
+        self._keys: dict[str, bytes] = {}
+        self._events: list[tuple[Event, bytes]] = []
+
+    def chain(self, note: Note) -> str:
+        """Give a note its place in the chain; return the hash of the event that it becomes."""
+        signature = self._signature
+        self._position += 1
         event = Event(
             tenant=signature.tenant,
-            position=position,
+            position=self._position,
             at=signature.at,
             actor=signature.actor,
             door=signature.door,
             effect=note.effect,
-            decision=signature.decision,
+            decision=note.decision or signature.decision,
             scope=note.scope,
             key=note.key,
             resource=note.resource,
             version=note.version,
-            content=_content(rows, signature.tenant, note, keys),
-            epoch=epoch,
+            content=None if note.payload is None else keyed_hash(self._key(note.scope), note.payload),
+            epoch=self._epoch,
             detail=note.detail,
-            prev_hash=head,
-            text=decode(note.payload) if signature.keep_text and note.payload is not None else None,
+            prev_hash=self._head,
         )
         body = event_body(event)
-        head = hash_body(body)
-        rows.append_event(msgspec.structs.replace(event, hash=head), body)
-    return position
+        self._head = hash_body(body)
+        text = decode(note.payload) if signature.keep_text and note.payload is not None else None
+        self._events.append((msgspec.structs.replace(event, hash=self._head, text=text), body))
+        return self._head
+
+    def keep(self) -> int:
+        """Append what was chained; return the position of the last event of the ledger, 0 if there is none."""
+        if self._events:
+            self._rows.append_events(self._events)
+            self._events = []
+        return self._position
+
+    def _key(self, scope: str) -> bytes:
+        key = self._keys.get(scope)
+        if key is None:
+            key = self._keys[scope] = content_key(self._rows, self._signature.tenant, scope)
+        return key
 
 
 def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verification:
     """Walk the whole chain and return whether it is whole, or the first bad position and why."""
     position, head, reached = 0, GENESIS, GENESIS
-    for event in _readable(rows, tenant):
+    for place, hash, body in rows.bodies(tenant):
         position += 1
-        reason = event.reason if isinstance(event, _Unreadable) else _fault(event, position, head)
-        if isinstance(event, _Unreadable) or reason:
+        reason = _fault(body, hash, (tenant, place), position, head)
+        if reason:
             return Verification(ok=False, length=position - 1, head=head, position=position, reason=reason)
-        head = event.hash
+        head = hash
         if anchor is not None and position == anchor.length:
             reached = head
     length, end = rows.head(tenant) or (0, GENESIS)
@@ -116,33 +144,28 @@ def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
     return key
 
 
-def _content(rows: Transaction, tenant: str, note: Note, keys: dict[str, bytes]) -> str | None:
-    """Return the hash of what a note is about; `keys` holds the secrets of the scopes that this call has seen."""
-    if note.payload is None:
-        return None
-    key = keys.get(note.scope)
-    if key is None:
-        key = keys[note.scope] = content_key(rows, tenant, note.scope)
-    return keyed_hash(key, note.payload)
+class _Link(msgspec.Struct, frozen=True, gc=False):
+    """What the bytes of an event say about its place; all the rest they say is in their hash."""
+
+    tenant: str
+    position: int
+    prev_hash: str
 
 
-class _Unreadable(msgspec.Struct, frozen=True):
-    reason: str
+_decode_link = msgspec.json.Decoder(_Link).decode
 
 
-def _readable(rows: Reader, tenant: str) -> Iterator[Event | _Unreadable]:
-    """Yield events, and in place of the first one that cannot be read the reason why."""
+def _fault(body: bytes, hash: str, place: tuple[str, int], position: int, head: str) -> str:
     try:
-        yield from rows.events(tenant)
-    except Corrupt as damage:
-        yield _Unreadable(damage.message)
-
-
-def _fault(event: Event, position: int, head: str) -> str:
-    if event.position != position:
-        return f"event {position} is missing: the next one here says it is {event.position}"
-    if event.prev_hash != head:
+        link = _decode_link(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"it cannot be read: {error}"
+    if (link.tenant, link.position) != place:
+        return "it is not what was written there"
+    if link.position != position:
+        return f"event {position} is missing: the next one here says it is {link.position}"
+    if link.prev_hash != head:
         return "it does not follow the event before it"
-    if hash_event(event) != event.hash:
+    if hash_body(body) != hash:
         return "its content does not match its hash"
     return ""

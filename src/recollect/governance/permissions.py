@@ -54,12 +54,11 @@ def granted_policy(grants: Sequence[Grant], actor: str) -> Policy:
 
 def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
     levels = {rule.level for rule in policy.rules if rule.matches(capability, scope, key)}
-    where = f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
     if "deny" in levels:
-        denied = f"{capability} is denied for {where}"
+        denied = f"{capability} is denied for {_place(scope, key)}"
         return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
     if not levels:
-        return Verdict("deny", capability, f"nothing grants {capability} for {where}")
+        return Verdict("deny", capability, f"nothing grants {capability} for {_place(scope, key)}")
     needed = {"memory.read": "read", "memory.write": "write"}.get(capability)
     if needed and key is not None:
         access = _access_of(policy, key)
@@ -67,8 +66,12 @@ def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) 
             closed = f"`{key}` has access {access}, so it cannot be {_PAST[needed]}"
             return Verdict("deny", capability, closed, "Give the key another access in the policy")
     if "approve" in levels:
-        return Verdict("approve", capability, f"{capability} for {where} needs approval")
+        return Verdict("approve", capability, f"{capability} for {_place(scope, key)} needs approval")
     return Verdict("allow", capability)
+
+
+def _place(scope: Scope, key: str | None) -> str:
+    return f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
 
 
 _PAST = {"read": "read", "write": "written"}

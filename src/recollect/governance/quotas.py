@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from recollect.errors import QuotaExceeded
 from recollect.model.clock import EPOCH
 from recollect.model.duration import parse_duration
-from recollect.model.effect import EffectBase, Import, Remember, SetFact, WriteFacts, WriteLines
+from recollect.model.effect import EffectBase, Import, RecordRun, Remember, SetFact, WriteFacts, WriteLines
 from recollect.model.policy import Quota
 from recollect.store.base import Reader, Transaction, Window
 
@@ -57,7 +57,7 @@ def _check(
 def _weigh(effect: EffectBase) -> tuple[int, int]:
     if isinstance(effect, SetFact):
         return 1, len(bytes(effect.payload))
-    if isinstance(effect, WriteFacts):
+    if isinstance(effect, WriteFacts | RecordRun):
         return len(effect.writes), sum(_weigh(write)[1] for write in effect.writes)
     if isinstance(effect, Remember):
         return len(effect.items), sum(len(bytes(item.payload)) for item in effect.items)

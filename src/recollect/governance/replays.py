@@ -69,5 +69,7 @@ def _digest(rows: Transaction, effect: Repeatable) -> str:
             payload = canonical(decode(bytes(write.payload)))
             secret = content_key(rows, write.scope.tenant, write.scope.path)
             about += [write.ttl, write.domain, keyed_hash(secret, payload)]
+            if write.record is not None:  # another request than a plain set of the same value
+                about.append(write.record)
         parts.append(about)
     return hashlib.sha256(canonical(parts)).hexdigest()

@@ -10,8 +10,10 @@ import msgspec
 
 from recollect.model.collection import Space
 from recollect.model.event import Anchor
+from recollect.model.key import lies_under
 from recollect.model.policy import Rule
 from recollect.model.recall import Mode
+from recollect.model.run import RunNote, RunStatus
 from recollect.model.scope import Scope
 
 
@@ -46,6 +48,19 @@ class GetFact(EffectBase, frozen=True, kw_only=True, tag="get_fact"):
     as_of: int | None = None
 
 
+class GetFacts(EffectBase, frozen=True, kw_only=True, tag="get_facts"):
+    """Read several facts of one tenant in one moment."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    gets: tuple[GetFact, ...]
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield what each read needs."""
+        for get in self.gets:
+            yield from get.demands()
+
+
 class ListFacts(EffectBase, frozen=True, kw_only=True, tag="list_facts"):
     """Read the facts at and below a key, in the order of their keys."""
 
@@ -72,7 +87,11 @@ class ReadHistory(EffectBase, frozen=True, kw_only=True, tag="read_history"):
 
 
 class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
-    """Write one fact. `expect` is the version it must be at: 0 means it must not exist, None means whatever."""
+    """Write one fact. `expect` is the version it must be at: 0 means it must not exist, None means whatever.
+
+    `record` is the id of the definition that must speak about the key: then its mode says whether the value takes the
+    place of the one that stands there, or is merged into it.
+    """
 
     capability: ClassVar[str] = "memory.write"
     mutates: ClassVar[bool] = True
@@ -83,6 +102,7 @@ class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
     domain: str | None = None
     source: str | None = None
     idempotency_key: str | None = None
+    record: str | None = None
 
 
 class DeleteFact(EffectBase, frozen=True, kw_only=True, tag="delete_fact"):
@@ -289,6 +309,8 @@ class CreateDefinition(EffectBase, frozen=True, kw_only=True, tag="create_defini
     ttl: int | None = None
     schema: dict[str, Any]
     id: str | None = None
+    mode: str | None = None
+    """`replace` or `merge`; None leaves it to the schema."""
 
 
 class UpdateDefinition(EffectBase, frozen=True, kw_only=True, tag="update_definition"):
@@ -303,14 +325,16 @@ class UpdateDefinition(EffectBase, frozen=True, kw_only=True, tag="update_defini
     ttl: int | None = None
     clear_ttl: bool = False
     schema: dict[str, Any] | None = None
+    mode: str | None = None
 
 
 class DeleteDefinition(EffectBase, frozen=True, kw_only=True, tag="delete_definition"):
-    """Delete a definition and every record of it."""
+    """Delete a definition and every record of it; `others` go with it, all or nothing."""
 
     capability: ClassVar[str] = "definitions.write"
     mutates: ClassVar[bool] = True
     definition: str
+    others: tuple[str, ...] = ()
 
 
 class Erase(EffectBase, frozen=True, kw_only=True, tag="erase"):
@@ -400,6 +424,82 @@ class Decide(EffectBase, frozen=True, kw_only=True, tag="decide"):
     reason: str = ""
 
 
+class _OfRun(EffectBase, frozen=True, kw_only=True):
+    """An effect about one run, whose scope is `run:<id>`."""
+
+    run: str
+
+
+class RecordRun(_OfRun, frozen=True, kw_only=True, tag="record_run"):
+    """Chain what happened in a run to its events so far, and write its own record, all or nothing.
+
+    `index` and `previous` are the number and the hash of the run's newest event, 0 and GENESIS before the first: who
+    goes on with a run says from where, and loses the race where somebody else has gone on already. The first record
+    begins the run's scope.
+    """
+
+    capability: ClassVar[str] = "runs.write"
+    mutates: ClassVar[bool] = True
+    index: int
+    previous: str
+    notes: tuple[RunNote, ...] = ()
+    writes: tuple[SetFact, ...] = ()
+    owner: Scope | None = None
+    """Whose run it is, said with its first events: erasing the owner erases the run too."""
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to run machines, and to write what is not the run's own record."""
+        yield self.capability, self.scope, None
+        for write in self.writes:
+            if write.scope != self.scope or not lies_under(write.key, "mashin"):
+                yield from write.demands()
+
+
+class HoldStep(_OfRun, frozen=True, kw_only=True, tag="hold_step"):
+    """Let a step of a run wait for somebody's decision. Approving it says that the run may go on."""
+
+    capability: ClassVar[str] = "runs.write"
+    mutates: ClassVar[bool] = True
+    step: str
+    needs: str
+    """The capability that the step asks for, as its machine names it."""
+    about: dict[str, Any] = {}
+    """What whoever decides is shown."""
+
+
+class ReadRuns(EffectBase, frozen=True, kw_only=True, tag="read_runs"):
+    """Read where runs stand, newest first: one of them, or those of a machine or a status."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    run: str | None = None
+    machine: str | None = None
+    status: RunStatus | None = None
+    limit: int | None = None
+
+
+class ReadRunEvents(_OfRun, frozen=True, kw_only=True, tag="read_run_events"):
+    """Read the events of one run, in order."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+
+
+class ReadDecision(_OfRun, frozen=True, kw_only=True, tag="read_decision"):
+    """Read what was decided about a step that a run waits with."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    approval: str
+
+
+class VerifyRun(_OfRun, frozen=True, kw_only=True, tag="verify_run"):
+    """Walk the chain of one run, and compare its end with the run's record."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+
+
 class Export(EffectBase, frozen=True, kw_only=True, tag="export"):
     """Read the facts and entries at and below a scope, and the tenant's definitions, for a file."""
 
@@ -483,6 +583,7 @@ class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
 
 Effect = (
     GetFact
+    | GetFacts
     | ListFacts
     | ReadHistory
     | SetFact
@@ -518,6 +619,12 @@ Effect = (
     | RevokeGrant
     | ReadApprovals
     | Decide
+    | RecordRun
+    | HoldStep
+    | ReadRuns
+    | ReadRunEvents
+    | ReadDecision
+    | VerifyRun
     | Export
     | Import
 )

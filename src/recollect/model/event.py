@@ -27,6 +27,8 @@ class Note(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     payload: bytes | None = None
     """The content as JSON; the ledger keeps its keyed hash, and the text only when asked to."""
     detail: dict[str, Any] = {}
+    decision: Decision | None = None
+    """What was decided, where it is not what the gate decided about the whole effect."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):

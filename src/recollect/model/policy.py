@@ -30,6 +30,8 @@ CAPABILITIES = {
     "permissions.write": "grant and revoke",
     "approvals.read": "see what waits for approval",
     "approvals.decide": "approve or refuse what others asked for",
+    "runs.read": "see runs, their steps and events",
+    "runs.write": "run machines",
     "upkeep": "sweep expired memory, look for damage, rewrite storage",
 }
 
@@ -41,7 +43,7 @@ ACCESSES: tuple[Access, ...] = ("read", "write", "readwrite", "none")
 
 def covers(granted: str, capability: str) -> bool:
     """Say whether a granted name covers a capability: itself, a parent of it, or `*`."""
-    return granted in ("*", capability) or capability.startswith(f"{granted}.")
+    return granted == capability or granted == "*" or capability.startswith(f"{granted}.")
 
 
 class Rule(msgspec.Struct, frozen=True):

@@ -267,8 +267,24 @@ class Reader(Protocol):
         """Return the position and hash of the newest event."""
         ...
 
-    def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
-        """Yield events by position, from `start` on; positions begin at 1. Use it up inside the work."""
+    def events(
+        self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
+    ) -> Iterator[Event]:
+        """Yield events by position, from `start` on; positions begin at 1. With a run, its events alone.
+
+        Use it up inside the work.
+        """
+        ...
+
+    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
+        """Return the index and hash of a run's newest event: that of the highest position."""
+        ...
+
+    def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
+        """Yield position, hash and hashed bytes of events, by position, as they are kept: nothing is checked.
+
+        Use it up inside the work.
+        """
         ...
 
 
@@ -397,8 +413,11 @@ class Transaction(Reader, Protocol):
         """Keep the secret that the content of a scope is hashed with."""
         ...
 
-    def append_event(self, event: Event, body: bytes) -> None:
-        """Append to the ledger; the position must be the next one. `body` is the JSON that its hash is taken over."""
+    def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
+        """Append to a tenant's ledger; the positions must be the next ones, in order.
+
+        Beside each event is the JSON that its hash is taken over. At least one event is given.
+        """
         ...
 
 

@@ -20,10 +20,11 @@ from recollect.model.clock import to_micros
 from recollect.model.collection import Collection
 from recollect.model.definition import Definition
 from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
-from recollect.model.event import Event
+from recollect.model.event import Event, event_body
 from recollect.model.fact import Fact, Revision
 from recollect.model.key import lies_under
 from recollect.model.policy import Grant
+from recollect.model.run import run_of
 from recollect.model.scope import Scope
 from recollect.model.value import decode, encode
 from recollect.store.base import Erasure, Replay, Session, TenantState, Transaction, Window
@@ -305,8 +306,19 @@ class _Rows:
         events = self._t.events.get(tenant)
         return (events[-1].position, events[-1].hash) if events else None
 
-    def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
-        return iter([event for event in self._t.events.get(tenant, []) if event.position >= start][:limit])
+    def events(
+        self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
+    ) -> Iterator[Event]:
+        asked = [event for event in self._t.events.get(tenant, []) if run is None or run_of(event) == run]
+        return iter([event for event in asked if event.position >= start][:limit])
+
+    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
+        newest = next(reversed(list(self.events(tenant, run=run))), None)
+        return None if newest is None else (newest.version or 0, newest.hash)
+
+    def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
+        for event in self.events(tenant, run=run):
+            yield event.position, event.hash, event_body(event)
 
     # writing
 
@@ -457,15 +469,16 @@ class _Rows:
     def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
         self._t.content_keys[tenant, scope] = key
 
-    def append_event(self, event: Event, body: bytes) -> None:
-        events = self._t.events.setdefault(event.tenant, [])
-        if event.position != len(events) + 1:
-            raise Corrupt(
-                f"event {event.position} cannot follow event {len(events)}",
-                hint="Verify the ledger; the event was not written",
-                position=event.position,
-            )
-        events.append(event)
+    def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
+        for event, _ in events:
+            kept = self._t.events.setdefault(event.tenant, [])
+            if event.position != len(kept) + 1:
+                raise Corrupt(
+                    f"event {event.position} cannot follow event {len(kept)}",
+                    hint="Verify the ledger; the event was not written",
+                    position=event.position,
+                )
+            kept.append(event)
 
     def _entries_of(self, tenant: str) -> list[_Kept]:
         return [kept for _, kept in sorted(self._t.entries.items()) if kept.entry.scope.tenant == tenant]

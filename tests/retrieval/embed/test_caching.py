@@ -200,3 +200,27 @@ def test_a_cache_is_never_seen(asked: list[list[str]], capacity: int, batch: int
         assert np.array_equal(embedder.embed(texts), Hashing(64).embed(texts))
     assert len(embedder._known) <= capacity
     assert all(len(one) <= batch for one in inner.asked)
+
+
+def test_whatever_the_code_of_an_embedder_does_wrong_is_a_failed_embedding() -> None:
+    class Odd(Counting):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            if "odd" in texts:
+                raise ZeroDivisionError("no such text")
+            return super().embed(texts)
+
+    class Weighing(Odd):
+        def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Vectors:
+            return self.embed(words)[:1]
+
+    embedder = cached(Odd())
+    assert embedder.embed(["even"]).shape == (1, 64)
+    with pytest.raises(EmbeddingFailed, match="`counting` failed: ZeroDivisionError") as caught:
+        embedder.embed(["odd"])
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    with pytest.raises(EmbeddingFailed, match="it broke"):
+        embedder.embed(["broken"])
+    weighing: Any = cached(Weighing())
+    assert weighing.embed_weighted(["even"], [1.0]).shape == (1, 64)
+    with pytest.raises(EmbeddingFailed, match="ZeroDivisionError"):
+        weighing.embed_weighted(["odd"], [1.0])

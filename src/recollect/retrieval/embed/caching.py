@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from hashlib import blake2b
 
 import numpy as np
 
-from recollect.errors import UsageError
+from recollect.errors import EmbeddingFailed, RecollectError, UsageError
 from recollect.model.collection import Calibration
 from recollect.model.text import quote
 from recollect.retrieval.embed.base import Embedder, Vectors, takes_weights
@@ -76,7 +77,9 @@ class CachingEmbedder:
         repeated = len(texts) - len(pending)
         for start in range(0, len(pending), self._batch):
             part = pending[start : start + self._batch]
-            vectors = self._checked(self._embedder.embed([texts[row] for row in part]), rows=part)
+            with self._telling_what_failed():
+                given = self._embedder.embed([texts[row] for row in part])
+            vectors = self._checked(given, rows=part)
             fresh = {keys[row]: vector for row, vector in zip(part, vectors, strict=True)}
             found.update(fresh)
             self._keep(fresh)
@@ -92,6 +95,20 @@ class CachingEmbedder:
     def __repr__(self) -> str:
         """Return what is behind the cache."""
         return f"cached({self._embedder!r})"
+
+    @contextmanager
+    def _telling_what_failed(self) -> Generator[None]:
+        """Make one kind of error of whatever the code of an embedder does wrong: it may be somebody else's."""
+        try:
+            yield
+        except RecollectError:
+            raise
+        except Exception as error:
+            raise EmbeddingFailed(
+                f"the embedder {quote(self.id)} failed: {type(error).__name__}: {quote(str(error), longest=200)}",
+                hint="Nothing was stored; see why it fails for this text alone",
+                retryable=False,
+            ) from error
 
     def _checked(self, vectors: object, *, rows: Sequence[int]) -> Vectors:
         return check_vectors(vectors, embedder=self.id, count=len(rows), dimension=self.dimension, rows=rows)
@@ -122,7 +139,9 @@ class WeightingCachingEmbedder(CachingEmbedder):
         """Return one unit vector (a single row) of a query whose words count as much as their weights say."""
         inner = self._embedder
         assert takes_weights(inner)
-        return self._checked(inner.embed_weighted(words, weights), rows=(0,))
+        with self._telling_what_failed():
+            given = inner.embed_weighted(words, weights)
+        return self._checked(given, rows=(0,))
 
 
 def _hash(text: str) -> bytes:

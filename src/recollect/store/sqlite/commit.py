@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 import apsw
 
 from recollect.errors import StorageError, Unavailable
-from recollect.store.sqlite.connection import Connection, close
+from recollect.store.sqlite.connection import IN_MEMORY, Connection, close
 from recollect.store.sqlite.errors import closed, translate
 from recollect.store.sqlite.migrate import check_version
 from recollect.store.sqlite.rows import Rows
@@ -59,6 +59,7 @@ class GroupCommit:
         self._rows = Rows(connection, url)
         self._execute = connection.cursor().execute  # a kept cursor spares making one for each statement
         self._url = url
+        self._data_version: int | None = None
         self._queue: deque[_Ticket] = deque()
         self._done: deque[_Ticket] = deque()  # settled, but their callers still sleep
         self._door = threading.Lock()  # held for moments: who queues, who leads, who is settled
@@ -155,8 +156,9 @@ class GroupCommit:
         prepare what they write next. Woken earlier, or all at once, they would take the interpreter from whoever
         is running the next batch, and from each other.
         """
-        with self._door:
-            self._wake_one()
+        if self._done:  # mostly nobody sleeps, and then the lock is not worth its price
+            with self._door:
+                self._wake_one()
 
     def _wake_one(self) -> None:
         if self._done:
@@ -174,7 +176,7 @@ class GroupCommit:
                 connection = self._open_connection()
                 self._execute("BEGIN IMMEDIATE")
                 begun = True
-                check_version(self._execute("PRAGMA user_version").get, self._url)
+                self._notice_others()
                 for ticket in batch:
                     self._run_one(connection, ticket, alone=len(batch) == 1)
                 self._wake()
@@ -198,7 +200,8 @@ class GroupCommit:
                 raise
             finally:
                 self._running = None
-                self._rows.forget()
+                if not committed:
+                    self._rows.forget()
                 with self._door:
                     for ticket in batch:
                         if not committed and ticket.error is None:
@@ -226,6 +229,20 @@ class GroupCommit:
             self._rows.end_turn()
         if not alone:
             self._execute("RELEASE work")
+
+    def _notice_others(self) -> None:
+        """Where another connection has committed since the last time, forget what was known before it.
+
+        SQLite counts such commits. Without one, nothing that this writer has read can have changed, and nobody can
+        have migrated the file. A database in memory has no other connection.
+        """
+        if self._url == IN_MEMORY:
+            return
+        data_version = self._execute("PRAGMA data_version").get
+        if data_version != self._data_version:
+            self._rows.forget()
+            check_version(self._execute("PRAGMA user_version").get, self._url)
+            self._data_version = data_version
 
     def _undo(self) -> bool:
         """Roll back what is open; say whether anything was."""

@@ -35,6 +35,13 @@ _decode_results = msgspec.json.Decoder(tuple[tuple[str, int | None], ...]).decod
 _decode_rule = msgspec.json.Decoder(Rule).decode
 
 
+class _Indexed(msgspec.Struct, frozen=True, gc=False):
+    version: int
+
+
+_decode_index = msgspec.json.Decoder(_Indexed).decode
+
+
 @cache
 def _effect_decoder() -> msgspec.json.Decoder[Any]:
     """Return what decodes any effect; it is made when it is first needed, which takes longer than opening a store."""
@@ -224,6 +231,12 @@ class Decoding:
             raise self._corrupt(where, ValueError("it is not what was written there"), position=position)
         content = None if text is None else self._read(decode, text, f"the text of {where}", position=position)
         return msgspec.structs.replace(event, hash=hash, text=content)
+
+    def run_head(self, tenant: str, row: Row) -> tuple[int, str]:
+        """Return the index and hash of an event of a run from its row."""
+        position, hash, body = row
+        where = f"event {position} of tenant `{tenant}`"
+        return self._read(_decode_index, body, where, position=position).version, hash
 
     def scope(self, tenant: str, path: str) -> Scope:
         """Return the scope that a stored path names."""

@@ -18,7 +18,7 @@ from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.sqlite.connection import Connection
 from recollect.store.sqlite.ranges import Range, scopes_under
-from recollect.store.sqlite.statements import Statements, micros
+from recollect.store.sqlite.statements import Statements, keep_in_mind, micros
 
 T = TypeVar("T")
 
@@ -56,11 +56,11 @@ class EntryRows(Statements):
     def __init__(self, connection: Connection, url: str) -> None:
         """Work on this connection, which nobody else uses meanwhile."""
         super().__init__(connection, url)
-        # The numbers of shelves that this transaction has seen; only an erasure in it can change them meanwhile.
+        # The numbers of shelves, as they were read or given here last; an erasure takes them away.
         self._shelf_numbers: dict[Shelf, int] = {}
 
     def forget(self) -> None:
-        """Drop what was remembered of the shelves: the transaction is over, or a part of it was undone."""
+        """Drop what was kept in mind: another connection has written since, or what was written here was undone."""
         self._shelf_numbers.clear()
 
     # reading
@@ -259,7 +259,7 @@ class EntryRows(Statements):
             row = self._one("get_shelf", *place, shelf.namespace)
             if row is None:
                 return []
-            number = self._shelf_numbers[shelf] = row[0]
+            number = keep_in_mind(self._shelf_numbers, shelf, row[0])
         return [(number, shelf.namespace)]
 
     def _shelf_number(self, shelf: Shelf) -> int:
@@ -267,8 +267,7 @@ class EntryRows(Statements):
         for number, _ in self._numbers(shelf):
             return number
         place = shelf.scope.tenant, shelf.scope.path, shelf.collection, shelf.namespace
-        number = self._shelf_numbers[shelf] = self._number("add_shelf", *place)
-        return number
+        return keep_in_mind(self._shelf_numbers, shelf, self._number("add_shelf", *place))
 
     def _on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterator[Entry]:
         for number, _ in self._numbers(shelf):

@@ -180,6 +180,22 @@ WHERE tenant = :tenant AND position >= :start
 ORDER BY position
 LIMIT :limit;
 
+-- name: page_run_events
+-- The next events of one run from a position on, with the texts kept beside them.
+SELECT position, hash, body, text
+FROM events LEFT JOIN event_texts USING (tenant, position)
+WHERE tenant = :tenant AND run = :run AND position >= :start
+ORDER BY position
+LIMIT :limit;
+
+-- name: get_run_head
+-- The newest event of one run.
+SELECT position, hash, body
+FROM events
+WHERE tenant = :tenant AND run = :run
+ORDER BY position DESC
+LIMIT 1;
+
 -- name: put_fact
 -- Keep a fact in place of the one at its key.
 INSERT INTO facts
@@ -310,15 +326,15 @@ INSERT OR REPLACE INTO content_keys (tenant, scope, key) VALUES (?, ?, ?);
 
 -- name: append_event
 -- Append to the ledger.
-INSERT INTO events (tenant, position, hash, body) VALUES (?, ?, ?, ?);
+INSERT INTO events (tenant, position, hash, body, run) VALUES (?, ?, ?, ?, ?);
 
 -- name: move_head
--- Say where the ledger ends now, only if it ended one event earlier.
-UPDATE tenants SET length = ?1, head = ?2 WHERE tenant = ?3 AND length = ?1 - 1;
+-- Say where the ledger ends now, only if it ended where the new events begin.
+UPDATE tenants SET length = ?, head = ? WHERE tenant = ? AND length = ?;
 
 -- name: begin_head
 -- Begin the ledger of a tenant that was never heard of before.
-INSERT OR IGNORE INTO tenants (tenant, revision, epoch, length, head) VALUES (?, 0, 0, 1, ?);
+INSERT OR IGNORE INTO tenants (tenant, revision, epoch, length, head) VALUES (?, 0, 0, ?, ?);
 
 -- name: put_event_text
 -- Keep an event's content beside the chain.

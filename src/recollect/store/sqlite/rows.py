@@ -6,7 +6,7 @@ its end at once, so that no cursor stays open across a commit; what may be long 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
 from recollect.errors import Corrupt, InvalidScope
@@ -16,19 +16,22 @@ from recollect.model.definition import Definition
 from recollect.model.event import Event
 from recollect.model.fact import Fact, Revision
 from recollect.model.policy import Grant
+from recollect.model.run import run_of
 from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.base import Erasure, Replay, Session, TenantState, Window
 from recollect.store.sqlite.connection import Connection
+from recollect.store.sqlite.decoding import Row
 from recollect.store.sqlite.entries import EntryRows
 from recollect.store.sqlite.queries import SQL
 from recollect.store.sqlite.ranges import Range, after_text, keys_under, scopes_above, scopes_under
-from recollect.store.sqlite.statements import micros
+from recollect.store.sqlite.statements import keep_in_mind, micros
 
 PAGE = 256
 """Rows of one page of a long answer."""
 
 _GET_FACT = SQL["get_fact"]
+_APPEND_EVENT = SQL["append_event"]
 
 # What an erasure counts, and the name of the statement that drops it.
 _ERASED = {
@@ -49,13 +52,21 @@ class Rows(EntryRows):
     def __init__(self, connection: Connection, url: str) -> None:
         """Work on this connection, which nobody else uses meanwhile."""
         super().__init__(connection, url)
-        # State, length and head of each tenant that this transaction has seen: nobody else can change them meanwhile.
+        # What every write asks for again and again, as it was read or written here last.
         self._tenants: dict[str, tuple[TenantState, int, str]] = {}
+        self._sessions: dict[Scope, Session] = {}
+        self._erasures: dict[Scope, Erasure | None] = {}
+        self._content_keys: dict[tuple[str, str], bytes] = {}
+        self._run_heads: dict[tuple[str, str], tuple[int, str]] = {}
 
     def forget(self) -> None:
-        """Drop what was remembered of the tenants and shelves: the transaction is over, or a part of it was undone."""
+        """Drop what was kept in mind: another connection has written since, or what was written here was undone."""
         super().forget()
         self._tenants.clear()
+        self._sessions.clear()
+        self._erasures.clear()
+        self._content_keys.clear()
+        self._run_heads.clear()
 
     # facts and their history
 
@@ -153,8 +164,12 @@ class Rows(EntryRows):
 
     def session(self, scope: Scope) -> Session | None:
         """Return the session of this scope."""
-        row = self._one("get_session", scope.tenant, scope.path)
-        return None if row is None else self._decoding.session(scope, row)
+        session = self._sessions.get(scope)
+        if session is None:
+            row = self._one("get_session", scope.tenant, scope.path)
+            if row is not None:
+                session = keep_in_mind(self._sessions, scope, self._decoding.session(scope, row))
+        return session
 
     def sessions_owned(self, scope: Scope) -> list[Scope]:
         """Return the sessions that belong to this scope or to one below it."""
@@ -174,26 +189,50 @@ class Rows(EntryRows):
 
     def erasure(self, scope: Scope) -> Erasure | None:
         """Return the newest erasure of this scope or of one above it."""
-        # A scope has few above it, and asking for each costs less than any one statement that asks for all.
-        found = [self._one("get_erasure", scope.tenant, path) for path in scopes_above(scope.path)]
-        newest = max((row for row in found if row is not None), default=None)
-        return None if newest is None else self._decoding.erasure(scope.tenant, newest[1:])
+        if scope not in self._erasures:
+            # A scope has few above it, and asking for each costs less than any one statement that asks for all.
+            found = [self._one("get_erasure", scope.tenant, path) for path in scopes_above(scope.path)]
+            newest = max((row for row in found if row is not None), default=None)
+            erasure = None if newest is None else self._decoding.erasure(scope.tenant, newest[1:])
+            keep_in_mind(self._erasures, scope, erasure)
+        return self._erasures[scope]
 
     # ledger
 
     def content_key(self, tenant: str, scope: str) -> bytes | None:
         """Return the secret of a scope."""
-        row = self._one("get_content_key", tenant, scope)
-        return None if row is None else row[0]
+        key = self._content_keys.get((tenant, scope))
+        if key is None:
+            row = self._one("get_content_key", tenant, scope)
+            if row is not None:
+                key = keep_in_mind(self._content_keys, (tenant, scope), row[0])
+        return key
 
     def head(self, tenant: str) -> tuple[int, str] | None:
         """Return the position and hash of the newest event."""
         _, length, head = self._tenant(tenant)
         return (length, head) if length else None
 
-    def events(self, tenant: str, *, start: int = 1, limit: int | None = None) -> Iterator[Event]:
-        """Yield events by position."""
-        return self._page_events(tenant, start, limit, self._turn)
+    def events(
+        self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
+    ) -> Iterator[Event]:
+        """Yield events by position, of all or of one run."""
+        pages = self._page_events(tenant, start, limit, run, self._turn)
+        return (self._decoding.event(tenant, row) for row in pages)
+
+    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
+        """Return the index and hash of a run's newest event."""
+        head = self._run_heads.get((tenant, run))
+        if head is None:
+            row = self._one("get_run_head", tenant, run)
+            if row is not None:
+                head = keep_in_mind(self._run_heads, (tenant, run), self._decoding.run_head(tenant, row))
+        return head
+
+    def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
+        """Yield position, hash and hashed bytes of events."""
+        pages = self._page_events(tenant, 1, None, run, self._turn)
+        return ((position, hash, body) for position, hash, body, _ in pages)
 
     # writing
 
@@ -291,6 +330,7 @@ class Rows(EntryRows):
             )
         times = to_micros(session.started_at), micros(session.ended_at)
         self._run("put_session", scope.tenant, scope.path, None if owner is None else owner.path, *times)
+        keep_in_mind(self._sessions, scope, session)
 
     def put_replay(self, replay: Replay) -> None:
         """Keep what an idempotency key stood for."""
@@ -319,29 +359,39 @@ class Rows(EntryRows):
         """Keep the fact that a scope was erased."""
         scope = erasure.scope
         self._run("add_erasure", scope.tenant, erasure.id, scope.path, to_micros(erasure.at), erasure.version_floor)
+        self._erasures.clear()  # it may speak for any scope below it
 
     def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
         """Keep the secret of a scope."""
         self._run("put_content_key", tenant, scope, key)
+        keep_in_mind(self._content_keys, (tenant, scope), key)
 
-    def append_event(self, event: Event, body: bytes) -> None:
-        """Append to the ledger."""
-        moved = self._run("move_head", event.position, event.hash, event.tenant)
-        if not moved and event.position == 1:
-            moved = self._run("begin_head", event.tenant, event.hash)
+    def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
+        """Append to a tenant's ledger."""
+        first, last = events[0][0], events[-1][0]
+        tenant, before = first.tenant, first.position - 1
+        moved = 0
+        if last.position - before == len(events):
+            moved = self._run("move_head", last.position, last.hash, tenant, before)
+            if not moved and before == 0:
+                moved = self._run("begin_head", tenant, last.position, last.hash)
         if not moved:
-            position, _ = self.head(event.tenant) or (0, "")
+            position, _ = self.head(tenant) or (0, "")
             raise Corrupt(
-                f"`{self._url}`: event {event.position} of tenant `{event.tenant}` cannot follow event {position}",
+                f"`{self._url}`: event {first.position} of tenant `{tenant}` cannot follow event {position}",
                 hint="Verify the ledger; the event was not written",
                 url=self._url,
-                position=event.position,
+                position=first.position,
             )
-        self._tenants[event.tenant] = (self._tenant(event.tenant)[0], event.position, event.hash)
-        self._run("append_event", event.tenant, event.position, event.hash, body)
-        if event.text is not None:
-            fact = event.scope, event.key, event.version
-            self._run("put_event_text", event.tenant, event.position, *fact, encode(event.text))
+        self._tenants[tenant] = (self._tenant(tenant)[0], last.position, last.hash)
+        for event, body in events:
+            run = run_of(event)
+            self._execute(_APPEND_EVENT, (tenant, event.position, event.hash, body, run))
+            if run is not None:
+                keep_in_mind(self._run_heads, (tenant, run), (event.version or 0, event.hash))
+            if event.text is not None:
+                fact = event.scope, event.key, event.version
+                self._run("put_event_text", tenant, event.position, *fact, encode(event.text))
 
     # running statements
 
@@ -349,7 +399,7 @@ class Rows(EntryRows):
         known = self._tenants.get(tenant)
         if known is None:
             revision, epoch, length, head = self._one("get_tenant", tenant) or (0, 0, 0, "")
-            known = self._tenants[tenant] = (TenantState(revision, epoch), length, head)
+            known = keep_in_mind(self._tenants, tenant, (TenantState(revision, epoch), length, head))
         return known
 
     def _page_facts_below(self, scope: Scope, turn: int) -> Iterator[Fact]:
@@ -363,13 +413,15 @@ class Rows(EntryRows):
                     break
                 last = page[-1][:2]
 
-    def _page_events(self, tenant: str, start: int, limit: int | None, turn: int) -> Iterator[Event]:
+    def _page_events(self, tenant: str, start: int, limit: int | None, run: str | None, turn: int) -> Iterator[Row]:
         while limit is None or limit > 0:
             self._check_turn(turn)
             size = PAGE if limit is None else min(PAGE, limit)
-            page = self._all("page_events", tenant, start, size)
-            for row in page:
-                yield self._decoding.event(tenant, row)
+            if run is None:
+                page = self._all("page_events", tenant, start, size)
+            else:
+                page = self._all("page_run_events", tenant, run, start, size)
+            yield from page
             if len(page) < size:
                 break
             start = page[-1][0] + 1
@@ -377,5 +429,7 @@ class Rows(EntryRows):
 
     def _erase(self, tenant: str, ranges: list[Range], kinds: Iterable[str]) -> dict[str, int]:
         """Drop what is in these scopes of each kind; return how many."""
+        self._sessions.clear()
+        self._content_keys.clear()
         counts = {kind: sum(self._run(_ERASED[kind], tenant, *each) for each in ranges) for kind in kinds}
         return {**counts, "entries": self._erase_entries(tenant, ranges)}

@@ -157,14 +157,16 @@ CREATE TABLE content_keys (
     PRIMARY KEY (tenant, scope)
 ) STRICT, WITHOUT ROWID;
 
--- The ledger. `body` is the canonical JSON that was hashed, byte for byte.
+-- The ledger. `body` is the canonical JSON that was hashed, byte for byte; `run` is the run that an event belongs to.
 CREATE TABLE events (
     tenant TEXT NOT NULL,
     position INTEGER NOT NULL,
     hash TEXT NOT NULL,
-    body BLOB NOT NULL,
+    body BLOB NOT NULL, run TEXT,
     PRIMARY KEY (tenant, position)
 ) STRICT;
+
+CREATE INDEX events_by_run ON events (tenant, run, position) WHERE run IS NOT NULL;
 
 -- Content the ledger keeps outside its chain, so that it can be erased.
 CREATE TABLE event_texts (

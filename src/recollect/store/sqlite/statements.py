@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from recollect.model.clock import to_micros
 from recollect.store.sqlite.connection import Connection
 from recollect.store.sqlite.decoding import Decoding, Row
 from recollect.store.sqlite.queries import SQL
+
+K = TypeVar("K")
+V = TypeVar("V")
+
+_MOST_KNOWN = 4_096
+"""How much of one kind is kept in mind."""
 
 
 class Statements:
@@ -50,3 +56,11 @@ class Statements:
 def micros(moment: datetime | None) -> int | None:
     """Return a moment as it is stored, None where there is none."""
     return None if moment is None else to_micros(moment)
+
+
+def keep_in_mind(known: dict[K, V], key: K, value: V) -> V:
+    """Add what was read or written to what is known, and return it; a book that is full begins anew."""
+    if len(known) >= _MOST_KNOWN:
+        known.clear()
+    known[key] = value
+    return value

@@ -26,7 +26,8 @@ pytest.register_assert_rewrite(
         for theme in (
             "approvals", "base", "batches", "collections", "definitions", "embedder", "embedders", "entries",
             "entry_lives", "entry_rules", "erasure", "expiry", "facts", "history", "idempotency", "ledger", "lines",
-            "permissions", "quotas", "recall", "schemas", "scopes", "sessions", "transfer", "vector_index",
+            "permissions", "quotas", "recall", "records", "runs", "schemas", "scopes", "sessions", "transfer",
+            "vector_index",
         )
     )
 )  # fmt: skip

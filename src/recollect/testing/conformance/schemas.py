@@ -236,6 +236,40 @@ class SchemaPromises:
         assert ada.set("thing", {"language": "fr", "home": {}}).value["home"] == {"country": "uk"}
         assert ada.value("thing") == {"language": "fr", "home": {"country": "uk"}, "tags": []}
 
+    def test_defaults_are_filled_in_inside_lists_and_through_references(self, memory: Memory) -> None:
+        guest = {"type": "object", "properties": {"meal": {"type": "string", "default": "soup"}, "name": {}}}
+        own, further = {"$ref": "#/$defs/guest"}, {"$ref": "#/$defs/table"}
+        table = {"type": "object", "properties": {"guest": own, "below": further}}
+        ada = _under(
+            memory,
+            {
+                "type": "object",
+                "properties": {
+                    "guests": {"type": "array", "items": {"$ref": "#/$defs/guest"}},
+                    "rows": {"type": "array", "items": {"type": "array", "items": guest}},
+                    "table": {"allOf": [{"$ref": "#/$defs/table"}]},
+                    "wine": {"$ref": "#/$defs/wine"},
+                },
+                "$defs": {"guest": guest, "table": table, "wine": {"type": "string", "default": "red"}},
+            },
+        )
+        assert ada.set("thing", {}).value == {"wine": "red"}
+        named, fed = {"name": "Bo"}, {"name": "Bo", "meal": "soup"}
+        given = {"guests": [named, {"meal": "pie"}], "rows": [[named], []], "table": {"below": {"guest": named}}}
+        assert ada.set("thing", given).value == {
+            "guests": [fed, {"meal": "pie"}],
+            "rows": [[fed], []],
+            "table": {"below": {"guest": fed}},
+            "wine": "red",
+        }
+
+    def test_references_may_lead_round_in_circles(self, memory: Memory) -> None:
+        again = {"allOf": [{"$ref": "#/$defs/again"}] * 20}
+        circle = {"type": "object", "properties": {"n": {"default": 1}, "at": {"$ref": "#/$defs/again"}}}
+        ada = _under(memory, {**circle, "$defs": {"again": again}})
+        assert ada.set("thing", {"at": {}}).value == {"n": 1, "at": {}}
+        _refuses(ada, {"m": 1}, "$")
+
     def test_a_refused_value_changes_nothing(self, memory: Memory, store: Store) -> None:
         ada = _under(memory, {"type": "object", "properties": {"n": {"type": "integer"}}})
         ada.set("thing", {"n": 1})

@@ -20,6 +20,8 @@ from recollect.testing.conformance.lines import LinePromises
 from recollect.testing.conformance.permissions import PermissionPromises
 from recollect.testing.conformance.quotas import QuotaPromises
 from recollect.testing.conformance.recall import RecallPromises
+from recollect.testing.conformance.records import RecordPromises
+from recollect.testing.conformance.runs import RunPromises
 from recollect.testing.conformance.schemas import SchemaPromises
 from recollect.testing.conformance.scopes import ScopePromises
 from recollect.testing.conformance.sessions import SessionPromises
@@ -35,10 +37,12 @@ class StoreConformance(
     BatchPromises,
     DefinitionPromises,
     SchemaPromises,
+    RecordPromises,
     PermissionPromises,
     QuotaPromises,
     ApprovalPromises,
     LedgerPromises,
+    RunPromises,
     ErasurePromises,
     SessionPromises,
     TransferPromises,

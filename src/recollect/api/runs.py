@@ -1,0 +1,59 @@
+"""Runs of machines, as Python calls them."""
+
+from __future__ import annotations
+
+from recollect.errors import NotFound, UsageError
+from recollect.governance.gate import Caller, Gate
+from recollect.model.approval import Approval
+from recollect.model.effect import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
+from recollect.model.limits import check_count
+from recollect.model.run import RUN_STATUSES, RunEvent, RunStatus, RunSummary, RunVerification
+from recollect.model.scope import Scope
+from recollect.model.text import check_label, quote
+
+
+class Runs:
+    """What machines did: where each run stands, its events, and whether they are whole."""
+
+    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
+        """Stand in a tenant; `memory.runs` makes these."""
+        self._gate = gate
+        self._caller = caller
+        self._shared = shared
+
+    def list(
+        self, *, machine: str | None = None, status: RunStatus | None = None, limit: int | None = None
+    ) -> list[RunSummary]:
+        """Return where runs stand, those that started last first; all of them, or those of a machine or a status."""
+        check_label("machine", machine)
+        check_count("limit", limit)
+        if status is not None and status not in RUN_STATUSES:
+            raise UsageError(f"{quote(status)} is not a status", hint=f"A run is one of {', '.join(RUN_STATUSES)}")
+        effect = ReadRuns(scope=self._shared, machine=machine, status=status, limit=limit)
+        return self._gate.perform(effect, self._caller)
+
+    def get(self, run: str) -> RunSummary:
+        """Return where one run stands."""
+        found: list[RunSummary] = self._gate.perform(ReadRuns(scope=self._shared, run=run), self._caller)
+        if not found:
+            raise _missing(run)
+        return found[0]
+
+    def events(self, run: str) -> list[RunEvent]:
+        """Return the events of a run, in order."""
+        found: list[RunEvent] = self._gate.perform(ReadRunEvents(scope=self._shared, run=run), self._caller)
+        if not found:
+            raise _missing(run)
+        return found
+
+    def decision(self, run: str, approval: str) -> Approval:
+        """Return what was decided about a step that a run waits with; who may see runs needs no other right."""
+        return self._gate.perform(ReadDecision(scope=self._shared, run=run, approval=approval), self._caller)
+
+    def verify(self, run: str) -> RunVerification:
+        """Walk the chain of a run and compare its end with the run's record."""
+        return self._gate.perform(VerifyRun(scope=self._shared, run=run), self._caller)
+
+
+def _missing(run: str) -> NotFound:
+    return NotFound(f"there is no run {quote(run)}", hint="List them with memory.runs.list()")
