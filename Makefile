@@ -23,7 +23,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl constraints clean
+.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,9 @@ bench-quality: $(READY) ## how well recall finds what answers a question (DATA=p
 
 bench-abl: $(BENCH_READY) ## ABL agents: turns, conditions, checks, idle sessions (ARGS=... goes to bench/abl.py)
 	$(BENCH_VENV)/bin/python bench/abl.py $(ARGS)
+
+bench-mashin: $(READY) ## mashin machines: steps, checks, verifications, replays (ARGS=... goes to bench/mashin.py)
+	$(BIN)/python bench/mashin.py $(ARGS)
 
 # Where a package has dropped our oldest Python, the older of its two versions is the one that fits all.
 constraints: $(READY) ## resolve constraints.txt anew from pyproject.toml (needs uv)

@@ -63,8 +63,8 @@ class Program(Generic[C]):
     check_arguments: Callable[[argparse.ArgumentParser, argparse.Namespace], None] | None = None
 
 
-def run_program(program: Program[C]) -> None:
-    """Measure what the command line asks for, print it, and write it down where asked to."""
+def run_program(program: Program[C]) -> list[Line]:
+    """Measure what the command line asks for, print it, write it down where asked to, and return what was found."""
     arguments = _parse_arguments(program)
     console = Console() if sys.stdout.isatty() else Console(width=150)
     with tempfile.TemporaryDirectory(prefix="recollect-bench-", dir=arguments.dir) as folder:
@@ -86,6 +86,7 @@ def run_program(program: Program[C]) -> None:
     if arguments.plot:
         arguments.plot.write_text(draw(lines))
     print_table(console, lines, program.title + (" (QUICK)" if arguments.quick else ""))
+    return lines
 
 
 def _parse_arguments(program: Program[C]) -> argparse.Namespace:

@@ -53,6 +53,7 @@ from recollect.errors import (
     ReadOnly,
     RecollectError,
     Refused,
+    RunFailed,
     SchemaViolation,
     ScopeEnded,
     SourceError,
@@ -69,10 +70,11 @@ from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.limits import Limits
 from recollect.model.policy import Grant, Policy, Quota, Rule
 from recollect.model.recall import Match, Recalled, Remembered, Why
+from recollect.model.run import RunEvent, RunSummary, RunVerification
 from recollect.model.scope import Scope
 
 if TYPE_CHECKING:
-    from recollect import abl
+    from recollect import abl, mashin, workflow
     from recollect.api.aio import AsyncMemory
 
 __version__ = "0.1.0.dev0"
@@ -132,6 +134,10 @@ __all__ = [
     "Remembered",
     "Revision",
     "Rule",
+    "RunEvent",
+    "RunFailed",
+    "RunSummary",
+    "RunVerification",
     "SchemaViolation",
     "Scope",
     "ScopeEnded",
@@ -144,7 +150,9 @@ __all__ = [
     "Verification",
     "Why",
     "abl",
+    "mashin",
     "open",
+    "workflow",
 ]
 
 
@@ -154,8 +162,8 @@ def __getattr__(name: str) -> Any:
         from recollect.api.aio import AsyncMemory
 
         return AsyncMemory
-    if name == "abl":
+    if name in ("abl", "mashin", "workflow"):
         from importlib import import_module
 
-        return import_module("recollect.abl")
+        return import_module(f"recollect.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -1,4 +1,4 @@
-"""The server that models are asked through; its file is loaded by its path, because tests are no package."""
+"""The servers that models are asked through; their files are loaded by path, because tests are no package."""
 
 from __future__ import annotations
 
@@ -12,21 +12,23 @@ from typing import Any
 import pytest
 
 
-def _load() -> ModuleType:
-    name = "openai_server"
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name("openai_server.py"))
+def _load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
     assert spec is not None and spec.loader is not None
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-openai_server = _load()
+# The other two import it by its name.
+_load("loopback_server")
+openai_server = _load("openai_server")
+anthropic_server = _load("anthropic_server")
 
 
 @pytest.fixture
 def wire() -> ModuleType:
-    """Return what makes answers: `wire.says("…")`, `wire.calls(…)`, `wire.refuses(429)`."""
+    """Return what makes answers of OpenAI: `wire.says("…")`, `wire.calls(…)`, `wire.refuses(429)`."""
     return openai_server
 
 
@@ -35,4 +37,18 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     with openai_server.OpenAIServer() as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up-for-tests")
+        yield server
+
+
+@pytest.fixture
+def claude() -> ModuleType:
+    """Return what makes answers of Anthropic: `claude.says("…")`, `claude.calls(…)`, `claude.refuses(529)`."""
+    return anthropic_server
+
+
+@pytest.fixture
+def anthropic(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with anthropic_server.AnthropicServer() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-made-up-for-tests")
         yield server

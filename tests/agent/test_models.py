@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 import pytest
-from pydantic_ai.exceptions import ContentFilterError, ModelHTTPError, UserError
+from pydantic_ai.exceptions import ContentFilterError, ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from pydantic_ai.models.openai import OpenAIChatModel
@@ -106,6 +106,26 @@ def test_names_of_tools_that_look_alike_on_the_wire_stay_apart():
     assert len(set(names)) == 6 and all(len(name) <= 64 and name.isascii() for name in names)
 
 
+def test_how_to_answer_is_passed_on_only_where_it_was_said():
+    model, heard = listening(TextPart("Fine."))
+    model.reply(Ask("", (Said("user", "go"),), temperature=0.0, max_tokens=50, once=True))
+    assert heard.info.model_settings == {"temperature": 0.0, "max_tokens": 50, "max_retries": 0}
+    model.reply(HELLO)
+    assert not heard.info.model_settings
+
+
+def test_a_model_that_cannot_promise_one_request_is_asked_without_a_warning():
+    class Stubborn(FunctionModel):
+        unsupported_settings = frozenset({"max_retries"})
+
+    heard = Listening(TextPart("Fine."))
+    once = Ask("", (Said("user", "go"),), once=True)
+    assert connect(Stubborn(heard)).reply(once).text == "Fine."
+    assert not heard.info.model_settings
+    assert connect(FunctionModel(heard)).reply(once).text == "Fine."
+    assert heard.info.model_settings == {"max_retries": 0}
+
+
 # what comes back
 
 
@@ -176,36 +196,94 @@ def test_a_value_that_was_not_asked_for_is_a_failure(part, said):
     model, _ = listening(part)
     with pytest.raises(ModelFailed, match=said) as raised:
         model.reply(Ask("", (Said("user", "three"),), tools=(ROOMS,), schema=NIGHTS))
-    assert raised.value.retryable and raised.value.hint
+    failed = raised.value
+    assert failed.retryable and failed.hint and failed.reason == "invalid_answer"
+    assert failed.fault in failed.message and failed.said
+    assert failed.tokens_in > 0 and failed.tokens_out > 0
 
 
-def test_a_model_that_says_nothing_is_a_failure():
-    model, _ = listening()
-    with pytest.raises(ModelFailed, match="said nothing"):
-        model.reply(HELLO)
+def test_a_caller_that_looks_itself_gets_any_object_and_nothing_else():
+    model, _ = listening(ToolCallPart(ANSWER, {"nights": "three"}))
+    ask = Ask("", (Said("user", "three"),), schema=NIGHTS, validate=False)
+    assert model.reply(ask).value == {"nights": "three"}
+    with pytest.raises(ModelFailed, match="not as asked"):
+        model.reply(Ask("", (Said("user", "three"),), schema=NIGHTS))
+    model, _ = listening(TextPart("three"))
+    with pytest.raises(ModelFailed, match="instead of the value"):
+        model.reply(ask)
+
+
+@pytest.mark.parametrize("schema", [None, NIGHTS])
+@pytest.mark.parametrize("parts", [(), (TextPart("  "),), (ThinkingPart("hmm"),)])
+def test_a_model_that_says_nothing_is_a_failure(schema, parts):
+    model, _ = listening(*parts)
+    with pytest.raises(ModelFailed, match="said nothing") as raised:
+        model.reply(Ask("", (Said("user", "go"),), schema=schema))
+    assert (raised.value.reason, raised.value.retryable) == ("silent", True)
+
+
+def replies_with(response: ModelResponse) -> Model:
+    return connect(FunctionModel(lambda messages, info: response))
+
+
+def test_a_model_that_declines_has_not_answered_whatever_it_said_before():
+    parts = [TextPart("First you take")]
+    assert replies_with(ModelResponse(parts=parts, finish_reason="stop")).reply(HELLO).text == "First you take"
+    with pytest.raises(ModelFailed, match="declined to answer: `no poisons`") as raised:
+        details = {"refusal": "no poisons"}
+        replies_with(ModelResponse(parts=parts, finish_reason="content_filter", provider_details=details)).reply(HELLO)
+    assert (raised.value.reason, raised.value.retryable) == ("refused", False)
+    with pytest.raises(ModelFailed, match=r"declined to answer\. Ask"):
+        replies_with(ModelResponse(parts=parts, finish_reason="content_filter")).reply(HELLO)
+
+
+def test_an_answer_that_was_cut_off_says_so():
+    ask = Ask("", (Said("user", "three"),), schema=NIGHTS)
+    part = ToolCallPart(ANSWER, '{"nig')
+    with pytest.raises(ModelFailed) as raised:
+        replies_with(ModelResponse(parts=[part], finish_reason="length")).reply(ask)
+    assert "cut off" in raised.value.hint
+    with pytest.raises(ModelFailed) as raised:
+        replies_with(ModelResponse(parts=[part], finish_reason="stop")).reply(ask)
+    assert "cut off" not in raised.value.hint
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+class ReadTimeout(Exception):
+    """A timeout such as each client of providers has one of its own."""
 
 
 @pytest.mark.parametrize(
-    ("error", "kind", "retryable"),
+    ("error", "kind", "retryable", "reason"),
     [
-        (ModelHTTPError(429, "m", {"message": "slow down"}), ModelFailed, True),
-        (ModelHTTPError(503, "m", "busy"), ModelFailed, True),
-        (ModelHTTPError(400, "m", "bad"), ModelFailed, False),
-        (ModelHTTPError(404, "m", "who?"), ModelUnavailable, None),
-        (ModelHTTPError(401, "m", "key sk-secret is wrong"), ModelUnavailable, None),
-        (ContentFilterError("not that"), ModelFailed, True),
-        (ConnectionResetError("gone"), ModelFailed, True),
-        (UserError("not like this"), ModelFailed, False),
-        (KeyError("bug"), ModelFailed, False),
+        (ModelHTTPError(429, "m", {"message": "slow down"}), ModelFailed, True, "rate_limited"),
+        (ModelHTTPError(503, "m", "busy"), ModelFailed, True, "provider"),
+        (ModelHTTPError(408, "m", "late"), ModelFailed, True, "provider"),
+        (ModelHTTPError(400, "m", "bad"), ModelFailed, False, "provider"),
+        (ModelHTTPError(404, "m", "who?"), ModelUnavailable, None, None),
+        (ModelHTTPError(401, "m", "key sk-secret is wrong"), ModelUnavailable, None, None),
+        (ContentFilterError("not that"), ModelFailed, False, "refused"),
+        (UnexpectedModelBehavior("odd"), ModelFailed, True, "provider"),
+        (ConnectionResetError("gone"), ModelFailed, True, "unreachable"),
+        (caused(ModelAPIError("m", "no route"), OSError("no route")), ModelFailed, True, "unreachable"),
+        (caused(ModelAPIError("m", "slow"), ReadTimeout()), ModelFailed, True, "timeout"),
+        (caused(ModelAPIError("m", "unread"), ValueError("no JSON")), ModelFailed, True, "provider"),
+        (ModelAPIError("m", "unknown"), ModelFailed, True, "provider"),
+        (UserError("not like this"), ModelFailed, False, "provider"),
+        (KeyError("bug"), ModelFailed, False, "provider"),
     ],
     ids=lambda value: str(value)[:12],
 )
-def test_whatever_goes_wrong_is_one_kind_of_error(error, kind, retryable):
+def test_whatever_goes_wrong_is_one_kind_of_error_that_says_why(error, kind, retryable, reason):
     model, _ = listening(error)
     with pytest.raises(ModelError) as raised:
         model.reply(HELLO)
     assert type(raised.value) is kind
-    assert raised.value.details.get("retryable") is retryable
+    assert (raised.value.details.get("retryable"), raised.value.details.get("reason")) == (retryable, reason)
     assert raised.value.__cause__ is error
     assert raised.value.hint and "sk-secret" not in str(raised.value)
 
@@ -226,7 +304,8 @@ def test_a_model_that_is_late_is_a_failure_and_can_be_asked_again():
     begun = time.perf_counter()
     with pytest.raises(ModelFailed, match=r"within 0\.05 s") as raised:
         model.reply(HELLO, timeout=0.05)
-    assert raised.value.retryable and time.perf_counter() - begun < 5
+    assert raised.value.retryable and raised.value.reason == "timeout"
+    assert time.perf_counter() - begun < 5
     assert model.reply(HELLO).text == "Here."
 
 
@@ -276,7 +355,7 @@ def test_a_model_can_be_asked_from_many_threads():
 # names
 
 
-def test_what_is_a_model_already_stays_itself():
+def test_what_is_a_model_already_is_asked_as_it_is():
     class Parrot:
         name = "parrot"
 
@@ -284,10 +363,38 @@ def test_what_is_a_model_already_stays_itself():
             return Reply(ask.messages[-1].text)
 
     parrot = Parrot()
-    assert connect(parrot) is parrot
+    given = connect(parrot)
+    assert given.name == parrot.name and connect(given) is given
     assert connect(parrot).reply(HELLO).text == "Hello"
     connected = connect(TestModel())
     assert connect(connected) is connected and connected.name == "test:test"
+
+
+@pytest.mark.parametrize(
+    ("fault", "reason"),
+    [(ValueError("boom"), "provider"), (TimeoutError(), "timeout")],
+)
+def test_what_the_code_of_a_model_does_wrong_is_a_failure_of_the_model(fault: Exception, reason: str):
+    class Broken:
+        name = "broken"
+        wrong: Exception | None = None
+
+        def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+            if self.wrong is not None:
+                raise self.wrong
+            return Reply("Fine")
+
+    model = Broken()
+    connected = connect(model)
+    assert connected.reply(HELLO).text == "Fine"
+    model.wrong = fault
+    with pytest.raises(ModelFailed) as caught:
+        connected.reply(HELLO)
+    assert (caught.value.reason, caught.value.model) == (reason, "broken")
+    assert caught.value.__cause__ is fault
+    model.wrong = UsageError("as it came")
+    with pytest.raises(UsageError, match="as it came"):
+        connected.reply(HELLO)
 
 
 @pytest.mark.parametrize("name", ["gpt-5.2", "", ":", "openai:", ":gpt"])
@@ -401,6 +508,28 @@ def test_a_refusal_over_the_wire_is_an_error(server, wire, name, status, kind, r
 
 
 @pytest.mark.parametrize("name", WIRES)
+def test_a_model_that_declines_over_the_wire_says_why(server, wire, name):
+    model = connect(name)
+    server.waiting.append(wire.declines("that is private"))
+    with pytest.raises(ModelFailed, match="declined to answer: `that is private`") as raised:
+        model.reply(HELLO)
+    assert (raised.value.reason, raised.value.tokens_in, raised.value.tokens_out) == ("refused", 11, 7)
+    assert model.reply(HELLO).text == "Hello."
+
+
+@pytest.mark.parametrize("name", WIRES)
+def test_one_request_is_one_request_on_the_wire_where_that_was_asked(server, wire, name):
+    model = connect(name)
+    server.waiting.append(wire.refuses(503, x_should_retry="true", retry_after_ms="1"))
+    assert model.reply(HELLO).text == "Hello."
+    assert len(server.asked) == 2
+    server.waiting.append(wire.refuses(503, x_should_retry="true", retry_after_ms="1"))
+    with pytest.raises(ModelFailed) as raised:
+        model.reply(Ask("", HELLO.messages, once=True))
+    assert (len(server.asked), raised.value.reason, raised.value.retry_after) == (3, "provider", 0.001)
+
+
+@pytest.mark.parametrize("name", WIRES)
 @pytest.mark.parametrize("content", [b"{", b"[]", b"{}", b'{"choices": []}', b"null", b"\xff", b""])
 def test_garbage_over_the_wire_is_an_error(server, wire, name, content):
     model = connect(name)
@@ -415,14 +544,14 @@ def test_a_silent_server_is_a_failure(server, name):
     server.waiting.append(server.stays_silent())
     with pytest.raises(ModelFailed, match="did not reply") as raised:
         connect(name).reply(HELLO, timeout=0.3)
-    assert raised.value.retryable
+    assert raised.value.retryable and raised.value.reason == "timeout"
 
 
 def test_a_server_that_is_not_there_is_a_failure(server, monkeypatch):
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:1/v1")
     with pytest.raises(ModelFailed) as raised:
         connect("openai:gpt-5.2").reply(HELLO, timeout=5)
-    assert raised.value.retryable
+    assert raised.value.retryable and raised.value.reason == "unreachable"
 
 
 def test_a_model_object_with_its_own_provider_is_asked(server):

@@ -226,7 +226,7 @@ def test_a_faulty_agent_is_shown_with_all_its_faults(cli):
 
 
 def test_what_is_no_agent_is_refused_and_no_database_made(cli):
-    for name in ("notes.txt", "flow.yaml", "robot.mashin"):
+    for name in ("notes.txt", "flow.yaml", "robot.machine"):
         done = cli("run", name, "-m", "hi")
         assert done.code == 2
         assert ".abl, .agent.yaml" in done.err

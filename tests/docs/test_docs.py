@@ -33,7 +33,7 @@ EXAMPLES = sorted([ROOT / "README.md", *DOCS.rglob("*.md")])
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 RUN = {"python", "console"}
-SHOWN = {"abl", "text", "json", "sql", "toml", "yaml"}
+SHOWN = {"abl", "mashin", "text", "json", "sql", "toml", "yaml"}
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<word>[^\n]*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")

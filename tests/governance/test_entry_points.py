@@ -13,10 +13,11 @@ from typer.main import get_command
 
 import recollect
 from recollect import Denied, Policy
-from recollect.api import approvals, batch, collections, definitions, ledger, memory, permissions, scoped
+from recollect.api import approvals, batch, collections, definitions, ledger, memory, permissions, runs, scoped
 from recollect.cli.app import app
 from recollect.engine.verbs import VERBS
 from recollect.governance.oversight import OVERSIGHT
+from recollect.governance.runs import RUNS
 from recollect.model import effect
 from recollect.model.policy import CAPABILITIES
 from recollect.testing import FakeClock
@@ -55,8 +56,9 @@ MUTATING = {
     "Memory.import_lines": "import",
 }
 
-# Effects that no Python call is named after: a step of `Collections.reembed`, and what memory blocks are written with.
-INNER = {"reembed_entries", "write_lines"}
+# Effects that no Python call is named after: a step of `Collections.reembed`, what memory blocks are written with, and
+# what machines record of their runs and let wait.
+INNER = {"reembed_entries", "write_lines", "record_run", "hold_step"}
 
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
@@ -80,6 +82,11 @@ HARMLESS = {
     "Permissions.list",
     "Approvals.list",
     "Approvals.get",
+    "Runs.list",
+    "Runs.get",
+    "Runs.events",
+    "Runs.decision",
+    "Runs.verify",
     "Memory.scope",
     "Memory.at",
     "Memory.batch",
@@ -89,6 +96,7 @@ HARMLESS = {
     "Memory.scrub",
     "Memory.inspect",
     "Memory.may",
+    "Memory.level",
     "Memory.settle",
     "Memory.export",
     "Memory.close",
@@ -97,6 +105,8 @@ HARMLESS = {
 # Command of the command line -> the Python call it makes.
 COMMANDS = {
     "run": "Memory.perform",
+    "approve": "Approvals.approve",
+    "resume": "Memory.perform",
     "facts set": "ScopedMemory.set",
     "facts delete": "ScopedMemory.delete",
     "definitions create": "Definitions.create",
@@ -121,6 +131,7 @@ HARMLESS_COMMANDS = {
     "check",
     "format",
     "test",
+    "replay",
     "facts get",
     "facts list",
     "facts history",
@@ -138,6 +149,8 @@ HARMLESS_COMMANDS = {
     "permissions list",
     "approvals list",
     "approvals show",
+    "runs list",
+    "runs show",
     "export",
     "doctor",
     "config show",
@@ -155,6 +168,7 @@ def public_methods() -> set[str]:
         ledger.Ledger,
         permissions.Permissions,
         approvals.Approvals,
+        runs.Runs,
         memory.Memory,
     ]
     return {
@@ -186,7 +200,7 @@ def test_every_command_is_on_the_list() -> None:
 
 
 def test_every_effect_has_exactly_one_verb_and_a_capability() -> None:
-    handled = {*VERBS, *OVERSIGHT, effect.Decide, effect.Scrub, effect.Inspect}
+    handled = {*VERBS, *OVERSIGHT, *RUNS, effect.Decide, effect.RecordRun, effect.Scrub, effect.Inspect}
     assert set(EFFECTS) == handled
     for kind in EFFECTS:
         assert kind.capability in CAPABILITIES

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -22,6 +21,7 @@ from recollect.abl.tools.toolbox import Toolbox
 from recollect.api.memory import Memory
 from recollect.errors import NotFound, UsageError
 from recollect.lang.diagnostics import Diagnostic, source_error
+from recollect.lang.reading import read_text
 from recollect.model.effect import GetFact
 from recollect.model.scope import Scope
 from recollect.model.text import quote
@@ -165,14 +165,4 @@ def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Di
 
 
 def _read(source: str | os.PathLike[str]) -> tuple[str, str]:
-    """Return the name and the text of a source: of a file, or the text itself."""
-    given = os.fspath(source)
-    if isinstance(source, str) and ("\n" in given or not given.endswith(ENDINGS)):
-        return "agent.abl", given
-    path = Path(given)
-    try:
-        return given, path.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        raise NotFound(f"there is no file {quote(given)}", hint="Pass a path that exists, or the text itself") from None
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{quote(given)} cannot be read: {error}", hint="Agents are files in UTF-8") from None
+    return read_text(source, endings=ENDINGS, name="agent.abl")

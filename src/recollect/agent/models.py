@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 
 import msgspec
 
-from recollect.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
+from recollect.errors import ModelError, ModelFailed, ModelUnavailable, RecollectError, UsageError
 from recollect.model.text import quote
 
 if TYPE_CHECKING:
     from pydantic_ai.messages import ModelMessage, ModelRequestPart, ModelResponse, ModelResponsePart
     from pydantic_ai.models import Model as ProviderModel
     from pydantic_ai.models import ModelRequestParameters
+    from pydantic_ai.settings import ModelSettings
+
+Reason = Literal["timeout", "rate_limited", "refused", "invalid_answer", "silent", "unreachable", "provider"]
+"""Why a model failed, as `ModelFailed.reason` says it; `refused` is a model that declines, `provider` all the rest."""
 
 ANSWER = "give_answer"
 """The tool that a model calls with the value, where a schema says what the value is."""
@@ -72,6 +76,12 @@ class Ask(msgspec.Struct, frozen=True):
     tools: tuple[ToolSpec, ...] = ()
     schema: dict[str, Any] | None = None
     """JSON schema of an object: then the reply has that `value`, or calls."""
+    validate: bool = True
+    """Whether the value has to be as the schema says; where the caller looks at it itself, any object will do."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+    once: bool = False
+    """Whether this is one request on the wire too: else the provider's client may repeat one that failed."""
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -113,9 +123,37 @@ def connect(model: object) -> Model:
     if provider is not None and isinstance(model, provider.Model):
         given = cast("ProviderModel", model)
         return _Connected(given.model_id, given)
-    if isinstance(model, Model):
+    if isinstance(model, _Connected | _Given):
         return model
+    if isinstance(model, Model):
+        return _Given(model)
     raise UsageError(f"{quote(model)} is no model", hint=f"{_HINT}, or pass a model of pydantic-ai", value=model)
+
+
+class _Given:
+    """A model that somebody else wrote: whatever its code does wrong, the caller gets one kind of error."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+
+    @property
+    def name(self) -> str:
+        return self._model.name
+
+    def __repr__(self) -> str:
+        return f"connect({self._model!r})"
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        try:
+            return self._model.reply(ask, timeout=timeout)
+        except RecollectError:
+            raise
+        except TimeoutError as error:
+            message = f"did not reply within {timeout:g} s"
+            raise _failed(self.name, message, reason="timeout", retryable=True) from error
+        except Exception as error:
+            what = f"could not be asked: {type(error).__name__}: {_excerpt(str(error))}"
+            raise _failed(self.name, what, reason="provider", retryable=False) from error
 
 
 class _Connected:
@@ -144,11 +182,18 @@ class _Connected:
         from recollect.agent.background import BACKGROUND
 
         wire = _Wire(ask)
-        request = model_request(found, wire.messages(), model_request_parameters=wire.parameters(), instrument=False)
+        request = model_request(
+            found,
+            wire.messages(),
+            model_settings=wire.settings(found),
+            model_request_parameters=wire.parameters(),
+            instrument=False,
+        )
         try:
             response = BACKGROUND.run(request, timeout=timeout)
         except TimeoutError as error:
-            raise _failed(self._name, f"did not reply within {timeout:g} s", retryable=True) from error
+            message = f"did not reply within {timeout:g} s"
+            raise _failed(self._name, message, reason="timeout", retryable=True) from error
         # Whatever the model's own code or its provider's does wrong, the caller gets one kind of error.
         except Exception as error:
             raise _translated(self._name, error) from error
@@ -270,39 +315,84 @@ class _Wire:
             function_tools=tools, output_mode="tool", output_tools=[answer], allow_text_output=False
         )
 
+    def settings(self, model: ProviderModel) -> ModelSettings:
+        """Return how the model is to answer, as far as the caller said."""
+        chosen: ModelSettings = {}
+        if self._ask.temperature is not None:
+            chosen["temperature"] = self._ask.temperature
+        if self._ask.max_tokens is not None:
+            chosen["max_tokens"] = self._ask.max_tokens
+        # Models whose client has no such choice warn about it with each request; old ones do not say so.
+        if self._ask.once and "max_retries" not in getattr(model, "unsupported_settings", ()):
+            chosen["max_retries"] = 0
+        return chosen
+
     def reply(self, model: str, response: ModelResponse) -> Reply:
         """Return what was said, or raise ModelFailed for what cannot be used."""
+        usage = response.usage
+        tokens: dict[str, Any] = {"tokens_in": usage.input_tokens, "tokens_out": usage.output_tokens}
+        # What a model said before it was stopped is not its answer.
+        if response.finish_reason == "content_filter":
+            raise _declined(model, (response.provider_details or {}).get("refusal"), **tokens)
+        try:
+            text, calls, value = self._said(response)
+        except _Unusable as unusable:
+            hint = "Let it say more tokens: it was cut off" if response.finish_reason == "length" else ""
+            raise _failed(
+                model,
+                f"gave no answer that can be used: {unusable.fault}: {quote(unusable.said, longest=_SHOWN)}",
+                reason="invalid_answer",
+                retryable=True,
+                hint=hint,
+                fault=unusable.fault,
+                said=unusable.said,
+                **tokens,
+            ) from unusable
+        if not text and not calls and value is None:
+            message = f"said nothing ({response.finish_reason or 'no reason given'})"
+            raise _failed(model, message, reason="silent", retryable=True, **tokens)
+        return Reply(text, calls, value, **tokens)
+
+    def _said(self, response: ModelResponse) -> tuple[str, tuple[ToolCall, ...], dict[str, Any] | None]:
         from pydantic_ai.messages import TextPart, ToolCallPart
 
         text = "".join(part.content for part in response.parts if isinstance(part, TextPart)).strip()
-        called = [(part, _arguments(model, part)) for part in response.parts if isinstance(part, ToolCallPart)]
+        called = [(part, _arguments(part)) for part in response.parts if isinstance(part, ToolCallPart)]
         calls = tuple(
             ToolCall(part.tool_call_id, self._tools.get(part.tool_name, part.tool_name), arguments)
             for part, arguments in called
             if part.tool_name != ANSWER or self._ask.schema is None
         )
-        value: dict[str, Any] | None = None
-        if self._ask.schema is not None and not calls:
-            given = next((arguments for part, arguments in called if part.tool_name == ANSWER), None)
-            value = _value(model, self._ask.schema, text, given)
-        elif not calls and not text:
-            raise _failed(model, f"said nothing ({response.finish_reason or 'no reason given'})", retryable=True)
-        usage = response.usage
-        return Reply(text, calls, value, usage.input_tokens, usage.output_tokens)
+        if self._ask.schema is None or calls:
+            return text, calls, None
+        given = next((arguments for part, arguments in called if part.tool_name == ANSWER), None)
+        if given is None and not text:
+            return text, calls, None
+        value = _value(text, given)
+        if self._ask.validate:
+            _check(self._ask.schema, value)
+        return text, calls, value
 
 
-def _arguments(model: str, part: Any) -> dict[str, Any]:
+class _Unusable(Exception):
+    """An answer that cannot be used: what is wrong with it, and what it was."""
+
+    def __init__(self, fault: str, said: str) -> None:
+        super().__init__(fault)
+        self.fault = fault
+        self.said = said
+
+
+def _arguments(part: Any) -> dict[str, Any]:
     try:
         return part.args_as_dict(raise_if_invalid=True)
     except (ValueError, AssertionError) as error:
-        message = f"called {quote(part.tool_name)} with what is no JSON object: {quote(part.args, longest=_SHOWN)}"
-        raise _failed(model, message, retryable=True) from error
+        fault = f"{quote(part.tool_name)} was called with what is no JSON object"
+        raise _Unusable(fault, str(part.args)) from error
 
 
-def _value(model: str, schema: dict[str, Any], text: str, given: dict[str, Any] | None) -> dict[str, Any]:
-    """Return the value that a schema asked for: of the call that gives it, else of a text that is JSON."""
-    import jsonschema_rs
-
+def _value(text: str, given: dict[str, Any] | None) -> dict[str, Any]:
+    """Return the value that was asked for: of the call that gives it, else of a text that is JSON."""
     if given is None:
         fenced = _FENCED.search(text)
         try:
@@ -310,34 +400,65 @@ def _value(model: str, schema: dict[str, Any], text: str, given: dict[str, Any] 
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             read = None
         if not isinstance(read, dict):
-            message = f"gave {quote(text, longest=_SHOWN)} instead of the value that was asked for"
-            raise _failed(model, message, retryable=True)
+            raise _Unusable("text stands instead of the value that was asked for", text)
         given = cast("dict[str, Any]", read)
-    try:
-        jsonschema_rs.validate(schema, given)
-    except jsonschema_rs.ValidationError as error:
-        raise _failed(model, f"gave a value that is not as asked: {error.message}", retryable=True) from error
     return given
 
 
-def _failed(model: str, what: str, *, retryable: bool, hint: str = "", **details: Any) -> ModelFailed:
+def _check(schema: dict[str, Any], value: dict[str, Any]) -> None:
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.validate(schema, value)
+    except jsonschema_rs.ValidationError as error:
+        raise _Unusable(f"the value is not as asked: {error.message}", str(value)) from error
+    except UnicodeEncodeError as error:
+        raise _Unusable("the value holds half of a character", str(value)) from error
+
+
+def _failed(model: str, what: str, *, reason: Reason, retryable: bool, hint: str = "", **details: Any) -> ModelFailed:
     hint = hint or ("Try again" if retryable else "See what the provider of the model says about it")
-    return ModelFailed(f"the model {quote(model)} {what}", hint=hint, retryable=retryable, model=model, **details)
+    message = f"the model {quote(model)} {what}"
+    return ModelFailed(message, hint=hint, reason=reason, retryable=retryable, model=model, **details)
+
+
+def _declined(model: str, why: object, **tokens: Any) -> ModelFailed:
+    said = f": {_excerpt(why)}" if why else ""
+    hint = "Ask it in other words, or ask another model"
+    return _failed(model, f"declined to answer{said}", reason="refused", retryable=False, hint=hint, **tokens)
 
 
 def _translated(model: str, error: Exception) -> ModelError:
     """Return our error for what pydantic-ai, a provider or a model's own function raised."""
-    from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
+    from pydantic_ai.exceptions import ContentFilterError, ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 
     if isinstance(error, ModelHTTPError):
-        return _refused(model, error.status_code, error.body)
+        # Providers say how long to wait, and pydantic-ai did not always pass it on.
+        return _answered(model, error.status_code, error.body, getattr(error, "retry_after", None))
+    if isinstance(error, ContentFilterError):
+        return _declined(model, str(error))
     said = _excerpt(str(error) or type(error).__name__)
-    if isinstance(error, (ModelAPIError, UnexpectedModelBehavior, ConnectionError)):
-        return _failed(model, f"could not be asked: {said}", retryable=True)
-    return _failed(model, f"could not be asked: {type(error).__name__}: {said}", retryable=False)
+    if isinstance(error, (ModelAPIError, ConnectionError)):
+        return _failed(model, f"could not be asked: {said}", reason=_reason(error), retryable=True)
+    if isinstance(error, UnexpectedModelBehavior):
+        return _failed(model, f"could not be asked: {said}", reason="provider", retryable=True)
+    what = f"could not be asked: {type(error).__name__}: {said}"
+    return _failed(model, what, reason="provider", retryable=False)
 
 
-def _refused(model: str, status: int, body: object) -> ModelError:
+def _reason(error: Exception) -> Reason:
+    """Return why there was no answer with a status: it was late, it could not be read, or nobody was there."""
+    cause = error.__cause__
+    # Each client has timeouts of its own; what they share is the word.
+    if any("Timeout" in type(one).__name__ for one in (error, cause)):
+        return "timeout"
+    if isinstance(error, ConnectionError) or (cause is not None and not isinstance(cause, ValueError)):
+        return "unreachable"
+    return "provider"
+
+
+def _answered(model: str, status: int, body: object, retry_after: float | None) -> ModelError:
+    """Return our error for an answer of the provider with a status that is none of success."""
     # What a provider says about a key often repeats a part of it.
     if status in (401, 403):
         return ModelUnavailable(
@@ -351,12 +472,16 @@ def _refused(model: str, status: int, body: object) -> ModelError:
         message = f"the provider does not know the model {quote(model)}: {said}"
         return ModelUnavailable(message, hint=_HINT, model=model, status=status)
     retryable = status in _RETRYABLE or status >= 500
-    return _failed(model, f"answered with status {status}: {said}", retryable=retryable, status=status)
+    reason: Reason = "rate_limited" if status == 429 else "provider"
+    details: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
+    what = f"answered with status {status}: {said}"
+    return _failed(model, what, reason=reason, retryable=retryable, status=status, **details)
 
 
 def _excerpt(said: object) -> str:
     """Return what a provider said, short and without anything that looks like a key."""
     text = str(said)
-    if isinstance(said, dict):
-        text = str(cast("dict[str, object]", said).get("message") or text)
+    while isinstance(said, dict):
+        body = cast("dict[str, object]", said)
+        text, said = str(body.get("message") or text), body.get("error")
     return quote(_KEY.sub("…", text), longest=_SHOWN)

@@ -9,7 +9,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.programs import AGENTS, SCRIPTS, require_ending, showing_faults
+from recollect.cli.programs import AGENTS, MACHINES, SCRIPTS, require_ending, showing_faults
 from recollect.cli.reading import read_file
 from recollect.errors import SourceError, UsageError
 
@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 
 app = group()
 
-Files = Annotated[list[str], typer.Argument(metavar="FILE...", help="Agents, such as hotel.abl.")]
+Files = Annotated[
+    list[str], typer.Argument(metavar="FILE...", help="Agents and machines, such as hotel.abl and desk.mashin.")
+]
 
 
 @command(app, "check", example="recollect check hotel.abl concierge.abl --strict")
@@ -34,7 +36,7 @@ def check(
     scripts are looked at too. Leaves with 1 when there are errors.
     """
     for name in files:
-        require_ending(name, *AGENTS, *SCRIPTS)
+        require_ending(name, *AGENTS, *SCRIPTS, *MACHINES)
     found = [(source, one) for name in files for source, said in [_diagnose(name)] for one in said]
     severities = [diagnostic.severity for _, diagnostic in found]
     if desk.out.json:
@@ -59,17 +61,15 @@ def format(
 ) -> None:
     """Write a program in its canonical layout.
 
-    Two spaces a level, keywords as they are usually written; what is said, its order and comments stay. A file with
-    errors is left as it is.
+    Two spaces a level, keywords as they are usually written; what is said and comments stay, in their order, but that
+    the sections of a machine get their usual one. A file with errors is left as it is.
     """
-    from recollect.abl.formatter import format_text
-
     for name in files:
-        require_ending(name, ".abl")
+        require_ending(name, ".abl", *MACHINES)
     changed: list[str] = []
     with showing_faults(desk):
         # Nothing is written before all of them could be formatted.
-        formatted = [(name, text, format_text(text, name=name)) for name in files for text in [read_file(name)]]
+        formatted = [(name, text, _canonical(name, text)) for name in files for text in [read_file(name)]]
     for name, text, canonical in formatted:
         if canonical == text:
             continue
@@ -100,10 +100,25 @@ def _diagnose(name: str) -> tuple[Source, tuple[Diagnostic, ...]]:
         except SourceError as error:
             return Source(name, text), error.diagnostics
         return Source(name, text), ()
+    if name.endswith(MACHINES):
+        from recollect.mashin.checker.check import check_source as check_machine
+
+        reading, _, said = check_machine(text, name=name)
+        return reading.source, said
     from recollect.abl.checker.check import check_source
 
     reading, _, said = check_source(text, name=name)
     return reading.source, said
+
+
+def _canonical(name: str, text: str) -> str:
+    if name.endswith(MACHINES):
+        from recollect.mashin.formatter import format_text as format_machine
+
+        return format_machine(text, name=name)
+    from recollect.abl.formatter import format_text
+
+    return format_text(text, name=name)
 
 
 def _described(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:

@@ -17,10 +17,13 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("running", "Talk to an agent: a chat, or the answers to messages."),
+    "run": Entry("running", "Talk to an agent, or run a machine."),
     "check": Entry("checking", "Look for everything that is wrong with a program."),
     "format": Entry("checking", "Write a program in its canonical layout."),
-    "test": Entry("testing", "Run the conversation scripts of an agent."),
+    "test": Entry("testing", "Run the tests of agents and machines."),
+    "approve": Entry("approving", "Approve or refuse the step that a run waits at, and go on."),
+    "resume": Entry("approving", "Go on with a run that waits: deliver its event, or see whether its time is over."),
+    "replay": Entry("replaying", "Take the steps of a run again, on what was recorded of it."),
     "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),
     "definitions": Entry("definitions", "Definitions: what the value at a key must look like."),
     "remember": Entry("remembering", "Remember a text, so that recall finds it by what it means."),
@@ -32,6 +35,7 @@ COMMANDS = {
     "ledger": Entry("ledger", "The ledger: what happened, in order, provably."),
     "permissions": Entry("permissions", "Permissions: who may do what."),
     "approvals": Entry("approvals", "Approvals: what waits for a decision."),
+    "runs": Entry("runs", "Runs: what machines did, and where they stand."),
     "sessions": Entry("sessions", "Sessions: memory that ends with them."),
     "erase": Entry("upkeep", "Remove everything of a user or another subject."),
     "sweep": Entry("upkeep", "Remove what has expired."),

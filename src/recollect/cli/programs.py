@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +14,7 @@ from recollect.model.text import quote
 
 AGENTS = (".abl", ".agent.yaml", ".agent.yml")
 SCRIPTS = (".tests.yaml", ".tests.yml")
+MACHINES = (".mashin",)
 
 Tools = Annotated[
     str | None,
@@ -21,7 +22,11 @@ Tools = Annotated[
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="The model for reasoning steps, such as openai:gpt-5.2."),
+    typer.Option("--model", metavar="NAME", help="The model to ask, such as openai:gpt-5.2."),
+]
+Machines = Annotated[
+    list[str] | None,
+    typer.Option("--machines", metavar="FILE", help="A machine that can be called; repeat for more."),
 ]
 
 
@@ -31,6 +36,13 @@ def require_ending(name: str, *endings: str) -> None:
         raise UsageError(
             f"{quote(name)} is no program that this command knows", hint=f"It works on {', '.join(endings)}", path=name
         )
+
+
+def refuse_options(given: Mapping[str, Any], *, because: str, hint: str) -> None:
+    """Refuse options that mean nothing to the program at hand; those that were not given are None, False or empty."""
+    for option, value in given.items():
+        if value is not None and value is not False and value != []:
+            raise UsageError(f"{option} is not for {because}", hint=hint, option=option)
 
 
 @contextmanager

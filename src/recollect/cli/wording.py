@@ -13,6 +13,9 @@ _COMMANDS = (
     (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
     (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
     (re.compile(r"Open it with embedder=…"), "Name it with --embedder or RECOLLECT_EMBEDDER"),
+    (re.compile(r"Pass it as load\(machines=\[…\]\)"), "Name its file with --machines"),
+    (re.compile(r"pass load\(model=…\)"), "name one with --model"),
+    (re.compile(r", or pass load\(settings=\{[^}]*\}\)"), ""),
 )
 _JOINER = "\u200d"  # invisible, but part of many emoji
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import Generic, TypeVar
 
 import msgspec
 
+from recollect.errors import NotFound, UsageError
 from recollect.lang.diagnostics import Diagnostic, source_error
 from recollect.lang.source import Source
+from recollect.model.text import quote
 
 Lines = TypeVar("Lines")
 Document = TypeVar("Document")
@@ -37,3 +41,19 @@ class Reading(msgspec.Struct, Generic[Lines, Document], frozen=True):
         """Return the document; raise a SourceError with every diagnostic if one of them is an error."""
         self.raise_if_failed()
         return self.document
+
+
+def read_text(source: str | os.PathLike[str], *, endings: tuple[str, ...], name: str) -> tuple[str, str]:
+    """Return the name and the text of a source that is given as a path or as the text itself.
+
+    A path is what ends as such files do and has one line; a text of its own is called `name`.
+    """
+    given = os.fspath(source)
+    if isinstance(source, str) and ("\n" in given or not given.endswith(endings)):
+        return name, given
+    try:
+        return given, Path(given).read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise NotFound(f"there is no file {quote(given)}", hint="Pass a path that exists, or the text itself") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{quote(given)} cannot be read: {error}", hint="Programs are files in UTF-8") from None

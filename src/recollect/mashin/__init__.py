@@ -1,4 +1,32 @@
-"""mashin machines: steps that compute, ask, remember and recall, each effect of them governed.
+"""mashin machines: steps that compute, ask, remember and recall, each effect of them governed and on record.
 
-`expression` holds what machines compute with: pure values in, a value out.
+`load` compiles a machine, `machine.run` runs it, `machine.test` runs its tests. `find` and `resume` take up a run that
+was begun earlier. `parse` and `check` look at a text without running it; `evaluate` runs a single expression.
 """
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from recollect.mashin.behaviour import Behaviour, Budget
+    from recollect.mashin.expression.programs import evaluate
+    from recollect.mashin.loading import check, find, load, parse, resume
+    from recollect.mashin.machine import Machine
+    from recollect.mashin.run import Run
+
+__all__ = ["Behaviour", "Budget", "Machine", "Run", "check", "evaluate", "find", "load", "parse", "resume"]
+
+_HOMES = {
+    **dict.fromkeys(("Behaviour", "Budget"), "behaviour"),
+    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loading"),
+    "evaluate": "expression.programs",
+    "Machine": "machine",
+    "Run": "run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what is imported only when it is asked for: expressions alone reach no memory and no model."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"recollect.mashin.{_HOMES[name]}"), name)

@@ -75,7 +75,7 @@ ENSURES = Level(
         Keyword("allowed to", "capabilities that the machine has"),
         Keyword("not allowed to", "capabilities that it does not have, whatever else is said"),
         Keyword("requires approval for", "capabilities that a person has to approve each time"),
-        Keyword("authority", "what authority it requires and delegates"),
+        Keyword("authority", "what authority it requires and delegates", acted_on=False),
         Keyword("guards", "named rules for the data of its steps"),
         Keyword("needs", "what has to be there before it can run"),
     ),
@@ -94,6 +94,29 @@ AUTHORITY = Level(
 )
 
 GUARD = Level("guard", "in a guard", (Keyword("on_violation", "what happens when the rule is broken"),))
+
+GUARDS = Level(
+    "guards",
+    "in `guards`",
+    (
+        Keyword("no_secrets", "no keys, tokens or passwords"),
+        Keyword("no_personal_data", "no e-mail addresses, telephone, account or card numbers"),
+        Keyword("no_empty", "not nothing"),
+        Keyword("no_instructions", "no text that seems to give orders to a model"),
+    ),
+)
+"""The guards that are built in; others are given to a machine when it is loaded."""
+
+ON_VIOLATION = Level(
+    "on_violation",
+    "as `on_violation`",
+    (
+        Keyword("block", "the step fails; what came back is withheld"),
+        Keyword("redact", "what was found is replaced; a guard that cannot say where it is blocks"),
+        Keyword("warn", "it is noted, and the run goes on"),
+    ),
+)
+"""What happens when a guard finds something; `block` where nothing is said."""
 
 STEPS = Level(
     "implements",
@@ -233,7 +256,7 @@ MODIFIERS = Level(
         Keyword("min_length", "the least length"),
         Keyword("max_length", "the greatest length"),
         Keyword("format", "a named format of text"),
-        Keyword("pattern", "a pattern that the text matches"),
+        Keyword("pattern", "a regular expression that is found somewhere in the text"),
         Keyword("choices", "the values it may have"),
         Keyword("range", "the least and the greatest number"),
         Keyword("subset", "the items it may have"),
@@ -265,6 +288,8 @@ LEVELS: dict[str, Level] = {
         PERMISSIONS,
         AUTHORITY,
         GUARD,
+        GUARDS,
+        ON_VIOLATION,
         STEPS,
         DECIDE,
         ASK,

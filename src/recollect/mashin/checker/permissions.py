@@ -6,46 +6,38 @@ A machine that lacks one can still be run: the step is denied then, and the ledg
 from __future__ import annotations
 
 from recollect.lang.diagnostics import Diagnostics
+from recollect.mashin.checker.literals import UNKNOWN, literal
 from recollect.mashin.checker.outline import Outline
-from recollect.mashin.document import Ask, Capability, NamedStep, Recall, Remember, Verdict
-from recollect.mashin.keywords import CAPABILITIES, COVERS, capability
+from recollect.mashin.document import Capability, Ensures, Guard, NamedStep, Verdict
+from recollect.mashin.keywords import CAPABILITIES, GUARDS, ON_VIOLATION
+from recollect.mashin.permissions import Need, Permissions, covered, needed, permissions
 from recollect.model.text import quote
 
 
 def check_permissions(whole: Outline, said: Diagnostics) -> None:
-    """Check the capabilities that are named, and those that steps need."""
+    """Check the capabilities that are named, those that steps need, and the guards."""
     ensures = whole.document.ensures
-    granted: dict[Verdict, set[str]] = {"allow": set(), "deny": set(), "approve": set()}
-    for permission in ensures.permissions if ensures else ():
-        for one in permission.capabilities:
-            names = _names(one)
-            if not names:
-                _unknown(whole, said, one, permission.verdict)
-            granted[permission.verdict].update(names)
+    if ensures is not None:
+        _ensured(whole, said, ensures)
     if not whole.whole:
         return
+    granted = permissions(ensures)
     for part in whole.parts:
-        needed = needs(part)
-        if needed is not None:
-            _needed(said, part, needed, granted)
+        need = needed(part)
+        if need is not None:
+            _needed(said, part, need, granted)
 
 
-def needs(part: NamedStep) -> str | None:
-    """Return the capability that a step needs; None for one that reaches nothing."""
-    if isinstance(part, Remember):
-        return "memory.write"
-    if isinstance(part, Recall):
-        return "memory.read"
-    if isinstance(part, Ask):
-        return "llm_call" if part.machine is None else f"call {part.machine.text}"
-    return None
-
-
-def _names(one: Capability) -> tuple[str, ...]:
-    if one.machine is not None:
-        return (f"call {one.machine.text}",)
-    name = capability(one.name.text)
-    return (name, *COVERS.get(name, ())) if name else ()
+def _ensured(whole: Outline, said: Diagnostics, ensures: Ensures) -> None:
+    for permission in ensures.permissions:
+        for one in permission.capabilities:
+            if one.machine is None and not covered(one):
+                _unknown(whole, said, one, permission.verdict)
+    for guard in ensures.guards:
+        _guard(whole, said, guard)
+    if ensures.authority:
+        message = "`authority` is kept but not acted on: what a machine may do stands in its permissions"
+        said.note("not_acted_on", message, ensures.authority[0].span.to(ensures.authority[-1].span))
 
 
 def _unknown(whole: Outline, said: Diagnostics, one: Capability, verdict: Verdict) -> None:
@@ -55,13 +47,28 @@ def _unknown(whole: Outline, said: Diagnostics, one: Capability, verdict: Verdic
     note("unknown_capability", f"{quote(one.name.text)} is no capability", one.name.span, hint=hint)
 
 
-def _needed(said: Diagnostics, part: NamedStep, needed: str, granted: dict[Verdict, set[str]]) -> None:
-    covers = {needed, "machine.call"} if needed.startswith("call ") else {needed}
-    shown = needed.partition(".")[0] if needed.startswith("memory.") else needed
-    shown = "machine.call" if needed.startswith("call ") else shown
-    if covers & granted["deny"]:
+def _guard(whole: Outline, said: Diagnostics, guard: Guard) -> None:
+    name = guard.name.text
+    if GUARDS.find(name) is None:
+        given = f"Give it to the machine: `load(…, guards={{{name!r}: function}})`"
+        hint = whole.hints.meant(name, GUARDS.names, otherwise=given)
+        said.warning("unknown_guard", f"{quote(name)} is no guard that is built in", guard.name.span, hint=hint)
+    raw = guard.on_violation
+    value = literal(whole.programs.node(raw)) if raw is not None else UNKNOWN
+    if raw is None or value in ON_VIOLATION.names:
+        return
+    listed = f"One of {', '.join(ON_VIOLATION.names)}, in quotes"
+    hint = whole.hints.meant(value, ON_VIOLATION.names, otherwise=listed) if isinstance(value, str) else listed
+    message = f"`on_violation` cannot be {quote(raw.text, longest=40)}"
+    said.error("wrong_value", message, raw.span, hint=hint)
+
+
+def _needed(said: Diagnostics, part: NamedStep, need: Need, granted: Permissions) -> None:
+    shown = "memory" if need.capability.startswith("memory.") else need.capability
+    level = granted.level(need)
+    if level == "deny":
         message = f"step `{part.name.text}` needs {shown}, which `not allowed to` denies"
         said.warning("not_allowed", message, part.name.span, hint="The step is denied whenever it runs")
-    elif not covers & (granted["allow"] | granted["approve"]):
+    elif level is None:
         message = f"step `{part.name.text}` needs {shown}"
         said.warning("not_allowed", message, part.name.span, hint=f"Add `allowed to {shown}` to `ensures`")

@@ -2,41 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
+from recollect.errors import EvaluationFailed, LimitExceeded, UsageError
 from recollect.lang.diagnostics import Diagnostics
-from recollect.mashin.checker.literals import UNKNOWN, is_number, is_whole, literal
+from recollect.lang.expression.nodes import Node, paths_read
+from recollect.lang.source import Span
+from recollect.mashin.checker.literals import UNKNOWN, is_number
 from recollect.mashin.checker.outline import Outline
+from recollect.mashin.constraints import CONSTRAINTS, constraint_value
 from recollect.mashin.document import Config, Field, Type
+from recollect.mashin.expression.programs import expression
+from recollect.mashin.faults import Faults
 from recollect.mashin.keywords import TYPES
+from recollect.mashin.shapes import read_shape
+from recollect.mashin.types import canonical, kind_of
 from recollect.model.text import quote
 
-_NUMBERS = frozenset({"number", "integer", "decimal"})
-_TEXTS = frozenset({"text", "uuid", "date", "datetime", "enum"})
-_ANY = frozenset({"any"})
-
-_FITS: dict[str, tuple[frozenset[str], str]] = {
-    "min": (_NUMBERS, "numbers"),
-    "max": (_NUMBERS, "numbers"),
-    "range": (_NUMBERS, "numbers"),
-    "min_length": (frozenset({"text", "list"}), "texts and lists"),
-    "max_length": (frozenset({"text", "list"}), "texts and lists"),
-    "format": (frozenset({"text"}), "texts"),
-    "pattern": (frozenset({"text"}), "texts"),
-    "subset": (frozenset({"list"}), "lists"),
-}
-
-_VALUES: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "min": (is_number, "a number"),
-    "max": (is_number, "a number"),
-    "min_length": (lambda value: is_whole(value, least=0), "a whole number from 0 on"),
-    "max_length": (lambda value: is_whole(value, least=0), "a whole number from 0 on"),
-    "format": (lambda value: isinstance(value, str), "a text"),
-    "pattern": (lambda value: isinstance(value, str), "a text"),
-    "choices": (lambda value: isinstance(value, list), "a list"),
-    "subset": (lambda value: isinstance(value, list), "a list"),
-}
+_OF_A_RUN = frozenset({"input", "steps", "context", "error", "state"})
 
 
 def check_types(whole: Outline, said: Diagnostics) -> None:
@@ -51,13 +34,14 @@ def _type(whole: Outline, said: Diagnostics, type_: Type) -> bool:
         hint = whole.hints.meant(type_.name, TYPES.names, otherwise=f"One of {', '.join(TYPES.names)}")
         said.error("unknown_type", f"{quote(type_.name)} is no type", type_.span, hint=hint)
         return False
-    return type_.item is None or _type(whole, said, type_.item)
-
-
-def canonical(type_: Type) -> str:
-    """Return the one name of a type that can be written in two ways."""
-    found = TYPES.find(type_.name)
-    return found.name if found else type_.name
+    if type_.shape is None:
+        return type_.item is None or _type(whole, said, type_.item)
+    try:
+        parts = read_shape(type_.shape)
+    except UsageError as fault:
+        said.error("wrong_shape", fault.message, fault.span, hint=fault.hint)
+        return False
+    return all([_type(whole, said, part.type) for part in parts])
 
 
 def _modifiers(whole: Outline, said: Diagnostics, field: Field) -> None:
@@ -65,25 +49,33 @@ def _modifiers(whole: Outline, said: Diagnostics, field: Field) -> None:
     written: dict[str, Any] = {}
     for config in field.constraints:
         key = config.key.text
-        types, shown = _FITS.get(key, (_ANY, ""))
-        if key in _FITS and name not in types | _ANY:
-            message = f"`{key}` says something about {shown}, and {quote(field.name.text)} is {name}"
+        rule = CONSTRAINTS[key]
+        if rule.types and name not in rule.types | {"any"}:
+            message = f"`{key}` says something about {rule.about}, and {quote(field.name.text)} is {name}"
             said.error("wrong_modifier", message, config.key.span, hint="Remove it, or change the type")
             continue
         written[key] = _constraint(whole, said, config)
     for least, most in (("min", "max"), ("min_length", "max_length")):
         _between(said, field, written, least, most)
-    _default(whole, said, field, name)
+    if UNKNOWN not in written.values():
+        _default(whole, said, field, written)
 
 
 def _constraint(whole: Outline, said: Diagnostics, config: Config) -> Any:
-    value = literal(whole.programs.node(config.value))
-    rule = _VALUES.get(config.key.text)
-    if rule is None or value is UNKNOWN or rule[0](value):
-        return value
-    message = f"`{config.key.text}` needs {rule[1]}, not {quote(config.value.text, longest=40)}"
-    said.error("wrong_value", message, config.value.span, hint=f"Write it as `{config.key.text}: …`")
-    return UNKNOWN
+    node = whole.programs.node(config.value)
+    if node is None or _reads_unknown(whole, node):
+        return UNKNOWN
+    try:
+        return constraint_value(config, node)
+    except UsageError as fault:
+        said.error("wrong_value", fault.message, config.value.span, hint=fault.hint)
+        return UNKNOWN
+
+
+def _reads_unknown(whole: Outline, node: Node) -> bool:
+    """Say whether an expression reads a name that nothing gives, which is a fault of its own."""
+    known = _OF_A_RUN | whole.inputs.keys() | whole.steps.keys()
+    return any(path[0] not in known for path, _ in paths_read(node))
 
 
 def _between(said: Diagnostics, field: Field, written: dict[str, Any], least: str, most: str) -> None:
@@ -94,27 +86,35 @@ def _between(said: Diagnostics, field: Field, written: dict[str, Any], least: st
         said.error("wrong_value", message, config.value.span, hint="Swap them")
 
 
-def _default(whole: Outline, said: Diagnostics, field: Field, name: str) -> None:
-    if field.default is None:
+def _default(whole: Outline, said: Diagnostics, field: Field, written: dict[str, Any]) -> None:
+    """Check a default that needs nothing of a run, as it will be checked whenever it is used."""
+    node = whole.programs.node(field.default) if field.default is not None else None
+    if field.default is None or node is None or any(True for _ in paths_read(node)):
         return
-    value = literal(whole.programs.node(field.default))
-    if value is UNKNOWN or value is None:
+    place, name = field.default.span, quote(field.name.text)
+    try:
+        value = expression(node).value({})
+    except (EvaluationFailed, LimitExceeded) as fault:
+        said.error("wrong_value", f"the default of {name} has no value: {fault.message}", place, hint=fault.hint)
         return
-    if not _is_of(value, name):
-        message = f"the default of {quote(field.name.text)} is no {name}: {quote(field.default.text, longest=40)}"
-        said.error("wrong_value", message, field.default.span, hint=f"Write a value of the type {name}")
-    elif name == "enum":
-        choices = [choice.text for choice in field.type.choices]
-        if value not in choices:
-            hint = whole.hints.meant(str(value), choices, otherwise=f"One of {', '.join(choices)}")
-            message = f"the default of {quote(field.name.text)} is none of its choices"
-            said.error("wrong_value", message, field.default.span, hint=hint)
+    if value is None:
+        return
+    faults = Faults(dropping=False)
+    kind = kind_of(field.type)
+    kept = kind.check(value, faults)
+    if faults.found:
+        _refused(said, field, kind.name, faults, place)
+        return
+    for key, limit in written.items():
+        wrong = CONSTRAINTS[key].test(limit)(kept)
+        if wrong is not None:
+            said.error("wrong_value", f"the default of {name} {wrong}", place, hint="Change it, or the constraint")
 
 
-def _is_of(value: Any, name: str) -> bool:
-    if name in _NUMBERS:
-        return is_number(value) and (name != "integer" or is_whole(abs(value), least=0))
-    if name in _TEXTS:
-        return isinstance(value, str)
-    kinds: dict[str, type] = {"boolean": bool, "list": list, "map": dict}
-    return name not in kinds or isinstance(value, kinds[name])
+def _refused(said: Diagnostics, field: Field, type_: str, faults: Faults, place: Span) -> None:
+    fault = faults.found[0]
+    shown = quote(field.default.text, longest=40) if field.default else ""
+    what, hint = f"is no {type_}: {shown}", fault.hint or f"Write a value of the type {type_}"
+    if type_ == "enum":
+        what, hint = "is none of its choices", fault.hint or f"It needs {fault.expected}"
+    said.error("wrong_value", f"the default of {quote(field.name.text)} {what}", place, hint=hint)

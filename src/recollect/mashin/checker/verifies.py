@@ -7,6 +7,9 @@ from recollect.mashin.checker.outline import Outline, few
 from recollect.mashin.document import Assumption, Compute, Decide, Mapping, Test
 from recollect.model.text import quote
 
+_FAILS = "error"
+"""What a test expects of a run that fails, where the machine does not respond with it."""
+
 
 def check_tests(whole: Outline, said: Diagnostics) -> None:
     """Check each test against the contract and the steps of its machine."""
@@ -33,7 +36,7 @@ def _given(whole: Outline, said: Diagnostics, test: Test, given: Mapping) -> Non
             said.error("unknown_input", f"the machine accepts no {quote(name)}", place.span, hint=hint)
     names = {name for name, _ in keys}
     for name, field in inputs.items():
-        if field.required and field.default is None and name not in names:
+        if field.required and field.default is None and name not in names and not _fails(whole, test.expect):
             message = f"the test gives no {quote(name)}, which is required: the run is rejected"
             said.warning("missing_input", message, test.name.span, hint=f"Add `{name}: …` to `given`")
 
@@ -59,10 +62,17 @@ def _assumed(whole: Outline, said: Diagnostics, assumption: Assumption) -> None:
 
 def _expected(whole: Outline, said: Diagnostics, expect: Mapping) -> None:
     responds = whole.document.responds
-    if responds is None:
+    if responds is None or _fails(whole, expect):
         return
     outputs = [field.name.text for field in responds]
     for name, place in whole.keys(expect) or ():
         if name not in outputs:
             hint = whole.hints.meant(name, outputs, otherwise=f"It responds with {few(outputs)}")
             said.error("unknown_output", f"the machine responds with no {quote(name)}", place.span, hint=hint)
+
+
+def _fails(whole: Outline, expect: Mapping | None) -> bool:
+    """Say whether a test expects that the run fails."""
+    keys = (whole.keys(expect) or ()) if expect is not None else ()
+    outputs = {field.name.text for field in whole.document.responds or ()}
+    return [name for name, _ in keys] == [_FAILS] and _FAILS not in outputs

@@ -15,17 +15,14 @@ from recollect.lang.expression.functional import FUNCTIONAL, Arrow
 from recollect.lang.expression.nodes import (
     HELD,
     Binary,
-    Block,
     Call,
     Index,
-    Lambda,
     Logical,
     Member,
     Method,
     Name,
     Node,
     Unary,
-    children,
     path_of,
 )
 from recollect.lang.template import WITH_TEMPLATES
@@ -253,28 +250,17 @@ def _no_method(value: Any, name: str, shown_of: str) -> EvaluationFailed:
 
 def _outcome(node: Outcome, to: Compilation) -> Closure:
     value = to.compile(node.value)
-    shares = _has_functions(node.value)
 
     def compute(names: Names, run: Run) -> Any:
         try:
             result = value(names, run)
         except RecursionError:
             raise exceeded("the nesting of calls", run.bounds.calls) from None
-        if shares and type(result) in (list, dict, Arrow):
+        if type(result) in (list, dict, Arrow):
             _check_plain(result, run)
         return result
 
     return compute
-
-
-def _has_functions(node: Node) -> bool:
-    waiting = [node]
-    while waiting:
-        here = waiting.pop()
-        if isinstance(here, (Lambda, Block)):
-            return True
-        waiting.extend(children(here))
-    return False
 
 
 def _inside(value: Any) -> list[Any]:
@@ -285,12 +271,17 @@ def _check_plain(result: Any, run: Run) -> None:
     """Refuse a result that holds a function, or that is small only because its parts are shared."""
     level: list[Any] = [result]
     count, most = 0, 10 * run.bounds.items
+    characters, longest = 0, 100 * run.bounds.text
     for _ in range(_DEEPEST):
         below: list[Any] = []
         for value in level:
-            if type(value) is Arrow:
+            if type(value) is str:
+                characters += len(value)
+                if characters > longest:
+                    raise exceeded("all text of the value that an expression made", longest, characters)
+            elif type(value) is Arrow:
                 raise failed("a function cannot be kept as a value", "Call it, or leave it out of the result")
-            if type(value) is list or type(value) is dict:
+            elif type(value) is list or type(value) is dict:
                 inside = _inside(value)
                 count += len(inside)
                 if count > most:

@@ -1,0 +1,149 @@
+"""Text or a path in, a machine out; a run's id in, the run out. What `recollect.mashin` offers."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from recollect.agent.models import connect
+from recollect.api.memory import Memory
+from recollect.errors import UsageError
+from recollect.lang.diagnostics import Diagnostic
+from recollect.lang.reading import read_text
+from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour
+from recollect.mashin.checker.check import check_source
+from recollect.mashin.document import Document
+from recollect.mashin.guards import Rule
+from recollect.mashin.keeping import read_source
+from recollect.mashin.machine import Kit, Machine, make_machine
+from recollect.mashin.parser import parse_document, parse_fragment
+from recollect.mashin.run import Run
+from recollect.model.text import quote
+from recollect.runs.keeping import read_run
+
+ENDING = ".mashin"
+
+Others = Sequence[Machine | str | os.PathLike[str]]
+
+
+def load(
+    source: str | os.PathLike[str],
+    *,
+    memory: Memory,
+    machines: Others = (),
+    model: Any = None,
+    guards: Mapping[str, Rule] | None = None,
+    settings: Mapping[str, str] | None = None,
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+) -> Machine:
+    """Compile a machine, given as text or as the path of a file; raise a SourceError with everything wrong with it.
+
+    `machines` are those it can call. `model` takes the place of the models that the source names: a name such as
+    `"anthropic:claude-sonnet-4-6"`, or a model of pydantic-ai. `guards` are Python functions for guards that are not
+    built in; `settings` are what its `needs` ask for, beside the environment.
+
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     machine = recollect.mashin.load('''
+    ... machine greeter
+    ...   accepts
+    ...     name as text, is required
+    ...   implements
+    ...     compute hello
+    ...       "Good evening, ${input.name}."
+    ... ''', memory=memory)
+    ...     machine.run({"name": "Ada"}).output
+    'Good evening, Ada.'
+    """
+    kit = _kit(model, guards, settings, behaviour)
+    team = _team(memory, machines, kit)
+    file, text = _read(source)
+    machine = make_machine(text, file, kit, memory=memory)
+    machine.meet(team)
+    return machine
+
+
+def _kit(
+    model: Any, guards: Mapping[str, Rule] | None, settings: Mapping[str, str] | None, behaviour: Behaviour
+) -> Kit:
+    return Kit(
+        model=None if model is None else connect(model),
+        guards=guards or {},
+        settings=settings or {},
+        behaviour=behaviour,
+    )
+
+
+def _team(memory: Memory, machines: Others, kit: Kit) -> list[Machine]:
+    """Return the machines that can be called; those that are made here can call all of them."""
+    team: list[Machine] = []
+    made: list[Machine] = []
+    for one in machines:
+        if isinstance(one, Machine):
+            team.append(one)
+            continue
+        file, text = _read(one)
+        machine = make_machine(text, file, kit, memory=memory)
+        team.append(machine)
+        made.append(machine)
+    names = [machine.name for machine in team]
+    for name in names:
+        if names.count(name) > 1:
+            raise UsageError(f"there are two machines {quote(name)}", hint="A machine is called by its name: give one")
+    for machine in made:
+        machine.meet(team)
+    return team
+
+
+def resume(
+    memory: Memory,
+    id: str,
+    *,
+    machines: Others = (),
+    model: Any = None,
+    guards: Mapping[str, Rule] | None = None,
+    settings: Mapping[str, str] | None = None,
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+) -> Run:
+    """Return a run that was begun earlier, in this process or another; if what it waits for is there, it goes on.
+
+    Its machine is made of the text that was kept when the run began; the others are as for `load`.
+    """
+    run = find(memory, id, machines=machines, model=model, guards=guards, settings=settings, behaviour=behaviour)
+    return run.resume() if run.status == "waiting" else run
+
+
+def find(
+    memory: Memory,
+    id: str,
+    *,
+    machines: Others = (),
+    model: Any = None,
+    guards: Mapping[str, Rule] | None = None,
+    settings: Mapping[str, str] | None = None,
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+) -> Run:
+    """Return a run that was begun earlier as it stands: to look at it, to decide, or to replay it."""
+    summary = read_run(memory, id).summary
+    text, file = read_source(memory, summary)
+    kit = _kit(model, guards, settings, behaviour)
+    machine = make_machine(text, file, kit, memory=memory)
+    machine.meet(_team(memory, machines, kit))
+    return machine.find(id)
+
+
+def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document:
+    """Parse a file, or with `fragment` any part of one; raise a SourceError with every fault of its grammar."""
+    file, text = _read(source)
+    return parse_fragment(text, name=file) if fragment else parse_document(text, name=file)
+
+
+def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Diagnostic, ...]:
+    """Return everything there is to say about a file, errors, warnings and notes, as they stand in it."""
+    file, text = _read(source)
+    return check_source(text, name=file, fragment=fragment)[2]
+
+
+def _read(source: str | os.PathLike[str]) -> tuple[str, str]:
+    return read_text(source, endings=(ENDING,), name="machine.mashin")

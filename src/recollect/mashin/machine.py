@@ -1,0 +1,462 @@
+"""A machine that was compiled once and is run many times."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, cast
+
+import msgspec
+
+from recollect.agent.models import Model, connect
+from recollect.api.memory import Memory
+from recollect.errors import (
+    Conflict,
+    Denied,
+    InvalidValue,
+    ModelUnavailable,
+    RecollectError,
+    UsageError,
+)
+from recollect.lang.diagnostics import Diagnostic, source_error
+from recollect.lang.expression.dialect import Run as Drawing
+from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
+from recollect.mashin.checker.check import check_source
+from recollect.mashin.compiler import compile_machine
+from recollect.mashin.document import Document
+from recollect.mashin.guards import ActiveGuard, Rule, activate
+from recollect.mashin.keeping import Begun, begun_of, keep_source, own_source, read_source
+from recollect.mashin.run import Run
+from recollect.mashin.runtime.budget import Spending
+from recollect.mashin.runtime.execution import Outcome, execute
+from recollect.mashin.runtime.failures import failed
+from recollect.mashin.runtime.plan import Plan
+from recollect.mashin.runtime.work import Called, Mode, Outside, Work
+from recollect.model.duration import parse_duration
+from recollect.model.effect import HoldStep, SetFact
+from recollect.model.policy import Policy
+from recollect.model.run import OVER, RunSummary
+from recollect.model.scope import Scope
+from recollect.model.text import quote
+from recollect.model.value import decode, encode_checked
+from recollect.runs.journal import Journal, Noted
+from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
+from recollect.runs.recording import Recorder
+from recollect.runs.waiting import Unrecorded, Waiting
+
+if TYPE_CHECKING:
+    from recollect.mashin.verifying import Report
+
+_KEEPER = Policy.of(allow=("runs", "memory.read", "memory.write"))
+
+
+class Machine:
+    """A compiled machine; `load` makes these."""
+
+    def __init__(self, plan: Plan, kit: Kit, *, memory: Memory, diagnostics: tuple[Diagnostic, ...], file: str) -> None:
+        """Stand alone; `meet` brings it together with the machines that it can call."""
+        self._plan = plan
+        self._kit = kit
+        self._memory = memory
+        self._models: dict[str, Model] = {}
+        self._guards = activate(plan.guards, kit.guards)
+        self.diagnostics = diagnostics
+        """What there is to say about its text: warnings and notes."""
+        self.file = file
+        self._others: dict[str, Machine] = {self.name: self}
+        self._kept = False
+
+    def meet(self, machines: Iterable[Machine]) -> None:
+        """Let it call these machines, and those that they can call; of two with one name, the first."""
+        for machine in machines:
+            for other in (machine, *machine._others.values()):
+                self._others.setdefault(other.name, other)
+
+    @property
+    def name(self) -> str:
+        """Its name."""
+        return self._plan.name
+
+    @property
+    def plan(self) -> Plan:
+        """What it was compiled to."""
+        return self._plan
+
+    @property
+    def document(self) -> Document:
+        """What its text says."""
+        return self._plan.document
+
+    @property
+    def memory(self) -> Memory:
+        """What it was loaded with."""
+        return self._memory
+
+    @property
+    def actor(self) -> str:
+        """Who acts in its runs: the machine itself for whoever owns the memory, else who it was loaded for."""
+        return self._outside(Scope(self._memory.tenant)).keeper.actor
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What the language leaves open, decided."""
+        return self._kit.behaviour
+
+    @property
+    def guards(self) -> tuple[ActiveGuard, ...]:
+        """The guards around its steps."""
+        return self._guards
+
+    def run(
+        self,
+        input: Mapping[str, Any] | None = None,
+        *,
+        mode: Mode = "live",
+        user: str | None = None,
+        scope: Scope | str | None = None,
+        context: Mapping[str, Any] | None = None,
+        budget: Budget | None = None,
+        assuming: Mapping[str, Any] | None = None,
+    ) -> Run:
+        """Run the machine and return what came of it; `run.check()` raises if that is a failure.
+
+        Input that does not fit is refused with a SchemaViolation, and nothing is recorded. What it remembers belongs
+        to the `user` or the `scope`, by default to all of the tenant. In `mode="test"` nothing is remembered and no
+        model is asked; `assuming` says what steps give.
+        """
+        if mode not in ("live", "test"):
+            raise UsageError(f"{quote(mode)} is no mode", hint="Modes are live and test", value=mode)
+        if assuming and mode == "live":
+            raise UsageError("only a test can assume something", hint='Pass mode="test" too')
+        self._check_needs(mode)
+        begun = Begun(
+            input=self.plan.accepts.accept(self._copied("input", input), run=self._drawing()),
+            context=self._copied("context", context),
+            budget=budget or self.behaviour.budget,
+        )
+        place = self._place(user, scope)
+        return self._begin(begun, mode=mode, scope=place, assumed=self._copied("assumption", assuming))
+
+    def find(self, id: str) -> Run:
+        """Return a run of this machine that was begun earlier, in this process or another."""
+        kept = read_run(self._memory, id)
+        if kept.summary.machine != self.name:
+            message = f"the run {quote(id)} is one of the machine {quote(kept.summary.machine)}"
+            raise UsageError(message, hint="Load that machine, or take it up with recollect.mashin.resume(…)", value=id)
+        return Run(self, kept)
+
+    def test(self) -> Report:
+        """Run the tests of its `verifies` section on a memory of their own: no network, no key, nothing kept."""
+        from recollect.mashin.verifying import verify_machine
+
+        return verify_machine(self)
+
+    def on(self, memory: Memory) -> Machine:
+        """Return the same machine on another memory."""
+        other = object.__new__(Machine)
+        other.__dict__.update(self.__dict__, _memory=memory, _kept=False)
+        other._others = {**self._others, self.name: other}
+        return other
+
+    def resumed(self, kept: KeptRun, entry: Noted | None, *, spending: Spending | None = None) -> Run:
+        """Go on with a run that waited, with what it waited for."""
+        summary = kept.summary
+        if summary.digest != self.plan.digest:
+            raise Conflict(
+                f"the run {quote(summary.id)} was begun with another text of the machine {quote(self.name)}",
+                hint="Take it up with recollect.mashin.resume(…), which uses the text that was kept",
+                expected=summary.digest,
+                actual=self.plan.digest,
+            )
+        if summary.actor != self.actor:
+            raise Denied(
+                f"the run {quote(summary.id)} was begun by `{summary.actor}`, and `{self.actor}` has other rights",
+                hint=f"Let `{summary.actor}` resume it",
+                actor=self.actor,
+            )
+        begun = begun_of(kept.begun)
+        entries = kept.entries if entry is None else (*kept.entries, entry)
+        waiting = msgspec.convert(summary.waiting, Waiting) if summary.waiting else None
+        return self._go_on(summary, begun, entries, spending=spending or Spending(begun.budget), waited=waiting)
+
+    # being called by another machine
+
+    def called(self, inputs: dict[str, Any], by: Work) -> Called:
+        """Run for another machine: under its own permissions, within the budget of the one that calls."""
+        self._check_needs(by.mode)
+        accepted = self.plan.accepts.accept(self._copied("input", inputs), run=self._drawing())
+        begun = Begun(input=accepted, context=by.context, budget=by.spending.budget)
+        machine, scope = self._beside(by)
+        with _nested(by.spending, self.behaviour.machines):
+            return _called(machine._begin(begun, mode=by.mode, scope=scope, spending=by.spending, parent=by.id))
+
+    def _take_up(self, id: str, by: Work) -> Called:
+        """Go on with a run that this machine called and that waited, with the text that the run began with."""
+        kept = read_run(self._memory, id)
+        summary = kept.summary
+        machine = self._others.get(summary.machine)
+        if machine is None or machine.plan.digest != summary.digest:
+            text, file = read_source(self._memory, summary)
+            machine = make_machine(text, file, self._kit, memory=self._memory)
+            machine.meet(self._others.values())
+        with _nested(by.spending, self.behaviour.machines):
+            run = Run(machine, kept)
+            return _called(run.resume(spending=by.spending) if run.status == "waiting" else run)
+
+    def _beside(self, by: Work) -> tuple[Machine, Scope]:
+        """Return this machine on the memory of a test, if it is one that calls, and where its memory is."""
+        assert by.outside is not None, "only what can reach out calls a machine"
+        machine = self if by.mode == "live" else self.on(by.outside.base)
+        return machine, by.outside.scope
+
+    # one execution
+
+    def _begin(
+        self,
+        begun: Begun,
+        *,
+        mode: Mode,
+        scope: Scope,
+        assumed: Mapping[str, Any] | None = None,
+        spending: Spending | None = None,
+        parent: str | None = None,
+    ) -> Run:
+        memory = self._memory
+        id = memory.ids.new("run")
+        outside = self._outside(scope)
+        place = run_scope(memory.tenant, id)
+        summary = RunSummary(
+            id=id,
+            machine=self.name,
+            digest=self.plan.digest,
+            status="running",
+            mode=mode,
+            actor=outside.keeper.actor,
+            scope=scope.path,
+            started_at=memory.clock.now(),
+            parent=parent,
+        )
+        if not self._kept:
+            self._kept = keep_source(outside.keeper, self.name, self.plan.digest, self.plan.source, self.file)
+        recorder = Recorder(outside.keeper, place, id, owner=scope if scope.path else None)
+        recorder.opening = lambda: (*self._own_text(place), *opening_writes(place, summary, begun))
+        journal = Journal(limits=memory.limits)
+        work = self._work(
+            summary, begun, journal, recorder, spending or Spending(begun.budget), outside, assumed=assumed
+        )
+        return self._executed(work, summary, begun)
+
+    def _go_on(
+        self,
+        summary: RunSummary,
+        begun: Begun,
+        entries: Iterable[Noted],
+        *,
+        spending: Spending,
+        waited: Waiting | None,
+    ) -> Run:
+        memory = self._memory
+        scope = Scope.parse(summary.scope, tenant=memory.tenant) if summary.scope else Scope(memory.tenant)
+        outside = self._outside(scope)
+        place = run_scope(memory.tenant, summary.id)
+        recorder = Recorder(outside.keeper, place, summary.id, index=summary.events, head=summary.head)
+        running = msgspec.structs.replace(summary, status="running", waiting=None)
+        recorder.opening = lambda: opening_writes(place, running, begun)
+        journal = Journal(entries, limits=memory.limits)
+        work = self._work(running, begun, journal, recorder, spending, outside, waiting=waited)
+        return self._executed(work, running, begun)
+
+    def _work(
+        self,
+        summary: RunSummary,
+        begun: Begun,
+        journal: Journal,
+        recorder: Recorder,
+        spending: Spending,
+        outside: Outside,
+        *,
+        assumed: Mapping[str, Any] | None = None,
+        waiting: Waiting | None = None,
+    ) -> Work:
+        return Work(
+            self.plan,
+            id=summary.id,
+            mode=cast("Mode", summary.mode),
+            input=begun.input,
+            context=begun.context,
+            journal=journal,
+            recorder=recorder,
+            spending=spending,
+            behaviour=self.behaviour,
+            clock=self._memory.clock,
+            ids=self._memory.ids,
+            limits=self._memory.limits,
+            guards=self._guards,
+            outside=outside,
+            assumed=assumed,
+            waiting=waiting,
+        )
+
+    def _executed(self, work: Work, summary: RunSummary, begun: Begun) -> Run:
+        place = run_scope(self._memory.tenant, summary.id)
+        kept: list[KeptRun] = []
+
+        def keep(outcome: Outcome) -> Outcome:
+            if outcome.waiting is not None and outcome.waiting.kind == "approval":
+                outcome = msgspec.structs.replace(outcome, waiting=self._held(work, place, outcome.waiting))
+            over = outcome.status in OVER
+            ended = msgspec.structs.replace(
+                summary,
+                status=outcome.status,
+                ended_at=self._memory.clock.now() if over else None,
+                steps=work.spending.steps,
+                error=msgspec.to_builtins(outcome.error) if outcome.error else None,
+                waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
+            )
+            ttl = parse_duration(self.behaviour.keep) if over and self.behaviour.keep is not None else None
+            writes = closing_writes(place, ended, begun, work.journal.entries, outcome.output, ttl=ttl)
+            work.recorder.flush((*self._own_text(place), *writes))
+            ended = msgspec.structs.replace(ended, events=work.recorder.index, head=work.recorder.head)
+            kept.append(KeptRun(summary=ended, begun=begun, entries=tuple(work.journal.entries), output=outcome.output))
+            return outcome
+
+        execute(work, keep)
+        return Run(self, kept[0], steps=work.steps)
+
+    def _held(self, work: Work, place: Scope, waiting: Waiting) -> Waiting:
+        """Ask for an approval, and return what is waited for with its id."""
+        assert work.outside is not None, "only what can reach out waits for approval"
+        about = {"machine": self.name, "run": work.id, **waiting.about}
+        hold = HoldStep(scope=place, run=work.id, step=waiting.step, needs=waiting.capability or "", about=about)
+        approval = work.outside.keeper.perform(hold)
+        return msgspec.structs.replace(waiting, approval=approval.id)
+
+    def _own_text(self, run: Scope) -> tuple[SetFact, ...]:
+        """Return what keeps the text with a run, where it could not be kept once for all."""
+        return () if self._kept else (own_source(run, self.plan.source, self.file),)
+
+    # what it works with
+
+    def _outside(self, scope: Scope) -> Outside:
+        memory = self._memory
+        policy = self.plan.permissions.policy()
+        try:
+            # For the owner, the machine acts: whoever owns the memory can then approve what it asks for.
+            actor = f"machine:{self.name}"
+            hands = memory.acting_as(actor, policy=policy, door="mashin")
+            keeper = memory.acting_as(actor, policy=_KEEPER, door="mashin")
+        except Denied:
+            hands = memory.narrowed(policy).through("mashin")
+            keeper = memory.through("mashin")
+        return Outside(
+            base=memory,
+            memory=hands,
+            keeper=keeper,
+            scope=scope,
+            machines=self._others,
+            take_up=self._take_up,
+            model=self._connected,
+        )
+
+    def _connected(self, name: str | None) -> Model:
+        if self._kit.model is not None:
+            return self._kit.model
+        if name is None:
+            raise ModelUnavailable(
+                "the step names no model", hint='Write `using: "provider:model"`, or pass load(model=…)', model=None
+            )
+        if name not in self._models:
+            self._models[name] = connect(name)
+        return self._models[name]
+
+    def _check_needs(self, mode: Mode) -> None:
+        if mode == "test":
+            return
+        missing = [name for name in self.plan.needs if not self._setting(name)]
+        if missing:
+            raise UsageError(
+                f"the machine {quote(self.name)} needs {', '.join(map(quote, missing))}, and nothing gives it",
+                hint=f"Set {missing[0].upper()} in the environment, or pass load(settings={{'{missing[0]}': …}})",
+                missing=missing,
+            )
+
+    def _setting(self, name: str) -> str | None:
+        return self._kit.settings.get(name) or os.environ.get(name) or os.environ.get(name.upper())
+
+    def _place(self, user: str | None, scope: Scope | str | None) -> Scope:
+        if user is not None and scope is not None:
+            raise UsageError("a run belongs to a user or to a scope", hint="Pass one of them")
+        if user is not None:
+            return Scope.of(tenant=self._memory.tenant, user=user)
+        if scope is None:
+            return Scope(self._memory.tenant)
+        return scope if isinstance(scope, Scope) else Scope.parse(scope, tenant=self._memory.tenant)
+
+    def _copied(self, what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return a copy as JSON would give it: what the caller does with the original is none of the run's."""
+        if given is None:
+            return {}
+        if not isinstance(cast(object, given), Mapping):
+            message = f"the {what} {quote(given)} is {type(given).__name__}, not a map"
+            raise InvalidValue(message, hint='Pass a dict such as {"question": "…"}', path="$")
+        return decode(encode_checked(dict(given), self._memory.limits))
+
+    def _drawing(self) -> Drawing:
+        return Drawing(clock=self._memory.clock, ids=self._memory.ids)
+
+    def __repr__(self) -> str:
+        """Return its name and where it came from."""
+        return f"<recollect.mashin.Machine {self.name} from {self.file}>"
+
+
+@contextmanager
+def _nested(spending: Spending, most: int) -> Generator[None]:
+    """Count a machine that runs inside others, or refuse one too many.
+
+    What keeps it from being recorded keeps the one that called it from going on, too.
+    """
+    if spending.machines >= most:
+        message = f"more than {most} machines call one another"
+        raise failed("runtime", message, "", hint="Let a machine end before it is called again", limit=most)
+    spending.machines += 1
+    try:
+        yield
+    except RecollectError as error:
+        raise Unrecorded(error) from error
+    finally:
+        spending.machines -= 1
+
+
+def _called(run: Run) -> Called:
+    if run.status == "running":
+        raise Conflict(
+            f"the run {quote(run.id)} goes on elsewhere",
+            hint="Resume once it has ended",
+            expected="waiting",
+            actual="running",
+        )
+    message = run.error.message if run.error else ""
+    return Called(run=run.id, status=run.status, output=run.output, message=message)
+
+
+# making machines
+
+
+class Kit(msgspec.Struct, frozen=True, kw_only=True):
+    """What a machine is equipped with beside its text."""
+
+    model: Model | None = None
+    """Who is asked in place of the models that the text names."""
+    guards: Mapping[str, Rule] = {}
+    settings: Mapping[str, str] = {}
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR
+
+
+def make_machine(text: str, file: str, kit: Kit, *, memory: Memory) -> Machine:
+    """Compile a machine; raise a SourceError with everything wrong with it."""
+    reading, programs, diagnostics = check_source(text, name=file)
+    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+        raise source_error(reading.source, diagnostics)
+    plan = compile_machine(reading.document, programs, reading.source)
+    return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file)

@@ -1,0 +1,155 @@
+"""A run that is kept in, the same steps once more out: on what was recorded, without memory, models or writes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from recollect.mashin.keeping import begun_of
+from recollect.mashin.permissions import Permissions
+from recollect.mashin.runtime.budget import Spending
+from recollect.mashin.runtime.execution import Outcome, execute
+from recollect.mashin.runtime.failures import Failure
+from recollect.mashin.runtime.work import Work
+from recollect.model.event import Decision
+from recollect.model.run import RunStatus
+from recollect.runs.journal import Journal
+from recollect.runs.keeping import KeptRun, run_scope
+from recollect.runs.recording import Recorder
+
+if TYPE_CHECKING:
+    from recollect.mashin.machine import Machine
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """A run, taken once more."""
+
+    status: RunStatus
+    output: Any
+    error: Failure | None
+    steps: dict[str, Any]
+    differences: tuple[str, ...]
+    """What is not as it was, in words."""
+
+    @property
+    def same(self) -> bool:
+        """Whether everything came out as it did then."""
+        return not self.differences
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """One decision about a step: as it was, and as it would be."""
+
+    step: str
+    capability: str
+    decision: Decision
+    was: Decision | None
+    """None where the run had not come to it."""
+    reason: str = ""
+
+
+class Simulation(msgspec.Struct, frozen=True, kw_only=True):
+    """What a run would have been under other permissions, as far as what was recorded can tell."""
+
+    status: RunStatus
+    output: Any
+    error: Failure | None
+    decisions: tuple[Decided, ...]
+
+    @property
+    def denied(self) -> tuple[Decided, ...]:
+        """The steps that would have been denied."""
+        return tuple(one for one in self.decisions if one.decision == "deny")
+
+    @property
+    def pending(self) -> tuple[Decided, ...]:
+        """The steps that would have had to wait for a person; the simulation goes on as if they were approved."""
+        return tuple(one for one in self.decisions if one.decision == "pending")
+
+    @property
+    def changed(self) -> tuple[Decided, ...]:
+        """The decisions that would have been others."""
+        return tuple(one for one in self.decisions if one.decision != one.was)
+
+
+def replay_run(machine: Machine, kept: KeptRun) -> Replay:
+    """Take the steps of a run again and compare what comes out."""
+    work, outcome = _again(machine, kept, None)
+    return Replay(
+        status=outcome.status,
+        output=outcome.output,
+        error=outcome.error,
+        steps=work.steps,
+        differences=tuple(_differences(machine, kept, work, outcome)),
+    )
+
+
+def simulate_run(machine: Machine, kept: KeptRun, permissions: Permissions) -> Simulation:
+    """Take the steps of a run again under other permissions."""
+    before, _ = _again(machine, kept, None)
+    was: dict[tuple[str, int], Decision] = {(step, time): decision for step, time, decision, _, _ in _decisions(before)}
+    work, outcome = _again(machine, kept, permissions)
+    return Simulation(
+        status=outcome.status,
+        output=outcome.output,
+        error=outcome.error,
+        decisions=tuple(
+            Decided(step=step, capability=capability, decision=decision, was=was.get((step, time)), reason=reason)
+            for step, time, decision, capability, reason in _decisions(work)
+        ),
+    )
+
+
+def _again(machine: Machine, kept: KeptRun, permissions: Permissions | None) -> tuple[Work, Outcome]:
+    memory, summary, begun = machine.memory, kept.summary, begun_of(kept.begun)
+    work = Work(
+        machine.plan,
+        id=summary.id,
+        mode="test" if summary.mode == "test" else "live",
+        input=begun.input,
+        context=begun.context,
+        journal=Journal(kept.entries, limits=memory.limits),
+        recorder=Recorder(None, run_scope(memory.tenant, summary.id), summary.id),
+        spending=Spending(begun.budget),
+        behaviour=machine.behaviour,
+        clock=memory.clock,
+        ids=memory.ids,
+        limits=memory.limits,
+        guards=machine.guards,
+        permissions=permissions,
+    )
+    return work, execute(work, lambda outcome: outcome)
+
+
+def _decisions(work: Work) -> list[tuple[str, int, Decision, str, str]]:
+    """Return the first decision about each time a step was taken: the step, the time, the decision, and on what."""
+    found: list[tuple[str, int, Decision, str, str]] = []
+    times: dict[str, int] = {}
+    for note in work.recorder.made:
+        if note.kind == "policy_decision" and note.step is not None and note.decision not in ("approved", "refused"):
+            time = times[note.step] = times.get(note.step, 0) + 1
+            about = str(note.detail.get("capability") or note.detail.get("guard") or "")
+            found.append((note.step, time, note.decision, about, str(note.detail.get("reason", ""))))
+    return found
+
+
+def _differences(machine: Machine, kept: KeptRun, work: Work, outcome: Outcome) -> list[str]:
+    summary = kept.summary
+    found: list[str] = []
+    if machine.plan.digest != summary.digest:
+        found.append("the text of the machine is another one")
+    if outcome.status != summary.status and summary.status != "waiting":
+        found.append(f"it was {summary.status} and is {outcome.status}")
+    if outcome.output != kept.output:
+        found.append("the output is another one")
+    was = (summary.error or {}).get("type")
+    now = outcome.error.type if outcome.error else None
+    if was != now and summary.status != "waiting":
+        found.append(f"the failure was {was} and is {now}")
+    recorded = [(event.kind, event.step, event.decision) for event in machine.memory.runs.events(summary.id)]
+    made = [(note.kind, note.step, note.decision) for note in work.recorder.made][: len(recorded)]
+    if summary.events and made != recorded:
+        place = next((n for n, (one, two) in enumerate(zip(made, recorded, strict=False)) if one != two), len(made))
+        found.append(f"from event {place + 1} on, other things happen")
+    return found

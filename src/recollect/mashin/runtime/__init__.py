@@ -1,0 +1,1 @@
+"""A compiled machine and its input in; a run with its output, its journal and its events out."""

@@ -1,0 +1,91 @@
+"""What ends a step early: a failure that can be caught, or a jump; and errors in, failures out."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from recollect.errors import (
+    EvaluationFailed,
+    ModelError,
+    ModelFailed,
+    QuotaExceeded,
+    RecollectError,
+    Refused,
+    SchemaViolation,
+)
+
+FailureType = Literal[
+    "permission_denied",
+    "timeout",
+    "model",
+    "invalid_answer",
+    "contract",
+    "budget_exceeded",
+    "guard",
+    "machine",
+    "runtime",
+]
+_OF_MODELS: dict[str, FailureType] = {"timeout": "timeout", "invalid_answer": "invalid_answer"}
+_PLAIN = (str, int, float, bool, type(None))
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a step failed: what `error` is in `on failure`, and in a run that ended with it."""
+
+    type: FailureType
+    message: str
+    step: str = ""
+    details: dict[str, Any] = {}
+
+    def __str__(self) -> str:
+        """Return the step and what happened."""
+        return f"{self.step}: {self.message}" if self.step else self.message
+
+
+class Failed(Exception):
+    """A step failed; `on failure` may go on from here."""
+
+    def __init__(self, failure: Failure) -> None:
+        """Carry a failure to whoever handles it."""
+        super().__init__(failure.message)
+        self.failure = failure
+
+
+class Jumped(Exception):
+    """A `goto`: the flow that goes on in place of the one that runs."""
+
+    def __init__(self, flow: str) -> None:
+        """Carry the flow's name."""
+        super().__init__(flow)
+        self.flow = flow
+
+
+def failed(type: FailureType, message: str, step: str, *, hint: str = "", **details: Any) -> Failed:
+    """Return a failure of this type, ready to be raised."""
+    given = {"hint": hint, **details} if hint else details
+    return Failed(Failure(type=type, message=message, step=step, details=given))
+
+
+def failure_of(error: RecollectError, step: str) -> Failure:
+    """Return an error of the engine, of a model or of an expression as the failure of a step."""
+    details = {name: value for name, value in error.details.items() if isinstance(value, _PLAIN)}
+    if error.hint:
+        details["hint"] = error.hint
+    details["code"] = error.code
+    return Failure(type=_type_of(error), message=error.message, step=step, details=details)
+
+
+def _type_of(error: RecollectError) -> FailureType:
+    if isinstance(error, QuotaExceeded):
+        return "budget_exceeded"
+    if isinstance(error, Refused):
+        return "permission_denied"
+    if isinstance(error, ModelFailed):
+        return _OF_MODELS.get(error.details.get("reason", ""), "model")
+    if isinstance(error, ModelError):
+        return "model"
+    if isinstance(error, SchemaViolation) and not isinstance(error, EvaluationFailed):
+        return "contract"
+    return "runtime"

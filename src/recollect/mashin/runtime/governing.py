@@ -1,0 +1,220 @@
+"""An effect of a step in, its result out: permission, guards and budget first, on record, then the effect itself.
+
+`governed` is the one way to memory, to models and to other machines. Nothing is embedded, read, written or asked
+before the permission was looked at and is on record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+import msgspec
+
+from recollect.errors import RecollectError
+from recollect.mashin.guards import GuardViolated, apply
+from recollect.mashin.permissions import Need, Verdict
+from recollect.mashin.runtime.failures import Failed, Failure, failed, failure_of
+from recollect.mashin.runtime.plan import Config
+from recollect.mashin.runtime.work import Outside, Taking
+from recollect.model.text import quote
+from recollect.model.value import encode
+from recollect.runs.journal import Noted
+from recollect.runs.waiting import Paused, Waiting
+
+
+class Given(msgspec.Struct, frozen=True):
+    """What an effect gave, and what the ledger and the journal say about it."""
+
+    value: Any
+    about: dict[str, Any] = {}
+
+
+class Act(msgspec.Struct, frozen=True, kw_only=True):
+    """One effect: what it needs, what it sends, and how it is done."""
+
+    need: Need
+    spends: str | None
+    sends: dict[str, Any]
+    about: dict[str, Any]
+    """What the request for an approval, and the ledger, say about it: no content."""
+    perform: Callable[[Outside, dict[str, Any]], Given]
+    in_tests: Callable[[], Any]
+    """What it gives in test mode where the test assumes nothing."""
+
+
+def governed(taking: Taking, act: Act) -> Any:
+    """Carry out an effect: allowed, within the budget, guarded on both sides, recorded; or raise why not."""
+    work = taking.work
+    taking.about.update(act.about)
+    verdict = work.permissions.verdict(act.need)
+    if verdict.level == "deny":
+        raise _denied(taking, act, verdict)
+    sends, found, violation = _looked_at(taking, act.sends, "before")
+    _note_findings(taking, found)
+    if violation is not None:
+        raise Failed(violation)
+    _permitted(taking, verdict, {**act.about, **sends} if verdict.level == "approve" else {})
+    if act.spends is not None:
+        _affordable(taking, act, act.spends)
+    kept = taking.find("result")
+    if kept is None:
+        kept = _done(taking, act, sends)
+    else:
+        # It happened before: what it used is counted, and what its model called is told again.
+        work.spending.add(kept.about.get("spent", {}))
+        for call in kept.about.get("calls", ()):
+            note_call(taking, call)
+    _note_findings(taking, kept.about.get("found", ()))
+    taking.about.update({name: told for name, told in kept.about.items() if name not in _OWN})
+    if kept.error is not None:
+        raise Failed(msgspec.convert(kept.error, Failure))
+    return kept.value
+
+
+def _done(taking: Taking, act: Act, sends: dict[str, Any]) -> Noted:
+    """Do what was not done before, and keep what came of it."""
+    work = taking.work
+    if work.mode == "test":
+        assumed = work.assumed.get(taking.step, _NOTHING)
+        given = act.in_tests() if assumed is _NOTHING else assumed
+        value, found, failure = _looked_at(taking, given, "after")
+        error = None if failure is None else msgspec.to_builtins(failure)
+        return taking.keep("result", value, error=error, about={"found": found} if found else {})
+    if work.outside is None:
+        raise failed("runtime", "nothing was recorded for this step", taking.step, hint="The path differs from here on")
+    # What was allowed is on record before it happens.
+    work.recorder.flush()
+    before = work.spending.used()
+    value: Any = None
+    failure: Failure | None = None
+    about: dict[str, Any] = {}
+    try:
+        given = act.perform(work.outside, sends)
+        value, about = given.value, given.about
+    except RecollectError as error:
+        failure = failure_of(error, taking.step)
+    except Failed as caught:
+        failure = caught.failure
+    found: list[dict[str, Any]] = []
+    if failure is None:
+        # What a guard withholds is not kept either.
+        value, found, failure = _looked_at(taking, value, "after")
+    for name, told in (("spent", work.spending.since(before)), ("calls", taking.calls), ("found", found)):
+        if told:
+            about = {**about, name: told}
+    return taking.keep("result", value, error=None if failure is None else msgspec.to_builtins(failure), about=about)
+
+
+_NOTHING: Any = object()
+_OWN = frozenset({"spent", "calls", "found"})
+"""What the journal keeps of an effect that the event of the step does not repeat."""
+_SHOWN = 500
+"""Characters of what would be sent that a request for approval shows."""
+
+
+# permission, budget, guards
+
+
+def _denied(taking: Taking, act: Act, verdict: Verdict) -> Failed:
+    work = taking.work
+    detail = {"capability": verdict.capability, "mode": work.mode, "reason": verdict.reason}
+    work.recorder.note("policy_decision", taking.step, decision="deny", detail=detail)
+    work.recorder.flush()
+    message = f"the step {quote(taking.step)} was denied: {verdict.reason}"
+    said = work.permissions.level(act.need) is not None
+    hint = "A denial beats every permission: remove it" if said else f"Add `allowed to {act.need}` to `ensures`"
+    return failed("permission_denied", message, taking.step, hint=hint, capability=verdict.capability)
+
+
+def _permitted(taking: Taking, verdict: Verdict, about: dict[str, Any]) -> None:
+    work = taking.work
+    detail: dict[str, Any] = {"capability": verdict.capability, "mode": work.mode}
+    if verdict.level == "allow":
+        work.recorder.note("policy_decision", taking.step, detail=detail)
+        return
+    work.recorder.note("policy_decision", taking.step, decision="pending", detail=detail)
+    _approved(taking, verdict.capability, detail, about)
+
+
+def _approved(taking: Taking, capability: str, detail: dict[str, Any], about: dict[str, Any]) -> None:
+    """Go on where somebody has approved, fail where somebody has refused, and pause where nobody has said anything."""
+    work = taking.work
+    verdict = taking.find("verdict")
+    if verdict is None:
+        if work.mode == "live" and (work.outside is not None or taking.find("result") is None):
+            shown = {name: _short(value) for name, value in about.items() if value is not None}
+            raise Paused(
+                Waiting(kind="approval", step=taking.step, time=taking.time, capability=capability, about=shown)
+            )
+        # Nothing happens in a test, and in a simulation it has happened: neither needs a person.
+        work.recorder.note("policy_decision", taking.step, decision="approved", detail={**detail, "by": work.mode})
+        return
+    told = {**detail, "approval": verdict.about.get("approval"), "by": verdict.about.get("by")}
+    if verdict.value == "approved":
+        work.recorder.note("policy_decision", taking.step, decision="approved", detail=told)
+        return
+    work.recorder.note("policy_decision", taking.step, decision="refused", detail=told)
+    reason = verdict.about.get("reason") or "no reason was given"
+    message = f"{verdict.about.get('by')} refused the step {quote(taking.step)}: {reason}"
+    raise failed("permission_denied", message, taking.step, capability=capability)
+
+
+def _short(value: Any) -> str:
+    """Return as much of what would be sent as a person needs to decide about it."""
+    text = value if isinstance(value, str) else encode(value).decode()
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "…"
+
+
+def _affordable(taking: Taking, act: Act, what: str) -> None:
+    spending = taking.work.spending
+    refusal = spending.out_of_tokens(taking.step) if what == "model_calls" else None
+    refusal = refusal or spending.over(what, taking.step)
+    if refusal is not None:
+        detail = {"capability": act.need.capability, "mode": taking.work.mode, "reason": refusal.failure.message}
+        taking.work.recorder.note("policy_decision", taking.step, decision="deny", detail=detail)
+        raise refusal
+
+
+def _looked_at(
+    taking: Taking, data: Any, when: Literal["before", "after"]
+) -> tuple[Any, list[dict[str, Any]], Failure | None]:
+    """Return what the guards leave of some data, what they found, and the failure where one lets nothing through."""
+    work = taking.work
+    if not work.guards:
+        return data, [], None
+    try:
+        checked = apply(work.guards, data, when)
+    except GuardViolated as violation:
+        found = {"guard": violation.guard, "when": when, "action": "block", "reason": violation.reason}
+        message = f"the guard {quote(violation.guard)} stopped the step {quote(taking.step)}: {violation.reason}"
+        details = {"guard": violation.guard, "when": when}
+        return None, [found], Failure(type="guard", message=message, step=taking.step, details=details)
+    return checked.data, [{**msgspec.to_builtins(one), "when": when} for one in checked.findings], None
+
+
+def _note_findings(taking: Taking, found: Iterable[dict[str, Any]]) -> None:
+    for one in found:
+        decision = "deny" if one["action"] == "block" else "allow"
+        detail = {**one, "mode": taking.work.mode}
+        taking.work.recorder.note("policy_decision", taking.step, decision=decision, detail=detail)
+
+
+def note_call(taking: Taking, call: dict[str, Any]) -> None:
+    """Make the event of a machine that a model wanted to call."""
+    detail = {"capability": "machine.call", "mode": taking.work.mode, **call}
+    decision = "deny" if "reason" in call else "allow"
+    taking.work.recorder.note("policy_decision", taking.step, decision=decision, detail=detail)
+
+
+# what steps are configured with
+
+
+def values_of(taking: Taking, config: Config) -> dict[str, Any]:
+    """Return the values of some configuration, by name."""
+    return {key: taking.value(program) for key, program in config}
+
+
+def whole(value: Any) -> Any:
+    """Return a whole number as an integer: 10 / 2 is 5.0 to an expression."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value

@@ -1,0 +1,160 @@
+"""The tests of a machine in, a report out: each runs on a memory of its own, and reaches nothing else.
+
+What a test expects is compared by what it names: of a map the keys that are written down, of a list every item. A test
+that expects `{ error: { type: "…" } }` of a machine without such an output expects that its run fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+import msgspec
+
+from recollect.api.opening import open as open_memory
+from recollect.errors import RecollectError, SchemaViolation
+from recollect.lang.expression.dialect import Run as Drawing
+from recollect.mashin.runtime.failures import Failure as Cause
+from recollect.mashin.runtime.failures import failure_of
+from recollect.mashin.runtime.plan import Test
+from recollect.model.text import quote
+from recollect.model.value import decode, encode_checked
+
+if TYPE_CHECKING:
+    from recollect.mashin.machine import Machine
+
+FAILS = "error"
+"""The one key of an expectation that the run fails."""
+
+
+class Difference(msgspec.Struct, frozen=True):
+    """One place where a test expected something else; what is not there is None."""
+
+    path: str
+    expected: Any
+    got: Any
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a test failed: in words, where the output is another one, and why the run failed if it did."""
+
+    reason: str
+    diff: tuple[Difference, ...] = ()
+    error: Cause | None = None
+
+
+class Case(msgspec.Struct, frozen=True):
+    """One test that was run."""
+
+    name: str
+    line: int
+    failure: Failure | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether everything was as expected."""
+        return self.failure is None
+
+
+class Report(msgspec.Struct, frozen=True):
+    """All tests of one machine, in their order."""
+
+    machine: str
+    file: str
+    cases: tuple[Case, ...]
+
+    @property
+    def passed(self) -> int:
+        """How many tests passed."""
+        return sum(case.passed for case in self.cases)
+
+    @property
+    def failed(self) -> int:
+        """How many did not."""
+        return len(self.cases) - self.passed
+
+
+def verify_machine(machine: Machine) -> Report:
+    """Run the tests of a machine; its own memory is not touched, no model is asked, and nothing is kept."""
+    return Report(machine.name, machine.file, tuple(_case(machine, test) for test in machine.plan.tests))
+
+
+def _case(machine: Machine, test: Test) -> Case:
+    try:
+        failure = _verify(machine, test)
+    except RecollectError as error:
+        # What a test gives, assumes or expects is an expression, and may have no value.
+        failure = Failure(reason=f"the test cannot be run: {error.message}", error=failure_of(error, ""))
+    return Case(test.name, test.line, failure)
+
+
+def _verify(machine: Machine, test: Test) -> Failure | None:
+    memory = machine.memory
+    drawing = Drawing(clock=memory.clock, ids=memory.ids)
+    given: Any = {} if test.given is None else test.given.value({}, drawing)
+    assuming = {step: program.value({}, drawing) for step, program in test.assuming}
+    expect: Any = {} if test.expect is None else test.expect.value({}, drawing)
+    expect = decode(encode_checked(expect, memory.limits))
+    ended = _run(machine, given, assuming)
+    if ended.cause is None:
+        return _compared(machine, expect, ended.output)
+    if not _may_fail(machine, expect):
+        return Failure(reason=ended.told, error=ended.cause)
+    diff = tuple(_differences(FAILS, expect[FAILS], msgspec.to_builtins(ended.cause)))
+    return Failure(reason="it failed in another way than expected", diff=diff, error=ended.cause) if diff else None
+
+
+class _Ended(NamedTuple):
+    """What the machine gave in a test; or why it gave nothing, also in words."""
+
+    output: Any = None
+    cause: Cause | None = None
+    told: str = ""
+
+
+def _run(machine: Machine, given: Any, assuming: dict[str, Any]) -> _Ended:
+    memory = machine.memory
+    with open_memory(":memory:", tenant=memory.tenant, clock=memory.clock, ids=memory.ids, limits=memory.limits) as own:
+        try:
+            run = machine.on(own).run(given, mode="test", assuming=assuming)
+        except SchemaViolation as error:
+            return _Ended(cause=failure_of(error, ""), told=error.message)
+        if run.waiting is not None:
+            step = run.waiting.step
+            cause = Cause(type="runtime", message=f"the run waits at {quote(step)}", step=step)
+            return _Ended(cause=cause, told=cause.message)
+        error = run.error
+        where = f" at {quote(error.step)}" if error and error.step else ""
+        return _Ended(run.output, error, f"the run failed{where} ({error.type}): {error.message}" if error else "")
+
+
+def _compared(machine: Machine, expect: Any, output: Any) -> Failure | None:
+    if machine.plan.responds is not None and _may_fail(machine, expect):
+        diff = (Difference(FAILS, expect[FAILS], None),)
+        return Failure(reason="it was expected to fail, and has completed", diff=diff)
+    diff = tuple(_differences("", expect, output))
+    return Failure(reason="the output is another one", diff=diff) if diff else None
+
+
+def _may_fail(machine: Machine, expect: Any) -> bool:
+    """Say whether an expectation is about a failure: a key `error` alone, which the machine does not respond with."""
+    outputs = {field.name.text for field in machine.document.responds or ()}
+    return isinstance(expect, dict) and cast("dict[str, Any]", expect).keys() == {FAILS} and FAILS not in outputs
+
+
+def _differences(path: str, expected: Any, got: Any) -> Iterator[Difference]:
+    """Yield every place where a value is not as expected: 1 is 1.0, but never true."""
+    if isinstance(expected, dict) and isinstance(got, dict):
+        found = cast("dict[str, Any]", got)
+        for name, value in cast("dict[str, Any]", expected).items():
+            yield from _differences(f"{path}.{name}" if path else name, value, found.get(name))
+        return
+    if isinstance(expected, list) and isinstance(got, list):
+        wanted, items = cast("list[Any]", expected), cast("list[Any]", got)
+        if len(wanted) == len(items):
+            for at, (one, other) in enumerate(zip(wanted, items, strict=True)):
+                yield from _differences(f"{path}[{at}]", one, other)
+            return
+    elif isinstance(expected, bool) == isinstance(got, bool) and expected == got:
+        return
+    yield Difference(path or "output", expected, got)

@@ -1,0 +1,100 @@
+"""A run in, the facts that it is kept as out; and back. They lie in the run's own scope, `run:<id>`.
+
+`mashin.run` says where the run stands, `mashin.begun` what it began with, `mashin.output` what it gave, and
+`mashin.journal.…` what it could not compute, in parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from recollect.api.memory import Memory
+from recollect.errors import NotFound
+from recollect.model.effect import ListFacts, SetFact
+from recollect.model.fact import Fact
+from recollect.model.key import RUN_RECORD
+from recollect.model.run import RunSummary
+from recollect.model.scope import Scope
+from recollect.model.text import quote, why_not_a_name
+from recollect.model.value import encode
+from recollect.runs.journal import Noted
+
+_BEGUN, _OUTPUT, _JOURNAL = "mashin.begun", "mashin.output", "mashin.journal"
+_PART = 400_000
+"""Bytes of a journal that are kept in one fact; one entry may be larger."""
+
+
+class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that is kept of a run."""
+
+    summary: RunSummary
+    begun: Any
+    """What it began with, as its language has written it down."""
+    entries: tuple[Noted, ...]
+    output: Any
+
+
+def run_scope(tenant: str, id: str) -> Scope:
+    """Return the scope that a run is kept in."""
+    return Scope.of(tenant=tenant, run=id)
+
+
+def opening_writes(scope: Scope, summary: RunSummary, begun: Any) -> tuple[SetFact, ...]:
+    """Return what is written when a run begins."""
+    return (_write(scope, _BEGUN, begun, None), _write(scope, RUN_RECORD, summary, None))
+
+
+def closing_writes(
+    scope: Scope, summary: RunSummary, begun: Any, entries: Iterable[Noted], output: Any, *, ttl: int | None
+) -> tuple[SetFact, ...]:
+    """Return what is written when a run has ended, or waits."""
+    parts = [
+        SetFact(scope=scope, key=f"{_JOURNAL}.{number:06}", payload=msgspec.Raw(part), ttl=ttl)
+        for number, part in enumerate(_parts(entries))
+    ]
+    return (
+        _write(scope, _BEGUN, begun, ttl),
+        *parts,
+        _write(scope, _OUTPUT, output, ttl),
+        _write(scope, RUN_RECORD, summary, ttl),
+    )
+
+
+def _write(scope: Scope, key: str, value: Any, ttl: int | None) -> SetFact:
+    return SetFact(scope=scope, key=key, payload=msgspec.Raw(encode(value)), ttl=ttl)
+
+
+def _parts(entries: Iterable[Noted]) -> Iterator[bytes]:
+    """Yield the journal as JSON lists of a size that one fact can hold."""
+    waiting: list[bytes] = []
+    size = 0
+    for entry in entries:
+        written = encode(entry)
+        if waiting and size + len(written) > _PART:
+            yield b"[" + b",".join(waiting) + b"]"
+            waiting, size = [], 0
+        waiting.append(written)
+        size += len(written)
+    if waiting:
+        yield b"[" + b",".join(waiting) + b"]"
+
+
+def read_run(memory: Memory, id: str) -> KeptRun:
+    """Return what is kept of a run, or raise NotFound."""
+    found: dict[str, Any] = {}
+    if why_not_a_name(id, longest=256) is None:
+        scope = run_scope(memory.tenant, id)
+        facts: list[Fact] = memory.perform(ListFacts(scope=scope, prefix="mashin"))
+        found = {fact.key: fact.value for fact in facts}
+    if RUN_RECORD not in found or _BEGUN not in found:
+        raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
+    entries = [entry for key in sorted(found) if key.startswith(f"{_JOURNAL}.") for entry in found[key]]
+    return KeptRun(
+        summary=msgspec.convert({"id": id, **found[RUN_RECORD]}, RunSummary),
+        begun=found[_BEGUN],
+        entries=tuple(msgspec.convert(entries, list[Noted])),
+        output=found.get(_OUTPUT),
+    )

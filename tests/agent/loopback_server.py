@@ -1,0 +1,109 @@
+"""A server on the loopback that answers what it was told to answer: what the servers of all wire formats share.
+
+It answers with what is put into `waiting`, one answer a request, and else says `default`. What it was asked is in
+`asked`. Use it as a context manager, or end it with `close`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, NamedTuple
+
+
+class Asked(NamedTuple):
+    """One request: the path below `/v1`, its JSON, and its headers by their names in small letters."""
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, str]
+
+
+class Answer(NamedTuple):
+    """What to send: a status, a body as it is, and headers."""
+
+    status: int
+    content: bytes
+    headers: dict[str, str]
+
+
+Waiting = Callable[[Asked], Answer]
+"""An answer, once it is known what was asked."""
+
+
+def sends(content: bytes, kind: str = "application/json", status: int = 200) -> Waiting:
+    """Answer with anything."""
+    return lambda asked: Answer(status, content, {"content-type": kind})
+
+
+def errs(status: int, body: dict[str, Any], headers: dict[str, str]) -> Waiting:
+    """Answer with an error; header names are written with `_` for `-`."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda asked: Answer(status, json.dumps(body).encode(), named)
+
+
+class LoopbackServer:
+    """The server; its address is `url`."""
+
+    def __init__(self, default: Waiting) -> None:
+        """Begin to listen."""
+        self.default = default
+        self.asked: list[Asked] = []
+        self.waiting: list[Waiting] = []
+        self.released = threading.Event()
+        server = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                path = self.path.partition("?")[0].removeprefix("/v1")
+                asked = Asked(path, body, {name.lower(): value for name, value in self.headers.items()})
+                server.asked.append(asked)
+                answer = (server.waiting.pop(0) if server.waiting else server.default)(asked)
+                self.send_response(answer.status)
+                for name, value in {"content-type": "application/json", **answer.headers}.items():
+                    self.send_header(name, value)
+                self.send_header("content-length", str(len(answer.content)))
+                self.end_headers()
+                self.wfile.write(answer.content)
+
+            def handle_one_request(self) -> None:
+                try:
+                    super().handle_one_request()
+                except ConnectionError:
+                    self.close_connection = True
+
+            def log_message(self, format: str, *args: Any) -> None:
+                pass
+
+        self._http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self._http.daemon_threads = True
+        self._thread = threading.Thread(target=self._http.serve_forever, kwargs={"poll_interval": 0.01})
+        self._thread.start()
+        self.address = f"http://127.0.0.1:{self._http.server_port}"
+
+    def stays_silent(self) -> Waiting:
+        """Answer only when the server is closed."""
+
+        def answer(asked: Asked) -> Answer:
+            self.released.wait(30)
+            return Answer(503, b"{}", {"connection": "close"})
+
+        return answer
+
+    def close(self) -> None:
+        """Stop listening."""
+        self.released.set()
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+
+    def __enter__(self) -> LoopbackServer:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()

@@ -1,0 +1,301 @@
+"""The machines of the workshop: each passes its own tests, and every command of their page is run as it stands.
+
+The page is one session of a shell, in a copy of the folder: what a command exports the next one sees. Models are asked
+over the loopback, in the wire formats of their providers; without the key that the page exports, none is.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple, cast
+
+import pytest
+
+import recollect
+from recollect.mashin.document import Node
+from recollect.mashin.formatter import format_text
+from recollect.mashin.keywords import LEVELS
+from recollect.testing import FakeClock
+
+ROOT = Path(__file__).parents[2]
+MACHINES = ROOT / "examples" / "mashin"
+FILES = sorted(MACHINES.glob("*.mashin"))
+PAGE = MACHINES / "README.md"
+DAY = 24 * 3600
+
+
+def _load(path: Path, name: str) -> ModuleType:
+    """Return a file of other tests as a module; tests are no package."""
+    if name not in sys.modules:
+        spec = importlib.util.spec_from_file_location(name, path)
+        assert spec is not None and spec.loader is not None
+        sys.modules[name] = module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+    return sys.modules[name]
+
+
+DOCS = _load(ROOT / "tests/docs/test_docs.py", "recollect_test_docs")
+_load(ROOT / "tests/agent/loopback_server.py", "loopback_server")
+OPENAI = _load(ROOT / "tests/agent/openai_server.py", "openai_server")
+ANTHROPIC = _load(ROOT / "tests/agent/anthropic_server.py", "anthropic_server")
+
+
+# the files
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_there_is_nothing_to_say_about_a_file_and_its_tests_pass(path: Path) -> None:
+    with recollect.open(":memory:") as memory:
+        machine = recollect.mashin.load(path, memory=memory)
+        report = machine.test()
+        assert memory.runs.list() == []
+    assert machine.diagnostics == ()
+    assert report.cases
+    assert [(case.name, case.failure) for case in report.cases if not case.passed] == []
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_every_file_is_in_canonical_layout(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert format_text(text, name=path.name) == text
+
+
+def test_a_file_that_breaks_its_promise_fails_its_test() -> None:
+    text = (MACHINES / "ingest.mashin").read_text(encoding="utf-8")
+    broken = text.replace("stored: keep_page.stored", "stored: true")
+    assert broken != text
+    with recollect.open(":memory:") as memory:
+        assert recollect.mashin.load(text, memory=memory).test().failed == 0
+        assert recollect.mashin.load(broken, memory=memory).test().failed == 1
+
+
+def parts(value: object) -> Iterator[Node]:
+    """Give every part of a document, however deep."""
+    if isinstance(value, Node):
+        yield value
+        for name in value.__struct_fields__:
+            yield from parts(getattr(value, name))
+    elif isinstance(value, tuple):
+        for item in cast("tuple[object, ...]", value):
+            yield from parts(item)
+
+
+def test_together_the_machines_use_every_kind_of_step_and_all_configuration_of_memory() -> None:
+    found = [part for path in FILES for part in parts(recollect.mashin.parse(path))]
+    kinds = {type(part).__name__ for part in found}
+    assert {"Compute", "Ask", "Decide", "Remember", "Recall", "WaitFor", "Retry", "RunFlow", "Flow"} <= kinds
+    assert {"Guard", "Permission", "Test", "Assumption"} <= kinds
+    for kind, level in (("Remember", "remember"), ("Recall", "recall")):
+        used = {one.key.text for part in found if type(part).__name__ == kind for one in part.config}  # type: ignore[attr-defined]
+        assert used == {word.name for word in LEVELS[level].keywords}
+    flows = [part for part in found if type(part).__name__ == "RunFlow"]
+    assert {part.jump for part in flows} == {True, False}  # type: ignore[attr-defined]
+    levels = {part.verdict for part in found if type(part).__name__ == "Permission"}  # type: ignore[attr-defined]
+    assert levels == {"allow", "deny", "approve"}
+
+
+# the exercise, by hand
+
+PAGES = {
+    "https://workshop.example/squeal": ("brakes", "A disc brake squeals when there is oil on the disc."),
+    "https://workshop.example/truing": ("wheels", "A rim brake squeals when the wheel is out of true."),
+}
+
+
+class Mechanic:
+    """A model that says how often it was asked, and remembers what."""
+
+    name = "mechanic"
+
+    def __init__(self) -> None:
+        self.tasks: list[str] = []
+
+    def reply(self, ask: Any, *, timeout: float = 30.0) -> Any:
+        from recollect.agent.models import Reply
+
+        self.tasks.append(ask.messages[-1].text)
+        return Reply(value={"reply": f"answer {len(self.tasks)}", "words": f"answer {len(self.tasks)}"})
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def memory(clock: FakeClock) -> Iterator[recollect.Memory]:
+    with recollect.open(":memory:", clock=clock) as opened:
+        yield opened
+
+
+def test_an_answer_reads_the_pages_of_its_category_and_no_other(memory: recollect.Memory) -> None:
+    ingest = recollect.mashin.load(MACHINES / "ingest.mashin", memory=memory)
+    for url, (category, text) in PAGES.items():
+        assert ingest.run({"document": text, "url": url, "category": category}).check().output["stored"]
+    mechanic = Mechanic()
+    answer = recollect.mashin.load(MACHINES / "answer.mashin", memory=memory, model=mechanic)
+    for url, (category, text) in PAGES.items():
+        run = answer.run({"question": "Why does my brake squeal?", "category": category}).check()
+        assert (run.output["sources"], run.output["pages"]) == ([url], 1)
+        assert text in mechanic.tasks[-1]
+        assert run.verify().ok and run.replay().same
+    assert answer.run({"question": "Why does it squeal?", "category": "gears"}).check().output["sources"] == []
+    assert len(mechanic.tasks) == 3
+
+
+def test_neither_half_of_the_exercise_can_do_what_the_other_does(memory: recollect.Memory) -> None:
+    for name, lacks in (("ingest", {"memory.read", "llm_call"}), ("answer", {"memory.write"})):
+        machine = recollect.mashin.load(MACHINES / f"{name}.mashin", memory=memory)
+        allowed = set(machine.plan.permissions.capabilities)
+        assert allowed and not allowed & lacks
+
+
+def test_a_page_of_an_unknown_category_is_refused_and_leaves_no_trace(memory: recollect.Memory) -> None:
+    ingest = recollect.mashin.load(MACHINES / "ingest.mashin", memory=memory)
+    given = {"document": "Saddles are a matter of taste.", "url": "https://workshop.example/saddles"}
+    with pytest.raises(recollect.SchemaViolation):
+        ingest.run({**given, "category": "saddles"})
+    assert memory.runs.list() == []
+    ingest.run({**given, "category": "wheels"}).check()
+    assert len(memory.runs.list()) == 1
+
+
+def test_a_conversation_is_known_to_one_customer_until_the_season_is_over(
+    memory: recollect.Memory, clock: FakeClock
+) -> None:
+    mechanic = Mechanic()
+    counter = recollect.mashin.load(MACHINES / "counter.mashin", memory=memory, model=mechanic)
+    counter.run({"customer": "kim", "says": "My chain skips on hills."}).check()
+    counter.run({"customer": "kim", "says": "The chain still skips."}).check()
+    assert "Customer: My chain skips on hills.\nCounter: answer 1" in mechanic.tasks[-1]
+    counter.run({"customer": "lee", "says": "The chain still skips."}).check()
+    assert "on hills" not in mechanic.tasks[-1]
+    clock.advance(121 * DAY)
+    counter.run({"customer": "kim", "says": "The chain still skips."}).check()
+    assert "on hills" not in mechanic.tasks[-1]
+
+
+def test_an_order_that_does_not_come_is_chased(memory: recollect.Memory, clock: FakeClock) -> None:
+    order = recollect.mashin.load(MACHINES / "parts_order.mashin", memory=memory)
+    run = order.run({"part": "freewheel", "customer": "kim"})
+    assert (run.status, run.resume().status) == ("waiting", "waiting")
+    clock.advance(15 * DAY)
+    late = recollect.mashin.resume(memory, run.id)
+    assert late.output == {"status": "overdue", "shelf": "none"}
+    notes = memory.scope().entries(collection="orders", namespace="kim")
+    assert [note.content for note in notes] == [
+        "freewheel was ordered for kim",
+        "freewheel for kim did not come; ask the supplier",
+    ]
+
+
+# the page
+
+
+class Step(NamedTuple):
+    """A command of the page, what is shown below it, what it leaves with, and its line."""
+
+    command: str
+    shown: str
+    code: int
+    line: int
+
+
+def steps() -> list[Step]:
+    found: list[Step] = []
+    for block in DOCS.blocks(PAGE.read_text(encoding="utf-8")):
+        if block.mark == "console":
+            for command, shown, line in DOCS.commands(block):
+                left = re.search(r"#\s*exit (\d+)\s*$", command)
+                found.append(Step(command, shown, int(left[1]) if left else 0, line))
+    return found
+
+
+_MARK = "=== end of command"
+_KNOWN = {
+    "reply": "Clean the disc with alcohol.",
+    "words": "Come by on Thursday.",
+    "cause": "A worn chain",
+    "sure": 0.9,
+}
+"""What the models say, by the field they are asked for."""
+
+
+def _told(wire: ModuleType) -> Any:
+    """Return an answer that calls the tool for the answer with the fields it wants."""
+
+    def answer(asked: Any) -> Any:
+        wanted = json.dumps(asked.body["tools"])
+        return wire.calls(("give_answer", {name: value for name, value in _KNOWN.items() if f'"{name}"' in wanted}))(
+            asked
+        )
+
+    return answer
+
+
+def run_page(folder: Path, environment: dict[str, str]) -> list[tuple[Step, str, int]]:
+    """Run all commands of the page in one shell, and return what each printed and left with."""
+    found = steps()
+    script = "".join(
+        f"{{ {step.command.partition('  # exit')[0]}\n}} 2>&1\nprintf '\\n%s %s\\n' '{_MARK}' $?\n" for step in found
+    )
+    done = subprocess.run(
+        ["sh", "-s"],
+        input=script,
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        encoding="utf-8",
+        timeout=300,
+    )
+    told = re.split(rf"\n{_MARK} (\d+)\n", done.stdout)
+    printed, codes = told[:-1:2], told[1::2]
+    assert len(printed) == len(found), done.stdout
+    return [(step, text, int(code)) for step, text, code in zip(found, printed, codes, strict=True)]
+
+
+def environment(**others: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not re.search("RECOLLECT_|_API_KEY$|_BASE_URL$", name)}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
+    return {**kept, "PATH": path, "COLUMNS": "160", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **others}
+
+
+def test_every_command_of_the_page_prints_what_the_page_shows(tmp_path: Path) -> None:
+    folder = tmp_path / "mashin"
+    shutil.copytree(MACHINES, folder)
+    with ANTHROPIC.AnthropicServer() as claude, OPENAI.OpenAIServer() as gpt:
+        claude.default, gpt.default = _told(ANTHROPIC), _told(OPENAI)
+        ran = run_page(folder, environment(ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url))
+        tasks = [json.dumps(asked.body) for asked in claude.asked]
+        others = [json.dumps(asked.body) for asked in gpt.asked]
+    wrong = [
+        f"{PAGE.name}:{step.line}: $ {step.command}\nleft with {code}, not {step.code}, and printed:\n{printed}"
+        for step, printed, code in ran
+        if code != step.code or (step.shown.strip() and not DOCS.fits(step.shown, printed))
+    ]
+    assert not wrong, "\n\n".join(wrong)
+    # What the models were asked once there was a key: pages of the category, and what the customer said before.
+    brakes, first, second, wheels = tasks
+    assert "oil on the disc" in brakes and "out of true" not in brakes
+    assert "out of true" in wheels and "oil on the disc" not in wheels
+    assert "on hills" in first and "Counter: " not in first
+    assert "My chain skips on hills." in second and "Counter: Come by on Thursday." in second
+    assert len(others) == 1 and "out of true" in others[0] and "oil on the disc" not in others[0]
+    assert not (MACHINES / "workshop.db").exists()
+
+
+def test_the_page_names_every_machine() -> None:
+    text = PAGE.read_text(encoding="utf-8")
+    assert FILES
+    assert [path.name for path in FILES if f"`{path.name}`" not in text] == []

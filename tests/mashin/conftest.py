@@ -1,0 +1,188 @@
+"""What tests of machines start from: a memory whose time stands still, short machines, and doubles that count."""
+
+from __future__ import annotations
+
+import math
+import re
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from pathlib import Path
+from textwrap import dedent, indent
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recollect
+from recollect.agent.models import Ask, Reply
+from recollect.api.memory import Memory
+from recollect.mashin import Machine
+from recollect.model.collection import Calibration
+from recollect.retrieval.embed.base import Vectors
+from recollect.testing import FakeClock
+from recollect.testing.conformance.embedders import WatchedEmbedder
+
+PATIENCE = 120.0
+"""Seconds after which a child counts as hung. Only a hang takes this long; nothing is measured with it."""
+
+Load = Callable[..., Machine]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def embedder() -> WatchedEmbedder:
+    return WatchedEmbedder()
+
+
+@pytest.fixture
+def memory(clock: FakeClock, embedder: WatchedEmbedder) -> Iterator[Memory]:
+    with recollect.open(":memory:", clock=clock, embedder=embedder) as memory:
+        yield memory
+
+
+def whole(text: str, name: str = "desk") -> str:
+    """Return a text as a machine of this name, unless it is one already."""
+    text = dedent(text).strip("\n")
+    return text if re.search(r"^machine ", text, re.M) else f"machine {name}\n{indent(text, '  ')}\n"
+
+
+@pytest.fixture
+def write() -> Callable[..., str]:
+    """Return how to write the text of a machine from the sections that matter to a test."""
+    return whole
+
+
+@pytest.fixture
+def load(memory: Memory) -> Load:
+    """Return how to load a machine from the sections that matter to a test."""
+
+    def load(text: str, *, name: str = "desk", **options: Any) -> Machine:
+        return recollect.mashin.load(whole(text, name), **{"memory": memory, **options})
+
+    return load
+
+
+class Scripted:
+    """A model that says what it was told to say, in order, and keeps what it was asked."""
+
+    name = "scripted:model"
+
+    def __init__(self, *replies: Reply | Exception | Mapping[str, Any] | str, again: bool = False) -> None:
+        """Take the replies; with `again`, the last one is said for ever."""
+        self.replies = list(replies)
+        self.again = again
+        self.asked: list[Ask] = []
+
+    @property
+    def tasks(self) -> list[str]:
+        return [ask.messages[0].text for ask in self.asked]
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        self.asked.append(ask)
+        assert self.replies, "the model was asked once more than it has replies"
+        reply = self.replies[0] if self.again and len(self.replies) == 1 else self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        if isinstance(reply, str):
+            return Reply(text=reply, tokens_in=3, tokens_out=2)
+        return reply if isinstance(reply, Reply) else Reply(value=dict(reply), tokens_in=3, tokens_out=2)
+
+
+@pytest.fixture
+def scripted() -> type[Scripted]:
+    return Scripted
+
+
+class Table:
+    """An embedder that reads from a table how near each text is to all queries, from 0 to 1."""
+
+    id, dimension, calibration = "table", 2, Calibration(middle=0.5, steepness=10.0)
+
+    def __init__(self, near: Mapping[str, float]) -> None:
+        """Take how near texts are; those that are not named are queries."""
+        self._near = dict(near)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        near = [self._near.get(text, 1.0) for text in texts]
+        return np.array([[one, math.sqrt(1.0 - one * one)] for one in near], dtype=np.float32)
+
+
+@pytest.fixture
+def table() -> type[Table]:
+    return Table
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> str:
+    """A database file that does not exist yet."""
+    return str(tmp_path / "memory.db")
+
+
+class Child:
+    """A Python program in a process of its own that we talk to line by line."""
+
+    def __init__(self, script: str, *args: object) -> None:
+        self._complaints = tempfile.TemporaryFile()
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", dedent(script), *map(str, args)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._complaints,
+            text=True,
+        )
+        self._watchdog = threading.Timer(PATIENCE, self._process.kill)
+        self._watchdog.daemon = True
+        self._watchdog.start()
+
+    def hear(self) -> str:
+        """Return the next line it prints."""
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        if not line.endswith("\n"):
+            self.finish()
+            raise AssertionError("the child ended without a word")
+        return line[:-1]
+
+    def say(self, line: str = "") -> None:
+        """Give it a line."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(line + "\n")
+        self._process.stdin.flush()
+
+    def finish(self) -> list[str]:
+        """Wait for its end and return what else it printed; fail with its complaints if it failed."""
+        said, _ = self._process.communicate()
+        self._watchdog.cancel()
+        self._complaints.seek(0)
+        complaints = self._complaints.read().decode(errors="replace")
+        assert self._process.returncode == 0, f"the child ended with {self._process.returncode}: {complaints}"
+        return said.splitlines()
+
+    def stop(self) -> None:
+        """End it by its process id, if it still runs."""
+        self._watchdog.cancel()
+        if self._process.poll() is None:
+            self._process.kill()
+        self._process.communicate()
+        self._complaints.close()
+
+
+@pytest.fixture
+def run_child() -> Generator[Callable[..., Child]]:
+    """Start Python programs that are stopped, at the latest, when the test ends."""
+    children: list[Child] = []
+
+    def run(script: str, *args: object) -> Child:
+        children.append(Child(script, *args))
+        return children[-1]
+
+    yield run
+    for child in children:
+        child.stop()

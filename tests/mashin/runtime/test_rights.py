@@ -1,0 +1,111 @@
+"""Whose rights a run has, who may go on with it, and where its text is kept."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect import Denied, NotFound, Policy, UsageError
+from recollect.api.memory import Memory
+from recollect.mashin import Machine
+
+HELD = """
+machine desk
+  ensures
+    requires approval for memory.write
+  implements
+    remember keep
+      content: "one jar"
+      collection: "jars"
+"""
+
+
+def load(memory: Memory, text: str = HELD, **options: Any) -> Machine:
+    return recollect.mashin.load(text, memory=memory, **options)
+
+
+def kept(memory: Memory) -> list[str]:
+    return [entry.content for entry in memory.scope().entries(collection="jars")]
+
+
+def test_who_decides_and_who_goes_on_are_two(memory: Memory) -> None:
+    guest = memory.acting_as("guest", policy=Policy.of(allow=("runs", "memory")))
+    begun = load(guest).run()
+    seen = recollect.mashin.find(memory, begun.id)
+    assert not seen.is_ours
+    assert begun.is_ours
+    assert seen.approve(reason="fine").status == "waiting"
+    assert kept(memory) == []
+    with pytest.raises(Denied, match="begun by `guest`"):
+        seen.resume()
+    assert begun.resume().check().status == "completed"
+    assert kept(memory) == ["one jar"]
+
+
+def test_a_refusal_of_somebody_elses_run_is_seen_when_they_go_on(memory: Memory) -> None:
+    guest = memory.acting_as("guest", policy=Policy.of(allow=("runs", "memory")))
+    begun = load(guest).run()
+    assert recollect.mashin.find(memory, begun.id).refuse(reason="not today").status == "waiting"
+    ended = begun.resume()
+    assert ended.error is not None
+    assert (ended.error.type, kept(memory)) == ("permission_denied", [])
+    assert "not today" in ended.error.message
+
+
+def test_who_may_only_run_keeps_the_text_with_the_run(memory: Memory) -> None:
+    pure = "machine adder\n  accepts\n    n as number\n  implements\n    compute more\n      input.n + 1\n"
+    guest = memory.acting_as("guest", policy=Policy.of(allow=("runs",)))
+    run = load(guest, pure).run({"n": 1})
+    assert recollect.mashin.find(memory, run.id).replay().output == 2
+    place = memory.scope(agent="adder")
+    assert place.list("mashin") == []
+    assert memory.scope(run=run.id).get("mashin.source") is not None
+    owned = load(memory, pure).run({"n": 2})
+    assert len(place.list("mashin.sources")) == 1
+    assert memory.scope(run=owned.id).get("mashin.source") is None
+    assert recollect.mashin.find(memory, owned.id).replay().output == 3
+
+
+def test_a_policy_that_holds_writes_files_no_approval_for_a_text_nor_for_a_step(memory: Memory) -> None:
+    text = HELD.replace("requires approval for", "allowed to")
+    careful = memory.acting_as("careful", policy=Policy.of(allow=("runs", "memory.read"), approve=("memory.write",)))
+    run = load(careful, text).run()
+    assert run.error is not None
+    assert (run.error.type, run.error.step) == ("permission_denied", "keep")
+    assert "requires approval for memory.write" in run.error.details["hint"]
+    assert memory.approvals.list(status=None) == []
+    assert kept(memory) == []
+    free = memory.acting_as("free", policy=Policy.of(allow=("runs", "memory")))
+    assert load(free, text).run().check().status == "completed"
+    assert kept(memory) == ["one jar"]
+
+
+def test_a_policy_that_holds_reads_files_no_approval_either(memory: Memory) -> None:
+    memory.scope().remember("one jar", collection="jars")
+    text = HELD.partition("  implements")[0].replace("requires approval for memory.write", "allowed to memory")
+    text += '  implements\n    recall found\n      query: "jar"\n      collection: "jars"\n'
+    careful = memory.acting_as("careful", policy=Policy.of(allow=("runs",), approve=("memory.read",)))
+    run = load(careful, text).run()
+    assert run.error is not None
+    assert (run.error.type, memory.approvals.list(status=None)) == ("permission_denied", [])
+    free = memory.acting_as("free", policy=Policy.of(allow=("runs", "memory.read")))
+    assert load(free, text).run().check().output["count"] == 1
+
+
+def test_two_machines_of_one_name_cannot_be_called(memory: Memory) -> None:
+    one = "machine clerk\n  implements\n    compute a\n      1\n"
+    two = "machine clerk\n  implements\n    compute a\n      2\n"
+    caller = 'machine desk\n  ensures\n    allowed to machine.call\n  implements\n    ask it, from: "clerk"\n'
+    with pytest.raises(UsageError, match="two machines `clerk`"):
+        load(memory, caller, machines=[one, two])
+    assert load(memory, caller, machines=[two]).run().check().output == 2
+
+
+def test_the_text_of_a_run_that_is_gone_is_said_to_be_missing(memory: Memory) -> None:
+    run = load(memory, HELD).run()
+    assert recollect.mashin.find(memory, run.id).status == "waiting"
+    memory.erase(agent="desk")
+    with pytest.raises(NotFound, match="text of the machine `desk`"):
+        recollect.mashin.find(memory, run.id)
