@@ -171,9 +171,11 @@ FAULTS = {
         "tests:\n  - name: n\n    tools: {search: []}\n    steps: [{say: a}]\n",
         (3, 21, "wrong_value", "no result", "`[[]]`"),
     ),
-    "an alias": ("tests: &a\n  - *a\n", (1, 8, "yaml", "anchors", "again")),
+    "an anchor": ("tests: &a\n  - name: n\n", (1, 8, "yaml", "anchors", "again")),
+    "an alias": ("tests: *a\n", (1, 8, "yaml", "aliases", "again")),
+    "a tag": ("tests: !all []\n", (1, 8, "yaml", "`!all`", "Remove")),
     "no YAML": ("tests:\n  - name: 'n\n", (3, 1, "yaml", "not YAML", "quotes")),
-    "two documents": ("tests: []\n---\na: b\n", (3, 1, "yaml", "one document", "one list")),
+    "two documents": ("tests: []\n---\na: b\n", (3, 1, "yaml", "one document", "two files")),
     "a key that is a list": ("[a]: b\n", (1, 1, "yaml", "a key is one text", "`key: value`")),
     "a character that YAML refuses": ("tests: \x01\n", (1, 8, "yaml", "U+0001", "Remove")),
 }

@@ -25,11 +25,11 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from recollect.abl.scripts.yaml import Node, compose
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import Diagnostics, did_you_mean
 from recollect.lang.expression.patterns import compile_pattern
 from recollect.lang.source import Source, Span
+from recollect.lang.yaml import Node, compose
 from recollect.model.clock import from_micros, parse_moment
 from recollect.model.duration import parse_duration
 from recollect.model.key import check_key

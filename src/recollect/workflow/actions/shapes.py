@@ -1,0 +1,56 @@
+"""The JSON schema of an author in, a check of what a model sends out."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from recollect.engine.schemas import compile_schema, json_path, prepare_schema
+from recollect.errors import InvalidDefinition, UsageError
+from recollect.model.limits import Limits
+from recollect.model.value import decode, encode, encode_checked
+
+_LIMITS = Limits()
+_SHOWN = 300
+"""Characters of a fault that are told: what it quotes may be as long as the answer."""
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """An object that a model has to give: its schema, and the check."""
+
+    schema: dict[str, Any]
+    """As the model is shown it; closed where the author did not say otherwise. It is not for changing."""
+    validator: Any
+
+    def fault(self, value: Any) -> str | None:
+        """Return what is wrong with a value, None where it fits."""
+        unfit = why_not_kept(value)
+        if unfit is not None or self.validator.is_valid(value):
+            return unfit
+        error = next(iter(self.validator.iter_errors(value)))
+        return f"at {json_path(error.instance_path)}: {error.message}"[:_SHOWN]
+
+
+def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
+    """Return the shape that a schema describes; a schema that was seen before is not compiled again."""
+    try:
+        return _compiled(encode(schema))
+    except InvalidDefinition as error:
+        raise InvalidDefinition(f"{what}: {error.message}", hint=error.hint, path=error.path) from error
+
+
+def why_not_kept(value: Any) -> str | None:
+    """Return why a value that a model sent cannot be kept: it is too large, too deep, or half of a character."""
+    try:
+        encode_checked(value, _LIMITS)
+    except UsageError as error:
+        return error.message
+    return None
+
+
+@lru_cache(maxsize=256)
+def _compiled(schema: bytes) -> Shape:
+    prepared = prepare_schema(decode(schema))
+    return Shape(prepared, compile_schema(prepared))

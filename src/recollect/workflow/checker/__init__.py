@@ -1,0 +1,1 @@
+"""A document in, everything there is to say about what it means out: a file for each subject."""

@@ -1,0 +1,170 @@
+"""A run at a bicycle workshop that keeps what actions do to it, and models that say what a test gave them."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect.agent.models import Ask, Reply, ToolCall
+from recollect.api.memory import Memory
+from recollect.errors import SchemaViolation
+from recollect.model.definition import Definition
+from recollect.testing import FakeClock
+from recollect.workflow.actions.base import Call, Message, find_action
+from recollect.workflow.actions.builtin import BUILTIN
+from recollect.workflow.records import WorkingMemory, load_memory
+
+SERVERS = Path(__file__).parents[2] / "agent"
+
+BIKE: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "frame_colour": {"type": "string", "description": "As the owner calls it."},
+        "gears": {"type": "integer"},
+        "worn_parts": {"type": "array", "items": {"type": "string"}},
+    },
+}
+
+
+class FakePlace:
+    """A run whose memory is real; the rest of it is written down."""
+
+    run = "run-1"
+    workflow = "workshop"
+    owner = "mira"
+
+    def __init__(self, memory: WorkingMemory, clock: FakeClock) -> None:
+        self.memory = memory
+        self.clock = clock
+        self.thread: str | None = "thread-1"
+        self.input: dict[str, Any] = {"text": "My brakes squeal."}
+        self.sent: list[str] = []
+        self.context: dict[str, Any] = {}
+        self.said: list[Message] = []
+        self.limits: list[int] = []
+        self.workflows: list[tuple[str, dict[str, Any]]] = []
+        self.tasks: list[tuple[str, dict[str, Any]]] = []
+        self.answers: dict[str, Any] = {}
+
+    def send(self, text: str) -> None:
+        self.sent.append(text)
+
+    def history(self, limit: int) -> list[Message]:
+        self.limits.append(limit)
+        return self.said[-limit:]
+
+    def set_context(self, values: Mapping[str, Any]) -> None:
+        self.context.update(values)
+
+    def call_workflow(self, name: str, input: Mapping[str, Any]) -> Any:
+        self.workflows.append((name, dict(input)))
+        return self.answers.get(name)
+
+    def call_task(self, task: str, arguments: Mapping[str, Any]) -> Any:
+        self.tasks.append((task, dict(arguments)))
+        answer = self.answers.get(task)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+class Scripted:
+    """A model that replies with what it was given, one thing a request, and keeps what it was asked."""
+
+    name = "made:up"
+
+    def __init__(self, *replies: Reply | Exception | str) -> None:
+        self.replies = list(replies)
+        self.asked: list[Ask] = []
+        self.timeouts: list[float] = []
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        self.asked.append(ask)
+        self.timeouts.append(timeout)
+        reply = self.replies.pop(0)
+        if isinstance(reply, Exception):
+            raise reply
+        return Reply(reply, tokens_in=10, tokens_out=3) if isinstance(reply, str) else reply
+
+
+def _load(name: str) -> ModuleType:
+    # By path: tests are no package.
+    spec = importlib.util.spec_from_file_location(name, SERVERS / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def wire() -> ModuleType:
+    """Return what makes answers of OpenAI: `wire.says("…")`, `wire.calls(…)`."""
+    _load("loopback_server")
+    return _load("openai_server")
+
+
+@pytest.fixture
+def server(wire: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with wire.OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up-for-tests")
+        yield server
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def memory(clock: FakeClock) -> Iterator[Memory]:
+    with recollect.open(":memory:", clock=clock) as memory:
+        yield memory
+
+
+@pytest.fixture
+def bike(memory: Memory) -> Definition:
+    return memory.definitions.create(name="Bike", slug="bike", schema=BIKE)
+
+
+@pytest.fixture
+def place(memory: Memory, bike: Definition, clock: FakeClock) -> FakePlace:
+    return FakePlace(load_memory(memory, owner="mira", workflow="workshop", thread="thread-1", run="run-1"), clock)
+
+
+@pytest.fixture
+def scripted() -> type[Scripted]:
+    return Scripted
+
+
+@pytest.fixture
+def wants() -> Callable[..., Reply]:
+    """Return a function that makes a reply of calls: `wants(("name", {…}), …)`."""
+
+    def wants(*calls: tuple[str, dict[str, Any]], text: str = "") -> Reply:
+        made = tuple(ToolCall(f"c{place}", name, arguments) for place, (name, arguments) in enumerate(calls))
+        return Reply(text, made, tokens_in=10, tokens_out=3)
+
+    return wants
+
+
+@pytest.fixture
+def act(place: FakePlace) -> Callable[..., Any]:
+    """Return a function that carries out an action as a run does: first what it takes is checked, then it acts."""
+
+    def act(name: str, inputs: Any = None, settings: dict[str, Any] | None = None, **rest: Any) -> Any:
+        action = find_action(BUILTIN, name)
+        for check, given in zip(action.checks, (inputs or {}, settings or {}), strict=True):
+            for error in check.iter_errors(given):
+                raise SchemaViolation(error.message, path=list(error.instance_path), expected=error.message)
+        call = Call(task="step", inputs=inputs or {}, settings=settings or {}, **{"place": place, **rest})
+        return action.act(call)
+
+    return act

@@ -1,0 +1,64 @@
+"""What every test here starts from: a choir's memory whose time stands still, and a definition for each scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect.api.memory import Memory
+from recollect.model.definition import Definition
+from recollect.testing import FakeClock
+from recollect.workflow.records import WorkingMemory, load_memory
+
+COUNT: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
+
+Define = Callable[..., Definition]
+Load = Callable[..., WorkingMemory]
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def memory(clock: FakeClock) -> Iterator[Memory]:
+    with recollect.open(":memory:", clock=clock) as memory:
+        yield memory
+
+
+@pytest.fixture
+def define(memory: Memory) -> Define:
+    """Return a function that makes a definition of few words: a slug, and what matters to a test."""
+
+    def define(slug: str, **options: Any) -> Definition:
+        name = slug.replace("_", " ").title()
+        return memory.definitions.create(**{"name": name, "slug": slug, "schema": COUNT, **options})
+
+    return define
+
+
+@pytest.fixture
+def load(memory: Memory) -> Load:
+    """Return a function that loads the working memory of a run of Ada's, unless a test says otherwise."""
+
+    def load(*definitions: Definition, **options: Any) -> WorkingMemory:
+        ids = [definition.id for definition in definitions]
+        usual: dict[str, Any] = {"owner": "ada", "workflow": "w1", "thread": "t1", "run": "r1"}
+        return load_memory(memory, **{"definition_ids": ids, **usual, **options})
+
+    return load
+
+
+@pytest.fixture
+def scoped(define: Define) -> list[Definition]:
+    """One definition for each scope that a run has: `everywhere`, `course`, `talk` and `scratch`."""
+    return [
+        define("everywhere"),
+        define("course", scope="workflow"),
+        define("talk", scope="thread"),
+        define("scratch", scope="run"),
+    ]
