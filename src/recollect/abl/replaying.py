@@ -100,7 +100,7 @@ def _work(
         behaviour=setting.behaviour,
         clock=TurnClock(datetime.fromisoformat(record.at)),
         ids=TurnIds(state.id, number),
-        past=lambda: list(past),
+        past=lambda frame: list(past),
         team=setting.team.get,
         resting=resting,
         replay=record,

@@ -27,7 +27,6 @@ from recollect.abl.runtime.saving import (
     read_turns,
     save,
     thaw,
-    variable_key,
 )
 from recollect.abl.runtime.state import SessionState, Status, TurnRecord
 from recollect.abl.runtime.trace import Happening, Trace
@@ -342,11 +341,12 @@ class Session:
             behaviour=self._setting.behaviour,
             clock=TurnClock(moment),
             ids=TurnIds(self.id, self._state.number),
-            past=lambda: self._past(work.frame),
+            past=self._past,
             team=self._setting.team.get,
             resting=dict(self._resting),
         )
-        work.record.at = moment.isoformat()
+        # What `isoformat` gives, in a fifth of the time.
+        work.record.at = f"{msgspec.to_builtins(moment)[:-1]}+00:00"
         return work
 
     def _past(self, frame: Frame) -> list[tuple[Any, str]]:
@@ -396,8 +396,8 @@ class Session:
             # Two copies: one becomes the variable, one goes into the record of the next turn.
             give(frame, name, decode(payload))
             self._given[name] = decode(payload)
-            if frame.plan.keeps(name):
-                self._state.vars[variable_key(frame, name)] = decode(payload)
+            if frame.plan.keeps[name]:
+                self._state.vars[frame.prefix + name] = decode(payload)
                 self._keep_state()
             frame.dirty.discard(name)
 
@@ -419,7 +419,7 @@ class Session:
                 raise KeyError(name)
             give(frame, name, None)
             self._given[name] = None
-            if self._state.vars.pop(variable_key(frame, name), None) is not None:
+            if self._state.vars.pop(frame.prefix + name, None) is not None:
                 self._keep_state()
             frame.dirty.discard(name)
 

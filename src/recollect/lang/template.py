@@ -46,12 +46,13 @@ class Loop(Node, frozen=True):
 class CompiledTemplate:
     """A template that is ready to be rendered, as often as one likes and from any thread."""
 
-    __slots__ = ("_closure", "node")
+    __slots__ = ("closure", "node")
 
     def __init__(self, node: Template, dialect: Dialect, *, resolve: Resolve | None = None) -> None:
         """Compile a template once; see `compile_node`."""
         self.node = node
-        self._closure = compile_node(node, dialect, resolve=resolve)
+        self.closure = compile_node(node, dialect, resolve=resolve)
+        """Gives the text among variables; for those who bring their own run."""
 
     @property
     def is_constant(self) -> bool:
@@ -60,7 +61,7 @@ class CompiledTemplate:
 
     def render(self, names: Names, run: Run | None = None) -> str:
         """Return the text among these variables."""
-        return self._closure(names, run or Run())
+        return self.closure(names, run or Run())
 
 
 def _template(node: Template, to: Compilation) -> Closure:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 import recollect
 from recollect import Memory
 from recollect.abl import Behaviour
+from recollect.testing import FakeClock
 
 FORM = """
     MEMORY:
@@ -624,3 +626,35 @@ def test_a_variable_of_the_process_begins_anew_where_a_session_is_resumed_in_ano
     with recollect.open(path) as memory:
         # What was opened anew stands for another process: the variable begins with its initial value.
         assert recollect.abl.resume(memory, session.id).say("x").messages == ["10"]
+
+
+# --- what a turn costs ----------------------------------------------------------------------------------------------
+
+
+def test_a_turn_leaves_nothing_behind_that_only_the_collector_finds(load: Any):
+    session = load(FORM).start(user="ada")
+    session.say("Porto")
+    gc.collect()
+    gc.disable()
+    gc.set_debug(gc.DEBUG_SAVEALL)
+    try:
+        session.say("Rua das Flores")
+        circle: list[Any] = ["found by the collector alone"]
+        circle.append(circle)
+        del circle
+        gc.collect()
+        left = [type(one).__name__ for one in gc.garbage]
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert "list" in left
+    assert not {"Work", "Run", "Happening", "TurnClock"}.intersection(left)
+
+
+@pytest.mark.parametrize("microseconds", [0, 700, 123_456])
+def test_the_moment_of_a_turn_is_kept_as_iso_8601_in_utc(load: Any, clock: FakeClock, microseconds: int):
+    clock.advance(microseconds / 1_000_000)
+    session = load(FORM).start(user="ada")
+    assert session.turns()[0].at == clock.now().isoformat()
+    assert session.turns()[0].at.endswith("+00:00")

@@ -152,3 +152,15 @@ def test_words_are_folded_and_names_are_parted() -> None:
     assert name_words("checkInDate") == ("check", "in", "date")
     assert name_words("größe_in_cm") == ("grosse", "in", "cm")
     assert Said("Cafe\u0301").words == ["cafe"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["12 May, please", "Zürich  ou Genève?", "write to ada@example.org", "don’t", "2027-05-12T10:00", "", "a\nb"],
+)
+def test_each_word_stands_where_its_place_says(text: str) -> None:
+    said = Said(text)
+    parts = [said.part(place, place + 1) for place in range(len(said.words))]
+    assert [fold(part) for part in parts] == said.words
+    assert all(part in said.text for part in parts)
+    assert bool(parts) is bool(text)

@@ -17,13 +17,14 @@ def compile_triggers(to: Compiler) -> tuple[TriggerPlan, ...]:
     memory = to.document.memory
     return tuple(
         TriggerPlan(
+            str(number),
             to.expression(node.when),
             to.expression(node.value),
             *_target(to, node.target.text),
             parse_duration(node.ttl.text) if node.ttl else None,
             node.when.text,
         )
-        for node in (memory.remember if memory else ())
+        for number, node in enumerate(memory.remember if memory else ())
     )
 
 

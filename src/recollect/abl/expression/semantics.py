@@ -53,6 +53,8 @@ def equal(left: Any, right: Any, depth: int = _DEEPEST) -> bool:
     """Say whether two values are equal: numeric text and a number as numbers, lists and objects by what they hold."""
     if type(left) is type(right):
         return _equal_inside(left, right, depth) if type(left) in (list, dict) else left == right
+    if left is None or right is None:
+        return False
     if type(left) is str and type(right) in _NUMBERS:
         return number_in(left) == right
     if type(right) is str and type(left) in _NUMBERS:
@@ -80,8 +82,9 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
     def ordered(left: Any, right: Any) -> bool:
         if type(left) in _NUMBERS and type(right) in _NUMBERS:
             return compare(left, right)
-        one, two = _magnitude(left), _magnitude(right)
-        if one is not None and two is not None:
+        one = _magnitude(left)
+        two = None if one is None else _magnitude(right)
+        if two is not None:
             return compare(one, two)
         if type(left) is str and type(right) is str:
             early, late = moment(left), moment(right)

@@ -395,7 +395,7 @@ def consult(work: Work, agent: str, given: dict[str, Any], purpose: str = "") ->
     frame = first_frame(member, active.facts.session)
     work.frames, work.frame, work.messages = [frame], frame, []
     work.departure, work.paused, work.fresh = None, False, False
-    work.text, work.opening, work.past = purpose, not purpose, list
+    work.text, work.opening, work.past = purpose, not purpose, _nothing_said
     work.answered = None
     work.consulting += 1
     frame.names.update({name: active.names.get(name) for name in ("session_id", "user_id", "project_id", "tenant_id")})
@@ -413,6 +413,10 @@ def consult(work: Work, agent: str, given: dict[str, Any], purpose: str = "") ->
     result = {**frame.variables(), "result": frame.names.get("result")}
     work.note("delegated", agent, given=given, finished=finished)
     return result if finished else None
+
+
+def _nothing_said(frame: Frame) -> list[tuple[Any, str]]:
+    return []
 
 
 def _finished(work: Work) -> bool:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recollect.abl.runtime.listening import find_values
 from recollect.abl.runtime.plan import AGAIN, FieldPlan, Signal
 from recollect.abl.runtime.recalling import recall
 from recollect.abl.runtime.work import Work
-from recollect.abl.understanding.corrections import corrections
+from recollect.abl.understanding.corrections import corrections, may_correct
 from recollect.abl.understanding.validation import validate
 from recollect.lang.expression.compiler import Layer
 from recollect.lang.expression.program import Expression
@@ -19,7 +19,7 @@ from recollect.lang.template import CompiledTemplate
 class Gathering:
     """A compiled GATHER: it asks until it has what it needs."""
 
-    __slots__ = ("complete_when", "corrections", "fields", "presents", "strategy")
+    __slots__ = ("_conditional", "complete_when", "corrections", "fields", "presents", "strategy")
 
     def __init__(
         self,
@@ -36,6 +36,7 @@ class Gathering:
         self.corrections = corrections
         self.presents = presents
         self.strategy = strategy
+        self._conditional = any(field.active_when is not None for field in fields)
 
     def __call__(self, work: Work) -> Signal:
         """Go on when everything is there; else ask for what is missing and wait."""
@@ -74,6 +75,8 @@ class Gathering:
 
     def _correct(self, work: Work) -> dict[str, Any]:
         """Return other values for fields that are there, as the user's words say; what hangs on them is forgotten."""
+        if not may_correct(work.text):
+            return {}
         names = work.frame.names
         there = [field.wanted for field in self.fields if names.get(field.name) is not None]
         found = corrections(work.text, there, now=work.run.clock.now())
@@ -97,7 +100,7 @@ class Gathering:
         ]
         return missing or [field for field in self._unfinished(work) if field.asks]
 
-    def _unfinished(self, work: Work) -> list[FieldPlan]:
+    def _unfinished(self, work: Work) -> Sequence[FieldPlan]:
         """Return the fields to ask for when all have a value and it is still not enough: those that count as false.
 
         A counter that begins with 0 is such a field: it has a value, and nobody has given it.
@@ -107,7 +110,9 @@ class Gathering:
         fields = self._active(work)
         return [field for field in fields if not work.frame.names.get(field.name)] or fields
 
-    def _active(self, work: Work) -> list[FieldPlan]:
+    def _active(self, work: Work) -> Sequence[FieldPlan]:
+        if not self._conditional:
+            return self.fields
         return [field for field in self.fields if field.active_when is None or work.test(field.active_when)]
 
     def _enough(self, work: Work, missing: list[FieldPlan]) -> bool:

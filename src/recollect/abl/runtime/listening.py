@@ -29,9 +29,9 @@ def find_values(work: Work, fields: Sequence[FieldPlan], asked: str | None, stra
         return {}
     wanted = [field.wanted_when_asked if field.name == asked else field.wanted for field in fields]
     found = extract(work.text, wanted, now=work.run.clock.now())
-    left = [field for field in fields if field.name not in found or _is_whole(work, field, found)]
-    if strategy != "pattern" and left and work.frame.member.model is not None:
-        found.update(_asked_values(work, left))
+    if strategy != "pattern" and work.frame.member.model is not None:
+        left = [field for field in fields if field.name not in found or _is_whole(work, field, found)]
+        found.update(_asked_values(work, left) if left else {})
     return found
 
 

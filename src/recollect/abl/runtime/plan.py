@@ -166,6 +166,8 @@ class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
 class TriggerPlan(msgspec.Struct, frozen=True):
     """A remember trigger."""
 
+    number: str
+    """Its place in the file, by which a session keeps in mind what it stored."""
     when: Expression
     value: Expression
     target: Persistent
@@ -292,6 +294,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Names of variables by when they begin anew."""
 
     @cached_property
+    def interruptions(self) -> Mapping[str | None, tuple[InterruptionPlan, ...]]:
+        """What may be answered beside each step, and beside none: its sub-intents, its digressions, those of all."""
+        own = {name: (*step.sub_intents, *step.digressions, *self.digressions) for name, step in self.steps.items()}
+        return {None: self.digressions, **own}
+
+    @cached_property
     def instructions(self) -> dict[int, str]:
         """What recall may tell the model and is always the same, by number."""
         plans = (plan for plans in self.recalls.values() for plan in plans)
@@ -302,21 +310,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         }
 
     @cached_property
-    def _known(self) -> dict[str, bool]:
-        return {}
-
-    def keeps(self, name: str) -> bool:
-        """Say whether a name is a variable of the session; those of the process and of the runtime are not."""
-        known = self._known.get(name)
-        if known is None:
-            if len(self._known) > _MOST_NAMES:
-                self._known.clear()
-            slot = self.declarations.session.get(name)
-            known = self._known[name] = not self.is_system(name) and (slot is None or slot.reset != "never")
-        return known
+    def keeps(self) -> Mapping[str, bool]:
+        """Whether a name is a variable of the session, for every name; those of the process and the runtime are not."""
+        return _Kept(self)
 
     def is_system(self, name: str) -> bool:
         """Say whether a name is the runtime's, not a variable of the agent."""
         if name in self.declarations.session:
             return False
         return name in SYSTEM or name[0] in "_\0" or (name.startswith("last_") and name.endswith("_result"))
+
+
+class _Kept(dict[str, bool]):
+    """What an agent has found out about names; every turn asks for the same ones."""
+
+    def __init__(self, plan: Plan) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def __missing__(self, name: str) -> bool:
+        if len(self) > _MOST_NAMES:
+            self.clear()
+        slot = self._plan.declarations.session.get(name)
+        kept = self[name] = not self._plan.is_system(name) and (slot is None or slot.reset != "never")
+        return kept

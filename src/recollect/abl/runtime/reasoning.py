@@ -217,6 +217,6 @@ def _reply(work: Work, ask: Ask) -> Reply:
 
 def conversation(work: Work) -> list[Said]:
     """Return what was said so far, as far as the active agent may know it, the user's present words last."""
-    said = [Said(turn[0], turn[1]) for turn in work.past()][-_MOST_MESSAGES:]
+    said = [Said(turn[0], turn[1]) for turn in work.past(work.frame)][-_MOST_MESSAGES:]
     said.append(Said("user", work.text if not work.opening else _BEGIN))
     return said

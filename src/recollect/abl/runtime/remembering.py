@@ -27,19 +27,21 @@ _STILL = _Still()
 
 def remember(work: Work, frame: Frame) -> None:
     """Store what the triggers of an agent say, in the order of the file."""
-    for number, trigger in enumerate(frame.plan.triggers):
+    stored = frame.state.stored
+    for trigger in frame.plan.triggers:
         try:
-            _look_at(work, frame, trigger, str(number))
+            if work.test(trigger.when, frame.names):
+                _store(work, frame, trigger)
+            elif trigger.number in stored:
+                del stored[trigger.number]
         except Fault as fault:
             # One that cannot be computed does not keep the others back.
             work.note("error", fault.kind, message=fault.message, when=trigger.text)
 
 
-def _look_at(work: Work, frame: Frame, trigger: TriggerPlan, number: str) -> None:
-    stored = frame.state.stored
-    if not work.test(trigger.when, frame.names):
-        stored.pop(number, None)
-        return
+def _store(work: Work, frame: Frame, trigger: TriggerPlan) -> None:
+    """Store the value of a trigger whose condition holds, unless it is what was stored last."""
+    stored, number = frame.state.stored, trigger.number
     # A value that holds the time or a new id is another one in every turn; what it is made from is not.
     try:
         digest = _digest(trigger.value.value(frame.names, Run(clock=_STILL, ids=_STILL)))

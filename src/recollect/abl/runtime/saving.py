@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, cast
 
 import msgspec
@@ -118,19 +118,15 @@ def _mark_saved(work: Work, facts: SessionFacts) -> None:
         frame.results_changed = False
 
 
-def variable_key(frame: Frame, name: str) -> str:
-    """Return the key of a variable: its name, below the agent's where another agent began the session."""
-    return f"{frame.key}.{name}" if frame.key else name
-
-
-def kept_variables(frame: Frame) -> list[str]:
-    """Return the names of the variables that are kept; what repeats a result or a fact comes back with that."""
-    elsewhere, derived, keeps = frame.state.system.get("injected") or (), frame.derived, frame.plan.keeps
-    return [
-        name
+def _kept_variables(frame: Frame) -> dict[str, Any]:
+    """Return the variables that are kept, by their keys; what repeats a result or a fact comes back with that."""
+    comes_back = frame.derived.union(frame.state.system.get("injected") or ())
+    keeps, prefix = frame.plan.keeps, frame.prefix
+    return {
+        prefix + name: value
         for name, value in frame.names.items()
-        if value is not None and name not in derived and name not in elsewhere and keeps(name)
-    ]
+        if value is not None and keeps[name] and name not in comes_back
+    }
 
 
 def _encoded(work: Work, most: int) -> bytes:
@@ -141,15 +137,15 @@ def _encoded(work: Work, most: int) -> bytes:
             return payload
         largest = max(work.session.vars, key=lambda key: len(encode(work.session.vars[key])))
         for frame in work.everyone():
-            for name in kept_variables(frame):
-                if variable_key(frame, name) == largest:
-                    _give_up(work, frame, name, "all variables together are larger than one fact may be")
+            if largest in _kept_variables(frame):
+                name = largest.removeprefix(frame.prefix)
+                _give_up(work, frame, name, "all variables together are larger than one fact may be")
         freeze(work)
 
 
 def encode_state(state: SessionState) -> bytes:
     """Return a state as its record keeps it."""
-    return msgspec.json.encode(msgspec.structs.replace(state, id=""))
+    return encode(msgspec.structs.replace(state, id=""))
 
 
 def _give_up(work: Work, frame: Frame, name: str, why: str) -> None:
@@ -170,17 +166,16 @@ def check_variables(work: Work, limits: Limits) -> None:
                 _give_up(work, frame, name, error.message)
 
 
-def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> Iterable[SetFact]:
-    """Give the write of what tools gave, when that changed; the oldest go when it is too much."""
+def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> tuple[SetFact, ...]:
+    """Return the write of what tools gave, when that changed; the oldest go when it is too much."""
     frames = work.everyone()
-    if not any(frame.results_changed for frame in frames):
-        return
+    if not any([frame.results_changed for frame in frames]):
+        return ()
     while True:
         kept = {frame.key: [[tool, value] for tool, value in frame.results.items()] for frame in frames}
         payload = msgspec.json.encode(kept)
         if len(payload) <= facts.memory.limits.value_bytes:
-            yield SetFact(scope=scope, key=_RESULTS_KEY, payload=msgspec.Raw(payload))
-            return
+            return (SetFact(scope=scope, key=_RESULTS_KEY, payload=msgspec.Raw(payload)),)
         fullest = max(frames, key=lambda frame: len(frame.results))
         oldest = next(iter(fullest.results))
         fullest.drop_result(oldest)
@@ -195,8 +190,7 @@ def freeze(work: Work) -> None:
         kept = (*_NAMES_KEPT, *(frame.state.system.get("injected") or ()))
         frame.state.names = {name: names[name] for name in kept if names.get(name) is not None}
         frame.state.key = frame.key
-        for name in kept_variables(frame):
-            variables[variable_key(frame, name)] = names[name]
+        variables.update(_kept_variables(frame))
     work.session.vars = variables
     work.session.frames = [frame.state for frame in work.frames]
     work.session.resting = [frame.state for frame in work.resting.values()]
@@ -276,9 +270,8 @@ def identity(state: SessionState, tenant: str) -> dict[str, Any]:
 
 
 def _load_variables(frame: Frame, values: dict[str, Any]) -> None:
-    below = f"{frame.key}." if frame.key else ""
     for key, value in values.items():
-        name = key.removeprefix(below) if key.startswith(below) else ""
+        name = key.removeprefix(frame.prefix) if key.startswith(frame.prefix) else ""
         # Names have no dots: what has one is another agent's, or the runtime's own.
         if name and "." not in name:
             frame.names[name] = value

@@ -67,7 +67,7 @@ EVENTS: frozenset[Kind] = frozenset(
 _LONGEST = 120
 
 
-class Happening(msgspec.Struct, frozen=True):
+class Happening(msgspec.Struct, frozen=True, gc=False):
     """One thing that happened: its kind, what it is about, and what there is to know of it."""
 
     kind: Kind

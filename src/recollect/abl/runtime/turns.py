@@ -153,12 +153,8 @@ def _apply_input(work: Work) -> None:
 
 
 def _find_interruption(work: Work) -> InterruptionPlan | None:
-    step = work.frame.step
-    choices = (
-        *(step.sub_intents if step else ()),
-        *(step.digressions if step else ()),
-        *work.frame.plan.digressions,
-    )
+    plan = work.frame.plan
+    choices = plan.interruptions.get(work.frame.state.step, plan.digressions)
     found = find_interruption(work, choices) if choices else None
     if found is not None:
         work.frame.names["intent"] = found.label

@@ -13,7 +13,7 @@ from recollect.abl.runtime.state import CallRecord, FrameState, SessionState, St
 from recollect.abl.runtime.trace import Happening, Kind
 from recollect.abl.variables import FACTS, PREFIXES, SYSTEM, fits
 from recollect.errors import LimitExceeded
-from recollect.lang.expression.dialect import Run
+from recollect.lang.expression.dialect import Closure, Run
 from recollect.lang.expression.program import Expression
 from recollect.lang.template import CompiledTemplate
 from recollect.model.clock import Clock
@@ -60,6 +60,7 @@ class Frame:
         "member",
         "names",
         "plan",
+        "prefix",
         "results",
         "results_changed",
         "state",
@@ -72,7 +73,9 @@ class Frame:
         self.state = state
         self.facts = facts
         self.key = key
-        """What the keys of its variables begin with; empty for the agent that the session began with."""
+        """What tells its variables from those of other agents; empty for the agent that the session began with."""
+        self.prefix = f"{key}." if key else ""
+        """What the keys of its variables begin with."""
         self.names: dict[str, Any] = {FACTS: facts}
         self.derived: set[str] = set()
         """Names that only repeat a field of a result; they come back with it."""
@@ -203,7 +206,7 @@ class Work:
         behaviour: Behaviour,
         clock: Clock,
         ids: Ids,
-        past: Callable[[], list[tuple[Any, str]]],
+        past: Callable[[Frame], list[tuple[Any, str]]],
         team: Callable[[str], Member | None],
         resting: dict[str, Frame],
         replay: TurnRecord | None = None,
@@ -212,7 +215,7 @@ class Work:
         self.team = team
         """Finds an agent by its name among those that were loaded together."""
         self.past = past
-        """Gives who said what before this turn, as far as the active agent may know."""
+        """Gives who said what before this turn, as far as an agent may know."""
         self.session = session
         self.frames = frames
         self.frame = frames[-1]
@@ -265,21 +268,22 @@ class Work:
 
     def value(self, expression: Expression, names: Any = None) -> Any:
         """Return the value of an expression among the variables of the active agent."""
-        return self._compute(expression.value, names)
+        return self._compute(expression.closure, names)
 
     def test(self, expression: Expression, names: Any = None) -> bool:
         """Return whether a condition holds."""
-        return self._compute(expression.test, names)
+        value = self._compute(expression.closure, names)
+        return value if type(value) is bool else expression.truthy(value)
 
     def render(self, template: CompiledTemplate, names: Any = None) -> str:
         """Return a template's text."""
-        return self._compute(template.render, names)
+        return self._compute(template.closure, names)
 
-    def _compute(self, program: Callable[[Any, Run], Any], names: Any) -> Any:
+    def _compute(self, closure: Closure, names: Any) -> Any:
         run = self.run
         run.steps = run.written = 0
         try:
-            value = program(self.frame.names if names is None else names, run)
+            value = closure(self.frame.names if names is None else names, run)
         except LimitExceeded as error:
             raise Fault("validation_error", error.message) from None
         if run.captures is not None:

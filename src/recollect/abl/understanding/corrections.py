@@ -7,12 +7,10 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-import msgspec
-
 from recollect.abl.understanding.extract import take_all
 from recollect.abl.understanding.reading import Reading
 from recollect.abl.understanding.vocabulary import NO, NOT, YES, bag
-from recollect.abl.understanding.wanted import Plan, Wanted, plan_of
+from recollect.abl.understanding.wanted import Plan, Wanted
 from recollect.abl.understanding.words import LONGEST, Said, read_words
 
 _SIGNS = bag(
@@ -57,6 +55,11 @@ _MOST_SIGNS = 6
 _LONGEST_CLOSING = 80
 
 
+def may_correct(text: str) -> bool:
+    """Say whether a text has a word that corrections have; most texts have none, and need no closer look."""
+    return not read_words(text).known.isdisjoint(_SIGNS)
+
+
 def corrections(text: str, collected: Sequence[Wanted], *, now: datetime) -> dict[str, Any]:
     """Return new values for fields that have one already; nothing when the text corrects nothing.
 
@@ -69,9 +72,9 @@ def corrections(text: str, collected: Sequence[Wanted], *, now: datetime) -> dic
     >>> corrections("change the destination to Porto", fields, now=datetime(2026, 11, 2, tzinfo=UTC))
     {'destination': 'Porto'}
     """
-    said = read_words(text)
-    if not collected or said.known.isdisjoint(_SIGNS):
+    if not collected or not may_correct(text):
         return {}
+    said = read_words(text)
     text = said.text[:LONGEST]
     changed = _CHANGES.search(text)
     if changed:
@@ -84,7 +87,7 @@ def corrections(text: str, collected: Sequence[Wanted], *, now: datetime) -> dic
     reading = Reading(Said(rest), now, certain=True)
     if not rest or reading.asking is not None:
         return {}
-    plans = [plan_of(_unasked(field)) for field in collected]
+    plans = [field.plan.when(asked=False) for field in collected]
     if not NOT.isdisjoint(reading.said.known):
         # "No breakfast" is a value; in "I don't want 3 rooms" nothing is.
         take_all(reading, [plan for plan in plans if plan.kind == "boolean" or plan.counted])
@@ -133,7 +136,7 @@ def _named(words: str, collected: Sequence[Wanted]) -> Wanted | None:
     if not told:
         return None
     told.append("".join(told))
-    scores = [_likeness(plan_of(field), told) for field in collected]
+    scores = [_likeness(field.plan, told) for field in collected]
     most = max(scores)
     return collected[scores.index(most)] if most and scores.count(most) == 1 else None
 
@@ -153,7 +156,7 @@ def _answer(text: str, field: Wanted, now: datetime) -> dict[str, Any]:
     """Return the value that an answer to a question for this one field would have."""
     reading = Reading(Said(_CLOSING.sub("", text)), now)
     if reading.said.words:
-        take_all(reading, [plan_of(_asked(field))])
+        take_all(reading, [field.plan.when(asked=True)])
     return reading.values
 
 
@@ -162,7 +165,7 @@ def _labelled(said: Said, collected: Sequence[Wanted], now: datetime) -> dict[st
     if said.known.isdisjoint({":", "="}):
         return {}
     reading = Reading(said, now)
-    plans = [plan_of(_unasked(field)) for field in collected]
+    plans = [field.plan.when(asked=False) for field in collected]
     named = [plan for plan in plans if any(_is_marked(said, label) for label in plan.labels)]
     take_all(reading, named)
     return reading.values
@@ -178,7 +181,7 @@ def _only_possible(rest: str, collected: Sequence[Wanted], now: datetime, *, str
     said = Said(rest)
     capital = rest[:1].isalpha() and not rest[:1].islower()
     for field in collected:
-        plan = plan_of(field)
+        plan = field.plan
         if plan.kind == "text" and not (capital and plan.role in _NAMES) and not (strong and field.asked):
             continue
         if plan.kind == "boolean" and not field.asked and said.word(0) not in YES and said.word(0) not in NO:
@@ -189,11 +192,3 @@ def _only_possible(rest: str, collected: Sequence[Wanted], now: datetime, *, str
         if values:
             found.append(values)
     return found[0] if len(found) == 1 else {}
-
-
-def _asked(field: Wanted) -> Wanted:
-    return field if field.asked else msgspec.structs.replace(field, asked=True)
-
-
-def _unasked(field: Wanted) -> Wanted:
-    return msgspec.structs.replace(field, asked=False) if field.asked else field

@@ -84,17 +84,18 @@ def _pairs(reading: Reading, days: list[Day], plans: list[Plan]) -> list[tuple[D
     if len(days) == 1 and len(plans) == 1 and not plans[0].birth:
         side = _side(reading, days[0], days)
         return [] if side and plans[0].side and side != plans[0].side else [(days[0], plans[0])]
+    sides: dict[Day, Side] = {day: _side(reading, day, days) for day in days}
     left, unfilled = list(days), _in_order(plans)
     pairs: list[tuple[Day, Plan]] = []
     for test in (_is_named, _is_sided):
         for day in days:
-            plan = next((plan for plan in unfilled if day in left and test(reading, day, plan, days)), None)
+            plan = next((plan for plan in unfilled if day in left and test(reading, day, plan, sides[day])), None)
             if plan is not None:
                 pairs.append((day, plan))
                 left.remove(day)
                 unfilled.remove(plan)
     if left and unfilled:
-        pairs.extend(_rest(reading, left, unfilled, days))
+        pairs.extend(_rest(reading, left, unfilled, sides))
     return sorted(pairs, key=_first_word) if len(pairs) > 1 else pairs
 
 
@@ -102,8 +103,8 @@ def _first_word(pair: tuple[Day, Plan]) -> int:
     return pair[0].first
 
 
-def _is_sided(reading: Reading, day: Day, plan: Plan, days: list[Day]) -> bool:
-    return plan.side != "" and _side(reading, day, days) == plan.side
+def _is_sided(reading: Reading, day: Day, plan: Plan, side: Side) -> bool:
+    return plan.side != "" and side == plan.side
 
 
 def _in_order(plans: list[Plan]) -> list[Plan]:
@@ -115,12 +116,12 @@ def _ends_something(plan: Plan) -> bool:
     return plan.side == "end"
 
 
-def _rest(reading: Reading, days: list[Day], plans: list[Plan], all_days: list[Day]) -> list[tuple[Day, Plan]]:
+def _rest(reading: Reading, days: list[Day], plans: list[Plan], sides: dict[Day, Side]) -> list[tuple[Day, Plan]]:
     """Return what is beyond doubt without a word for it: as many days as fields, or one day for the asked field."""
     plans = [plan for plan in plans if plan.asked or not plan.birth]
     if len(days) > 1:
         return list(zip(days, plans, strict=True)) if len(days) == len(plans) else []
-    side = _side(reading, days[0], all_days)
+    side = sides[days[0]]
     fits = [plan for plan in plans if not (side and plan.side and side != plan.side)]
     chosen = next((plan for plan in fits if plan.asked), None)
     if chosen is None and fits and (len(fits) == 1 or (fits[0].side == "start" and not reading.certain)):
@@ -128,7 +129,7 @@ def _rest(reading: Reading, days: list[Day], plans: list[Plan], all_days: list[D
     return [(days[0], chosen)] if chosen else []
 
 
-def _is_named(reading: Reading, day: Day, plan: Plan, days: list[Day]) -> bool:
+def _is_named(reading: Reading, day: Day, plan: Plan, side: Side) -> bool:
     """Say whether a word of the field stands shortly before a day, in the same sentence."""
     words = reading.said.words
     for place in range(day.first - 1, max(day.first - _NEAR, 0) - 1, -1):
@@ -156,9 +157,12 @@ def _side(reading: Reading, day: Day, days: list[Day]) -> Side:
             return "start"
         if words[place] in _ENDS:
             return "end"
-    if any(_joined(words, other, day) for other in days):
-        return "end"
-    return "start" if any(_joined(words, day, other) for other in days) else ""
+    if len(days) > 1:
+        if any(_joined(words, other, day) for other in days):
+            return "end"
+        if any(_joined(words, day, other) for other in days):
+            return "start"
+    return ""
 
 
 def _joined(words: list[str], one: Day, two: Day) -> bool:

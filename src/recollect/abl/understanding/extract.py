@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any
 
 from recollect.abl.understanding.amounts import take_numbers
@@ -22,7 +23,7 @@ from recollect.abl.understanding.languages import take_languages
 from recollect.abl.understanding.people import take_names
 from recollect.abl.understanding.places import take_places
 from recollect.abl.understanding.reading import Reading
-from recollect.abl.understanding.wanted import Plan, Wanted, plan_of
+from recollect.abl.understanding.wanted import Plan, Wanted
 from recollect.abl.understanding.words import read_words
 
 _STEPS: tuple[tuple[str, Callable[[Reading, list[Plan]], None]], ...] = (
@@ -56,7 +57,7 @@ def extract(text: str, wanted: Sequence[Wanted], *, now: datetime) -> dict[str, 
     if not said.words or not wanted:
         return {}
     reading = Reading(said, now)
-    take_all(reading, [plan_of(field) for field in wanted])
+    take_all(reading, [field.plan for field in wanted])
     return reading.values
 
 
@@ -71,6 +72,11 @@ def take_all(reading: Reading, plans: Sequence[Plan]) -> None:
             kinds[kind].insert(0, plan)
         else:
             kinds[kind].append(plan)
-    for kind, take in _STEPS:
-        if kind in kinds:
-            take(reading, kinds[kind])
+    for kind, take in _steps_for(frozenset(kinds)):
+        take(reading, kinds[kind])
+
+
+@cache
+def _steps_for(kinds: frozenset[str]) -> list[tuple[str, Callable[[Reading, list[Plan]], None]]]:
+    """Return the steps that fields of some kinds need; there are few kinds, and a handful of mixtures."""
+    return [step for step in _STEPS if step[0] in kinds]

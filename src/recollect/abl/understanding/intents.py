@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 import msgspec
 
@@ -32,11 +32,27 @@ _WINDOW = 24
 """How many words of a phrase are looked at behind its first; more of them are repetitions."""
 
 
-class Intent(msgspec.Struct, frozen=True):
+class Intent(msgspec.Struct, frozen=True, dict=True):
     """What a user may want: a label, and other words for it."""
 
     label: str
     keywords: tuple[str, ...] = ()
+
+    @cached_property
+    def phrases(self) -> tuple[frozenset[str], ...]:
+        """The label and the keywords as the stems of their words, those that count."""
+        found: list[frozenset[str]] = []
+        for text in (self.label, *self.keywords):
+            words = [word for part in re.split(r"[\s_]+", text) for word in name_words(part)]
+            telling = [word for word in words if word not in _SMALL] or words
+            if telling:
+                found.append(frozenset(map(stem, telling)))
+        return tuple(dict.fromkeys(found))
+
+    @cached_property
+    def stems(self) -> frozenset[str]:
+        """All stems of its phrases: a text without any of them does not show it."""
+        return frozenset[str]().union(*self.phrases)
 
 
 def match_intent(text: str, intents: Sequence[Intent]) -> int | None:
@@ -51,11 +67,13 @@ def match_intent(text: str, intents: Sequence[Intent]) -> int | None:
     said = read_words(text)
     if not said.words or not intents:
         return None
-    stems = [stem(word) for word in said.words]
+    stems = list(map(stem, said.words))
     known = set(stems)
     best, most = None, 0
     for place, intent in enumerate(intents):
-        for phrase in _phrases(intent):
+        if known.isdisjoint(intent.stems):
+            continue
+        for phrase in intent.phrases:
             if len(phrase) > most and known.issuperset(phrase) and _stands(said, stems, phrase):
                 best, most = place, len(phrase)
     return best
@@ -78,18 +96,6 @@ def stem(word: str) -> str:
     if len(word) > _SHORTEST and word[-1] == word[-2] and word[-1] in "bdglmnprt":
         word = word[:-1]
     return word.removesuffix("e") if len(word) > _SHORTEST else word
-
-
-@lru_cache(maxsize=4096)
-def _phrases(intent: Intent) -> tuple[frozenset[str], ...]:
-    """Return the label and the keywords as the stems of their words, those that count."""
-    found: list[frozenset[str]] = []
-    for text in (intent.label, *intent.keywords):
-        words = [word for part in re.split(r"[\s_]+", text) for word in name_words(part)]
-        telling = [word for word in words if word not in _SMALL] or words
-        if telling:
-            found.append(frozenset(map(stem, telling)))
-    return tuple(dict.fromkeys(found))
 
 
 def _stands(said: Said, stems: list[str], phrase: frozenset[str]) -> bool:

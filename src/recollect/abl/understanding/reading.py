@@ -28,6 +28,8 @@ _AFTER_QUESTION_WORDS = bag(
     """
 )
 _REQUESTS = bag("can could would may might will shall kannst konnen konnten pouvez puedes podria pode poderia")
+_ASKS = _QUESTION_WORDS | _REQUESTS | {"?"}
+"""A text without any of these neither asks nor requests."""
 _OPENINGS = bag(
     """
     hi hello hey so and but ok okay well um uh sorry please also oh then yes yeah no , hmm thanks great good
@@ -77,7 +79,7 @@ class Reading:
         self._days: list[Day] | None = None
         self._times: list[Clocked] | None = None
         self._numbers: list[Number] | None = None
-        if "?" in said.known or not said.known.isdisjoint(_QUESTION_WORDS) or not said.known.isdisjoint(_REQUESTS):
+        if not said.known.isdisjoint(_ASKS):
             self._see_questions()
 
     def free(self, first: int, last: int) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cached_property
 from typing import Literal
 
 import msgspec
@@ -17,7 +17,7 @@ Role = Literal[
 Side = Literal["", "start", "end", "least", "most"]
 
 
-class Wanted(msgspec.Struct, frozen=True, kw_only=True):
+class Wanted(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """A field to find in the user's words.
 
     `type` is as declared, or None to guess it from the name; `options` are the values to choose from; `hints` are words
@@ -33,6 +33,11 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     list: bool = False
     asked: bool = False
 
+    @cached_property
+    def plan(self) -> Plan:
+        """How the field is looked for; made once."""
+        return _make_plan(self)
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How a field is looked for: what its value is, and which words say that it comes."""
@@ -43,6 +48,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     many: bool
     span: bool
     """Whether the value has two ends."""
+    single: bool
+    """Whether it has one value, neither a list nor a range."""
     whole: bool
     role: Role
     side: Side
@@ -58,15 +65,12 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     hints: tuple[tuple[str, ...], ...]
     options: tuple[str, ...]
 
-    @property
-    def single(self) -> bool:
-        """Whether it has one value, neither a list nor a range."""
-        return not self.span and not self.many
+    def when(self, *, asked: bool) -> Plan:
+        """Return how the field is looked for when the user was just asked for it, or was not."""
+        return self if self.asked is asked else msgspec.structs.replace(self, asked=asked)
 
 
-@lru_cache(maxsize=4096)
-def plan_of(wanted: Wanted) -> Plan:
-    """Return how a field is looked for; made once for each field."""
+def _make_plan(wanted: Wanted) -> Plan:
     words = name_words(wanted.name)
     if "per" in words[1:]:
         # What a price is per is not what is counted.
@@ -75,12 +79,14 @@ def plan_of(wanted: Wanted) -> Plan:
     options = wanted.options or shape.choices
     kind = "choice" if options else shape.kind
     counted = _counted(words)
+    many = wanted.list or shape.many
     return Plan(
         name=wanted.name,
         kind=kind,
         asked=wanted.asked,
-        many=wanted.list or shape.many,
+        many=many,
         span=wanted.range,
+        single=not many and not wanted.range,
         whole=shape.whole,
         role=_role(words) if kind == "text" else "plain",
         side=_side(words, kind),

@@ -40,23 +40,28 @@ def fold(word: str) -> str:
 class Said:
     """A text and its words: what each is when folded, and where it begins and ends."""
 
-    __slots__ = ("digits", "known", "spans", "text", "words")
+    __slots__ = ("_pattern", "_seen", "_spans", "digits", "known", "text", "words")
 
     def __init__(self, text: str) -> None:
         """Read the words of a text, up to the limit."""
         plain = text.isascii()
         self.text = text if plain else normalize("NFC", text)
-        seen = text[:LONGEST].lower() if plain else self.text[:LONGEST]
-        pattern = _ADDRESSES if "@" in seen or "://" in seen else _WORDS
-        self.spans = [found.span() for found in pattern.finditer(seen)]
-        if plain:
-            self.words = [seen[start:end] for start, end in self.spans]
-        else:
-            self.words = [fold(seen[start:end]) for start, end in self.spans]
+        self._seen = seen = text[:LONGEST].lower() if plain else self.text[:LONGEST]
+        self._pattern = _ADDRESSES if "@" in seen or "://" in seen else _WORDS
+        self._spans: list[tuple[int, int]] | None = None
+        words: list[str] = self._pattern.findall(seen)
+        self.words = words if plain else [fold(word) for word in words]
         self.known = set(self.words)
         self.digits: list[int] = []
         if _DIGIT.search(seen):
             self.digits = [place for place, word in enumerate(self.words) if word[0].isdecimal()]
+
+    @property
+    def spans(self) -> list[tuple[int, int]]:
+        """Where each word begins and ends. Short answers are mostly understood without it."""
+        if self._spans is None:
+            self._spans = [found.span() for found in self._pattern.finditer(self._seen)]
+        return self._spans
 
     def part(self, first: int, last: int) -> str:
         """Return the text from one word up to, and without, another, as it was written."""

@@ -71,6 +71,11 @@ class _Compiling:
     def compile(self, node: Node) -> Closure:
         return self._dialect.compilers[type(node)](node, self)
 
+    def plain_name(self, node: Node) -> str | None:
+        if type(node) is not Name or node.name in self._dialect.names:
+            return None
+        return None if self._resolve and self._resolve((node.name,)) else node.name
+
     def inside_loop(self) -> Compilation:
         return _Compiling(self._dialect, self._resolve, looped=True)
 
@@ -164,6 +169,10 @@ def _kept_small(value: Any, run: Run) -> Any:
 
 def _unary(node: Unary, to: Compilation) -> Closure:
     operate, operand = to.dialect.unary[node.operator], to.compile(node.operand)
+    name = to.plain_name(node.operand)
+    if name is not None:
+        # Most conditions are about one variable: reading it here spares a call each.
+        return lambda names, run: operate(names.get(name))
     return lambda names, run: operate(operand(names, run))
 
 
@@ -173,7 +182,9 @@ def _binary(node: Binary, to: Compilation) -> Closure:
         # The one operator whose result can be larger than both operands.
         return lambda names, run: _kept_small(operate(left(names, run), right(names, run)), run)
     if type(node.right) is Constant:
-        value = node.right.value
+        value, name = node.right.value, to.plain_name(node.left)
+        if name is not None:
+            return lambda names, run: operate(names.get(name), value)
         return lambda names, run: operate(left(names, run), value)
     if node.operator == "in" and type(node.right) is ListOf:
         # A list that is only looked through, and always the same, is made once.

@@ -114,6 +114,10 @@ class Compilation(Protocol):
         """Return the closure that reads a dotted path."""
         ...
 
+    def plain_name(self, node: Node) -> str | None:
+        """Return the name that a node is, if it is read from the variables as it stands; None for all other nodes."""
+        ...
+
     def inside_loop(self) -> Compilation:
         """Return a compilation for a body whose names may be shadowed by the fields of an item."""
         ...
