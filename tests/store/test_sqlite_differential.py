@@ -261,6 +261,7 @@ def in_scope(rows: Any, scope: Scope) -> dict[str, Any]:
     prefixes = ("", "a", "a.b", "é")
     return {
         "facts": [rows.fact(scope, key) for key in KEYS],
+        "bare facts": [rows.bare_fact(scope, key) for key in KEYS],
         "lists": [rows.facts(scope, now=NOON, prefix=prefix) for prefix in prefixes],
         "pages": [
             rows.facts(scope, now=MOMENTS[1], prefix=prefix, domain=domain, after=after, limit=2)

@@ -404,7 +404,7 @@ class Session:
     def _keep_state(self) -> None:
         """Keep what was changed between two turns."""
         payload = msgspec.Raw(encode_state(self._state))
-        effect = SetFact(scope=self._scope, key=SESSION_RECORD, payload=payload, expect=self._version)
+        effect = SetFact(scope=self._scope, key=SESSION_RECORD, payload=payload, expect=self._version, echo=False)
         try:
             self._version = self._setting.memory.perform(effect).version
         except RecollectError:

@@ -18,7 +18,8 @@ def plain(value: Any) -> Any:
     if isinstance(value, Grant):
         return {"id": value.id, "tenant": value.tenant, "actor": value.actor, **_fields(value.rule)}
     if isinstance(value, EffectBase):
-        given = {name: field for name, field in _fields(value).items() if field is not None}
+        # What comes back to whoever asked is no part of what waits.
+        given = {name: field for name, field in _fields(value).items() if field is not None and name != "echo"}
         return {"effect": value.name, **given}
     if isinstance(value, msgspec.Struct):
         fields = _fields(value)

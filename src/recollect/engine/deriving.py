@@ -58,13 +58,13 @@ class Derived(msgspec.Struct, frozen=True):
         return self.space
 
 
-_TEXTUAL = (Remember, WriteLines, ReembedEntries)
+_TEXTUAL = frozenset({Remember, WriteLines, ReembedEntries})
 
 
 def holds_text(effect: EffectBase) -> bool:
     """Say whether an effect holds text that recall will have to find."""
-    return isinstance(effect, _TEXTUAL) or (
-        isinstance(effect, Import) and bool(effect.entries or any(fact.key in LINED for fact in effect.facts))
+    return type(effect) in _TEXTUAL or (
+        type(effect) is Import and bool(effect.entries or any(fact.key in LINED for fact in effect.facts))
     )
 
 
@@ -116,7 +116,7 @@ def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
         return [(effect.collection, [text_of(bytes(item.payload)) for item in effect.items])]
     if isinstance(effect, WriteLines):
         return [(LINES, [line for _, line in lines_of(effect.text)])]
-    if isinstance(effect, Import):
+    if type(effect) is Import:
         texts: dict[str, list[str]] = {}
         for entry in effect.entries:
             texts.setdefault(entry.collection, []).append(text_of(bytes(entry.payload)))

@@ -100,7 +100,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         id=current.id if current else call.ids.new("fact"),
         scope=scope,
         key=key,
-        value=decode(payload),
+        value=decode(payload) if effect.echo else None,
         version=version,
         created_at=current.created_at if current else at,
         updated_at=at,
@@ -211,8 +211,8 @@ def replayed_fact(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
 def _current(
     rows: Transaction, scope: Scope, key: str, expect: int | None, call: Call
 ) -> tuple[Fact | None, int, datetime, tuple[Note, ...]]:
-    """Return the active fact, the next version, its stamp, and the note of an expiry found on the way."""
-    current = rows.fact(scope, key)
+    """Return the active fact, without its value, the next version, its stamp, and the note of an expiry found."""
+    current = rows.bare_fact(scope, key)
     notes: tuple[Note, ...] = ()
     if current is None:
         version, previous = last_used(rows, scope, key)

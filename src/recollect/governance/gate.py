@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import UTC
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -37,6 +37,7 @@ from recollect.model.approval import Approval
 from recollect.model.clock import Clock
 from recollect.model.effect import (
     Decide,
+    DeleteFact,
     Effect,
     EffectBase,
     Export,
@@ -50,6 +51,7 @@ from recollect.model.effect import (
     RecordRun,
     Remember,
     Scrub,
+    SetFact,
     WriteFacts,
 )
 from recollect.model.event import Decision, Note
@@ -230,7 +232,7 @@ class Gate:
 
         Who may not carry the effect out makes no embedder work: the refusal comes from the transaction.
         """
-        if isinstance(effect, Decide):
+        if type(effect) is Decide:
             approval = self._store.read(lambda rows: find_approval(rows, effect.scope.tenant, effect.approval))
             waiting = approval.effect if approval is not None and effect.verdict == "approved" else None
         else:
@@ -270,9 +272,9 @@ class Gate:
                     charge(rows, effect.scope.tenant, caller.actor, quotas, effect, call.now)
                 if verdict.level == "approve":
                     return self._refuse(rows, effect, caller, verdict)
-                if isinstance(effect, Decide):
+                if type(effect) is Decide:
                     return self._decide(rows, effect, call)
-                if isinstance(effect, HoldStep):
+                if type(effect) is HoldStep:
                     return self._hold_step(rows, effect, call)
             except Refused as refusal:  # raised before anything was written, so only the refusal is
                 self._record_refusal(rows, effect, call, refusal.message)
@@ -282,13 +284,13 @@ class Gate:
         result = self._store.transact(work)
         if isinstance(result, Refused):
             raise result
-        if isinstance(result, Decided):
+        if type(result) is Decided:
             return msgspec.structs.replace(result, result=self._scrubbed(result.result))
         return self._scrubbed(result)
 
     def _scrubbed(self, result: Any) -> Any:
         """Return a receipt that says whether the bytes are gone too; anything else as it is."""
-        if not isinstance(result, Receipt):
+        if type(result) is not Receipt:
             return result
         try:
             return msgspec.structs.replace(result, scrubbed=self._store.scrub())
@@ -296,17 +298,18 @@ class Gate:
             return result  # the erasure is kept whatever happens to the rewriting; `scrubbed` says that it did not
 
     def _carry_out(self, rows: Transaction, effect: Effect, call: Call, decision: Decision) -> Any:
-        if isinstance(effect, RecordRun):
+        if type(effect) is RecordRun:
             return record_run(rows, effect, call, self._signature(effect, call, decision))
         earlier = _replayed(rows, effect)
         if earlier is not None:
             return earlier
         outcome = _VERBS[type(effect)](rows, effect, call)
-        if isinstance(effect, Repeatable) and effect.idempotency_key is not None:
-            keep_replay(rows, effect, effect.idempotency_key, outcome.value, call)
+        repeatable = _repeatable(effect)
+        if repeatable is not None and repeatable.idempotency_key is not None:
+            keep_replay(rows, repeatable, repeatable.idempotency_key, outcome.value, call)
         if outcome.notes:
             position = append(rows, outcome.notes, self._signature(effect, call, decision))
-            if isinstance(outcome.value, Receipt):
+            if type(outcome.value) is Receipt:
                 return msgspec.structs.replace(outcome.value, position=position)
         return outcome.value
 
@@ -380,11 +383,18 @@ class Gate:
         )
 
 
+def _repeatable(effect: Effect) -> Repeatable | None:
+    """Return an effect that may have an idempotency key; every write asks, so by its type and not by its classes."""
+    kind = type(effect)
+    return cast("Repeatable", effect) if kind is SetFact or kind is DeleteFact or kind is WriteFacts else None
+
+
 def _replayed(rows: Transaction, effect: Effect) -> Any:
     """Return what the first request under this idempotency key gave; None without a key, and for the first."""
-    if not isinstance(effect, Repeatable) or effect.idempotency_key is None:
+    repeatable = _repeatable(effect)
+    if repeatable is None or repeatable.idempotency_key is None:
         return None
-    earlier = find_replay(rows, effect, effect.idempotency_key)
+    earlier = find_replay(rows, repeatable, repeatable.idempotency_key)
     if earlier is None:
         return None
     return earlier if isinstance(effect, WriteFacts) else earlier[0]

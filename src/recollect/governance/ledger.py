@@ -83,8 +83,11 @@ class LedgerEnd:
         )
         body = event_body(event)
         self._head = hash_body(body)
-        text = decode(note.payload) if signature.keep_text and note.payload is not None else None
-        self._events.append((msgspec.structs.replace(event, hash=self._head, text=text), body))
+        # Nobody else has seen it yet, and making it anew for its own hash takes longer than hashing it.
+        msgspec.structs.force_setattr(event, "hash", self._head)
+        if signature.keep_text and note.payload is not None:
+            msgspec.structs.force_setattr(event, "text", decode(note.payload))
+        self._events.append((event, body))
         return self._head
 
     def keep(self) -> int:

@@ -53,7 +53,7 @@ def granted_policy(grants: Sequence[Grant], actor: str) -> Policy:
 
 
 def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
-    levels = {rule.level for rule in policy.rules if rule.matches(capability, scope, key)}
+    levels = policy.levels(capability, scope, key)
     if "deny" in levels:
         denied = f"{capability} is denied for {_place(scope, key)}"
         return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")

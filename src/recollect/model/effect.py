@@ -103,6 +103,8 @@ class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
     source: str | None = None
     idempotency_key: str | None = None
     record: str | None = None
+    echo: bool = True
+    """Whether the fact that comes back holds its value; who knows what it wrote spares reading it again."""
 
 
 class DeleteFact(EffectBase, frozen=True, kw_only=True, tag="delete_fact"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Literal, cast
 
 import msgspec
@@ -97,7 +98,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
         parse_duration(self.per)
 
 
-class Policy(msgspec.Struct, frozen=True, kw_only=True):
+class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What an actor may do. Nothing is allowed unless a rule says so, and a denial beats everything.
 
     `access` narrows keys further, as ABL's ACCESS does: the longest matching path decides, `*` is the rest.
@@ -114,6 +115,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
                 raise InvalidPolicy(
                     f"`{access}` for `{path}` is not an access", hint=f"Accesses are {', '.join(ACCESSES)}"
                 )
+
+    def levels(self, capability: str, scope: Scope, key: str | None) -> frozenset[Level]:
+        """Return the levels that rules give a capability at a place."""
+        everywhere = self._everywhere
+        if everywhere is not None and capability in everywhere:
+            return everywhere[capability]
+        return frozenset(rule.level for rule in self.rules if rule.matches(capability, scope, key))
+
+    @cached_property
+    def _everywhere(self) -> dict[str, frozenset[Level]] | None:
+        """The levels of each capability, where no rule is about some places only; most policies are so."""
+        if any(rule.scope is not None or rule.path for rule in self.rules):
+            return None
+        return {
+            capability: frozenset(rule.level for rule in self.rules if covers(rule.capability, capability))
+            for capability in CAPABILITIES
+        }
 
     @classmethod
     def of(

@@ -44,7 +44,7 @@ class Journal:
 
     def find(self, step: str, time: int, kind: Kind) -> Noted | None:
         """Return what was kept when a step was taken for this time."""
-        return self._found.get((step, time, kind))
+        return self._found.get((step, time, kind)) if self._found else None
 
     def add(self, entry: Noted) -> bytes:
         """Keep an entry and return its value as JSON; refuse one that could not be written down."""

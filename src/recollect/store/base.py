@@ -84,6 +84,10 @@ class Reader(Protocol):
         """Return the fact at this key, expired or not."""
         ...
 
+    def bare_fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return the fact at this key without its value and origin, expired or not: enough to take its place."""
+        ...
+
     def facts(
         self,
         scope: Scope,

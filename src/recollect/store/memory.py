@@ -21,7 +21,7 @@ from recollect.model.collection import Collection
 from recollect.model.definition import Definition
 from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
 from recollect.model.event import Event, event_body
-from recollect.model.fact import Fact, Revision
+from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.key import lies_under
 from recollect.model.policy import Grant
 from recollect.model.run import run_of
@@ -128,6 +128,10 @@ class _Rows:
     def fact(self, scope: Scope, key: str) -> Fact | None:
         row = self._t.facts.get((scope, key))
         return _fact(row) if row else None
+
+    def bare_fact(self, scope: Scope, key: str) -> Fact | None:
+        row = self._t.facts.get((scope, key))
+        return msgspec.structs.replace(row[0], value=None, origin=Origin()) if row else None
 
     def facts(
         self,

@@ -111,7 +111,7 @@ class SessionFacts:
         if value is None:
             return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
         payload = msgspec.Raw(encode_checked(value, self.memory.limits))
-        return SetFact(scope=scope, key=key, payload=payload, ttl=ttl, expect=expect, source=source)
+        return SetFact(scope=scope, key=key, payload=payload, ttl=ttl, expect=expect, source=source, echo=False)
 
     def effects(self) -> list[SetFact | DeleteFact]:
         """Return the pending changes as effects, made from the facts as they are now."""

@@ -55,7 +55,7 @@ def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
         writes = (
             *changes,
             *_result_writes(work, scope, facts),
-            SetFact(scope=scope, key=SESSION_RECORD, payload=state, expect=version),
+            SetFact(scope=scope, key=SESSION_RECORD, payload=state, expect=version, echo=False),
         )
         try:
             kept: list[Any] = facts.memory.perform(WriteFacts(scope=scope, writes=writes))
@@ -175,7 +175,7 @@ def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> tuple[SetFa
         kept = {frame.key: [[tool, value] for tool, value in frame.results.items()] for frame in frames}
         payload = msgspec.json.encode(kept)
         if len(payload) <= facts.memory.limits.value_bytes:
-            return (SetFact(scope=scope, key=_RESULTS_KEY, payload=msgspec.Raw(payload)),)
+            return (SetFact(scope=scope, key=_RESULTS_KEY, payload=msgspec.Raw(payload), echo=False),)
         fullest = max(frames, key=lambda frame: len(frame.results))
         oldest = next(iter(fullest.results))
         fullest.drop_result(oldest)

@@ -10,7 +10,7 @@ import msgspec
 
 from recollect.errors import RecollectError
 from recollect.mashin.runtime.calling import ask_model, call_machine
-from recollect.mashin.runtime.failures import Failed, Jumped, failed, failure_of
+from recollect.mashin.runtime.failures import Failed, Failure, Jumped, failed, failure_of
 from recollect.mashin.runtime.plan import (
     AskModel,
     Attempts,
@@ -119,47 +119,51 @@ def _run_item(work: Work, item: Item) -> Any:
 def take_step(work: Work, step: Step) -> Any:
     """Take one step: its value goes under its name, and the ledger gets to know."""
     work.spending.step(step.name)
-    value = _with(work, step.name, lambda taking: _noted(work, taking, step))
-    work.steps[step.name] = value
-    return value
-
-
-def _with(work: Work, name: str, act: Callable[[Taking], Any]) -> Any:
-    """Do something as a step of this name; whatever goes wrong in it is a failure of the step."""
-    taking = work.take(name)
-    try:
-        return act(taking)
-    except RecollectError as error:
-        raise Failed(failure_of(error, name)) from error
-    except RecursionError as error:
-        raise failed(
-            "runtime", "the steps are nested too deeply", name, hint="Call fewer flows inside one another"
-        ) from error
-    finally:
-        taking.done()
-
-
-def _noted(work: Work, taking: Taking, step: Step) -> Any:
+    taking = work.take(step.name)
     try:
         value = _STEPS[type(step)](taking, step)
         payload = _payload(taking, value)
-    except RecollectError as error:
-        failure = failure_of(error, step.name)
     except Jumped:
         if not taking.noted:
             note_step(taking, step)
         raise
     except Failed as caught:
-        failure = caught.failure
-        if failure.step != step.name:
-            raise  # a step inside of this one; it has said so itself
-    else:
-        if not taking.noted:
-            note_step(taking, step, payload=payload)
-        return value
+        if caught.failure.step == step.name:  # a step inside of this one has said so itself
+            _note_failure(taking, step, caught.failure)
+        raise
+    except (RecollectError, RecursionError) as error:
+        failure = _failure_of(error, step.name)
+        _note_failure(taking, step, failure)
+        raise Failed(failure) from error
+    finally:
+        taking.done()
+    if not taking.noted:
+        note_step(taking, step, payload=payload)
+    work.steps[step.name] = value
+    return value
+
+
+def _with(work: Work, name: str, act: Callable[[Taking], Any]) -> Any:
+    """Compute something that is no step of its own; whatever goes wrong in it is a failure of this name."""
+    taking = work.take(name)
+    try:
+        return act(taking)
+    except (RecollectError, RecursionError) as error:
+        raise Failed(_failure_of(error, name)) from error
+    finally:
+        taking.done()
+
+
+def _failure_of(error: RecollectError | RecursionError, step: str) -> Failure:
+    if isinstance(error, RecollectError):
+        return failure_of(error, step)
+    hint = {"hint": "Call fewer flows inside one another"}
+    return Failure(type="runtime", message="the steps are nested too deeply", step=step, details=hint)
+
+
+def _note_failure(taking: Taking, step: Step, failure: Failure) -> None:
     taking.about["error"] = failure.type
     note_step(taking, step)
-    raise Failed(failure)
 
 
 def note_step(taking: Taking, step: Step, *, payload: bytes | None = None) -> None:

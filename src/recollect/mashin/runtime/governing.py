@@ -50,10 +50,12 @@ def governed(taking: Taking, act: Act) -> Any:
     verdict = work.permissions.verdict(act.need)
     if verdict.level == "deny":
         raise _denied(taking, act, verdict)
-    sends, found, violation = _looked_at(taking, act.sends, "before")
-    _note_findings(taking, found)
-    if violation is not None:
-        raise Failed(violation)
+    sends = act.sends
+    if work.guards:
+        sends, found, violation = _looked_at(taking, sends, "before")
+        _note_findings(taking, found)
+        if violation is not None:
+            raise Failed(violation)
     _permitted(taking, verdict, {**act.about, **sends} if verdict.level == "approve" else {})
     if act.spends is not None:
         _affordable(taking, act, act.spends)
@@ -66,7 +68,9 @@ def governed(taking: Taking, act: Act) -> Any:
         for call in kept.about.get("calls", ()):
             note_call(taking, call)
     _note_findings(taking, kept.about.get("found", ()))
-    taking.about.update({name: told for name, told in kept.about.items() if name not in _OWN})
+    for name, told in kept.about.items():
+        if name not in _OWN:
+            taking.about[name] = told
     if kept.error is not None:
         raise Failed(msgspec.convert(kept.error, Failure))
     return kept.value

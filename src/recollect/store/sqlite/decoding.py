@@ -79,6 +79,21 @@ class Decoding:
             origin=Origin(actor, door, source),
         )
 
+    def bare_fact(self, scope: Scope, key: str, row: Row) -> Fact:
+        """Return the fact at a place whose other columns are this row, without its value."""
+        id, version, created_at, updated_at, expires_at, domain = row
+        return Fact(
+            id=id,
+            scope=scope,
+            key=key,
+            value=None,
+            version=version,
+            created_at=from_micros(created_at),
+            updated_at=from_micros(updated_at),
+            expires_at=None if expires_at is None else from_micros(expires_at),
+            domain=domain,
+        )
+
     def facts(self, tenant: str, rows: Iterable[Row]) -> Iterator[Fact]:
         """Yield the facts of rows that begin with their scope and key."""
         scope = Scope(tenant)

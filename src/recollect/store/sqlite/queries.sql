@@ -9,6 +9,12 @@ SELECT id, version, created_at, updated_at, expires_at, domain, actor, door, sou
 FROM facts
 WHERE tenant = :tenant AND scope = :scope AND key = :key;
 
+-- name: get_bare_fact
+-- The fact at a key without its value.
+SELECT id, version, created_at, updated_at, expires_at, domain
+FROM facts
+WHERE tenant = :tenant AND scope = :scope AND key = :key;
+
 -- name: list_facts
 -- The facts of one scope that are active, in a range of keys.
 SELECT key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
 
+import msgspec
+
 from recollect.errors import Corrupt, InvalidScope
 from recollect.model.approval import Approval
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.definition import Definition
 from recollect.model.event import Event
-from recollect.model.fact import Fact, Revision
+from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.policy import Grant
 from recollect.model.run import run_of
 from recollect.model.scope import Scope
@@ -31,6 +33,9 @@ PAGE = 256
 """Rows of one page of a long answer."""
 
 _GET_FACT = SQL["get_fact"]
+_GET_BARE_FACT = SQL["get_bare_fact"]
+_PUT_FACT = SQL["put_fact"]
+_ADD_REVISION = SQL["add_revision"]
 _APPEND_EVENT = SQL["append_event"]
 
 # What an erasure counts, and the name of the statement that drops it.
@@ -58,6 +63,7 @@ class Rows(EntryRows):
         self._erasures: dict[Scope, Erasure | None] = {}
         self._content_keys: dict[tuple[str, str], bytes] = {}
         self._run_heads: dict[tuple[str, str], tuple[int, str]] = {}
+        self._bare_facts: dict[tuple[str, str, str], Fact] = {}
 
     def forget(self) -> None:
         """Drop what was kept in mind: another connection has written since, or what was written here was undone."""
@@ -67,6 +73,7 @@ class Rows(EntryRows):
         self._erasures.clear()
         self._content_keys.clear()
         self._run_heads.clear()
+        self._bare_facts.clear()
 
     # facts and their history
 
@@ -74,6 +81,16 @@ class Rows(EntryRows):
         """Return the fact at this key."""
         row = self._execute(_GET_FACT, (scope.tenant, scope.path, key)).get
         return None if row is None else self._decoding.fact(scope, key, row)
+
+    def bare_fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return the fact at this key without its value."""
+        place = scope.tenant, scope.path, key
+        fact = self._bare_facts.get(place)
+        if fact is None:
+            row = self._execute(_GET_BARE_FACT, place).get
+            if row is not None:
+                fact = keep_in_mind(self._bare_facts, place, self._decoding.bare_fact(scope, key, row))
+        return fact
 
     def facts(
         self,
@@ -242,10 +259,12 @@ class Rows(EntryRows):
         times = to_micros(fact.created_at), to_micros(fact.updated_at), micros(fact.expires_at)
         who = origin.actor, origin.door, origin.source
         place = scope.tenant, scope.path, fact.key
-        self._run("put_fact", *place, fact.id, fact.version, *times, fact.domain, *who, payload)
+        self._execute(_PUT_FACT, (*place, fact.id, fact.version, *times, fact.domain, *who, payload))
+        keep_in_mind(self._bare_facts, place, msgspec.structs.replace(fact, value=None, origin=Origin()))
 
     def remove_fact(self, scope: Scope, key: str) -> None:
         """Drop a fact."""
+        self._bare_facts.pop((scope.tenant, scope.path, key), None)
         self._run("remove_fact", scope.tenant, scope.path, key)
 
     def add_revision(self, revision: Revision, payload: bytes | None) -> None:
@@ -255,7 +274,7 @@ class Rows(EntryRows):
         times = to_micros(revision.at), to_micros(revision.created_at), micros(revision.expires_at)
         who = origin.actor, origin.door, origin.source
         what = revision.fact_id, revision.change
-        self._run("add_revision", *place, *what, *times, revision.domain, *who, revision.forgotten, payload)
+        self._execute(_ADD_REVISION, (*place, *what, *times, revision.domain, *who, revision.forgotten, payload))
 
     def forget_revisions(self, tenant: str, now: datetime) -> int:
         """Blank the values that outlived their time."""
@@ -431,5 +450,6 @@ class Rows(EntryRows):
         """Drop what is in these scopes of each kind; return how many."""
         self._sessions.clear()
         self._content_keys.clear()
+        self._bare_facts.clear()
         counts = {kind: sum(self._run(_ERASED[kind], tenant, *each) for each in ranges) for kind in kinds}
         return {**counts, "entries": self._erase_entries(tenant, ranges)}

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+from msgspec import Raw, structs
 
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, NotFound, Unavailable
-from recollect.model.fact import Origin
+from recollect.model.effect import SetFact
+from recollect.model.fact import Fact, Origin
 from recollect.model.scope import Scope
-from recollect.store.base import Store
+from recollect.store.base import Reader, Store
 from recollect.testing.clock import FakeClock
 from recollect.testing.conformance.base import present, snapshot
 
@@ -67,6 +70,46 @@ class FactPromises:
         ada = memory.scope(user="ada")
         ada.set("k", {"z": 1, "a": 2, "m": 3})
         assert list(ada.value("k")) == ["z", "a", "m"]
+
+    def test_a_bare_fact_is_the_fact_without_its_value_whatever_became_of_it(
+        self, memory: Memory, store: Store, clock: FakeClock
+    ) -> None:
+        ada, scope = memory.scope(user="ada"), Scope.of(user="ada")
+
+        def both(rows: Reader) -> tuple[Fact | None, Fact | None]:
+            return rows.fact(scope, "k"), rows.bare_fact(scope, "k")
+
+        def seen() -> tuple[Fact | None, Fact | None]:
+            inside = store.transact(both)
+            assert inside == store.read(both)
+            return inside
+
+        assert seen() == (None, None)
+        changes: tuple[Callable[[], object], ...] = (
+            lambda: ada.set("k", {"much": "x" * 3_000}, domain="d", ttl="1h"),
+            lambda: ada.set("k", 2),
+            lambda: ada.delete("k"),
+            lambda: ada.set("k", 3, expect=0),
+            lambda: clock.advance(10),
+            lambda: memory.erase(user="ada"),
+            lambda: ada.set("k", 4),
+        )
+        bare = None
+        for change in changes:
+            change()
+            whole, bare = seen()
+            assert bare == (None if whole is None else structs.replace(whole, value=None, origin=Origin()))
+        assert bare is not None
+        with pytest.raises(ZeroDivisionError):
+            store.transact(lambda rows: (rows.remove_fact(scope, "k"), 1 // 0))
+        assert seen()[1] == bare, "what was undone is not kept in mind"
+
+    def test_who_knows_what_it_wrote_can_do_without_the_value(self, memory: Memory) -> None:
+        scope = Scope.of(user="ada")
+        quiet = memory.perform(SetFact(scope=scope, key="k", payload=Raw(b'{"a":1}'), echo=False))
+        assert (quiet.value, quiet.version) == (None, 1)
+        assert memory.scope(user="ada").value("k") == {"a": 1}
+        assert memory.perform(SetFact(scope=scope, key="k", payload=Raw(b"2"))).value == 2
 
     def test_a_key_that_was_never_written_gives_none(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")
