@@ -129,6 +129,7 @@ def prepare_schema(schema: Any) -> Json:
             f"{quote(given[MODE_WORD])} is not a mode", hint=f"Modes are {', '.join(MODES)}", path=f"$.{MODE_WORD}"
         )
     _refuse_outside_references(given, "$")
+    _refuse_endless(given)
     if "$schema" in given and given["$schema"] != _DIALECT:
         compile_schema(given)  # as its own dialect first, so that its faults are told in its own terms
         given = {**given, "$schema": _DIALECT}
@@ -306,6 +307,67 @@ def _refuse_outside_references(node: Any, path: str) -> None:
     elif isinstance(node, list):
         for place, part in enumerate(cast(list[Any], node)):
             _refuse_outside_references(part, f"{path}[{place}]")
+
+
+_MOST_PARTS = 10_000
+"""Parts that say something about one and the same value, counted as often as references lead to them."""
+
+
+def _refuse_endless(schema: Json) -> None:
+    """Refuse parts that are about the same value and lead back to themselves, or to so many that none could be checked.
+
+    A reference from a property to a schema around it is fine: each round goes one step deeper into a value, which ends.
+    """
+    counts: dict[int, int] = {}  # by identity; 0 while its parts are being counted
+    for start in _objects_in(schema):
+        waiting: list[tuple[Json, bool]] = [(start, False)]
+        while waiting:
+            node, entered = waiting.pop()
+            about = _about_the_same(node, schema)
+            if entered:
+                counts[id(node)] = 1 + sum(counts[id(one)] for one in about)
+                if counts[id(node)] > _MOST_PARTS:
+                    raise _endless(f"has more than {_MOST_PARTS:,} parts about one value")
+            elif id(node) not in counts:
+                counts[id(node)] = 0
+                waiting.append((node, True))
+                for one in about:
+                    if counts.get(id(one)) == 0:
+                        raise _endless("leads back to itself without going deeper into the value")
+                    waiting.append((one, False))
+
+
+def _objects_in(node: Any) -> list[Json]:
+    """Return every object of a schema, itself and those inside it."""
+    found: list[Json] = []
+    waiting: list[Any] = [node]
+    while waiting:
+        one = waiting.pop()
+        if isinstance(one, dict):
+            found.append(cast("Json", one))
+            waiting.extend(cast("Json", one).values())
+        elif isinstance(one, list):
+            waiting.extend(cast("list[Any]", one))
+    return found
+
+
+def _about_the_same(schema: Json, root: Json) -> list[Json]:
+    """Return the parts of a schema, and what it refers to, that say something about the same value as it does."""
+    found: list[Any] = [schema.get(word) for word in ("not", "if", "then", "else")]
+    for word in ("allOf", *_ALTERNATIVES):
+        listed = schema.get(word)
+        found.extend(cast("list[Any]", listed) if isinstance(listed, list) else ())
+    named = schema.get("dependentSchemas")
+    found.extend(cast("Json", named).values() if isinstance(named, dict) else ())
+    if isinstance(schema.get("$ref"), str):
+        found.append(_referred(schema["$ref"], root))
+    return [cast("Json", one) for one in found if isinstance(one, dict)]
+
+
+def _endless(what: str) -> InvalidDefinition:
+    return InvalidDefinition(
+        f"the schema {what}", hint="Let references lead from properties or items, and less often to the same", path="$"
+    )
 
 
 def _never_fetch(uri: str) -> Any:

@@ -39,6 +39,26 @@ def _refuses(place: ScopedMemory, value: Any, path: str | None = None) -> None:
 class SchemaPromises:
     """A schema is valid, self-contained and strict, and a value that breaks it is never kept."""
 
+    def test_a_schema_that_could_never_be_compiled_is_refused_at_once(self, memory: Memory, store: Store) -> None:
+        """Its parts lead back to themselves, or double at each reference."""
+        itself: Json = {"allOf": [{"$ref": "#/$defs/again"}] * 20}
+        doubled: Json = {f"d{n}": {"allOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 2} for n in range(30)}
+        whole: Json = {"type": "object", "properties": {"n": {}}}
+        before = snapshot(store)
+        for schema in (
+            {**whole, "anyOf": [{"$ref": "#/$defs/again"}] * 20, "$defs": {"again": itself}},
+            {**whole, "not": {"$ref": "#"}},
+            {**whole, "allOf": [{"$ref": "#/$defs/d0"}], "$defs": {**doubled, "d30": TEXT}},
+        ):
+            with pytest.raises(InvalidDefinition, match=r"the schema (leads back|has more than)"):
+                memory.definitions.create(name="Thing", slug="thing", schema=schema)
+        assert snapshot(store) == before
+        nested: Json = {"type": "object", "properties": {"name": TEXT, "parts": {"items": {"$ref": "#"}}}}
+        nested["properties"]["lid"] = {"anyOf": [{"type": "null"}, {"$ref": "#"}]}
+        ada = _under(memory, nested)
+        _accepts(ada, {"name": "box", "lid": {"name": "lid", "lid": None}, "parts": [{"parts": [{"name": "nail"}]}]})
+        _refuses(ada, {"parts": [{"parts": [{"name": 7}]}]})
+
     def test_an_unexpected_property_is_refused_at_every_level(self, memory: Memory) -> None:
         ada = _under(
             memory,
@@ -264,10 +284,10 @@ class SchemaPromises:
         }
 
     def test_references_may_lead_round_in_circles(self, memory: Memory) -> None:
-        again = {"allOf": [{"$ref": "#/$defs/again"}] * 20}
+        again = {"type": "object", "properties": {"d": {"default": 2}, "at": {"$ref": "#/$defs/again"}}}
         circle = {"type": "object", "properties": {"n": {"default": 1}, "at": {"$ref": "#/$defs/again"}}}
         ada = _under(memory, {**circle, "$defs": {"again": again}})
-        assert ada.set("thing", {"at": {}}).value == {"n": 1, "at": {}}
+        assert ada.set("thing", {"at": {"at": {}}}).value == {"n": 1, "at": {"d": 2, "at": {"d": 2}}}
         _refuses(ada, {"m": 1}, "$")
 
     def test_a_refused_value_changes_nothing(self, memory: Memory, store: Store) -> None:
