@@ -198,17 +198,16 @@ class _Conversation:
 
 def _value(contract: Contract | None, reply: Reply, run: Run | None) -> dict[str, Any]:
     """Return the value of a reply: as the contract wants it, or its text."""
-    said = reply.text if reply.value is None else _json(reply.value)
     try:
         if contract is None:
             # Providers let pass what cannot be kept, such as half of a character.
             encode_checked(reply.text, _LIMITS)
             return {"text": reply.text}
         if reply.value is None:
-            raise _Unfit("text stands instead of the value that was asked for", said)
+            raise _Unfit("text stands instead of the value that was asked for", reply.text)
         return contract.answer(reply.value, run=run)
     except (SchemaViolation, InvalidValue, LimitExceeded) as error:
-        raise _Unfit(error.message, said) from error
+        raise _Unfit(error.message, reply.text if reply.value is None else _json(reply.value)) from error
 
 
 def _result(question: Question, call_tool: CallTool | None, call: ToolCall) -> Said:
