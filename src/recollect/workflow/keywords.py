@@ -5,47 +5,7 @@ Parser, checker, documentation test and "did you mean" all work from these rows.
 
 from __future__ import annotations
 
-from functools import cached_property
-
-import msgspec
-
-
-class Keyword(msgspec.Struct, frozen=True):
-    """One word at one place: what it means, and whether it may be missing."""
-
-    name: str
-    meaning: str
-    required: bool = False
-    many: bool = False
-    """Of a kind of binding: whether a task names a list of definitions, not one."""
-
-
-class Level(msgspec.Struct, frozen=True, dict=True):
-    """A place where words stand."""
-
-    name: str
-    where: str
-    """How the place is called in messages."""
-    keywords: tuple[Keyword, ...]
-
-    @cached_property
-    def _index(self) -> dict[str, Keyword]:
-        return {keyword.name: keyword for keyword in self.keywords}
-
-    def find(self, word: str) -> Keyword | None:
-        """Return the row of a word."""
-        return self._index.get(word)
-
-    @cached_property
-    def names(self) -> tuple[str, ...]:
-        """Every word, in the order of the table."""
-        return tuple(self._index)
-
-    @cached_property
-    def required(self) -> tuple[Keyword, ...]:
-        """The words that may not be missing."""
-        return tuple(keyword for keyword in self.keywords if keyword.required)
-
+from recollect.lang.keywords import Keyword, Level
 
 FILE = Level(
     "workflow",
