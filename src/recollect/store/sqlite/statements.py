@@ -13,8 +13,8 @@ from recollect.store.sqlite.queries import SQL
 K = TypeVar("K")
 V = TypeVar("V")
 
-_MOST_KNOWN = 4_096
-"""How much of one kind is kept in mind."""
+_MOST_KNOWN = 512
+"""How much of one kind is kept in mind: enough for those who write at the moment, little beside idle sessions."""
 
 
 class Statements:
