@@ -11,7 +11,15 @@ import pytest
 
 from recollect.api.memory import Memory
 from recollect.api.scoped import ScopedMemory
-from recollect.errors import Denied, InvalidDefinition, LimitExceeded, NotFound, SchemaViolation, UsageError
+from recollect.errors import (
+    Denied,
+    IdempotencyMismatch,
+    InvalidDefinition,
+    LimitExceeded,
+    NotFound,
+    SchemaViolation,
+    UsageError,
+)
 from recollect.model.definition import Definition
 from recollect.model.effect import GetFact, GetFacts, SetFact, Sweep, WriteFacts
 from recollect.model.fact import Fact
@@ -244,6 +252,14 @@ class RecordPromises:
         assert (swept.facts, swept.records) == (6, {"garden": 2, "shed": 1})
         assert [str(fact.scope) for fact in memory.definitions.records("garden")] == ["user:cy"]
         assert memory.perform(Sweep(scope=Scope())).records == {}
+
+    def test_an_update_is_another_request_than_a_set_of_the_same_value(self, memory: Memory) -> None:
+        garden, scope = _garden(memory), Scope.of(user="ada")
+        update = msgspec.structs.replace(_write(scope, garden, {"note": "dry"}), idempotency_key="once")
+        first = memory.perform(update)
+        assert memory.perform(update) == first, "the same request gives the same"
+        with pytest.raises(IdempotencyMismatch):
+            memory.perform(msgspec.structs.replace(update, record=None))
 
     @requires(Capability.RESTART)
     def test_a_mode_holds_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
