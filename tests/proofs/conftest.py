@@ -1,92 +1,11 @@
-"""What the proofs share: how deep to go, and other processes to run against the same file."""
+"""What the proofs share: how deep to go, and a file to work on."""
 
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
-import tempfile
-import threading
-from collections.abc import Callable, Generator
 from pathlib import Path
 
 import pytest
-
-PATIENCE = 120.0
-"""Seconds after which a child counts as hung. Only a hang takes this long; nothing is measured with it."""
-
-
-class Child:
-    """A Python program in a process of its own that we talk to line by line."""
-
-    def __init__(self, script: str, *args: object) -> None:
-        self._complaints = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, args)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-        )
-        self._watchdog = threading.Timer(PATIENCE, self._process.kill)
-        self._watchdog.daemon = True
-        self._watchdog.start()
-
-    def hear(self) -> str:
-        """Return the next line it prints."""
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        if not line.endswith("\n"):
-            self.finish()
-            raise AssertionError("the child ended without a word")
-        return line[:-1]
-
-    def say(self, line: str = "") -> None:
-        """Give it a line."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(line + "\n")
-        self._process.stdin.flush()
-
-    def finish(self) -> list[str]:
-        """Wait for its end and return what else it printed; fail with its complaints if it failed."""
-        said, _ = self._process.communicate()
-        self._watchdog.cancel()
-        self._complaints.seek(0)
-        complaints = self._complaints.read().decode(errors="replace")
-        assert self._process.returncode == 0, f"the child ended with {self._process.returncode}: {complaints}"
-        return said.splitlines()
-
-    @staticmethod
-    def run_together(children: list[Child]) -> None:
-        """Wait until all of them are ready, let them go at once, and wait for their ends."""
-        for child in children:
-            assert child.hear() == "ready"
-        for child in children:
-            child.say("go")
-        for child in children:
-            child.finish()
-
-    def stop(self) -> None:
-        """End it by its process id, if it still runs."""
-        self._watchdog.cancel()
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.communicate()
-        self._complaints.close()
-
-
-@pytest.fixture
-def run_child() -> Generator[Callable[..., Child]]:
-    """Start Python programs that are stopped, at the latest, when the test ends."""
-    children: list[Child] = []
-
-    def run(script: str, *args: object) -> Child:
-        children.append(Child(script, *args))
-        return children[-1]
-
-    yield run
-    for child in children:
-        child.stop()
 
 
 @pytest.fixture
