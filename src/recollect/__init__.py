@@ -23,6 +23,7 @@ from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
 from recollect.engine.transfer import Imported
 from recollect.errors import (
+    ActionFailed,
     AlreadyExists,
     ApprovalRequired,
     Busy,
@@ -80,6 +81,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "ActionFailed",
     "AlreadyExists",
     "Anchor",
     "Approval",

@@ -23,6 +23,7 @@
     ├── ModelError                      a language model could not be asked
     │   ├── ModelUnavailable            no package, key or name for it
     │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable .reason
+    ├── ActionFailed                    a task of a workflow could not be done   .type .task .action
     ├── RunFailed                       a machine gave no output                 .run .type .step
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
@@ -174,6 +175,10 @@ class ModelUnavailable(ModelError):
 
 class ModelFailed(ModelError):
     """The model failed, was too slow, or gave what cannot be used; `.reason` says which, `.retryable` what to do."""
+
+
+class ActionFailed(RecollectError):
+    """An action of a workflow failed; `.type` says why (error, timeout, unreachable, ...), `.task` which task."""
 
 
 class RunFailed(RecollectError):

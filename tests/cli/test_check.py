@@ -135,3 +135,81 @@ def test_format_leaves_everything_alone_when_one_file_is_broken(cli):
     assert Path("ugly.abl").read_text() == UGLY
     assert cli("format", "broken.abl", "--json").error["code"] == "source_error"
     assert cli("format", "porter.agent.yaml").code == 2
+
+
+WORKFLOW = """\
+defs:
+  greet:
+    kind: task
+    action: send_text_message
+    inputs: {text: "='Good day, ' & $input.name"}
+flow:
+  - do: greet
+"""
+CARRYING = WORKFLOW.replace("send_text_message", "carry").replace("text:", "suitcase:")
+ACTIONS = """\
+from recollect.workflow import action
+
+@action("carry", inputs={"type": "object", "properties": {"suitcase": {}}, "additionalProperties": False})
+def carry(call):
+    \"\"\"Carry a suitcase.\"\"\"
+"""
+
+
+def test_every_other_yaml_is_a_workflow(cli):
+    Path("greet.yaml").write_text(WORKFLOW)
+    Path("greet.yml").write_text(WORKFLOW)
+    done = cli("check", "greet.yaml", "greet.yml", "good.abl")
+    assert (done.code, done.out) == (0, "3 files: nothing to say\n")
+    Path("bad.yaml").write_text(WORKFLOW.replace("text:", "txt:").replace("- do: greet", "- do: great"))
+    bad = cli("check", "bad.yaml")
+    assert bad.code == 1
+    assert "bad.yaml:5:14: error[unknown_input]" in bad.out
+    assert "Did you mean `text`?" in bad.out and "Did you mean `greet`?" in bad.out
+    assert not Path("memory.db").exists()
+
+
+def test_json_names_the_path_in_a_workflow(cli):
+    Path("bad.yaml").write_text(WORKFLOW.replace("text:", "txt:"))
+    Path("worse.yaml").write_text("defs: {a: [\n")
+    [found] = [one for one in cli("check", "bad.yaml", "--json").json if one["code"] == "unknown_input"]
+    assert (found["path"], found["line"], found["file"]) == ("defs.greet.inputs.txt", 5, "bad.yaml")
+    assert {one["path"] for one in cli("check", "worse.yaml", "--json").json} == {""}
+    assert "path" not in cli("check", "broken.abl", "--json").json[0]
+
+
+def test_own_actions_are_known_when_they_are_named(cli):
+    Path("carry.yaml").write_text(CARRYING)
+    Path("porters.py").write_text(ACTIONS)
+    unknown = cli("check", "carry.yaml")
+    assert (unknown.code, cli("check", "carry.yaml", "--strict").code) == (0, 1)
+    assert "warning[unknown_action]" in unknown.out
+    assert "= Name the module that has it with --tools\n" in unknown.out
+    known = cli("check", "carry.yaml", "good.abl", "--tools", "porters.py", "--strict")
+    assert (known.code, known.out) == (0, "2 files: nothing to say\n")
+    Path("carry.yaml").write_text(CARRYING.replace("suitcase", "suitcas"))
+    assert "Did you mean `suitcase`?" in cli("check", "carry.yaml", "--tools", "porters.py").out
+    wrong = cli("check", "good.abl", "--tools", "porters.py")
+    assert wrong.code == 2
+    assert "--tools is not for an agent" in wrong.err
+    assert cli("check", "carry.yaml", "--tools", "nowhere.py").code == 2
+
+
+def test_a_workflow_has_no_canonical_layout(cli):
+    Path("greet.yaml").write_text(WORKFLOW)
+    done = cli("format", "greet.yaml")
+    assert done.code == 2
+    assert "It works on .abl, .mashin; this is a workflow" in done.err
+    assert cli("format", "good.abl").code == 0
+
+
+def test_a_file_of_tests_is_read_as_what_it_tests(cli):
+    Path("greet.yaml").write_text(WORKFLOW)
+    Path("greet.tests.yaml").write_text("tests:\n  - name: One\n    input: {name: Ada}\n    expect: {status: done}\n")
+    Path("good.tests.yaml").write_text("tests:\n  - name: One\n    steps: [{say: hi, expect status: done}]\n")
+    done = cli("check", "greet.tests.yaml", "good.tests.yaml", "--json")
+    assert done.code == 1
+    assert {(one["file"], one["line"]) for one in done.json} == {("greet.tests.yaml", 4), ("good.tests.yaml", 3)}
+    Path("greet.tests.yaml").write_text("tests:\n  - name: One\n    input: {name: Ada}\n    expect: {status: failed}\n")
+    Path("good.tests.yaml").write_text("tests:\n  - name: One\n    steps: [{say: hi, expect status: waiting}]\n")
+    assert cli("check", "greet.tests.yaml", "good.tests.yaml").code == 0

@@ -47,6 +47,19 @@ def test_human_create_names_the_id(cli):
     assert cli("definitions", "list").out.splitlines()[2].split() == ["a", "A", "project", "30d", "just", "now"]
 
 
+def test_an_id_can_be_given(cli):
+    given = "5C2E7F0A-9D41-4B7E-8A36-1F0C9B6D2E48"
+    create = ("definitions", "create", "--name", "A", "--slug", "a", "--schema", '{"type": "object"}')
+    assert cli(*create, "--id", given).out == f"a is defined as {given.lower()}\n"
+    assert cli("definitions", "show", given.lower(), "--json").json["slug"] == "a"
+    create = ("definitions", "create", "--name", "B", "--slug", "b", "--schema", '{"type": "object"}', "--json")
+    taken = cli(*create, "--id", given)
+    assert (taken.code, taken.error["code"]) == (1, "already_exists")
+    wrong = cli(*create, "--id", "b")
+    assert (wrong.code, wrong.error["code"]) == (2, "invalid_definition")
+    assert [one["slug"] for one in cli("definitions", "list", "--json").json] == ["a"]
+
+
 def test_a_schema_comes_from_a_file_or_stdin(cli):
     Path("schema.json").write_text(json.dumps(SCHEMA))
     assert cli("definitions", "create", "--name", "A", "--slug", "a", "--schema", "schema.json").code == 0

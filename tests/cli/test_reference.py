@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.main import get_group
 
+import recollect
 from recollect.api.memory import DEFAULT_EMBEDDER
 from recollect.cli import options, settings
 from recollect.cli.app import app
@@ -108,3 +109,41 @@ def test_help_imports_no_more_than_it_needs():
     loaded = set(done.stderr.split())
     assert not {name for name in loaded if name.partition(".")[0] in ("rich", "numpy", "wordllama")}
     assert not loaded & {f"recollect.cli.{entry.module}" for entry in COMMANDS.values()}
+
+
+LANGUAGES = {"abl", "mashin", "workflow"}
+FILES = {
+    "porter.abl": 'AGENT: Porter\nGOAL: "x"\nFLOW:\n  a:\n    REASONING: false\n    RESPOND: "Hi."\n',
+    "one.mashin": "machine one\n  implements\n    compute a\n      1\n",
+    "say.yaml": "defs:\n  s: {kind: task, action: send_text_message, inputs: {text: Hi.}}\nflow:\n  - do: s\n",
+}
+LOADED = """
+import sys
+from recollect.cli.app import run
+assert run(sys.argv[1:]) == 0
+print(*{name.split(".")[1] for name in sys.modules if name.startswith("recollect.")}, file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "languages"),
+    [
+        ("run porter.abl -m hi", {"abl"}),
+        ("run one.mashin", {"mashin"}),
+        ("run say.yaml --user ada", {"workflow"}),
+        ("check porter.abl", {"abl"}),
+        ("check one.mashin", {"mashin"}),
+        ("check say.yaml", {"workflow"}),
+        ("format one.mashin", {"mashin"}),
+        ("runs --db runs.db", set[str]()),
+        ("facts set k v", set[str]()),
+    ],
+)
+def test_a_command_loads_no_language_but_that_of_its_file(command, languages, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, text in FILES.items():
+        Path(name).write_text(text)
+    recollect.open("runs.db").close()
+    done = subprocess.run([sys.executable, "-c", LOADED, *command.split()], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, done.stderr
+    assert set(done.stderr.splitlines()[-1].split()) & LANGUAGES == languages

@@ -226,10 +226,12 @@ def test_a_faulty_agent_is_shown_with_all_its_faults(cli):
 
 
 def test_what_is_no_agent_is_refused_and_no_database_made(cli):
-    for name in ("notes.txt", "flow.yaml", "robot.machine"):
+    for name in ("notes.txt", "doorman.tests.yaml", "robot.machine"):
         done = cli("run", name, "-m", "hi")
         assert done.code == 2
+        assert f"`{name}` is no program that this command knows" in done.err
         assert ".abl, .agent.yaml" in done.err
+        assert ("this is a file of tests" in done.err) == name.endswith(".yaml")
     assert cli("run", "missing.abl", "-m", "hi").code == 2
     assert cli("run", "doorman.abl", "--agents", "missing.abl", "-m", "hi").code == 2
     assert not Path("memory.db").exists()

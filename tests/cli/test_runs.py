@@ -22,7 +22,8 @@ STEP = RunNote(kind="step_record", step="mix", decision="deny", payload=b'{"secr
 
 def record(memory: recollect.Memory, run: str, *notes: RunNote, **said: Any) -> None:
     """Record a whole run of the machine `glaze`, or of another."""
-    summary = {"machine": "glaze", "digest": "d1", "started_at": memory.clock.now(), "actor": "machine:glaze", **said}
+    about = {"language": "mashin", "program": "glaze", "digest": "d1", "actor": "machine:glaze"}
+    summary = {**about, "started_at": memory.clock.now(), **said}
     write = SetFact(scope=Scope.of(run=run), key=RUN_RECORD, payload=msgspec.Raw(encode(summary)))
     effect = RecordRun(scope=Scope.of(run=run), run=run, index=0, previous=GENESIS, notes=notes, writes=(write,))
     memory.perform(effect)
@@ -36,7 +37,8 @@ def runs() -> None:
         error = {"type": "permission_denied", "step": "mix", "message": "not allowed to http"}
         record(memory, "r1", START, STEP, END, status="failed", error=error, steps=1)
         clock.advance(1)
-        record(memory, "r2", START, END, status="completed", machine="press", scope="user:ada", parent="r1")
+        ada = {"scope": "user:ada", "parent": "r1"}
+        record(memory, "r2", START, END, status="completed", language="workflow", program="press", **ada)
         clock.advance(1)
         waiting = {"kind": "approval", "step": "mix", "capability": "http", "approval": "a1"}
         record(memory, "r3", START, status="waiting", waiting=waiting)
@@ -45,10 +47,10 @@ def runs() -> None:
 def test_runs_are_listed_newest_first(cli, runs):
     for call in (("runs",), ("runs", "list")):
         lines = [line.split() for line in cli(*call).out.splitlines()]
-        assert [line[:3] for line in lines if line[0][0] == "r" and line[0] != "run"] == [
-            ["r3", "glaze", "waiting"],
-            ["r2", "press", "completed"],
-            ["r1", "glaze", "failed"],
+        assert [line[:4] for line in lines if line[0][0] == "r" and line[0] != "run"] == [
+            ["r3", "machine", "glaze", "waiting"],
+            ["r2", "workflow", "press", "completed"],
+            ["r1", "machine", "glaze", "failed"],
         ]
     text = cli("runs").out
     assert "approval at mix: http" in text and "permission_denied at mix" in text
@@ -59,11 +61,15 @@ def test_the_list_is_narrowed(cli, runs):
         return [run["id"] for run in cli("runs", *options, "--json").json]
 
     assert ids() == ["r3", "r2", "r1"]
-    assert ids("--machine", "glaze") == ["r3", "r1"]
+    assert ids("--program", "glaze") == ["r3", "r1"]
+    assert ids("--language", "workflow") == ["r2"]
+    assert ids("--language", "mashin", "--status", "waiting") == ["r3"]
     assert ids("--status", "failed") == ["r1"]
+    assert ids("--status", "cancelled") == []
     assert ids("--limit", "1") == ["r3"]
-    assert ids("--machine", "nothing") == []
+    assert ids("--program", "nothing") == []
     assert cli("runs", "--status", "lost").code == 2
+    assert cli("runs", "--language", "abl").code == 2
     assert cli("runs", "--limit", "0").code == 2
 
 
@@ -79,6 +85,8 @@ def test_one_run_is_shown(cli, runs):
     text = cli("runs", "show", "r1").out
     assert "permission_denied at mix: not allowed to http" in text
     assert "machine:glaze" in text and "ok, 3 events" in text
+    pairs = [line.split() for line in cli("runs", "show", "r2").out.splitlines()]
+    assert ["program", "press"] in pairs and ["language", "workflow"] in pairs
     assert "r1" in cli("runs", "show", "r2").out and "user:ada" in cli("runs", "show", "r2").out
     shown = cli("runs", "show", "r1", "--json").json
     assert (shown["status"], shown["events"], shown["verified"]["ok"]) == ("failed", 3, True)

@@ -36,7 +36,13 @@ def record(
     stands = Recorded(index=0, head=GENESIS, position=0)
     for number, note in enumerate(notes, start=1):
         memory.scope(user="ada").set("between", number)
-        stated = {"machine": "samovar", "digest": "d", "status": status, "started_at": memory.clock.now()}
+        stated = {
+            "language": "mashin",
+            "program": "samovar",
+            "digest": "d",
+            "status": status,
+            "started_at": memory.clock.now(),
+        }
         last = SetFact(scope=scope, key=RUN_RECORD, payload=msgspec.Raw(encode(stated)))
         effect = RecordRun(
             scope=scope,
@@ -167,7 +173,7 @@ def test_an_event_that_cannot_be_read_is_found(file: Path, edit: Callable[..., N
 
 @pytest.mark.parametrize("value", ["[]", '{"machine":"samovar"}', '{"machine":"m","digest":"","status":"odd"}'])
 def test_a_record_that_cannot_be_read_is_said_to_be_damaged(file: Path, edit: Callable[..., None], value: str) -> None:
-    edit("UPDATE facts SET payload = ? WHERE key = 'mashin.run' AND scope = 'run:r1'", value.encode())
+    edit("UPDATE facts SET payload = ? WHERE key = 'runs.run' AND scope = 'run:r1'", value.encode())
     found = verify(file)
     assert (found.ok, found.index) == (False, None)
     assert "record of run `r1`" in found.reason

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, cast, runtime_checkabl
 
 import msgspec
 
+from recollect.agent.providers import Access, find_model
 from recollect.errors import ModelError, ModelFailed, ModelUnavailable, RecollectError, UsageError
 from recollect.model.text import quote
 
@@ -37,6 +38,7 @@ _LONGEST_NAME = 64
 _FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
 _KEY = re.compile(r"\b(?:sk|pk|key)-[\w-]{8,}")
 _SHOWN = 200
+_AS_IT_IS = Access()
 _HINT = "Write `provider:model`, such as `anthropic:claude-sonnet-4-6` or `openai:gpt-5.2`"
 
 
@@ -108,16 +110,31 @@ class Model(Protocol):
         ...
 
 
-def connect(model: object) -> Model:
+def connect(
+    model: object, *, base_url: str | None = None, api_key: str | None = None, organization: str | None = None
+) -> Model:
     """Return a model ready to be asked: of `provider:model`, of a pydantic-ai model, or the model itself.
 
     A name is only looked at; whether its package and key are there is seen when the model is first asked, so that an
     agent which never asks needs neither.
+
+    Args:
+        model: who is asked.
+        base_url: where a model by its name is asked instead of at its provider's own address: any server that speaks
+            as this provider does. Then no key of the environment is sent. Many servers speak as `openai-chat:` only.
+        api_key: the key that it is asked with, instead of the one in the environment.
+        organization: the organization that it is asked for, of providers that know some.
     """
+    access = Access(base_url=base_url, api_key=api_key, organization=organization)
     if isinstance(model, str):
         if ":" not in model.strip(":") and model != "test":
             raise ModelUnavailable(f"{quote(model)} does not name a model", hint=_HINT, model=model)
-        return _Named(model)
+        return _Named(model, access)
+    if access.given:
+        raise UsageError(
+            f"a model that is there already takes no `{access.given[0]}`",
+            hint="Name it as `provider:model`, or give it when you make the model",
+        )
     provider = sys.modules.get("pydantic_ai.models")
     # Nobody can hold one of its models without having imported it.
     if provider is not None and isinstance(model, provider.Model):
@@ -159,9 +176,10 @@ class _Given:
 class _Connected:
     """A model of pydantic-ai."""
 
-    def __init__(self, name: str, found: ProviderModel | None = None) -> None:
+    def __init__(self, name: str, found: ProviderModel | None = None, access: Access = _AS_IT_IS) -> None:
         self._name = name
         self._found: ProviderModel | None = found
+        self._access = access
 
     @property
     def name(self) -> str:
@@ -196,21 +214,23 @@ class _Connected:
             raise _failed(self._name, message, reason="timeout", retryable=True) from error
         # Whatever the model's own code or its provider's does wrong, the caller gets one kind of error.
         except Exception as error:
-            raise _translated(self._name, error) from error
+            # What is printed of an error is printed of its causes too.
+            shown = None if _mentions_key(error, self._access) else error
+            raise _translated(self._name, error, self._access) from shown
         return wire.reply(self._name, response)
 
 
 class _Named(_Connected):
     """A model by its name, found when it is first asked; its connections end with it."""
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, name: str, access: Access) -> None:
+        super().__init__(name, access=access)
         self._finding = threading.Lock()
 
     def _model(self) -> ProviderModel:
         with self._finding:
             if self._found is None:
-                self._found = _infer(self._name)
+                self._found = find_model(self._name, self._access)
                 weakref.finalize(self, _end, self._found)
             return self._found
 
@@ -225,24 +245,6 @@ async def _closed(model: ProviderModel) -> None:
     # Leaving it is what closes the client, and only what was entered can be left.
     async with model:
         pass
-
-
-def _infer(name: str) -> ProviderModel:
-    try:
-        from pydantic_ai.exceptions import UserError
-        from pydantic_ai.models import infer_model
-    except ImportError as error:
-        raise ModelUnavailable(
-            f"the model {quote(name)} needs the package `pydantic-ai`, which is not installed",
-            hint="Install it with `pip install 'recollect[llm]'`",
-            model=name,
-        ) from error
-    try:
-        return infer_model(name)
-    except (UserError, ImportError, ValueError) as error:
-        # Of several sentences, the first says which setting or package is missing.
-        reason, _, _ = str(error).partition(" To try ")
-        raise ModelUnavailable(f"the model {quote(name)} cannot be used", hint=reason, model=name) from error
 
 
 class _Wire:
@@ -428,16 +430,25 @@ def _declined(model: str, why: object, **tokens: Any) -> ModelFailed:
     return _failed(model, f"declined to answer{said}", reason="refused", retryable=False, hint=hint, **tokens)
 
 
-def _translated(model: str, error: Exception) -> ModelError:
+def _mentions_key(error: BaseException | None, access: Access) -> bool:
+    """Return whether an error, or what it came from, holds the key."""
+    while error is not None:
+        if access.reveals_key(str(error)):
+            return True
+        error = error.__cause__ or error.__context__
+    return False
+
+
+def _translated(model: str, error: Exception, access: Access) -> ModelError:
     """Return our error for what pydantic-ai, a provider or a model's own function raised."""
     from pydantic_ai.exceptions import ContentFilterError, ModelAPIError, ModelHTTPError, UnexpectedModelBehavior
 
     if isinstance(error, ModelHTTPError):
         # Providers say how long to wait, and pydantic-ai did not always pass it on.
-        return _answered(model, error.status_code, error.body, getattr(error, "retry_after", None))
+        return _answered(model, error.status_code, error.body, access, getattr(error, "retry_after", None))
     if isinstance(error, ContentFilterError):
-        return _declined(model, str(error))
-    said = _excerpt(str(error) or type(error).__name__)
+        return _declined(model, access.hide(str(error)))
+    said = _excerpt(str(error) or type(error).__name__, access)
     if isinstance(error, (ModelAPIError, ConnectionError)):
         return _failed(model, f"could not be asked: {said}", reason=_reason(error), retryable=True)
     if isinstance(error, UnexpectedModelBehavior):
@@ -457,20 +468,23 @@ def _reason(error: Exception) -> Reason:
     return "provider"
 
 
-def _answered(model: str, status: int, body: object, retry_after: float | None) -> ModelError:
+def _answered(model: str, status: int, body: object, access: Access, retry_after: float | None) -> ModelError:
     """Return our error for an answer of the provider with a status that is none of success."""
     # What a provider says about a key often repeats a part of it.
     if status in (401, 403):
         return ModelUnavailable(
             f"the provider of the model {quote(model)} refused the key (status {status})",
-            hint="Set the key of the provider in the environment, such as `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`",
+            hint=_key_hint(access),
             model=model,
             status=status,
         )
-    said = _excerpt(body)
+    said = _excerpt(body, access)
     if status == 404:
         message = f"the provider does not know the model {quote(model)}: {said}"
-        return ModelUnavailable(message, hint=_HINT, model=model, status=status)
+        hint = _HINT if access.base_url is None else "See which models the server at this `base_url` has, and its path"
+        if access.base_url is not None and model.startswith("openai:"):
+            hint += "; one that knows only chat completions is asked as `openai-chat:…`"
+        return ModelUnavailable(message, hint=hint, model=model, status=status)
     retryable = status in _RETRYABLE or status >= 500
     reason: Reason = "rate_limited" if status == 429 else "provider"
     details: dict[str, Any] = {} if retry_after is None else {"retry_after": retry_after}
@@ -478,10 +492,18 @@ def _answered(model: str, status: int, body: object, retry_after: float | None) 
     return _failed(model, what, reason=reason, retryable=retryable, status=status, **details)
 
 
-def _excerpt(said: object) -> str:
+def _key_hint(access: Access) -> str:
+    if access.api_key is not None:
+        return "Look at the key that was given as `api_key`"
+    if access.base_url is not None:
+        return "Give its key as `api_key`: those of the environment are not sent to another address"
+    return "Set the key of the provider in the environment, such as `OPENAI_API_KEY` or `ANTHROPIC_API_KEY`"
+
+
+def _excerpt(said: object, access: Access = _AS_IT_IS) -> str:
     """Return what a provider said, short and without anything that looks like a key."""
     text = str(said)
     while isinstance(said, dict):
         body = cast("dict[str, object]", said)
         text, said = str(body.get("message") or text), body.get("error")
-    return quote(_KEY.sub("…", text), longest=_SHOWN)
+    return quote(_KEY.sub("…", access.hide(text)), longest=_SHOWN)

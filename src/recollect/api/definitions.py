@@ -39,11 +39,13 @@ class Definitions:
         scope: str = "global",
         ttl: Duration | None = None,
         mode: Mode | None = None,
+        id: str | None = None,
     ) -> Definition:
         """Create a definition. Objects are strict unless the schema says `additionalProperties`.
 
         `mode` is what an update of a workflow does to a record: `replace` it, or `merge` the fields that are given into
-        it. Without one, the schema's own `x-mode` counts.
+        it. Without one, the schema's own `x-mode` counts. `id` is a UUID that the files of workflows name it by; one is
+        made where none is given.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -64,6 +66,7 @@ class Definitions:
                 ttl=None if ttl is None else parse_duration(ttl),
                 schema=schema,
                 mode=mode,
+                id=id,
             ),
             self._caller,
         )

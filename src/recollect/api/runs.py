@@ -1,4 +1,4 @@
-"""Runs of machines, as Python calls them."""
+"""Runs of machines and workflows, as Python calls them."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from recollect.governance.gate import Caller, Gate
 from recollect.model.approval import Approval
 from recollect.model.effect import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
 from recollect.model.limits import check_count
-from recollect.model.run import RUN_STATUSES, RunEvent, RunStatus, RunSummary, RunVerification
+from recollect.model.run import LANGUAGES, RUN_STATUSES, Language, RunEvent, RunStatus, RunSummary, RunVerification
 from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote
 
 
 class Runs:
-    """What machines did: where each run stands, its events, and whether they are whole."""
+    """What machines and workflows did: where each run stands, its events, and whether they are whole."""
 
     def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
         """Stand in a tenant; `memory.runs` makes these."""
@@ -22,14 +22,21 @@ class Runs:
         self._shared = shared
 
     def list(
-        self, *, machine: str | None = None, status: RunStatus | None = None, limit: int | None = None
+        self,
+        *,
+        program: str | None = None,
+        language: Language | None = None,
+        status: RunStatus | None = None,
+        limit: int | None = None,
     ) -> list[RunSummary]:
-        """Return where runs stand, those that started last first; all of them, or those of a machine or a status."""
-        check_label("machine", machine)
+        """Return where runs stand, those that started last first; all of them, or those of one program or status."""
+        check_label("program", program)
         check_count("limit", limit)
+        if language is not None and language not in LANGUAGES:
+            raise UsageError(f"{quote(language)} is not a language", hint=f"Programs are in {', '.join(LANGUAGES)}")
         if status is not None and status not in RUN_STATUSES:
             raise UsageError(f"{quote(status)} is not a status", hint=f"A run is one of {', '.join(RUN_STATUSES)}")
-        effect = ReadRuns(scope=self._shared, machine=machine, status=status, limit=limit)
+        effect = ReadRuns(scope=self._shared, program=program, language=language, status=status, limit=limit)
         return self._gate.perform(effect, self._caller)
 
     def get(self, run: str) -> RunSummary:

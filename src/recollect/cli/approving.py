@@ -1,24 +1,27 @@
-"""`recollect approve` and `resume`: a run that waits and what it waits for in, what comes of it out."""
+"""`recollect approve`, `resume` and `cancel`: a run that waits and what it waits for in, what comes of it out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, cast
 
 import typer
 
 from recollect.cli.command import Desk, command, group
-from recollect.cli.machines import Kit, check_files, command_for, find, read_text, show
-from recollect.cli.programs import Machines, Model
+from recollect.cli.executing import command_for, find, find_machine, find_workflow, named, said_by, show
+from recollect.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
+from recollect.cli.reading import read_json
 from recollect.errors import Conflict, UsageError
 from recollect.model.text import quote
 
 if TYPE_CHECKING:
-    from recollect.mashin.run import Run
+    from recollect.cli.executing import Run
+    from recollect.mashin.run import Run as MachineRun
     from recollect.runs.waiting import Waiting
 
 app = group()
 
 Which = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `recollect runs` shows it.")]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")]
 Trace = Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")]
 
 
@@ -28,7 +31,7 @@ def approve(
     run: Which,
     step: Annotated[str, typer.Argument(metavar="STEP", help="The step that waits.")],
     refuse: Annotated[bool, typer.Option("--refuse", help="Refuse it instead.")] = False,
-    reason: Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")] = "",
+    reason: Reason = "",
     machines: Machines = None,
     model: Model = None,
     trace: Trace = False,
@@ -38,9 +41,10 @@ def approve(
     The run goes on in this process, from where it stood. If it waits for the run of another machine, that one is
     meant, and both go on. A step that was refused is not taken: the run fails, or does what it has for failures.
     """
-    kit = Kit(machines or [], model)
-    check_files(kit.machines)
-    held = _followed(desk, run, kit)
+    kit = equip(machines=machines, model=model)
+    go_on = f"If it waits: {command_for(desk, kit, 'resume', run)}"
+    found = find_machine(desk, run, kit, otherwise="whose steps wait for no approval", hint=go_on)
+    held = cast("MachineRun", _followed(desk, found, kit))  # whom a machine calls is a machine
     waiting = _waiting(desk, held, kit, "approval")
     if waiting.step != step:
         raise UsageError(
@@ -70,62 +74,105 @@ def resume(
         str | None,
         typer.Option("--payload", metavar="JSON", help="The event it waits for: JSON, @file, or - for stdin."),
     ] = None,
+    message: Annotated[
+        str | None,
+        typer.Option("--message", "-m", metavar="TEXT", help="The event it waits for, where that is a text."),
+    ] = None,
     machines: Machines = None,
+    workflows: Workflows = None,
+    tools: Tools = None,
     model: Model = None,
     trace: Trace = False,
 ) -> None:
     """Go on with a run that waits: deliver its event, or see whether its time is over.
 
-    Without --payload, the run goes on if what it waits for is there: a decision, the end of a time, or the run of
-    another machine. If not, it says what it waits for.
+    Without --payload or --message, the run goes on if what it waits for is there: a decision, the end of a time, or
+    the run of another program. If not, it says what it waits for.
     """
-    kit = Kit(machines or [], model)
-    check_files(kit.machines)
-    event = _event(payload) if payload is not None else None
-    held = _followed(desk, run, kit)
-    if payload is not None:
+    kit = equip(machines=machines, workflows=workflows, tools=tools, model=model)
+    if payload is not None and message is not None:
+        raise UsageError("--payload and --message both give the event", hint="Use one of them")
+    delivers = payload is not None or message is not None
+    event = read_json("--payload", payload) if payload is not None else message
+    held = _followed(desk, find(desk, run, kit), kit)
+    if delivers:
         _waiting(desk, held, kit, "event")
     elif held.waiting is None:
         raise _over(held)
-    with desk.out.working(f"Running {held.machine}"):
-        done = held.deliver(event) if payload is not None else held.resume()
-    show(desk, _above(desk, done, kit), kit, trace=trace)
+    if held.summary.language == "workflow":
+        # What a called workflow is given reaches it through whoever called it, who then says what it said.
+        held = _topmost(desk, held, kit)
+    heard = len(said_by(held))
+    with desk.out.working(f"Running {held.summary.program}"):
+        done = held.deliver(event) if delivers else held.resume()
+    show(desk, _above(desk, done, kit), kit, trace=trace, heard=heard)
 
 
-def _event(given: str) -> Any:
-    import msgspec
+@command(app, "cancel", example="recollect cancel run_01k… --reason 'the guest has left'")
+def cancel(
+    desk: Desk,
+    run: Which,
+    reason: Reason = "",
+    force: Annotated[
+        bool, typer.Option("--force", help="End one that is running, too: its process may be gone.")
+    ] = False,
+) -> None:
+    """End the run of a workflow that waits, and forget what it kept for itself."""
+    kit = equip()
+    otherwise = "which ends when what it waits for is refused"
+    hint = f"If it waits for approval: {command_for(desk, kit, 'approve', run, 'STEP', '--refuse')}"
+    held = find_workflow(desk, run, kit, otherwise=otherwise, hint=hint)
+    if held.status == "running" and not force:
+        raise Conflict(
+            f"the run {quote(run)} is running",
+            hint=f"If its process is gone: {command_for(desk, kit, 'cancel', run, '--force')}",
+            expected="waiting",
+            actual="running",
+        )
+    if held.status not in ("running", "waiting"):
+        raise _over(held)
+    ended = held.cancel(reason=reason, force=force)
+    if desk.out.json:
+        return show(desk, ended, kit)
+    desk.out.say(f"{ended.id} is {ended.status}")
+    caller = _caller(desk, ended, kit)
+    if caller is not None:
+        desk.out.aside(f"{caller.id} waited for it. Go on: {command_for(desk, kit, 'resume', caller.id)}")
 
-    text = read_text("--payload", given)
-    try:
-        return msgspec.json.decode(text)
-    except (msgspec.DecodeError, UnicodeEncodeError) as error:
-        message = f"{quote(text)} in --payload is not JSON: {error}"
-        raise UsageError(message, hint="""Write --payload '{"paid": true}', or @file""") from None
 
-
-def _followed(desk: Desk, id: str, kit: Kit) -> Run:
+def _followed(desk: Desk, run: Run, kit: Kit) -> Run:
     """Return the run that somebody is waited for in: this one, or one that it waits for."""
-    run = find(desk, id, kit)
     while run.waiting is not None and run.waiting.run is not None:
         called = find(desk, run.waiting.run, kit)
         if called.waiting is None:
             break
         if not desk.out.json:
-            desk.out.aside(f"{run.id} waits for {called.id}, a run of the machine {quote(called.machine)}")
+            desk.out.aside(f"{run.id} waits for {called.id}, a run of the {named(called)}")
         run = called
     return run
 
 
 def _above(desk: Desk, run: Run, kit: Kit) -> Run:
     """Go on with the runs that waited for this one, if it is over."""
-    while run.waiting is None and run.summary.parent is not None:
-        caller = find(desk, run.summary.parent, kit)
-        if caller.waiting is None or caller.waiting.run != run.id:
-            break
+    while run.waiting is None and (caller := _caller(desk, run, kit)) is not None:
         if not desk.out.json:
             desk.out.aside(f"{run.id} is {run.status}, so that {caller.id} goes on")
         run = caller.resume()
     return run
+
+
+def _topmost(desk: Desk, run: Run, kit: Kit) -> Run:
+    """Return the first of the runs that wait for one another, up to this one."""
+    while (caller := _caller(desk, run, kit)) is not None:
+        run = caller
+    return run
+
+
+def _caller(desk: Desk, run: Run, kit: Kit) -> Run | None:
+    """Return the run that waits for this one, if any."""
+    caller = find(desk, run.summary.parent, kit) if run.summary.parent is not None else None
+    waits = caller is not None and caller.waiting is not None and caller.waiting.run == run.id
+    return caller if waits else None
 
 
 def _waiting(desk: Desk, run: Run, kit: Kit, kind: str) -> Waiting:
@@ -139,13 +186,13 @@ def _waiting(desk: Desk, run: Run, kit: Kit, kind: str) -> Waiting:
     stands, words = {
         "approval": (f"for approval of {place}", ("approve", run.id, waiting.step)),
         "event": (f"for an event at {place}", ("resume", run.id, "--payload", "JSON")),
-        "run": (f"for another run at {place}, which is over", ("resume", run.id)),
+        "run": (f"for another run at {place}, which waits for nothing", ("resume", run.id)),
     }[waiting.kind]
     hint = f"Go on: {command_for(desk, kit, *words)}"
     raise UsageError(f"the run {quote(run.id)} waits {stands}", hint=hint, run=run.id, step=waiting.step)
 
 
-def _require_open(desk: Desk, run: Run, waiting: Waiting, kit: Kit) -> None:
+def _require_open(desk: Desk, run: MachineRun, waiting: Waiting, kit: Kit) -> None:
     """Refuse to decide once more what was decided elsewhere: the run only has to go on."""
     approval = desk.memory.approvals.get(waiting.approval or "")
     if approval.status != "pending":

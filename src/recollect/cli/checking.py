@@ -2,42 +2,65 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.programs import AGENTS, MACHINES, SCRIPTS, require_ending, showing_faults
+from recollect.cli.programs import (
+    AGENTS,
+    MACHINES,
+    SCRIPTS,
+    WORKFLOWS,
+    Kind,
+    Tools,
+    kind_of,
+    refuse_options,
+    require_ending,
+    showing_faults,
+)
 from recollect.cli.reading import read_file
-from recollect.errors import SourceError, UsageError
+from recollect.cli.writing import write_file
+from recollect.errors import SourceError
 
 if TYPE_CHECKING:
     from recollect.lang.diagnostics import Diagnostic
     from recollect.lang.source import Source
 
+    Said: TypeAlias = tuple[Source, tuple[Diagnostic, ...]]
+
 app = group()
 
-Files = Annotated[
-    list[str], typer.Argument(metavar="FILE...", help="Agents and machines, such as hotel.abl and desk.mashin.")
-]
 
-
-@command(app, "check", example="recollect check hotel.abl concierge.abl --strict")
+@command(app, "check", example="recollect check hotel.abl desk.yaml --strict")
 def check(
     desk: Desk,
-    files: Files,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Agents, machines and workflows, such as hotel.abl and desk.yaml."),
+    ],
+    tools: Tools = None,
     strict: Annotated[bool, typer.Option("--strict", help="Leave with 1 for warnings too.")] = False,
 ) -> None:
     """Look for everything that is wrong with a program.
 
-    Every fault of every file is shown at once, with its place and what was probably meant. Files of conversation
-    scripts are looked at too. Leaves with 1 when there are errors.
+    Every fault of every file is shown at once, with its place and what was probably meant. Files of tests are looked
+    at too. A workflow's own actions are known when --tools names them. Leaves with 1 when there are errors.
     """
-    for name in files:
-        require_ending(name, *AGENTS, *SCRIPTS, *MACHINES)
-    found = [(source, one) for name in files for source, said in [_diagnose(name)] for one in said]
+    kinds: list[Kind] = [require_ending(name, *AGENTS, *SCRIPTS, *MACHINES, *WORKFLOWS) for name in files]
+    if "a workflow" not in kinds:
+        refuse_options({"--tools": tools}, because=kinds[0], hint="It names the actions of workflows")
+    import msgspec
+
+    found = [
+        (source, msgspec.structs.replace(one, hint=wording.hint(one.hint)))
+        for name, kind in zip(files, kinds, strict=True)
+        for source, said in [_DIAGNOSE[kind](read_file(name), name, tools)]
+        for one in said
+    ]
     severities = [diagnostic.severity for _, diagnostic in found]
     if desk.out.json:
         desk.out.document([_described(source, diagnostic) for source, diagnostic in found])
@@ -54,7 +77,9 @@ def check(
 @command(app, "format", example="recollect format hotel.abl --check")
 def format(
     desk: Desk,
-    files: Files,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Agents and machines, such as hotel.abl and desk.mashin.")
+    ],
     check: Annotated[
         bool, typer.Option("--check", help="Write nothing; leave with 1 when a file would change.")
     ] = False,
@@ -75,7 +100,7 @@ def format(
             continue
         changed.append(name)
         if not check:
-            _write(name, canonical)
+            write_file(name, canonical)
     if desk.out.json:
         desk.out.document({"changed": changed, "written": not check})
     else:
@@ -87,28 +112,54 @@ def format(
         raise typer.Exit(1)
 
 
-def _diagnose(name: str) -> tuple[Source, tuple[Diagnostic, ...]]:
-    """Return a file and everything there is to say about it."""
-    from recollect.lang.source import Source
+# what there is to say about a file
 
-    text = read_file(name)
-    if name.endswith(SCRIPTS):
-        from recollect.abl.scripts.file import read_scripts
 
-        try:
-            read_scripts(text, name=name)
-        except SourceError as error:
-            return Source(name, text), error.diagnostics
-        return Source(name, text), ()
-    if name.endswith(MACHINES):
-        from recollect.mashin.checker.check import check_source as check_machine
-
-        reading, _, said = check_machine(text, name=name)
-        return reading.source, said
+def _diagnose_agent(text: str, name: str, tools: str | None) -> Said:
     from recollect.abl.checker.check import check_source
 
     reading, _, said = check_source(text, name=name)
     return reading.source, said
+
+
+def _diagnose_scripts(text: str, name: str, tools: str | None) -> Said:
+    from recollect.abl.scripts.file import read_scripts
+    from recollect.cli.testing import tested_by
+    from recollect.lang.source import Source
+    from recollect.workflow.scripts.file import read_scripts as read_tests
+
+    try:
+        if tested_by(Path(name), text) == "workflow":
+            read_tests(text, name=name)
+        else:
+            read_scripts(text, name=name)
+    except SourceError as error:
+        return Source(name, text), error.diagnostics
+    return Source(name, text), ()
+
+
+def _diagnose_machine(text: str, name: str, tools: str | None) -> Said:
+    from recollect.mashin.checker.check import check_source
+
+    reading, _, said = check_source(text, name=name)
+    return reading.source, said
+
+
+def _diagnose_workflow(text: str, name: str, tools: str | None) -> Said:
+    from recollect.cli.workflows import modules_of
+    from recollect.workflow.actions.base import actions_of
+    from recollect.workflow.loading import look
+
+    reading, _, said, _ = look(text, name, actions_of(modules_of(tools)))
+    return reading.source, said
+
+
+_DIAGNOSE: dict[Kind, Callable[[str, str, str | None], Said]] = {
+    "an agent": _diagnose_agent,
+    "a file of tests": _diagnose_scripts,
+    "a machine": _diagnose_machine,
+    "a workflow": _diagnose_workflow,
+}
 
 
 def _canonical(name: str, text: str) -> str:
@@ -133,6 +184,7 @@ def _described(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
         "code": diagnostic.code,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
+        **({"path": getattr(diagnostic, "path", "")} if kind_of(source.name) == "a workflow" else {}),
     }
 
 
@@ -141,11 +193,3 @@ def _summary(files: list[str], severities: list[str]) -> str:
         wording.count(severities.count(kind), kind) for kind in ("error", "warning", "note") if kind in severities
     ]
     return f"{wording.count(len(files), 'file')}: {', '.join(counted) or 'nothing to say'}"
-
-
-def _write(name: str, text: str) -> None:
-    try:
-        Path(name).write_text(text, encoding="utf-8", newline="\n")
-    except OSError as error:
-        message = f"`{name}` cannot be written: {error.strerror or error}"
-        raise UsageError(message, hint="Make it writable, or name another file", path=name) from None

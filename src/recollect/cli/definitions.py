@@ -28,6 +28,7 @@ Belongs = typer.Option(
     help="Where records belong: global, agent, workflow, thread, run, project, tree or session.",
 )
 Ttl = typer.Option("--ttl", metavar="TIME", help="How long records live: 24h, 30d…; without it, for good.")
+Id = typer.Option("--id", metavar="UUID", help="The id that workflows name it by; without it, it gets one.")
 Schema = typer.Option("--schema", metavar="FILE|JSON|-", help="A JSON schema: a file, the text itself, or stdin.")
 
 _PROFILE = '\'{"type": "object", "properties": {"language": {"type": "string"}}}\''
@@ -46,10 +47,11 @@ def create(
     schema: Annotated[str, Schema],
     scope: Annotated[str, Belongs] = "global",
     ttl: Annotated[str | None, Ttl] = None,
+    id: Annotated[str | None, Id] = None,
 ) -> None:
     """Create a definition. Objects are strict unless the schema says `additionalProperties`."""
     content = read_schema(schema)
-    made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl)
+    made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl, id=id)
     if desk.out.json:
         return desk.out.document(made)
     desk.out.say(f"{made.slug} is defined as {made.id}")

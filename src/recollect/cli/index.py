@@ -17,13 +17,15 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
-    "run": Entry("running", "Talk to an agent, or run a machine."),
+    "run": Entry("running", "Talk to an agent, or run a machine or a workflow."),
     "check": Entry("checking", "Look for everything that is wrong with a program."),
     "format": Entry("checking", "Write a program in its canonical layout."),
-    "test": Entry("testing", "Run the tests of agents and machines."),
+    "test": Entry("testing", "Run the tests of agents, machines and workflows."),
     "approve": Entry("approving", "Approve or refuse the step that a run waits at, and go on."),
     "resume": Entry("approving", "Go on with a run that waits: deliver its event, or see whether its time is over."),
+    "cancel": Entry("approving", "End the run of a workflow that waits, and forget what it kept for itself."),
     "replay": Entry("replaying", "Take the steps of a run again, on what was recorded of it."),
+    "workflows": Entry("bundles", "Workflows: moved from memory to memory, with the definitions they name."),
     "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),
     "definitions": Entry("definitions", "Definitions: what the value at a key must look like."),
     "remember": Entry("remembering", "Remember a text, so that recall finds it by what it means."),
@@ -35,7 +37,7 @@ COMMANDS = {
     "ledger": Entry("ledger", "The ledger: what happened, in order, provably."),
     "permissions": Entry("permissions", "Permissions: who may do what."),
     "approvals": Entry("approvals", "Approvals: what waits for a decision."),
-    "runs": Entry("runs", "Runs: what machines did, and where they stand."),
+    "runs": Entry("runs", "Runs: what machines and workflows did, and where they stand."),
     "sessions": Entry("sessions", "Sessions: memory that ends with them."),
     "erase": Entry("upkeep", "Remove everything of a user or another subject."),
     "sweep": Entry("upkeep", "Remove what has expired."),

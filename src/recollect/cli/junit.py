@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from recollect.errors import UsageError
-from recollect.model.text import quote
+from recollect.cli.writing import write_file
 
 _UNSPEAKABLE = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """What XML has no way to write, not even as an escape."""
@@ -39,12 +38,7 @@ def write_junit(path: str, suites: Sequence[Suite]) -> None:
             _add(element, suite.file, test)
     ElementTree.indent(root)
     text = ElementTree.tostring(root, encoding="unicode", xml_declaration=False)
-    try:
-        with open(path, "w", encoding="utf-8", newline="\n") as file:
-            file.write(f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
-    except OSError as error:
-        message = f"{quote(path)} cannot be written: {error.strerror or error}"
-        raise UsageError(message, hint="Name another file", path=path) from None
+    write_file(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
 
 
 def _counts(tests: Sequence[Outcome]) -> dict[str, str]:

@@ -15,7 +15,7 @@ STDIN = "-"
 
 def read_value(given: str, *, as_json: bool) -> Any:
     """Return the value of a fact: the text itself, or the JSON it holds; `-` reads either from stdin."""
-    text = _stdin() if given == STDIN else given
+    text = read_stdin() if given == STDIN else given
     if not as_json:
         # `echo hello | …` means hello; whoever wants the line break writes JSON.
         return text.removesuffix("\n") if given == STDIN else text
@@ -33,7 +33,7 @@ def read_schema(given: str) -> dict[str, Any]:
     """Return a JSON schema that is given as JSON text, as the name of a file, or as `-` for stdin."""
     import msgspec
 
-    text = _stdin() if given == STDIN else given if given.lstrip().startswith("{") else read_file(given)
+    text = read_stdin() if given == STDIN else given if given.lstrip().startswith("{") else read_file(given)
     try:
         return msgspec.json.decode(text, type=dict[str, Any])
     except (msgspec.DecodeError, UnicodeEncodeError) as error:
@@ -85,6 +85,25 @@ def read_object(option: str, given: str) -> dict[str, Any]:
         ) from None
 
 
+def read_json(option: str, given: str) -> Any:
+    """Return the JSON that an option was given: the text itself, that of `@file`, or for `-` that of stdin."""
+    import msgspec
+
+    text = read_text(given)
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError) as error:
+        message = f"{quote(text)} in {option} is not JSON: {error}"
+        raise UsageError(message, hint=f"""Write {option} '{{"paid": true}}', or @file""") from None
+
+
+def read_text(given: str) -> str:
+    """Return what an option was given: the text itself, that of `@file`, or for `-` that of stdin."""
+    if given == STDIN:
+        return read_stdin()
+    return read_file(given[1:]) if given.startswith("@") else given
+
+
 def _scalar(text: str) -> tuple[float | bool | None, ...]:
     """Return the number, truth or null that a text would be as JSON, if any."""
     import msgspec
@@ -112,7 +131,8 @@ def unreadable(name: str, error: OSError) -> UsageError:
     )
 
 
-def _stdin() -> str:
+def read_stdin() -> str:
+    """Return all of stdin as text."""
     try:
         return sys.stdin.buffer.read().decode()
     except UnicodeDecodeError:

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.command import Desk, command, group
-from recollect.cli.machines import Kit, find
+from recollect.cli.executing import find_machine
+from recollect.cli.programs import equip
 
 if TYPE_CHECKING:
     from recollect.mashin.replaying import Replay, Simulation
@@ -38,7 +39,8 @@ def replay(
     Nothing is asked, read or written. Leaves with 1 when something comes out differently. With other permissions, each
     decision is shown as it was and as it would have been.
     """
-    found = find(desk, run, Kit([], None))
+    hint = f"`recollect ledger show {run}` shows what it did"
+    found = find_machine(desk, run, equip(), otherwise="which is not taken again", hint=hint)
     if deny or allow or approve:
         simulation = found.simulate(allow=allow or (), approve=approve or (), deny=deny or ())
         return _show_simulation(desk, found, simulation)

@@ -1,4 +1,4 @@
-"""`recollect run`: an agent and a person's words in, its answers out; a machine and its input in, its output out."""
+"""`recollect run`: an agent and a person's words in, its answers out; another program's input in, its output out."""
 
 from __future__ import annotations
 
@@ -7,27 +7,64 @@ from typing import Annotated, Literal
 import typer
 
 from recollect.cli.command import Desk, command, group
-from recollect.cli.programs import AGENTS, MACHINES, Machines, Model, Tools, refuse_options, require_ending
+from recollect.cli.programs import (
+    AGENTS,
+    MACHINES,
+    WORKFLOWS,
+    Kind,
+    Machines,
+    Model,
+    Tools,
+    Workflows,
+    equip,
+    refuse_options,
+    require_ending,
+    showing_faults,
+)
 
 app = group()
+
+_OPTIONS: dict[Kind, tuple[str, ...]] = {
+    "an agent": ("--message", "--project", "--session", "--vars", "--tools", "--agents"),
+    "a machine": ("--input", "--machines", "--mode", "--max-tokens", "--max-model-calls", "--trace"),
+    "a workflow": ("--message", "--input", "--thread", "--tools", "--workflows", "--trace"),
+}
+"""The options that mean something to a program, beside --user and --model, which all of them have."""
+_HINTS: dict[Kind, str] = {
+    "an agent": "An agent is talked to, with --message or in a chat",
+    "a machine": "A machine is given --input JSON, and --machines to call",
+    "a workflow": "A workflow is given --input JSON or a --message, and --workflows to call",
+}
 
 
 @command(app, "run", creates=True, embeds=True, example="recollect run hotel.abl --tools tools.py --user ada")
 def run(
     desk: Desk,
     file: Annotated[
-        str, typer.Argument(metavar="FILE", help="An agent, such as hotel.abl, or a machine, such as desk.mashin.")
+        str,
+        typer.Argument(
+            metavar="FILE", help="An agent, as hotel.abl, a machine, as loans.mashin, or a workflow, as desk.yaml."
+        ),
     ],
     message: Annotated[
         list[str] | None,
-        typer.Option("--message", "-m", metavar="TEXT", help="Say this instead of chatting; repeat to say more."),
+        typer.Option(
+            "--message",
+            "-m",
+            metavar="TEXT",
+            help="Say this instead of chatting; repeat to say more. To a workflow it is the `text` of its input.",
+        ),
     ] = None,
     input: Annotated[
         str | None,
-        typer.Option("--input", "-i", metavar="JSON", help="What a machine is given: JSON, @file, or - for stdin."),
+        typer.Option("--input", "-i", metavar="JSON", help="What it is given: JSON, @file, or - for stdin."),
     ] = None,
     user: Annotated[
-        str | None, typer.Option("--user", metavar="ID", help="Who talks, or whose memory a machine uses.")
+        str | None, typer.Option("--user", metavar="ID", help="Who talks, or whose memory is used.")
+    ] = None,
+    thread: Annotated[
+        str | None,
+        typer.Option("--thread", metavar="ID", help="The conversation that a workflow is part of; begun if need be."),
     ] = None,
     project: Annotated[
         str | None, typer.Option("--project", metavar="ID", help="Whose shared facts the agent uses.")
@@ -44,6 +81,7 @@ def run(
         typer.Option("--agents", metavar="FILE", help="An agent to hand over to; repeat for more."),
     ] = None,
     machines: Machines = None,
+    workflows: Workflows = None,
     model: Model = None,
     mode: Annotated[
         Literal["live", "test"] | None,
@@ -57,64 +95,62 @@ def run(
         int | None,
         typer.Option("--max-model-calls", min=0, metavar="N", help="Requests that a machine may make of models."),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show each step of a machine on stderr.")] = False,
+    trace: Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")] = False,
 ) -> None:
-    """Talk to an agent, or run a machine.
+    """Talk to an agent, or run a machine or a workflow.
 
     An agent is a chat, or the answers to messages. What it remembers is kept in the database. In the chat, :help lists
     what else can be typed, and Ctrl-D leaves; the session can be taken up again. With --json, one object a line is
     printed for each turn, beginning with what the agent says before any input; without --message, each line of stdin
     is a message then.
 
-    A machine is given --input and prints its output as JSON. One that waits for somebody says for whom, and how to go
+    A machine is given --input and prints its output as JSON. A workflow runs for --user, is given --input or a
+    --message, and prints what it says before its output. A run that waits for somebody says for whom, and how to go
     on; one that fails leaves with 1.
     """
-    require_ending(file, *AGENTS, *MACHINES)
-    for_machines = {
-        "--input": input,
-        "--machines": machines,
-        "--mode": mode,
-        "--max-tokens": max_tokens,
-        "--max-model-calls": max_model_calls,
-        "--trace": trace,
-    }
-    for_agents = {
+    kind = require_ending(file, *AGENTS, *MACHINES, *WORKFLOWS)
+    given = {
         "--message": message,
+        "--input": input,
+        "--thread": thread,
         "--project": project,
         "--session": session,
         "--vars": vars,
         "--tools": tools,
         "--agents": agents,
+        "--machines": machines,
+        "--workflows": workflows,
+        "--mode": mode,
+        "--max-tokens": max_tokens,
+        "--max-model-calls": max_model_calls,
+        "--trace": trace,
     }
-    if file.endswith(MACHINES):
-        from recollect.cli.machines import Kit, run_machine
+    others = {option: value for option, value in given.items() if option not in _OPTIONS[kind]}
+    refuse_options(others, because=kind, hint=_HINTS[kind])
+    if kind == "an agent":
+        from recollect.cli.talking import talk
 
-        refuse_options(for_agents, because="a machine", hint="A machine is given --input JSON, and --machines to call")
-        kit = Kit(machines or [], model)
-        run_machine(
+        return talk(
             desk,
             file,
-            kit,
-            input=input,
-            mode=mode or "live",
+            message=message,
             user=user,
-            max_tokens=max_tokens,
-            max_model_calls=max_model_calls,
-            trace=trace,
+            project=project,
+            session=session,
+            vars=vars,
+            tools=tools,
+            agents=agents or [],
+            model=model,
         )
-        return
-    from recollect.cli.talking import talk
+    from recollect.cli.executing import show
+    from recollect.cli.machines import run_machine
+    from recollect.cli.workflows import run_workflow
 
-    refuse_options(for_machines, because="an agent", hint="An agent is talked to, with --message or in a chat")
-    talk(
-        desk,
-        file,
-        message=message,
-        user=user,
-        project=project,
-        session=session,
-        vars=vars,
-        tools=tools,
-        agents=agents or [],
-        model=model,
-    )
+    kit = equip(machines=machines, workflows=workflows, tools=tools, model=model)
+    with showing_faults(desk):
+        if kind == "a workflow":
+            done = run_workflow(desk, file, kit, input=input, message=message, user=user, thread=thread)
+        else:
+            limits = {"tokens": max_tokens, "model_calls": max_model_calls}
+            done = run_machine(desk, file, kit, input=input, mode=mode or "live", user=user, limits=limits)
+    show(desk, done, kit, trace=trace)

@@ -1,4 +1,4 @@
-"""`recollect runs`: what machines did, and where their runs stand."""
+"""`recollect runs`: what machines and workflows did, and where their runs stand."""
 
 from __future__ import annotations
 
@@ -15,25 +15,35 @@ if TYPE_CHECKING:
 app = group("runs", lists=True)
 
 
-@command(app, "list", example="recollect runs list --machine answer --status waiting")
+@command(app, "list", example="recollect runs list --program answer --status waiting")
 def list_runs(
     desk: Desk,
-    machine: Annotated[str | None, typer.Option("--machine", metavar="NAME", help="Only runs of this machine.")] = None,
+    program: Annotated[
+        str | None, typer.Option("--program", metavar="NAME", help="Only runs of this machine or workflow.")
+    ] = None,
+    language: Annotated[
+        Literal["mashin", "workflow"] | None, typer.Option("--language", help="Only runs of programs in this one.")
+    ] = None,
     status: Annotated[
-        Literal["running", "waiting", "completed", "failed"] | None,
+        Literal["running", "waiting", "completed", "failed", "cancelled"] | None,
         typer.Option("--status", help="Only runs that stand so."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="At most this many.")] = 20,
 ) -> None:
     """List runs and where they stand, those that started last first."""
-    found = desk.memory.runs.list(machine=machine, status=status, limit=limit)
+    found = desk.memory.runs.list(program=program, language=language, status=status, limit=limit)
     if desk.out.json:
         return desk.out.document(found)
     if not found:
         return desk.out.remark("No runs.")
-    rows = [(one.id, one.machine, one.status, desk.out.ago(one.started_at), _why(one)) for one in found]
-    columns = ("run", "machine", "status", "started", "why")
-    desk.out.table(columns, rows, whole=("run", "status", "started"), folded=("machine", "why"))
+    from recollect.runs.sources import WORDS
+
+    rows = [
+        (one.id, f"{WORDS[one.language]} {one.program}", one.status, desk.out.ago(one.started_at), _why(one))
+        for one in found
+    ]
+    columns = ("run", "program", "status", "started", "why")
+    desk.out.table(columns, rows, whole=("run", "status", "started"), folded=("program", "why"))
 
 
 @command(app, "show", example="recollect runs show run_01m7gecw2ba78kvppj5xc39w51")
@@ -51,7 +61,8 @@ def show(
     desk.out.pairs(
         [
             ("run", found.id),
-            ("machine", found.machine),
+            ("program", found.program),
+            ("language", found.language),
             ("text", found.digest),
             ("status", found.status),
             ("why", _why(found)),
@@ -104,5 +115,5 @@ def _why(run: RunSummary) -> str:
 
 def _what(event: RunEvent) -> str:
     """Return what an event says beyond its step, without what `runs show` says of the whole run."""
-    said_of_all = ("digest", "machine", "mode")
+    said_of_all = ("digest", "machine", "workflow", "mode")
     return wording.labels({name: value for name, value in event.detail.items() if name not in said_of_all})

@@ -13,8 +13,14 @@ _COMMANDS = (
     (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
     (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
     (re.compile(r"Open it with embedder=…"), "Name it with --embedder or RECOLLECT_EMBEDDER"),
-    (re.compile(r"Pass it as load\(machines=\[…\]\)"), "Name its file with --machines"),
+    (re.compile(r"Pass it as load\((machines|workflows)=\[…\]\)"), r"Name its file with --\1"),
     (re.compile(r"pass load\(model=…\)"), "name one with --model"),
+    (re.compile(r", or load with (Behaviour\(\w+=…\)|on_invalid=\"skip\" to go on without it)"), ""),
+    (
+        re.compile(r"Give it to the workflow when it is loaded|Pass actions=\[…\] or servers=\{…\}, as for load"),
+        "Name the module that has it with --tools",
+    ),
+    (re.compile(r"Pass what export_workflow returned"), "Name what `recollect workflows export` wrote"),
     (re.compile(r", or pass load\(settings=\{[^}]*\}\)"), ""),
 )
 _JOINER = "\u200d"  # invisible, but part of many emoji

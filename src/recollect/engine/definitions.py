@@ -47,7 +47,7 @@ def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[
 def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
     """Check a definition and keep it. Facts that stand at its key already become its records."""
     definition = Definition(
-        id=_check_id(effect.id) if effect.id else call.ids.new("definition"),
+        id=call.ids.new("definition") if effect.id is None else _check_id(effect.id),
         tenant=effect.scope.tenant,
         name=_check_name(effect.title),
         slug=_check_slug(effect.slug),
@@ -184,11 +184,19 @@ def _check_unique(rows: Reader, definition: Definition, *, old: Definition | Non
                 )
 
 
-def _check_id(id: str) -> str:
+def _check_id(id: Any) -> str:
     try:
-        return str(uuid.UUID(id))
+        written = str(uuid.UUID(id)) if isinstance(id, str) else None
     except ValueError:
-        raise InvalidDefinition(f"{quote(id)} is not a UUID", hint="Leave the id out to get one", path="id") from None
+        written = None
+    # Python reads a UUID without its dashes or in braces too; a workflow that names it could not write it so.
+    if written is None or written != id.lower():
+        raise InvalidDefinition(
+            f"{quote(id)} is not a UUID",
+            hint="Leave the id out to get one, or pass one such as 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48",
+            path="id",
+        )
+    return written
 
 
 def _check_name(name: Any) -> str:

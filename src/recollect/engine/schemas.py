@@ -97,17 +97,32 @@ class SchemaBook:
         return contract
 
 
+class Fault(msgspec.Struct, frozen=True):
+    """What is wrong with a value: where, why, and where its schema says so."""
+
+    path: str
+    reason: str
+    schema_path: str
+
+
+def first_fault(validator: Any, value: Any) -> Fault | None:
+    """Return the first fault of a value by a compiled schema; None when it fits."""
+    error = None if validator.is_valid(value) else next(iter(validator.iter_errors(value)), None)
+    if error is None:
+        return None
+    return Fault(json_path(error.instance_path), _cut(error.message), json_path(error.schema_path))
+
+
 def explain_violation(definition: Definition, validator: Any, value: Any) -> None:
     """Raise the first fault of a value as a path and what was expected; return when there is none."""
-    error = next(iter(validator.iter_errors(value)), None)
-    if error is None:
+    fault = first_fault(validator, value)
+    if fault is None:
         return
-    path = json_path(error.instance_path)
     raise SchemaViolation(
-        f"`{definition.slug}` refuses the value at {path}: {_cut(error.message)}",
-        hint=f"Its schema at {json_path(error.schema_path)} says what fits",
-        path=path,
-        expected=_cut(error.message),
+        f"`{definition.slug}` refuses the value at {fault.path}: {fault.reason}",
+        hint=f"Its schema at {fault.schema_path} says what fits",
+        path=fault.path,
+        expected=fault.reason,
         slug=definition.slug,
     )
 

@@ -1,4 +1,4 @@
-"""Runs of machines in the ledger: notes in, a chain of the run's own inside the tenant's chain out.
+"""Runs of programs in the ledger: notes in, a chain of the run's own inside the tenant's chain out.
 
 Each event of a run is one event of the tenant's ledger. It names the run, its number in it, and the hash of the run's
 event before it, so a run can be shown and verified by itself. Who goes on with a run says where it stood: of two who
@@ -24,6 +24,7 @@ from recollect.model.effect import (
     EffectBase,
     HoldStep,
     ReadDecision,
+    ReadKeptRun,
     ReadRunEvents,
     ReadRuns,
     RecordRun,
@@ -134,9 +135,14 @@ def read_runs(rows: Reader, effect: ReadRuns, call: Call) -> Outcome[list[RunSum
     else:
         record = _record_of(rows, tenant, effect.run, call.now)
         found = [] if record is None else [_summary(record)]
-    found = [run for run in found if effect.machine in (None, run.machine) and effect.status in (None, run.status)]
+    found = [run for run in found if _is_asked_for(run, effect)]
     found.sort(key=lambda run: (run.started_at, run.id), reverse=True)
     return Outcome(found[: effect.limit])
+
+
+def _is_asked_for(run: RunSummary, effect: ReadRuns) -> bool:
+    asked = ((effect.program, run.program), (effect.language, run.language), (effect.status, run.status))
+    return all(wanted in (None, found) for wanted, found in asked)
 
 
 def broken_runs(rows: Reader, tenant: str, now: datetime) -> Iterator[str]:
@@ -153,6 +159,15 @@ def read_run_events(rows: Reader, effect: ReadRunEvents, call: Call) -> Outcome[
     if not _can_be_a_run(effect.run):
         return Outcome([])
     return Outcome([_run_event(event) for event in rows.events(effect.scope.tenant, run=effect.run)])
+
+
+def read_kept_run(rows: Reader, effect: ReadKeptRun, call: Call) -> Outcome[list[Fact]]:
+    """Return the facts that a run is kept as, if it belongs to whom the caller says."""
+    tenant = effect.scope.tenant
+    record = _record_of(rows, tenant, effect.run, call.now)
+    if record is None or _summary(record).scope != effect.owner.path:
+        return Outcome([])
+    return Outcome(list(rows.facts(_scope_of(tenant, effect.run), now=call.now, prefix="runs")))
 
 
 def read_decision(rows: Reader, effect: ReadDecision, call: Call) -> Outcome[Approval]:
@@ -176,6 +191,7 @@ RUNS: dict[type[EffectBase], Verb] = {
     ReadRuns: read_runs,
     ReadRunEvents: read_run_events,
     ReadDecision: read_decision,
+    ReadKeptRun: read_kept_run,
     VerifyRun: verify,
 }
 

@@ -15,12 +15,12 @@ from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from recollect.mashin.checker.check import check_source
 from recollect.mashin.document import Document
 from recollect.mashin.guards import Rule
-from recollect.mashin.keeping import read_source
 from recollect.mashin.machine import Kit, Machine, make_machine
 from recollect.mashin.parser import parse_document, parse_fragment
 from recollect.mashin.run import Run
 from recollect.model.text import quote
 from recollect.runs.keeping import read_run
+from recollect.runs.sources import WORDS, read_source
 
 ENDING = ".mashin"
 
@@ -125,10 +125,17 @@ def find(
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
 ) -> Run:
     """Return a run that was begun earlier as it stands: to look at it, to decide, or to replay it."""
-    summary = read_run(memory, id).summary
-    text, file = read_source(memory, summary)
+    kept = read_run(memory, id)
+    summary = kept.summary
+    if summary.language != "mashin":
+        raise UsageError(
+            f"the run {quote(id)} is one of the {WORDS[summary.language]} {quote(summary.program)}, no machine's",
+            hint=f"Take it up with recollect.{summary.language}.find(…)",
+            value=id,
+        )
+    text = read_source(memory, kept)
     kit = _kit(model, guards, settings, behaviour)
-    machine = make_machine(text, file, kit, memory=memory)
+    machine = make_machine(text.source, text.file, kit, memory=memory)
     machine.meet(_team(memory, machines, kit))
     return machine.find(id)
 

@@ -26,10 +26,10 @@ from recollect.mashin.checker.check import check_source
 from recollect.mashin.compiler import compile_machine
 from recollect.mashin.document import Document
 from recollect.mashin.guards import ActiveGuard, Rule, activate
-from recollect.mashin.keeping import Begun, begun_of, keep_source, own_source, read_source
+from recollect.mashin.keeping import Begun, begun_of
 from recollect.mashin.run import Run
 from recollect.mashin.runtime.budget import Spending
-from recollect.mashin.runtime.execution import Outcome, execute
+from recollect.mashin.runtime.execution import execute
 from recollect.mashin.runtime.failures import failed
 from recollect.mashin.runtime.plan import Plan
 from recollect.mashin.runtime.work import Called, Mode, Outside, Work
@@ -40,9 +40,11 @@ from recollect.model.run import OVER, RunSummary
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
+from recollect.runs.executing import Outcome
 from recollect.runs.journal import Journal, Noted
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
 from recollect.runs.recording import Recorder
+from recollect.runs.sources import WORDS, ProgramText, keep_source, own_source, read_source
 from recollect.runs.waiting import Unrecorded, Waiting
 
 if TYPE_CHECKING:
@@ -64,6 +66,7 @@ class Machine:
         self.diagnostics = diagnostics
         """What there is to say about its text: warnings and notes."""
         self.file = file
+        self._text = ProgramText(plan.source, file)
         self._others: dict[str, Machine] = {self.name: self}
         self._kept = False
 
@@ -141,8 +144,8 @@ class Machine:
     def find(self, id: str) -> Run:
         """Return a run of this machine that was begun earlier, in this process or another."""
         kept = read_run(self._memory, id)
-        if kept.summary.machine != self.name:
-            message = f"the run {quote(id)} is one of the machine {quote(kept.summary.machine)}"
+        if kept.summary.program != self.name or kept.summary.language != "mashin":
+            message = f"the run {quote(id)} is one of the {WORDS[kept.summary.language]} {quote(kept.summary.program)}"
             raise UsageError(message, hint="Load that machine, or take it up with recollect.mashin.resume(…)", value=id)
         return Run(self, kept)
 
@@ -195,10 +198,10 @@ class Machine:
         """Go on with a run that this machine called and that waited, with the text that the run began with."""
         kept = read_run(self._memory, id)
         summary = kept.summary
-        machine = self._others.get(summary.machine)
+        machine = self._others.get(summary.program)
         if machine is None or machine.plan.digest != summary.digest:
-            text, file = read_source(self._memory, summary)
-            machine = make_machine(text, file, self._kit, memory=self._memory)
+            text = read_source(self._memory, kept)
+            machine = make_machine(text.source, text.file, self._kit, memory=self._memory)
             machine.meet(self._others.values())
         with _nested(by.spending, self.behaviour.machines):
             run = Run(machine, kept)
@@ -228,7 +231,8 @@ class Machine:
         place = run_scope(memory.tenant, id)
         summary = RunSummary(
             id=id,
-            machine=self.name,
+            language="mashin",
+            program=self.name,
             digest=self.plan.digest,
             status="running",
             mode=mode,
@@ -238,7 +242,7 @@ class Machine:
             parent=parent,
         )
         if not self._kept:
-            self._kept = keep_source(outside.keeper, self.name, self.plan.digest, self.plan.source, self.file)
+            self._kept = keep_source(outside.keeper, "mashin", self.name, self.plan.digest, self._text)
         recorder = Recorder(outside.keeper, place, id, owner=scope if scope.path else None)
         recorder.opening = lambda: (*self._own_text(place), *opening_writes(place, summary, begun))
         journal = Journal(limits=memory.limits)
@@ -260,7 +264,9 @@ class Machine:
         scope = Scope.parse(summary.scope, tenant=memory.tenant) if summary.scope else Scope(memory.tenant)
         outside = self._outside(scope)
         place = run_scope(memory.tenant, summary.id)
-        recorder = Recorder(outside.keeper, place, summary.id, index=summary.events, head=summary.head)
+        recorder = Recorder(
+            outside.keeper, place, summary.id, index=summary.events, head=summary.head, passed=summary.events
+        )
         running = msgspec.structs.replace(summary, status="running", waiting=None)
         recorder.opening = lambda: opening_writes(place, running, begun)
         journal = Journal(entries, limits=memory.limits)
@@ -300,9 +306,8 @@ class Machine:
 
     def _executed(self, work: Work, summary: RunSummary, begun: Begun) -> Run:
         place = run_scope(self._memory.tenant, summary.id)
-        kept: list[KeptRun] = []
 
-        def keep(outcome: Outcome) -> Outcome:
+        def keep(outcome: Outcome) -> KeptRun:
             if outcome.waiting is not None and outcome.waiting.kind == "approval":
                 outcome = msgspec.structs.replace(outcome, waiting=self._held(work, place, outcome.waiting))
             over = outcome.status in OVER
@@ -318,11 +323,9 @@ class Machine:
             writes = closing_writes(place, ended, begun, work.journal.entries, outcome.output, ttl=ttl)
             work.recorder.flush((*self._own_text(place), *writes))
             ended = msgspec.structs.replace(ended, events=work.recorder.index, head=work.recorder.head)
-            kept.append(KeptRun(summary=ended, begun=begun, entries=tuple(work.journal.entries), output=outcome.output))
-            return outcome
+            return KeptRun(summary=ended, begun=begun, entries=tuple(work.journal.entries), output=outcome.output)
 
-        execute(work, keep)
-        return Run(self, kept[0], steps=work.steps)
+        return Run(self, execute(work, keep), steps=work.steps)
 
     def _held(self, work: Work, place: Scope, waiting: Waiting) -> Waiting:
         """Ask for an approval, and return what is waited for with its id."""
@@ -334,7 +337,7 @@ class Machine:
 
     def _own_text(self, run: Scope) -> tuple[SetFact, ...]:
         """Return what keeps the text with a run, where it could not be kept once for all."""
-        return () if self._kept else (own_source(run, self.plan.source, self.file),)
+        return () if self._kept else (own_source(run, self._text),)
 
     # what it works with
 

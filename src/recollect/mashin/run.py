@@ -3,57 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import datetime
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from recollect.errors import Conflict, RunFailed, UsageError
 from recollect.lang.expression.dialect import Run as Drawing
 from recollect.mashin.keeping import begun_of
 from recollect.mashin.replaying import Replay, Simulation, replay_run, simulate_run
-from recollect.mashin.runtime.failures import Failure
 from recollect.mashin.runtime.plan import WaitFor
-from recollect.model.run import RunEvent, RunStatus, RunSummary, RunVerification
-from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
+from recollect.runs.handle import RunHandle
 from recollect.runs.journal import Noted
-from recollect.runs.keeping import KeptRun, read_run
-from recollect.runs.waiting import Waiting
+from recollect.runs.keeping import KeptRun
 
 if TYPE_CHECKING:
     from recollect.mashin.machine import Machine
     from recollect.mashin.runtime.budget import Spending
 
 
-class Run:
-    """A run that has ended, or waits for somebody."""
+class Run(RunHandle):
+    """A run of a machine that has ended, or waits for somebody."""
 
     def __init__(self, machine: Machine, kept: KeptRun, *, steps: dict[str, Any] | None = None) -> None:
         """Stand on what is kept of a run; `machine.run` and `machine.find` make these."""
+        super().__init__(machine.memory, kept)
         self._machine = machine
-        self._kept = kept
         self._steps = steps
-
-    @property
-    def id(self) -> str:
-        """Its id."""
-        return self._kept.summary.id
 
     @property
     def machine(self) -> str:
         """The name of its machine."""
-        return self._kept.summary.machine
-
-    @property
-    def status(self) -> RunStatus:
-        """Where it stands: completed, failed, waiting, or running in some process."""
-        return self._kept.summary.status
-
-    @property
-    def summary(self) -> RunSummary:
-        """Everything there is to say about it, without its data."""
-        return self._kept.summary
+        return self._kept.summary.program
 
     @property
     def input(self) -> dict[str, Any]:
@@ -61,51 +39,11 @@ class Run:
         return begun_of(self._kept.begun).input
 
     @property
-    def output(self) -> Any:
-        """What the machine gave; None unless it has completed."""
-        return self._kept.output
-
-    @property
     def steps(self) -> dict[str, Any]:
         """What each step gave, by name; of a run that was found again, by replaying it."""
         if self._steps is None:
             self._steps = self.replay().steps
         return self._steps
-
-    @property
-    def error(self) -> Failure | None:
-        """Why it failed."""
-        error = self._kept.summary.error
-        return None if error is None else msgspec.convert(error, Failure)
-
-    @property
-    def waiting(self) -> Waiting | None:
-        """What it waits for."""
-        waiting = self._kept.summary.waiting
-        return None if waiting is None else msgspec.convert(waiting, Waiting)
-
-    @property
-    def events(self) -> list[RunEvent]:
-        """Its events in the ledger, in order."""
-        return self._machine.memory.runs.events(self.id)
-
-    def verify(self) -> RunVerification:
-        """Return whether its events are whole, in order and as they were written."""
-        return self._machine.memory.runs.verify(self.id)
-
-    def check(self) -> Self:
-        """Return this run, or raise RunFailed if it failed."""
-        error = self.error
-        if error is not None:
-            where = f" at {quote(error.step)}" if error.step else ""
-            raise RunFailed(
-                f"the machine {quote(self.machine)} failed{where}: {error.message}",
-                hint=str(error.details.get("hint", "")),
-                run=self.id,
-                type=error.type,
-                step=error.step,
-            )
-        return self
 
     # going on
 
@@ -142,14 +80,7 @@ class Run:
 
         A run that still waits is returned as it is.
         """
-        waiting = self.waiting
-        if waiting is None:
-            raise Conflict(
-                f"the run {quote(self.id)} is {self.status} and waits for nothing",
-                hint="Only a run that waits can be resumed",
-                expected="waiting",
-                actual=self.status,
-            )
+        waiting = self._require_waiting()
         if waiting.kind == "approval":
             approval = self._machine.memory.runs.decision(self.id, self._approval())
             if approval.status == "pending":
@@ -167,36 +98,12 @@ class Run:
         return self._go_on(None, spending)
 
     def _go_on(self, entry: Noted | None, spending: Spending | None = None) -> Run:
-        # What is kept may be newer than this handle: somebody else may have gone on with the run.
-        kept = read_run(self._machine.memory, self.id)
-        if kept.summary.waiting != self._kept.summary.waiting:
-            raise Conflict(
-                f"the run {quote(self.id)} went on elsewhere in the meantime",
-                hint="Find it again to see where it stands",
-                expected="waiting",
-                actual=kept.summary.status,
-            )
-        return self._machine.resumed(kept, entry, spending=spending)
+        return self._machine.resumed(self._as_it_waits(), entry, spending=spending)
 
     def _approval(self) -> str:
         waiting = self._waits_for("approval")
         assert waiting.approval is not None, "a run that waits for approval has asked for it"
         return waiting.approval
-
-    def _waits_for(self, kind: str) -> Waiting:
-        waiting = self.waiting
-        if waiting is None or waiting.kind != kind:
-            stands = f"waits for {_article(waiting.kind)}" if waiting else f"is {self.status}"
-            raise UsageError(
-                f"the run {quote(self.id)} {stands}, not waiting for {_article(kind)}",
-                hint="Look at run.waiting",
-                value=self.id,
-            )
-        return waiting
-
-    def _is_late(self, waiting: Waiting) -> bool:
-        now: datetime = self._machine.memory.clock.now()
-        return waiting.deadline is not None and now >= waiting.deadline
 
     # looking back
 
@@ -210,11 +117,3 @@ class Run:
         """Replay the run under changed permissions: what would have been denied?"""
         changed = self._machine.plan.permissions.changed(allow=allow, approve=approve, deny=deny)
         return simulate_run(self._machine, self._kept, changed)
-
-    def __repr__(self) -> str:
-        """Return its id and where it stands."""
-        return f"<recollect.mashin.Run {self.id} of {self.machine}: {self.status}>"
-
-
-def _article(kind: str) -> str:
-    return "another run" if kind == "run" else f"an {kind}"

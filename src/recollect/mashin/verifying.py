@@ -6,7 +6,6 @@ that expects `{ error: { type: "…" } }` of a machine without such an output ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from recollect.api.opening import open as open_memory
 from recollect.errors import RecollectError, SchemaViolation
 from recollect.lang.expression.dialect import Run as Drawing
+from recollect.lang.scripts.comparing import differences
 from recollect.mashin.runtime.failures import Failure as Cause
 from recollect.mashin.runtime.failures import failure_of
 from recollect.mashin.runtime.plan import Test
@@ -100,7 +100,7 @@ def _verify(machine: Machine, test: Test) -> Failure | None:
         return _compared(machine, expect, ended.output)
     if not _may_fail(machine, expect):
         return Failure(reason=ended.told, error=ended.cause)
-    diff = tuple(_differences(FAILS, expect[FAILS], msgspec.to_builtins(ended.cause)))
+    diff = _differences(FAILS, expect[FAILS], msgspec.to_builtins(ended.cause))
     return Failure(reason="it failed in another way than expected", diff=diff, error=ended.cause) if diff else None
 
 
@@ -132,7 +132,7 @@ def _compared(machine: Machine, expect: Any, output: Any) -> Failure | None:
     if machine.plan.responds is not None and _may_fail(machine, expect):
         diff = (Difference(FAILS, expect[FAILS], None),)
         return Failure(reason="it was expected to fail, and has completed", diff=diff)
-    diff = tuple(_differences("", expect, output))
+    diff = _differences("", expect, output)
     return Failure(reason="the output is another one", diff=diff) if diff else None
 
 
@@ -142,19 +142,7 @@ def _may_fail(machine: Machine, expect: Any) -> bool:
     return isinstance(expect, dict) and cast("dict[str, Any]", expect).keys() == {FAILS} and FAILS not in outputs
 
 
-def _differences(path: str, expected: Any, got: Any) -> Iterator[Difference]:
-    """Yield every place where a value is not as expected: 1 is 1.0, but never true."""
-    if isinstance(expected, dict) and isinstance(got, dict):
-        found = cast("dict[str, Any]", got)
-        for name, value in cast("dict[str, Any]", expected).items():
-            yield from _differences(f"{path}.{name}" if path else name, value, found.get(name))
-        return
-    if isinstance(expected, list) and isinstance(got, list):
-        wanted, items = cast("list[Any]", expected), cast("list[Any]", got)
-        if len(wanted) == len(items):
-            for at, (one, other) in enumerate(zip(wanted, items, strict=True)):
-                yield from _differences(f"{path}[{at}]", one, other)
-            return
-    elif isinstance(expected, bool) == isinstance(got, bool) and expected == got:
-        return
-    yield Difference(path or "output", expected, got)
+def _differences(name: str, expected: Any, got: Any) -> tuple[Difference, ...]:
+    """Return every place where a value of this name is not as expected; the output as a whole has none."""
+    path = (name,) if name else ()
+    return tuple(Difference(one.where or "output", one.expected, one.got) for one in differences(expected, got, path))

@@ -13,7 +13,7 @@ from recollect.model.event import Anchor
 from recollect.model.key import lies_under
 from recollect.model.policy import Rule
 from recollect.model.recall import Mode
-from recollect.model.run import RunNote, RunStatus
+from recollect.model.run import Language, RunNote, RunStatus
 from recollect.model.scope import Scope
 
 
@@ -301,7 +301,7 @@ class ReadRecords(EffectBase, frozen=True, kw_only=True, tag="read_records"):
 
 
 class CreateDefinition(EffectBase, frozen=True, kw_only=True, tag="create_definition"):
-    """Create a definition; `id` is for imports that must keep theirs."""
+    """Create a definition, under an id of its own or under the one that files name already."""
 
     capability: ClassVar[str] = "definitions.write"
     mutates: ClassVar[bool] = True
@@ -450,10 +450,10 @@ class RecordRun(_OfRun, frozen=True, kw_only=True, tag="record_run"):
     """Whose run it is, said with its first events: erasing the owner erases the run too."""
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
-        """Yield the right to run machines, and to write what is not the run's own record."""
+        """Yield the right to run programs, and to write what is not the run's own record."""
         yield self.capability, self.scope, None
         for write in self.writes:
-            if write.scope != self.scope or not lies_under(write.key, "mashin"):
+            if write.scope != self.scope or not lies_under(write.key, "runs"):
                 yield from write.demands()
 
 
@@ -464,18 +464,19 @@ class HoldStep(_OfRun, frozen=True, kw_only=True, tag="hold_step"):
     mutates: ClassVar[bool] = True
     step: str
     needs: str
-    """The capability that the step asks for, as its machine names it."""
+    """The capability that the step asks for, as its program names it."""
     about: dict[str, Any] = {}
     """What whoever decides is shown."""
 
 
 class ReadRuns(EffectBase, frozen=True, kw_only=True, tag="read_runs"):
-    """Read where runs stand, newest first: one of them, or those of a machine or a status."""
+    """Read where runs stand, newest first: one of them, or those of a program, a language or a status."""
 
     capability: ClassVar[str] = "runs.read"
     mutates: ClassVar[bool] = False
     run: str | None = None
-    machine: str | None = None
+    program: str | None = None
+    language: Language | None = None
     status: RunStatus | None = None
     limit: int | None = None
 
@@ -485,6 +486,20 @@ class ReadRunEvents(_OfRun, frozen=True, kw_only=True, tag="read_run_events"):
 
     capability: ClassVar[str] = "runs.read"
     mutates: ClassVar[bool] = False
+
+
+class ReadKeptRun(_OfRun, frozen=True, kw_only=True, tag="read_kept_run"):
+    """Read what is kept of a run: its input, its results and where it stands. Nothing, where it is another owner's."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    owner: Scope
+    """Whose run it is: who may not read their memory may not read what their run did with it."""
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to see runs, and to read the memory of whom it belongs to."""
+        yield self.capability, self.scope, None
+        yield ListFacts.capability, self.owner, "runs"
 
 
 class ReadDecision(_OfRun, frozen=True, kw_only=True, tag="read_decision"):
@@ -625,6 +640,7 @@ Effect = (
     | HoldStep
     | ReadRuns
     | ReadRunEvents
+    | ReadKeptRun
     | ReadDecision
     | VerifyRun
     | Export

@@ -7,14 +7,14 @@ from recollect.model.text import quote, why_not_a_name
 
 LONGEST_KEY = 512
 
-RESERVED = ("abl", "blocks", "mashin", "threads")
+RESERVED = ("abl", "blocks", "runs", "threads")
 """First segments kept for the doors themselves: memory blocks live below `blocks`, sessions of agents below `abl`, runs
-of machines below `mashin`, conversations with workflows below `threads`."""
+of machines and workflows below `runs`, conversations with workflows below `threads`."""
 
 SESSION_RECORD = "abl.session"
 """The key of a session's record. Its `vars` can be read as facts of the session's scope, each under its own key."""
 
-RUN_RECORD = "mashin.run"
+RUN_RECORD = "runs.run"
 """The key of a run's record: where it stands."""
 
 LINED = ("blocks.archival",)

@@ -1,4 +1,4 @@
-"""One execution of a machine: what it says of each step, the same once it is chained, and where it stands."""
+"""One execution of a program: what it says of each step, the same once it is chained, and where it stands."""
 
 from __future__ import annotations
 
@@ -14,9 +14,12 @@ RunEventKind = Literal["exec_start", "step_record", "policy_decision", "exec_end
 RUN_EVENTS = frozenset(get_args(RunEventKind))
 """The effects of the ledger's events that belong to a run: its beginning, its steps, what was decided, its end."""
 
-RunStatus = Literal["running", "waiting", "completed", "failed"]
+Language = Literal["mashin", "workflow"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+RunStatus = Literal["running", "waiting", "completed", "failed", "cancelled"]
 RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
-OVER: frozenset[RunStatus] = frozenset({"completed", "failed"})
+OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
 """The statuses that a run does not leave any more."""
 
 
@@ -69,12 +72,15 @@ class Recorded(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a run stands: the fact at `mashin.run` in its scope, which the ledger gives `events` and `head`."""
+    """Where a run stands: the fact at `runs.run` in its scope, which the ledger gives `events` and `head`."""
 
     id: str
-    machine: str
+    language: Language
+    """What its program is written in: a machine, or a workflow."""
+    program: str
+    """The program's name."""
     digest: str
-    """Of the machine's text."""
+    """Of the program's text."""
     status: RunStatus
     started_at: datetime
     mode: str = "live"

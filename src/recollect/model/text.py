@@ -48,6 +48,26 @@ def require_label(what: str, text: object) -> None:
         raise UsageError(f"the {what} cannot be used: {reason}", hint="Use short visible text", value=text)
 
 
+def words_of(error: BaseException) -> str:
+    """Return what an exception says, as text that can be kept and shown; the name of its class where it says nothing.
+
+    >>> words_of(ValueError("no such wheel")), words_of(KeyError())
+    ('no such wheel', 'KeyError')
+    """
+    try:
+        said = str(error)
+    # The exception is somebody else's, and so is its way to describe itself.
+    except Exception:
+        said = ""
+    return cleaned(said) or type(error).__name__
+
+
+def cleaned(text: str, *, longest: int | None = None) -> str:
+    """Return a text as it can be kept: without what no database takes, and cut where it is longer than it may be."""
+    kept = text.replace("\0", "").encode("utf-8", "replace").decode()
+    return kept if longest is None or len(kept) <= longest else f"{kept[:longest]}…"
+
+
 def quote(text: object, *, longest: int = 80) -> str:
     """Return a value in backticks for an error message: visible, and cut where it would flood the screen."""
     shown = text if isinstance(text, str) and text.isprintable() else repr(text)

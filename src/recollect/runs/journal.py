@@ -17,7 +17,7 @@ from recollect.model.limits import Limits
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
 
-Kind = Literal["drawn", "result", "verdict", "event"]
+Kind = Literal["drawn", "result", "verdict", "event", "state"]
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

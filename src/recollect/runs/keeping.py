@@ -1,7 +1,7 @@
 """A run in, the facts that it is kept as out; and back. They lie in the run's own scope, `run:<id>`.
 
-`mashin.run` says where the run stands, `mashin.begun` what it began with, `mashin.output` what it gave, and
-`mashin.journal.…` what it could not compute, in parts.
+`runs.run` says where the run stands, `runs.begun` what it began with, `runs.output` what it gave, and
+`runs.journal.…` what it could not compute, in parts.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import msgspec
 
 from recollect.api.memory import Memory
 from recollect.errors import NotFound
-from recollect.model.effect import ListFacts, SetFact
+from recollect.model.effect import ReadKeptRun, SetFact
 from recollect.model.fact import Fact
 from recollect.model.key import RUN_RECORD
 from recollect.model.run import RunSummary
@@ -22,7 +22,10 @@ from recollect.model.text import quote, why_not_a_name
 from recollect.model.value import encode
 from recollect.runs.journal import Noted
 
-_BEGUN, _OUTPUT, _JOURNAL = "mashin.begun", "mashin.output", "mashin.journal"
+OWN_SOURCE = "runs.source"
+"""The key of a program's text that is kept with one run."""
+
+_BEGUN, _OUTPUT, _JOURNAL = "runs.begun", "runs.output", "runs.journal"
 _PART = 400_000
 """Bytes of a journal that are kept in one fact; one entry may be larger."""
 
@@ -31,6 +34,8 @@ class KeptRun(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that is kept of a run."""
 
     summary: RunSummary
+    source: Any = None
+    """The text of its program, where it is kept with the run."""
     begun: Any
     """What it began with, as its language has written it down."""
     entries: tuple[Noted, ...]
@@ -86,8 +91,13 @@ def read_run(memory: Memory, id: str) -> KeptRun:
     """Return what is kept of a run, or raise NotFound."""
     found: dict[str, Any] = {}
     if why_not_a_name(id, longest=256) is None:
-        scope = run_scope(memory.tenant, id)
-        facts: list[Fact] = memory.perform(ListFacts(scope=scope, prefix="mashin"))
+        owner = memory.runs.get(id).scope
+        effect = ReadKeptRun(
+            scope=Scope(memory.tenant),
+            run=id,
+            owner=Scope.parse(owner, tenant=memory.tenant) if owner else Scope(memory.tenant),
+        )
+        facts: list[Fact] = memory.perform(effect)
         found = {fact.key: fact.value for fact in facts}
     if RUN_RECORD not in found or _BEGUN not in found:
         raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
@@ -97,4 +107,5 @@ def read_run(memory: Memory, id: str) -> KeptRun:
         begun=found[_BEGUN],
         entries=tuple(msgspec.convert(entries, list[Noted])),
         output=found.get(_OUTPUT),
+        source=found.get(OWN_SOURCE),
     )

@@ -2,12 +2,13 @@
 
 Events are written together with the next thing that reaches out of the program, before it happens: what was allowed is
 on record first. A run that goes on after a pause makes its events anew, and those that are in the ledger already are
-passed over.
+passed over. Events may come from several threads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from threading import RLock
 from typing import Any
 
 from recollect.api.memory import Memory
@@ -33,20 +34,23 @@ class Recorder:
         *,
         index: int = 0,
         head: str = GENESIS,
+        passed: int = 0,
         owner: Scope | None = None,
     ) -> None:
-        """Go on behind the event of this index and hash."""
+        """Go on behind the event of this index and hash; an execution that makes its events anew passes over some."""
         self._memory = memory
         self._scope = scope
         self._run = run
         self._owner = owner
-        self._passed = index
+        self._passed = passed
         """How many events of this execution are in the ledger already."""
         self.index = index
         self.head: str = head
         self.made: list[RunNote] = []
-        """Every event of this execution."""
+        """Every event of an execution that is not recorded."""
+        self._count = 0
         self._waiting: list[RunNote] = []
+        self._lock = RLock()
         self.opening: Callable[[], tuple[SetFact, ...]] | None = None
         """Writes that go along with the first events."""
 
@@ -61,24 +65,26 @@ class Recorder:
     ) -> None:
         """Take an event; it is written by the next flush."""
         event = RunNote(kind=kind, step=step, decision=decision, payload=payload, detail=detail)
-        self.made.append(event)
-        if len(self.made) > self._passed:
-            self._waiting.append(event)
-            if len(self._waiting) >= _TOGETHER:
-                self.flush()
+        with self._lock:
+            self._count += 1
+            if self._memory is None:
+                self.made.append(event)
+            elif self._count > self._passed:
+                self._waiting.append(event)
+                if len(self._waiting) >= _TOGETHER:
+                    self.flush()
 
     @property
     def catching_up(self) -> bool:
         """Whether this execution has not yet come to where the run stood."""
-        return len(self.made) < self._passed
-
-    @property
-    def count(self) -> int:
-        """The index of the last event once everything is written."""
-        return self.index + len(self._waiting)
+        return self._count < self._passed
 
     def flush(self, writes: tuple[SetFact, ...] = ()) -> Recorded | None:
         """Write what waits, together with these writes, in one transaction."""
+        with self._lock:
+            return self._flush(writes)
+
+    def _flush(self, writes: tuple[SetFact, ...]) -> Recorded | None:
         if self._memory is None or not (self._waiting or writes):
             self._waiting.clear()
             return None

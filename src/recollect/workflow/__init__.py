@@ -1,5 +1,6 @@
 """Workflows: YAML files whose tasks act, ask models and remember, in the order that their flow gives.
 
+`load` compiles a file, and `flow.run` runs it for somebody; `find` and `resume` take up a run that was begun earlier.
 `parse` and `check` look at a file without running it; `evaluate` runs a single expression.
 """
 
@@ -7,16 +8,36 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recollect.workflow.actions.base import Action, action
+    from recollect.workflow.actions.base import Action, Call, action
+    from recollect.workflow.behaviour import Behaviour
     from recollect.workflow.jsonata import UNDEFINED, evaluate
-    from recollect.workflow.loading import check, parse
+    from recollect.workflow.loading import check, find, load, parse, resume
+    from recollect.workflow.run import Run
+    from recollect.workflow.workflow import Workflow
 
-__all__ = ["UNDEFINED", "Action", "action", "check", "evaluate", "parse"]
+__all__ = [
+    "UNDEFINED",
+    "Action",
+    "Behaviour",
+    "Call",
+    "Run",
+    "Workflow",
+    "action",
+    "check",
+    "evaluate",
+    "find",
+    "load",
+    "parse",
+    "resume",
+]
 
 _HOMES = {
-    **dict.fromkeys(("check", "parse"), "loading"),
+    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loading"),
     **dict.fromkeys(("UNDEFINED", "evaluate"), "jsonata"),
-    **dict.fromkeys(("Action", "action"), "actions.base"),
+    **dict.fromkeys(("Action", "Call", "action"), "actions.base"),
+    "Behaviour": "behaviour",
+    "Run": "run",
+    "Workflow": "workflow",
 }
 
 

@@ -33,6 +33,11 @@ class Template:
         """Whether there is an expression in it; without one it is the same for every run."""
         self._part = _compiled(value, program or _program)
 
+    @property
+    def fixed(self) -> Any:
+        """The value of a template without expressions."""
+        return self._part({}, Run(), DEFAULT_BOUNDS)
+
     def value(
         self, variables: Variables, run: Run | None = None, *, bounds: Bounds = DEFAULT_BOUNDS
     ) -> Any | Undefined:

@@ -7,9 +7,10 @@ what every other door reads.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
-from typing import Any, Literal, cast
+from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
@@ -23,6 +24,11 @@ from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
+
+Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
+"""What a write happens in."""
+_SHOWN = 5
+"""Names that a message shows."""
 
 OnInvalid = Literal["raise", "skip"]
 """What happens to a stored record that its definition refuses: nothing is loaded, or all but that record."""
@@ -42,6 +48,9 @@ class WorkingMemory:
         self._memory = memory
         self._home = home
         self._places = places
+        self._around: WorkingMemory | None = None
+        self._guard: Guard = nullcontext
+        self._read: Callable[[], list[Fact]] = list
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
@@ -58,6 +67,21 @@ class WorkingMemory:
         """
         return self._values
 
+    def branch(self, guard: Guard = nullcontext) -> WorkingMemory:
+        """Return a view for one of several that work at the same time: it shows what stands now, and its own writes.
+
+        What it writes is stored at once and shown here, too, within the `guard`, which may refuse by raising.
+        """
+        view = WorkingMemory(self._memory, self._home, self.definitions, self._places)
+        with self._lock:
+            view._values, view._versions = self._values, dict(self._versions)
+        view._around, view._guard, view._read, view.skipped = self, guard, self._read, self.skipped
+        return view
+
+    def reload(self) -> None:
+        """Show what others have written since."""
+        self._refresh(self._read())
+
     def mounted(self, definition_ids: Iterable[str]) -> list[Definition]:
         """Return the definitions of these ids, each once, in the order named."""
         known = {definition.id: definition for definition in self.definitions.values()}
@@ -68,6 +92,10 @@ class WorkingMemory:
 
         A record is replaced, or changed where its definition says `merge`; its time to live begins anew.
         """
+        with self._guard():
+            return self._written(updates)
+
+    def _written(self, updates: Mapping[str, Any]) -> dict[str, Any]:
         _check_slugs(updates)
         if not updates:
             return {}
@@ -91,10 +119,10 @@ class WorkingMemory:
         if unknown:
             elsewhere = "Global definitions are known to every workflow; name others in `defs`, with `kind: memory`"
             raise NotFound(
-                f"this workflow knows no memory definition {', '.join(map(quote, unknown))}",
+                f"this workflow knows no memory definition {_few(unknown)}",
                 hint=Hints().meant(unknown[0], self.definitions.keys(), otherwise=elsewhere),
                 value=unknown[0],
-                missing=unknown,
+                missing=unknown[:_SHOWN],
             )
 
     def _place(self, definition: Definition) -> Scope:
@@ -115,6 +143,8 @@ class WorkingMemory:
             newer = [fact for fact in facts if fact.version > self._versions.get(fact.key, 0)]
             self._versions.update({fact.key: fact.version for fact in newer})
             self._values = {**self._values, **{fact.key: fact.value for fact in newer}}
+        if self._around is not None:
+            self._around._refresh(newer)
 
 
 def load_memory(
@@ -152,7 +182,12 @@ def load_memory(
     scopes = {kind: _scope_of(shape, present, memory.tenant) for kind, shape in SHAPES.items()}
     places = {slug: place for slug, one in chosen.items() if (place := scopes[one.scope]) is not None}
     working = WorkingMemory(memory, home, chosen, places)
-    _fill(working, _standing(memory, home, chosen, places, named), on_invalid)
+
+    def read() -> list[Fact]:
+        return _accepted(working, _standing(memory, home, chosen, places, named), on_invalid)
+
+    working._read = read  # pyright: ignore[reportPrivateUsage]: only what is loaded can be loaded anew
+    working.reload()
     return working
 
 
@@ -211,8 +246,8 @@ def _standing(
     return [fact for fact in found if fact is not None]
 
 
-def _fill(working: WorkingMemory, facts: Iterable[Fact], on_invalid: OnInvalid) -> None:
-    """Put records into a working memory, each as its definition accepts it."""
+def _accepted(working: WorkingMemory, facts: Iterable[Fact], on_invalid: OnInvalid) -> list[Fact]:
+    """Return records as their definitions accept them, and note those that they do not."""
     accepted: list[Fact] = []
     skipped: list[SchemaViolation] = []
     for fact in facts:
@@ -227,7 +262,7 @@ def _fill(working: WorkingMemory, facts: Iterable[Fact], on_invalid: OnInvalid) 
         else:
             accepted.append(fact if value is fact.value else msgspec.structs.replace(fact, value=value))
     working.skipped = tuple(skipped)
-    working._refresh(accepted)  # pyright: ignore[reportPrivateUsage]: loading is the first refresh
+    return accepted
 
 
 def _invalid(definition: Definition, fact: Fact, error: SchemaViolation) -> SchemaViolation:
@@ -240,6 +275,11 @@ def _invalid(definition: Definition, fact: Fact, error: SchemaViolation) -> Sche
         path=error.path,
         expected=error.expected,
     )
+
+
+def _few(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN:,} more" if len(names) > _SHOWN else ""
+    return ", ".join(map(quote, names[:_SHOWN])) + more
 
 
 def _check_slugs(updates: Any) -> None:

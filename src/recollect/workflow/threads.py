@@ -84,6 +84,20 @@ def open_thread(memory: Memory, *, owner: str, id: str) -> Thread:
     return _until_first(attempt)
 
 
+def find_thread(memory: Memory, *, owner: str, id: str) -> Thread | None:
+    """Return the thread of this id, or None where there is none."""
+    found = _read(memory, _scope(memory, owner, id))
+    return None if found is None else found[0]
+
+
+def closed_thread(thread: Thread) -> ScopeEnded:
+    """Return the refusal of something that is to be said in a thread that is closed."""
+    return ScopeEnded(
+        f"the thread {quote(thread.id)} of `{thread.owner}` is closed",
+        hint="Ask for the current thread of the channel, and go on there",
+    )
+
+
 def close_thread(memory: Memory, thread: Thread) -> Thread:
     """Close a thread, so that its channel begins another, and return it closed; closing it twice changes nothing."""
     scope = _scope(memory, thread.owner, thread.id)
@@ -101,7 +115,7 @@ def close_thread(memory: Memory, thread: Thread) -> Thread:
 
 def add_message(memory: Memory, thread: Thread, text: str, *, sender: str, by_owner: bool) -> Message:
     """Add a message to a thread that goes on, and return it."""
-    _check_text(text, memory.limits.content_bytes)
+    check_text(text, memory.limits.content_bytes)
     require_label("sender", sender)
     if type(cast(object, by_owner)) is not bool:
         raise UsageError(f"{quote(by_owner)} does not say who speaks", hint="Pass by_owner=True or False")
@@ -110,10 +124,7 @@ def add_message(memory: Memory, thread: Thread, text: str, *, sender: str, by_ow
     def attempt() -> Message:
         standing, version = _standing(memory, scope)
         if standing.closed:
-            raise ScopeEnded(
-                f"the thread {quote(standing.id)} of `{standing.owner}` is closed",
-                hint="Ask for the current thread of the channel, and add the message there",
-            )
+            raise closed_thread(standing)
         # Messages never go back in time, whatever the clock does: the window is counted from the newest.
         at = max(_now(memory), standing.last_at)
         message = Message(text=text, sender=sender, by_owner=by_owner, at=at.isoformat())
@@ -226,7 +237,8 @@ def _write_thread(scope: Scope, thread: Thread, *, expect: int) -> SetFact:
     return SetFact(scope=scope, key=_THREAD, payload=msgspec.Raw(encode(value)), expect=expect)
 
 
-def _check_text(text: Any, most: int) -> None:
+def check_text(text: Any, most: int) -> None:
+    """Refuse what is no message, or too long for one."""
     if not isinstance(text, str) or not text.strip():
         raise InvalidValue(f"{quote(text)} is no message", hint="Pass text that says something", path="$.text")
     size = len(text.encode("utf-8", "surrogatepass"))

@@ -50,8 +50,10 @@ class _Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     definitions: dict[str, _Kept] = {}
 
 
-def export_workflow(memory: Memory, text: str) -> dict[str, Any]:
+def export_workflow(memory: Memory, text: str, *, name: str = "workflow") -> dict[str, Any]:
     """Return a workflow as a bundle: its text, and by slug the definitions that it refers to by id.
+
+    Faults of the text are told with `name`, that of its file.
 
     >>> import recollect
     >>> with recollect.open(":memory:") as here, recollect.open(":memory:") as there:
@@ -63,7 +65,7 @@ def export_workflow(memory: Memory, text: str) -> dict[str, Any]:
     ...     imported.created == (made,), imported.text == text.replace(loans.id, made.id)
     (True, True)
     """
-    named = {_id_of(node): str(node.value) for node in _references(text)}
+    named = {_id_of(node): str(node.value) for node in _references(text, name)}
     known = {one.id: one for one in memory.definitions.list()} if named else {}
     missing = [written for id, written in named.items() if id not in known]
     _refuse_missing(missing, "here", "Create it, or correct `definition_id`")
@@ -102,11 +104,11 @@ def import_workflow(memory: Memory, bundle: Mapping[str, Any]) -> Imported:
 # the text
 
 
-def _references(text: str) -> list[Node]:
+def _references(text: str, name: str = "workflow") -> list[Node]:
     """Return the ids of definitions that a workflow refers to, as they stand in its text."""
     root: Node | None = None
     if isinstance(cast(object, text), str):
-        source = Source("workflow", text)
+        source = Source(name, text)
         said = Diagnostics(source)
         root = compose(source, said)
         said.raise_if_failed()

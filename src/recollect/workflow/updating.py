@@ -30,7 +30,13 @@ class Updated(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     memory: dict[str, Any] = {}
-    failed: bool = False
+    error: str = ""
+    """Why nothing was stored."""
+
+    @property
+    def failed(self) -> bool:
+        """Whether nothing was stored."""
+        return bool(self.error)
 
 
 def update_tool(definitions: Iterable[Definition]) -> ToolSpec | None:
@@ -49,7 +55,7 @@ def apply(working: WorkingMemory, mounted: Collection[str], arguments: Any) -> U
     try:
         stored = working.write(_mounted_only(arguments, mounted))
     except (UsageError, NotFound, Refused, ScopeEnded) as error:
-        return Updated(text=encode({"error": str(error)}).decode(), failed=True)
+        return Updated(text=encode({"error": str(error)}).decode(), error=str(error))
     return Updated(text=encode({"memory": stored}).decode(), memory=stored)
 
 

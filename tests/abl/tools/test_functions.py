@@ -22,13 +22,10 @@ from uuid import UUID
 
 import msgspec
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from pydantic import BaseModel
 
 from recollect.abl.tools import workers
 from recollect.abl.tools.outcome import Failure, Outcome
-from recollect.abl.tools.plain import plain
 from recollect.abl.tools.workers import WORKERS, Workers
 
 
@@ -155,29 +152,6 @@ def test_what_a_tool_changes_later_does_not_reach_the_caller(make_box):
     assert value == {"free": [1, 2]}
     value["free"].clear()
     assert kept == {"free": [1, 2, 3]}
-
-
-json_values = st.recursive(
-    st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text("abc"), inner),
-)
-
-
-@given(json_values)
-def test_json_values_stay_what_they_are(value):
-    assert plain(value) == value
-
-
-@given(json_values)
-def test_what_looks_like_json_becomes_it(value):
-    def disguised(part: Any) -> Any:
-        if isinstance(part, list):
-            return tuple(disguised(item) for item in part)
-        if isinstance(part, dict):
-            return MappingProxyType({name: disguised(item) for name, item in part.items()})
-        return part
-
-    assert plain(disguised(value)) == value
 
 
 # failures

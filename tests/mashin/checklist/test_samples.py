@@ -136,7 +136,7 @@ def test_the_large_sample_asks_before_it_keeps_and_waits_for_consent(
     assert entry.expires_at is not None
     assert len(model.asked) == 1
     assert (model.asked[0].temperature, model.asked[0].max_tokens) == (0.2, 300)
-    assert [one.machine for one in memory.runs.list()].count("pricing") == 1
+    assert [one.program for one in memory.runs.list()].count("pricing") == 1
     assert done.verify().ok
     assert done.replay().same, done.replay().differences
 

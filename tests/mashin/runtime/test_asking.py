@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from recollect.agent.conversing import CORRECTIONS, ToolFailed
 from recollect.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from recollect.errors import Denied, ModelFailed, ModelUnavailable, UsageError
 from recollect.lang.diagnostics import Diagnostics
@@ -15,7 +16,7 @@ from recollect.mashin.contracts import Contract, contract
 from recollect.mashin.document import Ask as AskStep
 from recollect.mashin.parser import read
 from recollect.mashin.programs import Programs
-from recollect.mashin.runtime.asking import CORRECTIONS, ROUNDS, Answer, Question, ToolFailed, ask_model
+from recollect.mashin.runtime.asking import ROUNDS, Answer, Question, ask_model
 from recollect.testing.clock import FakeClock
 
 TIDES = ToolSpec("tides.at", "When the tide turns", {"type": "object", "properties": {"port": {"type": "string"}}})

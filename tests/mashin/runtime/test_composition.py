@@ -68,7 +68,7 @@ def test_a_machine_that_is_called_has_its_own_permissions(load: Load, memory: Me
     assert run.output == {"filed": {"kept": True, "shelf": "south"}}
     assert pages(memory) == ["a map"]
     assert {event.detail["capability"] for event in run.events if event.kind == "policy_decision"} == {"machine.call"}
-    [inner] = memory.runs.list(machine="archive")
+    [inner] = memory.runs.list(program="archive")
     assert inner.parent == run.id
     assert inner.status == "completed"
     assert memory.runs.verify(inner.id).ok
@@ -83,7 +83,7 @@ def test_the_permissions_of_the_caller_do_not_help_the_one_that_is_called(load: 
     assert (run.error.type, run.error.step) == ("machine", "filed")
     assert "archive" in run.error.message
     assert pages(memory) == []
-    [inner] = memory.runs.list(machine="archive")
+    [inner] = memory.runs.list(program="archive")
     assert inner.error is not None
     assert inner.error["type"] == "permission_denied"
     assert load(generous, machines=[load(archive())]).run({"page": "a map"}).check()
@@ -94,9 +94,9 @@ def test_a_call_that_is_denied_begins_no_run(load: Load, memory: Memory) -> None
     run = load(clerk("not allowed to"), machines=[load(archive())]).run({"page": "a map"})
     assert run.error is not None
     assert run.error.type == "permission_denied"
-    assert memory.runs.list(machine="archive") == []
+    assert memory.runs.list(program="archive") == []
     assert load(clerk(), machines=[load(archive())]).run({"page": "a map"}).check()
-    assert len(memory.runs.list(machine="archive")) == 1
+    assert len(memory.runs.list(program="archive")) == 1
 
 
 def test_input_that_the_other_machine_refuses_is_a_failure_of_the_step(load: Load, memory: Memory) -> None:
@@ -104,7 +104,7 @@ def test_input_that_the_other_machine_refuses_is_a_failure_of_the_step(load: Loa
     run = machine.run({"page": 7})
     assert run.error is not None
     assert (run.error.type, run.error.step) == ("contract", "filed")
-    assert memory.runs.list(machine="archive") == []
+    assert memory.runs.list(program="archive") == []
     assert machine.run({"page": "seven"}).check()
 
 
@@ -225,7 +225,7 @@ def test_a_pause_reaches_the_caller_and_approving_inside_lets_both_go_on(load: L
     done = outer.resume().check()
     assert done.output == {"filed": {"kept": True, "shelf": "south"}}
     assert pages(memory) == ["a map"]
-    assert len(memory.runs.list(machine="archive")) == 1
+    assert len(memory.runs.list(program="archive")) == 1
     for run in (done, inner):
         assert run.verify().ok
     assert done.replay().same, done.replay().differences
@@ -237,7 +237,7 @@ def test_a_decision_alone_lets_both_go_on_from_the_outside(load: Load, memory: M
     memory.approvals.approve(asked.id)
     assert outer.resume().check().output["filed"]["kept"] is True
     assert pages(memory) == ["a map"]
-    assert memory.runs.list(machine="archive")[0].status == "completed"
+    assert memory.runs.list(program="archive")[0].status == "completed"
 
 
 def test_a_refusal_inside_is_a_failure_outside(load: Load, memory: Memory) -> None:
@@ -362,7 +362,7 @@ def test_of_two_that_go_on_with_a_caller_one_wins_and_the_record_is_right(path: 
 
 def test_what_is_called_works_for_the_same_user(load: Load, memory: Memory) -> None:
     run = load(clerk(), machines=[load(archive())]).run({"page": "a map"}, user="ada").check()
-    [inner] = memory.runs.list(machine="archive")
+    [inner] = memory.runs.list(program="archive")
     assert [one.content for one in memory.scope(user="ada").entries(collection="pages")] == ["a map"]
     assert memory.scope().entries(collection="pages") == []
     memory.erase(user="ada")
@@ -425,7 +425,7 @@ def test_a_model_calls_no_machine_that_is_not_allowed(load: Load, memory: Memory
     model = calling(scripted, page="a map")
     run = load(TOOLED.replace("{level}", level), model=model, machines=[load(archive())]).run()
     assert pages(memory) == []
-    assert memory.runs.list(machine="archive") == []
+    assert memory.runs.list(program="archive") == []
     assert run.status in ("failed", "waiting")
     fine = load(
         TOOLED.replace("{level}", "allowed to"), model=calling(scripted, page="a map"), machines=[load(archive())]

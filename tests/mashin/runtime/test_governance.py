@@ -126,7 +126,7 @@ class Watched:
     @property
     def touched(self) -> dict[str, int]:
         """How often each thing outside was reached."""
-        calls = self._memory.runs.list(machine="weather")
+        calls = self._memory.runs.list(program="weather")
         reached = {
             "embedder": len(self.embedder.asked),
             "model": len(self.model.asked),

@@ -137,7 +137,7 @@ def test_runs_are_listed_newest_first_by_machine_and_status(load: Load, memory: 
     clock.advance(60)
     third = sealing.run({"jar": "figs"})
     assert [one.id for one in memory.runs.list()] == [third.id, second.id, first.id]
-    assert [one.id for one in memory.runs.list(machine="desk")] == [third.id, first.id]
+    assert [one.id for one in memory.runs.list(program="desk")] == [third.id, first.id]
     assert [one.id for one in memory.runs.list(status="failed")] == [second.id]
     assert [one.id for one in memory.runs.list(limit=1)] == [third.id]
     assert memory.runs.get(second.id).error is not None

@@ -60,11 +60,11 @@ def test_who_may_only_run_keeps_the_text_with_the_run(memory: Memory) -> None:
     run = load(guest, pure).run({"n": 1})
     assert recollect.mashin.find(memory, run.id).replay().output == 2
     place = memory.scope(agent="adder")
-    assert place.list("mashin") == []
-    assert memory.scope(run=run.id).get("mashin.source") is not None
+    assert place.list("runs") == []
+    assert memory.scope(run=run.id).get("runs.source") is not None
     owned = load(memory, pure).run({"n": 2})
-    assert len(place.list("mashin.sources")) == 1
-    assert memory.scope(run=owned.id).get("mashin.source") is None
+    assert len(place.list("runs.sources")) == 1
+    assert memory.scope(run=owned.id).get("runs.source") is None
     assert recollect.mashin.find(memory, owned.id).replay().output == 3
 
 

@@ -14,10 +14,10 @@ import pytest
 import recollect
 from recollect.agent.models import Ask, Reply, ToolCall
 from recollect.api.memory import Memory
-from recollect.errors import SchemaViolation
 from recollect.model.definition import Definition
+from recollect.runs.waiting import Paused, Waiting
 from recollect.testing import FakeClock
-from recollect.workflow.actions.base import Call, Message, find_action
+from recollect.workflow.actions.base import Call, Message, carry_out, find_action
 from recollect.workflow.actions.builtin import BUILTIN
 from recollect.workflow.records import WorkingMemory, load_memory
 
@@ -52,6 +52,8 @@ class FakePlace:
         self.workflows: list[tuple[str, dict[str, Any]]] = []
         self.tasks: list[tuple[str, dict[str, Any]]] = []
         self.answers: dict[str, Any] = {}
+        self.delivered: list[Any] = []
+        self.waits: list[tuple[str, float | None]] = []
 
     def send(self, text: str) -> None:
         self.sent.append(text)
@@ -66,6 +68,12 @@ class FakePlace:
     def call_workflow(self, name: str, input: Mapping[str, Any]) -> Any:
         self.workflows.append((name, dict(input)))
         return self.answers.get(name)
+
+    def wait(self, event: str, *, timeout: float | None = None) -> Any:
+        self.waits.append((event, timeout))
+        if not self.delivered:
+            raise Paused(Waiting(kind="event", step="step", event=event))
+        return self.delivered.pop(0)
 
     def call_task(self, task: str, arguments: Mapping[str, Any]) -> Any:
         self.tasks.append((task, dict(arguments)))
@@ -157,14 +165,10 @@ def wants() -> Callable[..., Reply]:
 
 @pytest.fixture
 def act(place: FakePlace) -> Callable[..., Any]:
-    """Return a function that carries out an action as a run does: first what it takes is checked, then it acts."""
+    """Return a function that carries out a built-in action as a run does."""
 
     def act(name: str, inputs: Any = None, settings: dict[str, Any] | None = None, **rest: Any) -> Any:
-        action = find_action(BUILTIN, name)
-        for check, given in zip(action.checks, (inputs or {}, settings or {}), strict=True):
-            for error in check.iter_errors(given):
-                raise SchemaViolation(error.message, path=list(error.instance_path), expected=error.message)
         call = Call(task="step", inputs=inputs or {}, settings=settings or {}, **{"place": place, **rest})
-        return action.act(call)
+        return carry_out(find_action(BUILTIN, name), call)
 
     return act

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from recollect.agent.conversing import CORRECTIONS
 from recollect.agent.models import Reply
 from recollect.errors import InvalidDefinition, ModelFailed
-from recollect.workflow.actions.asking import CORRECTIONS
 
 Act = Callable[..., Any]
 TEXTS = ("ai_agent", "ai_generate_reply", "ai_generate_text")

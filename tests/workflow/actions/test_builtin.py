@@ -8,14 +8,14 @@ import pytest
 
 from recollect.errors import AlreadyExists
 from recollect.workflow.actions import ai, memory
-from recollect.workflow.actions.base import actions_of
+from recollect.workflow.actions.base import Action, actions_of
 from recollect.workflow.actions.builtin import BUILTIN
 
 ASKING = ("ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object")
-DIRECT = ("update_memory", "send_text_message", "set_context", "call_workflow", "http_request")
+DIRECT = ("update_memory", "send_text_message", "wait_for_reply", "set_context", "call_workflow", "http_request")
 
 
-def test_ten_actions_ship() -> None:
+def test_eleven_actions_ship() -> None:
     assert set(BUILTIN) == {*ASKING, *DIRECT}
 
 
@@ -80,5 +80,6 @@ def test_a_limit_of_messages_is_a_whole_number_from_one_on(limit: Any) -> None:
 
 def test_an_action_that_ships_cannot_be_registered_again_under_its_name() -> None:
     assert set(actions_of([ai])) == set(ASKING)
+    assert actions_of([memory, *BUILTIN.values()]) == BUILTIN
     with pytest.raises(AlreadyExists, match="update_memory"):
-        actions_of([memory, *BUILTIN.values()])
+        actions_of([Action(name="update_memory", act=lambda call: None), *BUILTIN.values()])

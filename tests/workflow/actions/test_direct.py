@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.api.memory import Memory
-from recollect.errors import InvalidKey, NotFound, SchemaViolation, UsageError
+from recollect.errors import InvalidKey, NotFound, SchemaViolation
 from recollect.workflow.actions.base import Call
 from recollect.workflow.actions.memory import update_memory
 from recollect.workflow.records import load_memory
@@ -96,14 +96,6 @@ def test_values_are_put_into_the_context(act: Act, place: Any) -> None:
     place.context = {"stand": 1, "lift": 2}
     assert act("set_context", {"values": {"stand": 3, "tools": ["spanner"]}}) == {"stand": 3, "tools": ["spanner"]}
     assert place.context == {"stand": 3, "lift": 2, "tools": ["spanner"]}
-
-
-def test_the_records_in_the_context_cannot_be_set(act: Act, place: Any) -> None:
-    with pytest.raises(UsageError, match=r"\$context\.memory.*update_memory"):
-        act("set_context", {"values": {"stand": 3, "memory": {"bike": {}}}})
-    assert place.context == {}
-    act("set_context", {"values": {"stand": 3, "memories": {"bike": {}}}})
-    assert place.context == {"stand": 3, "memories": {"bike": {}}}
 
 
 # call_workflow

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import RunFailed, SchemaViolation, UsageError
+from recollect.errors import ActionFailed, SchemaViolation, UsageError
 from recollect.workflow.actions.fetching import MOST_BYTES, address
 
 Act = Callable[..., Any]
@@ -105,10 +105,10 @@ def ask(act: Act, depot: Depot) -> Callable[..., Any]:
     return lambda path="/", **inputs: act("http_request", {"url": depot.url + path, **inputs})
 
 
-def failure(ask: Callable[..., Any], **inputs: Any) -> RunFailed:
-    with pytest.raises(RunFailed) as caught:
+def failure(ask: Callable[..., Any], **inputs: Any) -> ActionFailed:
+    with pytest.raises(ActionFailed) as caught:
         ask(**inputs)
-    assert (caught.value.step, caught.value.run) == ("step", "run-1")
+    assert (caught.value.task, caught.value.action) == ("step", "http_request")
     return caught.value
 
 

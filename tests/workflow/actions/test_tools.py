@@ -11,7 +11,7 @@ import pytest
 
 from recollect.agent.models import Reply, connect
 from recollect.api.memory import Memory
-from recollect.errors import Busy, ModelFailed, NotFound, UsageError
+from recollect.errors import ActionFailed, Busy, ModelFailed, NotFound, UsageError
 from recollect.workflow.actions.base import Tool
 from recollect.workflow.records import load_memory
 
@@ -185,9 +185,9 @@ def test_a_task_that_fails_is_an_error_for_the_model_but_a_failing_disk_ends_the
     model = scripted(wants(("find_part", {"part": "chain"})), "Sorry.")
     act("ai_agent", model=model, tools=(STOCK,))
     assert errors(model) == ["there is no shelf ?"]
-    for fault in (Busy("the database is locked"), RuntimeError("a bug")):
+    for fault, raised in ((Busy("the database is locked"), Busy), (RuntimeError("a bug"), ActionFailed)):
         place.answers["find_part"] = fault
-        with pytest.raises(type(fault)):
+        with pytest.raises(raised):
             act("ai_agent", model=scripted(wants(("find_part", {"part": "chain"}))), tools=(STOCK,))
 
 

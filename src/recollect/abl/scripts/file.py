@@ -20,18 +20,17 @@ Words stay words: `say: yes` says `yes`, and a date is text. Anchors and aliases
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, cast
+from collections.abc import Callable
+from typing import Any, Literal
 
 import msgspec
 
 from recollect.errors import UsageError
-from recollect.lang.diagnostics import Diagnostics, did_you_mean
-from recollect.lang.expression.patterns import compile_pattern
+from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.scripts.comparing import How, Wording
+from recollect.lang.scripts.reader import ScriptReader
 from recollect.lang.source import Source, Span
 from recollect.lang.yaml import Node, compose
-from recollect.model.clock import from_micros, parse_moment
-from recollect.model.duration import parse_duration
 from recollect.model.key import check_key
 from recollect.model.text import quote
 
@@ -50,15 +49,8 @@ Kind = Literal[
     "expect fact",
 ]
 STATUSES = ("waiting", "completed", "escalated", "handed_off", "blocked")
-COMPARISONS = ("is", "not", "matches")
-ENDING = ".tests.yaml"
-
-
-class Wording(msgspec.Struct, frozen=True):
-    """What the agent's words are compared with: a part of them, all of them, none of them, or a pattern."""
-
-    how: Literal["has", "is", "not", "matches"]
-    text: str
+COMPARISONS: tuple[How, ...] = ("is", "not", "matches")
+"""How words can be compared; a text alone is a part of them."""
 
 
 class Action(msgspec.Struct, frozen=True):
@@ -109,143 +101,84 @@ def read_scripts(text: str, *, name: str) -> ScriptFile:
     return msgspec.structs.replace(found, source=source)
 
 
-class _Reader:
+class _Reader(ScriptReader):
     """Turns nodes into scripts, noting what does not fit and going on."""
-
-    def __init__(self, said: Diagnostics) -> None:
-        self.said = said
 
     def file(self, node: Node | None) -> ScriptFile:
         """Read the whole file."""
-        empty = ScriptFile(source=self.said.source)
-        if node is None:
-            if not self.said.failed:
-                self._missing("the file is empty", Span(0, 0), "Begin it with `tests:`")
-            return empty
-        agent: str | None = None
-        agents: tuple[str, ...] = ()
-        tools: str | None = None
-        scripts: tuple[Script, ...] | None = None
-        for key, value in self._entries(node, "a file of scripts", ("agent", "agents", "tools", "tests")):
-            match key:
-                case "agent":
-                    agent = self._text(value, "agent")
-                case "agents":
-                    agents = self._texts(value, "agents")
-                case "tools":
-                    tools = self._text(value, "tools")
-                case _:
-                    scripts = self._scripts(value)
-        if not scripts and not self.said.failed:
-            self._missing("there are no tests in this file", node.span, "Put them below `tests:`, as a list")
-        return ScriptFile(source=self.said.source, agent=agent, agents=agents, tools=tools, scripts=scripts or ())
-
-    def _scripts(self, node: Node) -> tuple[Script, ...]:
-        scripts: list[Script] = []
-        names: set[str] = set()
-        for item in self._items(node, "tests"):
-            script = self._script(item)
-            if script is None:
-                continue
-            if script.name in names:
-                message = f"another test is called {quote(script.name)} too"
-                self.said.error("double_name", message, item.span, hint="Give each test a name of its own")
-            names.add(script.name)
-            scripts.append(script)
-        return tuple(scripts)
+        found = self.keys(node, "a file of scripts", ("agent", "agents", "tools", "tests"))
+        return ScriptFile(
+            source=self.said.source,
+            agent=self.text(found["agent"], "agent") if "agent" in found else None,
+            agents=self.texts(found["agents"], "agents") if "agents" in found else (),
+            tools=self.text(found["tools"], "tools") if "tools" in found else None,
+            scripts=self.tests(found.get("tests"), node, self._script),
+        )
 
     def _script(self, node: Node) -> Script | None:
         given: dict[str, Any] = {}
         known = ("name", "user", "project", "now", "facts", "vars", "tools", "steps", "turns")
-        for key, value in self._entries(node, "a test", known):
+        for key, value in self.entries(node, "a test", known):
             match key:
                 case "name" | "user" | "project":
-                    given[key] = self._text(value, key)
+                    given[key] = self.text(value, key)
                 case "now":
-                    given[key] = self._moment(value)
+                    given[key] = self.moment(value)
                 case "facts":
                     given[key] = self._facts(value, key)
                 case "vars":
-                    given[key] = self._mapping(value, key)
+                    given[key] = self.mapping(value, key)
                 case "tools":
                     given[key] = self._answers(value)
                 case _:
                     if "actions" in given:
-                        self._wrong("`turns` is another word for `steps`", value.span, "Use one of them")
+                        self.wrong("`turns` is another word for `steps`", value.span, "Use one of them")
                     given["actions"] = self._actions(value)
         if not given.get("name"):
-            self._missing("a test needs a name", node.span, "Begin it with `- name: What it shows`")
+            self.missing("a test needs a name", node.span, "Begin it with `- name: What it shows`")
             return None
         if not given.get("actions") and not self.said.failed:
-            self._missing(f"the test {quote(given['name'])} does nothing", node.span, "Put `steps:` below it")
+            self.missing(f"the test {quote(given['name'])} does nothing", node.span, "Put `steps:` below it")
         return Script(span=node.span, **{key: value for key, value in given.items() if value is not None})
 
     # steps
 
     def _actions(self, node: Node) -> tuple[Action, ...]:
         actions: list[Action] = []
-        for item in self._items(node, "steps"):
-            for key, value in self._entries(item, "a step", tuple(_STEPS)):
+        for item in self.items(node, "steps"):
+            for key, value in self.entries(item, "a step", tuple(_STEPS)):
                 kind, read = _STEPS[key]
                 actions.append(Action(kind, read(self, value), value.span))
         return tuple(actions)
 
     def say(self, node: Node) -> str:
-        return self._text(node, "say", empty=True) or ""
+        return self.text(node, "say", empty=True) or ""
 
     def user(self, node: Node) -> str:
-        return self._text(node, "as") or ""
-
-    def seconds(self, node: Node) -> int:
-        try:
-            return parse_duration(node.scalar or "")
-        except UsageError as error:
-            self._wrong(error.message, node.span, error.hint)
-            return 0
-
-    def flag(self, node: Node) -> bool:
-        if node.value is not True:
-            self._wrong("this can only be `true`", node.span, "Leave the line out for the opposite")
-        return True
+        return self.text(node, "as") or ""
 
     def wordings(self, node: Node) -> tuple[Wording, ...]:
         if node.items is not None:
             return tuple(wording for item in node.items for wording in self.wordings(item))
-        if node.entries is None:
-            if not node.scalar:
-                self._wrong("nothing is expected here", node.span, "Write `expect no message: true`, or some text")
-            return (Wording("has", node.scalar or ""),)
-        wordings: list[Wording] = []
-        for how, value in self._entries(node, "an expectation", COMPARISONS):
-            for text in self._texts(value, how):
-                if how == "matches":
-                    self._pattern(text, value.span)
-                wordings.append(Wording(cast("Any", how), text))
-        return tuple(wordings)
-
-    def _pattern(self, text: str, span: Span) -> None:
-        try:
-            compile_pattern(text)
-        except UsageError as error:
-            self._wrong(error.message, span, error.hint)
+        if node.entries is not None:
+            return tuple(self.comparisons(node, COMPARISONS))
+        if not node.scalar:
+            self.wrong("nothing is expected here", node.span, "Write `expect no message: true`, or some text")
+        return (Wording("has", node.scalar or ""),)
 
     def name_or_null(self, node: Node) -> str | None:
         if node.scalar is None:
-            self._wrong("a name belongs here", node.span, "Write the name of a step, or null for none")
+            self.wrong("a name belongs here", node.span, "Write the name of a step, or null for none")
         return None if node.value is None else node.scalar
 
     def name(self, node: Node) -> str:
-        return self._text(node, "a name") or ""
+        return self.text(node, "a name") or ""
 
     def status(self, node: Node) -> str:
-        status = node.scalar or ""
-        if status not in STATUSES:
-            hint = did_you_mean(status, STATUSES, otherwise=f"One of {', '.join(STATUSES)}")
-            self._wrong(f"{quote(status)} is no status", node.span, hint)
-        return status
+        return self.word(node, "status", STATUSES)
 
     def vars(self, node: Node) -> dict[str, Any]:
-        return self._mapping(node, "expect vars") or {}
+        return self.mapping(node, "expect vars") or {}
 
     def expected_facts(self, node: Node) -> dict[str, Any]:
         return self._facts(node, "expect fact") or {}
@@ -253,79 +186,29 @@ class _Reader:
     # parts
 
     def _facts(self, node: Node, what: str) -> dict[str, Any] | None:
-        facts = self._mapping(node, what)
+        facts = self.mapping(node, what)
         for key, _ in node.entries or ():
             try:
                 check_key(key.scalar or "")
             except UsageError as error:
-                self._wrong(error.message, key.span, error.hint)
+                self.wrong(error.message, key.span, error.hint)
         return facts
 
     def _answers(self, node: Node) -> dict[str, tuple[Answer, ...]]:
         answers: dict[str, tuple[Answer, ...]] = {}
         if node.entries is None:
-            self._wrong("`tools` says what each tool gives", node.span, "Write `tool_name: result` below it")
+            self.wrong("`tools` says what each tool gives", node.span, "Write `tool_name: result` below it")
         for key, value in node.entries or ():
             several = value.items if value.items is not None else (value,)
             answers[key.scalar or ""] = tuple(self._answer(one) for one in several)
             if not several:
-                self._wrong("no result stands here", value.span, "An empty list as the result is `[[]]`")
+                self.wrong("no result stands here", value.span, "An empty list as the result is `[[]]`")
         return answers
 
     def _answer(self, node: Node) -> Answer:
         if node.entries is not None and [key.scalar for key, _ in node.entries] == ["error"]:
-            return Answer(error=self._text(node.entries[0][1], "error") or "")
+            return Answer(error=self.text(node.entries[0][1], "error") or "")
         return Answer(node.value)
-
-    def _moment(self, node: Node) -> str | None:
-        try:
-            return from_micros(parse_moment(node.scalar or "")).isoformat()
-        except UsageError as error:
-            self._wrong(error.message, node.span, error.hint)
-            return None
-
-    def _mapping(self, node: Node, what: str) -> dict[str, Any] | None:
-        if node.entries is None:
-            self._wrong(f"`{what}` is names and values", node.span, "Write `name: value` below it")
-            return None
-        return node.value
-
-    def _text(self, node: Node, what: str, *, empty: bool = False) -> str | None:
-        if node.scalar is None or not (node.scalar or empty):
-            self._wrong(f"`{what}` is a text", node.span, "Write it after the colon")
-        return node.scalar
-
-    def _texts(self, node: Node, what: str) -> tuple[str, ...]:
-        nodes = node.items if node.items is not None else (node,)
-        return tuple(text for one in nodes if (text := self._text(one, what)) is not None)
-
-    def _items(self, node: Node, what: str) -> tuple[Node, ...]:
-        if node.items is None:
-            self._wrong(f"`{what}` is a list", node.span, "Begin each item with a dash")
-        return node.items or ()
-
-    def _entries(self, node: Node, what: str, known: Iterable[str]) -> Iterator[tuple[str, Node]]:
-        """Give the entries of a mapping whose keys are known, each once; note the others."""
-        names = tuple(known)
-        if node.entries is None:
-            self._wrong(f"{what} is keys and values", node.span, f"Its keys are {', '.join(names)}")
-        seen: set[str] = set()
-        for key, value in node.entries or ():
-            name = key.scalar or ""
-            if name not in names:
-                hint = did_you_mean(name, names, otherwise=f"Its keys are {', '.join(names)}")
-                self.said.error("unknown_key", f"{quote(name)} is no key of {what}", key.span, hint=hint)
-            elif name in seen:
-                self.said.error("double_key", f"{quote(name)} stands here twice", key.span, hint="Keep one of them")
-            else:
-                seen.add(name)
-                yield name, value
-
-    def _wrong(self, message: str, span: Span, hint: str) -> None:
-        self.said.error("wrong_value", message, span, hint=hint)
-
-    def _missing(self, message: str, span: Span, hint: str) -> None:
-        self.said.error("missing", message, span, hint=hint)
 
 
 # `_Reader`'s own methods, by the key they read; a key that people also write in another number has two rows.

@@ -8,18 +8,20 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from datetime import datetime, timedelta
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from recollect.abl.scripts.file import ENDING, Action, Answer, Script, ScriptFile, Wording, read_scripts
+from recollect.abl.scripts.file import Action, Answer, Script, ScriptFile, read_scripts
 from recollect.abl.tools.modules import Functions, functions_of
 from recollect.abl.variables import key_of, scope_of
 from recollect.errors import NotFound, RecollectError, UsageError
-from recollect.lang.expression.patterns import compile_pattern, search
+from recollect.lang.scripts import report
+from recollect.lang.scripts.clock import ScriptClock
+from recollect.lang.scripts.comparing import Wording, described, fits
+from recollect.lang.scripts.files import ENDING, programs_beside, read_tests, stem_of, tests_beside
 from recollect.model.text import quote
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 
 AGENT_ENDINGS = (".agent.abl", ".abl", ".agent.yaml", ".agent.yml")
 """How the name of an agent's file ends; the longer of two that fit comes first."""
+_WHERE = "Write the tests of an agent beside it: those of `desk.abl` in `desk.tests.yaml`"
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -42,34 +45,8 @@ class Failure(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-class Case(msgspec.Struct, frozen=True):
-    """One test that was run."""
-
-    name: str
-    line: int
-    failure: Failure | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything was as expected."""
-        return self.failure is None
-
-
-class Report(msgspec.Struct, frozen=True):
-    """All tests of one file, in their order."""
-
-    path: str
-    cases: tuple[Case, ...]
-
-    @property
-    def passed(self) -> int:
-        """How many tests passed."""
-        return sum(case.passed for case in self.cases)
-
-    @property
-    def failed(self) -> int:
-        """How many did not."""
-        return len(self.cases) - self.passed
+Case = report.Case[Failure]
+Report = report.Report[Failure]
 
 
 def run_scripts(path: str | os.PathLike[str], *, tools: Functions | None = None, model: Any = None) -> Report:
@@ -78,7 +55,7 @@ def run_scripts(path: str | os.PathLike[str], *, tools: Functions | None = None,
     `tools` replaces the module that the file names; `model` is what reasoning steps ask, none unless given.
     """
     file = scripts_beside(Path(path))
-    read = read_scripts(_text_of(file), name=str(file))
+    read = read_scripts(read_tests(file, hint=_WHERE), name=str(file))
     agent = file.parent / read.agent if read.agent else _agent_beside(file)
     cases = tuple(_run(script, read, file.parent, agent, tools, model) for script in read.scripts)
     return Report(str(file), cases)
@@ -88,7 +65,7 @@ def scripts_beside(path: Path) -> Path:
     """Return the file of scripts that belongs to an agent; a file of scripts is its own."""
     for ending in AGENT_ENDINGS:
         if path.name.endswith(ending):
-            return path.with_name(path.name.removesuffix(ending) + ENDING)
+            return tests_beside(path, ending)
     if path.suffix in (".yaml", ".yml"):
         return path
     raise UsageError(
@@ -99,47 +76,18 @@ def scripts_beside(path: Path) -> Path:
 
 
 def _agent_beside(file: Path) -> Path:
-    stem = file.name.removesuffix(ENDING) if file.name.endswith(ENDING) else file.stem
-    for ending in AGENT_ENDINGS:
-        beside = file.with_name(stem + ending)
-        if beside.exists():
-            return beside
-    raise NotFound(
-        f"there is no agent for {quote(str(file))}", hint=f"Name it in the file: `agent: {stem}.abl`", path=str(file)
-    )
-
-
-def _text_of(file: Path) -> str:
-    try:
-        return file.read_text(encoding="utf-8-sig")
-    except FileNotFoundError:
-        hint = "Write the tests of an agent beside it: those of `desk.abl` in `desk.tests.yaml`"
-        raise NotFound(f"there is no file {quote(str(file), longest=300)}", hint=hint, path=str(file)) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{quote(str(file))} is not text in UTF-8", hint="Convert it", path=str(file)) from None
-    except OSError as error:
-        message = f"{quote(str(file))} cannot be read: {error.strerror or error}"
-        raise UsageError(message, hint="Name a file that can be read", path=str(file)) from None
-
-
-class _ScriptClock:
-    """A clock that stands still until the script waits."""
-
-    def __init__(self, moment: str) -> None:
-        self.moment = datetime.fromisoformat(moment)
-
-    def now(self) -> datetime:
-        return self.moment
-
-    def wait(self, seconds: int) -> None:
-        self.moment += timedelta(seconds=seconds)
+    beside = programs_beside(file, AGENT_ENDINGS)
+    if not beside:
+        hint = f"Name it in the file: `agent: {stem_of(file)}.abl`"
+        raise NotFound(f"there is no agent for {quote(str(file))}", hint=hint, path=str(file))
+    return beside[0]
 
 
 def _run(script: Script, read: ScriptFile, folder: Path, path: Path, tools: Functions | None, model: Any) -> Case:
     from recollect.abl.loading import load
     from recollect.api.opening import open as open_memory
 
-    clock = _ScriptClock(script.now)
+    clock = ScriptClock(script.now)
     line = read.source.position(script.span.start).line
     # A module is loaded anew for each test, so that none sees what another left in it.
     functions = functions_of(tools if tools is not None else folder / read.tools if read.tools else None)
@@ -185,7 +133,7 @@ class _Unexpected(Exception):
 class _Talk:
     """The conversations of one test: one session for each user, and the turn that was taken last."""
 
-    def __init__(self, agents: list[Agent], memory: Memory, clock: _ScriptClock, script: Script) -> None:
+    def __init__(self, agents: list[Agent], memory: Memory, clock: ScriptClock, script: Script) -> None:
         self.agents = agents
         """The one that is tested, and those it hands over to."""
         self.memory = memory
@@ -290,8 +238,8 @@ class _Talk:
         """Compare what the agent said."""
         text = self.text
         for wording in cast("tuple[Wording, ...]", action.value):
-            if not _fits(wording, text):
-                raise _Unexpected(action.span.start, _described(wording), text or "(no message)", self._hint(wording))
+            if not fits(wording, text):
+                raise _Unexpected(action.span.start, described(wording), text or "(no message)", self._hint(wording))
 
     def look_for_silence(self, action: Action) -> None:
         """Require that the agent said nothing."""
@@ -340,7 +288,7 @@ class _Talk:
             raise _Unexpected(action.span.start, f"{what} to be {_json(wanted)}", _json(found))
 
     def _hint(self, wording: Wording) -> str:
-        if not _fits(wording, self.openings[self.user].text):
+        if not fits(wording, self.openings[self.user].text):
             return ""
         return "It was said before the first `say`; look for it with an `expect` above that"
 
@@ -355,23 +303,6 @@ _LOOKS: dict[str, Callable[[_Talk, Action], None]] = {
     "expect vars": _Talk.look_at_vars,
     "expect fact": _Talk.look_at_facts,
 }
-
-
-def _fits(wording: Wording, text: str) -> bool:
-    match wording.how:
-        case "is":
-            return text.strip() == wording.text.strip()
-        case "not":
-            return wording.text not in text
-        case "matches":
-            return search(compile_pattern(wording.text), text) is not None
-        case _:
-            return wording.text in text
-
-
-def _described(wording: Wording) -> str:
-    words = {"has": "", "is": "exactly ", "not": "not ", "matches": "what matches "}
-    return words[wording.how] + quote(wording.text, longest=400)
 
 
 def _part(value: Any, path: list[str] | tuple[str, ...]) -> Any:

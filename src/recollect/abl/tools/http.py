@@ -15,10 +15,10 @@ import msgspec
 from recollect.abl.document import Argument, Tool
 from recollect.abl.tools.filling import Form, Pieces, Slot, Unfit, as_address, as_header, as_json, as_text, is_empty
 from recollect.abl.tools.outcome import Failed
-from recollect.abl.tools.plain import MOST_BYTES, plain
 from recollect.abl.tree import Raw
 from recollect.errors import UsageError
 from recollect.lang.expression.nodes import Constant, Node
+from recollect.lang.plain import MOST_BYTES, plain
 from recollect.lang.template import Template
 from recollect.model.clock import Clock
 from recollect.model.text import quote

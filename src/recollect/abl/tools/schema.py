@@ -8,9 +8,8 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
-import msgspec
-
 from recollect.abl.values import outside
+from recollect.lang.signatures import schemas_of
 
 _NULL = {"type": "null"}
 _SCHEMAS: dict[str, dict[str, Any]] = {
@@ -134,16 +133,16 @@ def plain_type(schema: dict[str, Any]) -> str | None:
 
 def annotation_schema(annotation: Any) -> dict[str, Any]:
     """Return the JSON schema of a Python annotation; one that has none allows anything."""
-    if annotation is inspect.Parameter.empty or annotation is Any:
+    if annotation is inspect.Parameter.empty:
         return {}
     if isinstance(annotation, str):
         return type_schema(annotation)
     try:
-        schema = msgspec.json.schema(annotation)
+        (schema,), parts = schemas_of([annotation])
     except (TypeError, RuntimeError):
         return {}
     # References lead to the root of a schema, and this one becomes a part of another.
-    return {} if "$defs" in schema else schema
+    return {} if parts else schema
 
 
 def object_schema(

@@ -20,15 +20,15 @@ from recollect.abl.tools.arguments import (
 from recollect.abl.tools.http import HttpTool
 from recollect.abl.tools.modules import Functions, functions_of
 from recollect.abl.tools.outcome import Failed, Failure, Outcome, failed
-from recollect.abl.tools.plain import plain
 from recollect.abl.tools.schema import object_schema
 from recollect.abl.tools.workers import WORKERS, Ran, await_here
 from recollect.abl.tree import Raw
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import did_you_mean
 from recollect.lang.expression.nodes import Node
+from recollect.lang.plain import plain
 from recollect.model.clock import Clock, SystemClock
-from recollect.model.text import quote
+from recollect.model.text import quote, words_of
 
 _LONGEST_MESSAGE = 2_000
 _CANCELLED, _STUCK = "cancelled", "stuck"
@@ -184,18 +184,7 @@ def _outcome(name: str, ran: Ran, timeout: float) -> Outcome:
         return Outcome(ran.value)
     if isinstance(ran.error, Failed):
         return Outcome(failure=ran.error.failure)
-    return failed("tool_error", _words(ran.error), type(ran.error).__name__)
-
-
-def _words(error: BaseException) -> str:
-    """Return what an exception says, as text that can be kept and shown."""
-    try:
-        said = str(error)
-    # The exception is the tool's, and so is its way to describe itself.
-    except Exception:
-        said = ""
-    said = said.replace("\0", "").encode("utf-8", "replace").decode()[:_LONGEST_MESSAGE]
-    return said or type(error).__name__
+    return failed("tool_error", words_of(ran.error)[:_LONGEST_MESSAGE], type(ran.error).__name__)
 
 
 def _again(failure: Failure) -> bool:

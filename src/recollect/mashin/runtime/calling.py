@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any, cast
 
+from recollect.agent.conversing import ToolFailed
 from recollect.agent.models import ToolSpec
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.lang.expression.dialect import Run
 from recollect.mashin.expression.semantics import is_number, shown
 from recollect.mashin.permissions import Need
-from recollect.mashin.runtime.asking import Question, ToolFailed
+from recollect.mashin.runtime.asking import Question
 from recollect.mashin.runtime.asking import ask_model as converse
 from recollect.mashin.runtime.failures import Failed, failed
 from recollect.mashin.runtime.governing import Act, Given, governed, note_call, values_of, whole
@@ -116,7 +117,7 @@ def _use_tool(taking: Taking, outside: Outside, name: str, arguments: dict[str, 
     try:
         return _output(_machine(outside, name).called(arguments, work), name, taking.step)
     except (Failed, RecollectError) as error:
-        raise ToolFailed(str(error)) from error
+        raise ToolFailed(f"{quote(name)} failed: {error}") from error
 
 
 def _machine(outside: Outside, name: str) -> Callee:

@@ -3,64 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from recollect.errors import RecollectError
-from recollect.mashin.runtime.failures import Failed, Failure, failed, failure_of
+from recollect.mashin.runtime.failures import failed, failure_of
 from recollect.mashin.runtime.flow import run_main
 from recollect.mashin.runtime.work import Work
-from recollect.model.run import RunStatus
 from recollect.model.value import encode_checked
-from recollect.runs.waiting import Paused, Unrecorded, Waiting
+from recollect.runs import executing
+from recollect.runs.executing import Outcome
+from recollect.runs.failures import Failed
+from recollect.runs.waiting import Paused
+
+T = TypeVar("T")
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """How an execution ended."""
-
-    status: RunStatus
-    output: Any = None
-    error: Failure | None = None
-    waiting: Waiting | None = None
-
-
-def execute(work: Work, keep: Callable[[Outcome], Outcome]) -> Outcome:
+def execute(work: Work, keep: Callable[[Outcome], T]) -> T:
     """Run the steps of a machine; `keep` writes down what came of them, with the last events."""
-    try:
-        return _execute(work, keep)
-    except Unrecorded as broken:
-        raise broken.error from broken
-
-
-def _execute(work: Work, keep: Callable[[Outcome], Outcome]) -> Outcome:
     plan = work.plan
     work.recorder.note(
         "exec_start",
         payload=encode_checked(work.input, work.limits),
         detail={"machine": plan.name, "digest": plan.digest, "mode": work.mode},
     )
-    try:
-        outcome = _outcome(work)
-    except Unrecorded:
-        raise
-    except BaseException as error:
-        # A run that nobody ends would look as if it still went on. If it cannot be recorded either, that is how it is.
-        message = f"the run was interrupted by {type(error).__name__}"
-        with suppress(Unrecorded):
-            _end(work, Outcome(status="failed", error=Failure(type="runtime", message=message)), keep)
-        raise
-    return _end(work, outcome, keep)
-
-
-def _end(work: Work, outcome: Outcome, keep: Callable[[Outcome], Outcome]) -> Outcome:
-    if outcome.status != "waiting":
-        detail: dict[str, Any] = {"status": outcome.status, "mode": work.mode}
-        if outcome.error is not None:
-            detail |= {"error": outcome.error.type, "at": outcome.error.step}
-        work.recorder.note("exec_end", payload=encode_checked(outcome.output, work.limits), detail=detail)
-    return keep(outcome)
+    return executing.execute(work.recorder, lambda: _outcome(work), keep, limits=work.limits, said={"mode": work.mode})
 
 
 def _outcome(work: Work) -> Outcome:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-import msgspec
-
 from recollect.errors import (
     EvaluationFailed,
     ModelError,
@@ -15,6 +13,7 @@ from recollect.errors import (
     Refused,
     SchemaViolation,
 )
+from recollect.runs.failures import Failed, Failure, details_of
 
 FailureType = Literal[
     "permission_denied",
@@ -28,29 +27,6 @@ FailureType = Literal[
     "runtime",
 ]
 _OF_MODELS: dict[str, FailureType] = {"timeout": "timeout", "invalid_answer": "invalid_answer"}
-_PLAIN = (str, int, float, bool, type(None))
-
-
-class Failure(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a step failed: what `error` is in `on failure`, and in a run that ended with it."""
-
-    type: FailureType
-    message: str
-    step: str = ""
-    details: dict[str, Any] = {}
-
-    def __str__(self) -> str:
-        """Return the step and what happened."""
-        return f"{self.step}: {self.message}" if self.step else self.message
-
-
-class Failed(Exception):
-    """A step failed; `on failure` may go on from here."""
-
-    def __init__(self, failure: Failure) -> None:
-        """Carry a failure to whoever handles it."""
-        super().__init__(failure.message)
-        self.failure = failure
 
 
 class Jumped(Exception):
@@ -70,11 +46,7 @@ def failed(type: FailureType, message: str, step: str, *, hint: str = "", **deta
 
 def failure_of(error: RecollectError, step: str) -> Failure:
     """Return an error of the engine, of a model or of an expression as the failure of a step."""
-    details = {name: value for name, value in error.details.items() if isinstance(value, _PLAIN)}
-    if error.hint:
-        details["hint"] = error.hint
-    details["code"] = error.code
-    return Failure(type=_type_of(error), message=error.message, step=step, details=details)
+    return Failure(type=_type_of(error), message=error.message, step=step, details=details_of(error))
 
 
 def _type_of(error: RecollectError) -> FailureType:

@@ -36,6 +36,8 @@ PROFILE: dict[str, Any] = {
 }
 COUNTER: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
+GIVEN = "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48"
+
 
 class DefinitionPromises:
     """A definition is unique, checked when it is made, and its records follow it."""
@@ -90,6 +92,53 @@ class DefinitionPromises:
         assert memory.definitions.update("other", name="Other", slug="other").id == other.id
         memory.definitions.delete("profile")
         assert memory.definitions.create(name="Profile", slug="profile", schema=PROFILE).slug == "profile"
+
+    def test_a_definition_gets_the_id_it_is_given(self, memory: Memory) -> None:
+        made = memory.definitions.create(name="Profile", slug="profile", schema=PROFILE, id=GIVEN.upper())
+        assert made.id == GIVEN
+        assert memory.definitions.get(GIVEN) == memory.definitions.get("profile") == made
+        assert memory.definitions.create(name="Other", slug="other", schema=PROFILE).id != GIVEN
+        created = next(event for event in memory.ledger.events() if event.effect == "create_definition")
+        assert created.resource == GIVEN
+
+    def test_a_given_id_is_taken_once_in_a_tenant(self, memory: Memory, store: Store) -> None:
+        memory.definitions.create(name="Profile", slug="profile", schema=PROFILE, id=GIVEN)
+        before = snapshot(store)
+        for id in (GIVEN, GIVEN.upper()):
+            with pytest.raises(AlreadyExists) as caught:
+                memory.definitions.create(name="Other", slug="other", schema=PROFILE, id=id)
+            assert caught.value.details["field"] == "id"
+        assert snapshot(store) == before
+        # Records go with their definition, so the id means nothing more once it is deleted.
+        memory.scope(user="ada").set("profile", {"language": "en"})
+        memory.definitions.delete("profile")
+        assert memory.definitions.create(name="Other", slug="other", schema=COUNTER, id=GIVEN).slug == "other"
+        assert memory.definitions.records(GIVEN) == []
+        assert memory.scope(user="ada").set("other", {"n": 1}).version == 1
+        assert all(finding.ok for finding in memory.inspect())
+
+    @pytest.mark.parametrize(
+        "id",
+        [
+            "",
+            "profile",
+            "5c2e7f0a9d414b7e8a361f0c9b6d2e48",
+            "{5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48}",
+            "urn:uuid:5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48",
+            " 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48",
+            "5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e4",
+            "٣c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48",
+            5,
+            b"5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48",
+        ],
+    )
+    def test_no_other_id_is_accepted_than_a_uuid(self, memory: Memory, store: Store, id: Any) -> None:
+        before = snapshot(store)
+        with pytest.raises(InvalidDefinition) as caught:
+            memory.definitions.create(name="N", slug="s", schema=PROFILE, id=id)
+        assert caught.value.path == "id"
+        assert snapshot(store) == before
+        assert memory.definitions.create(name="N", slug="s", schema=PROFILE, id=GIVEN).id == GIVEN
 
     @pytest.mark.parametrize("slug", ["a", "customer_profile", "_x_", "a__b", "123", "z" * 255])
     def test_a_slug_is_lower_case_letters_digits_and_underscores(self, memory: Memory, slug: str) -> None:

@@ -53,7 +53,8 @@ def _own(run: str, key: str, value: Any) -> SetFact:
 
 
 def _summary(memory: Memory, run: str, status: RunStatus, *, machine: str = "kiln") -> SetFact:
-    value = {"machine": machine, "digest": "d1", "status": status, "started_at": memory.clock.now()}
+    about = {"language": "mashin", "program": machine, "digest": "d1"}
+    value = {**about, "status": status, "started_at": memory.clock.now()}
     return _own(run, RUN_RECORD, value)
 
 
@@ -162,7 +163,7 @@ class RunPromises:
         won = _record(memory, "r1", stands, STEP)
         length = memory.ledger.verify().length
         with pytest.raises(Conflict) as lost:
-            _record(second, "r1", stands, STEP, writes=(_own("r1", "mashin.lost", 1),))
+            _record(second, "r1", stands, STEP, writes=(_own("r1", "runs.lost", 1),))
         assert (lost.value.expected, lost.value.actual) == (1, 2)
         for wrong in (
             NOWHERE,
@@ -172,13 +173,13 @@ class RunPromises:
             with pytest.raises(Conflict):
                 _record(second, "r1", wrong, STEP)
         assert memory.ledger.verify().length == length
-        assert memory.at(_scope("r1")).value("mashin.lost") is None
+        assert memory.at(_scope("r1")).value("runs.lost") is None
         assert _record(second, "r1", won, STEP).index == 3
 
     def test_the_record_of_a_run_says_where_its_chain_ends(self, memory: Memory) -> None:
         done = _finished(memory, "r1")
         record = memory.runs.get("r1")
-        assert (record.status, record.machine, record.events, record.head) == ("completed", "kiln", 4, done.head)
+        assert (record.status, record.program, record.events, record.head) == ("completed", "kiln", 4, done.head)
         assert [fact.key for fact in done.facts] == [RUN_RECORD]
         found = memory.runs.verify("r1")
         assert (found.ok, found.length, found.head, found.index) == (True, 4, done.head, None)
@@ -186,12 +187,12 @@ class RunPromises:
 
     def test_a_record_is_kept_with_the_events_or_not_at_all(self, memory: Memory) -> None:
         stands = _begun(memory, "r1")
-        refused = SetFact(scope=_scope("r1"), key="mashin.begun", payload=msgspec.Raw(b"1"), expect=7)
+        refused = SetFact(scope=_scope("r1"), key="runs.begun", payload=msgspec.Raw(b"1"), expect=7)
         with pytest.raises(Conflict):
-            _record(memory, "r1", stands, STEP, writes=(_own("r1", "mashin.part", 1), refused))
-        assert len(memory.runs.events("r1")) == 1 and memory.at(_scope("r1")).get("mashin.part") is None
-        _record(memory, "r1", stands, STEP, writes=(_own("r1", "mashin.part", 1),))
-        assert len(memory.runs.events("r1")) == 2 and memory.at(_scope("r1")).value("mashin.part") == 1
+            _record(memory, "r1", stands, STEP, writes=(_own("r1", "runs.part", 1), refused))
+        assert len(memory.runs.events("r1")) == 1 and memory.at(_scope("r1")).get("runs.part") is None
+        _record(memory, "r1", stands, STEP, writes=(_own("r1", "runs.part", 1),))
+        assert len(memory.runs.events("r1")) == 2 and memory.at(_scope("r1")).value("runs.part") == 1
 
     def test_runs_are_listed_newest_first(self, memory: Memory, clock: FakeClock) -> None:
         _finished(memory, "r1")
@@ -202,9 +203,9 @@ class RunPromises:
         runs = memory.runs
         assert [run.id for run in runs.list()] == ["r3", "r2", "r1"]
         assert [run.id for run in runs.list(limit=1)] == ["r3"]
-        assert [run.id for run in runs.list(machine="kiln")] == ["r3", "r1"]
+        assert [run.id for run in runs.list(program="kiln")] == ["r3", "r1"]
         assert [run.id for run in runs.list(status="completed")] == ["r2", "r1"]
-        assert [run.id for run in runs.list(machine="lathe", status="running")] == []
+        assert [run.id for run in runs.list(program="lathe", status="running")] == []
 
     def test_what_is_no_run_is_not_found(self, memory: Memory) -> None:
         _finished(memory, "r1")
@@ -228,9 +229,9 @@ class RunPromises:
 
     def test_who_may_run_machines_writes_their_records_and_nothing_else(self, memory: Memory) -> None:
         machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
-        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "mashin.begun", 1),))
-        outside = SetFact(scope=Scope.of(user="ada"), key="mashin.begun", payload=msgspec.Raw(b"1"))
-        for write in (_own("r1", "notes", 1), _own("r2", "mashin.begun", 1), outside):
+        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.begun", 1),))
+        outside = SetFact(scope=Scope.of(user="ada"), key="runs.begun", payload=msgspec.Raw(b"1"))
+        for write in (_own("r1", "notes", 1), _own("r2", "runs.begun", 1), outside):
             with pytest.raises(Denied) as denied:
                 _record(machine, "r1", stands, STEP, writes=(write,))
             assert denied.value.capability == "memory.write"
@@ -246,7 +247,7 @@ class RunPromises:
     def test_nobody_writes_the_record_of_a_run_by_hand(self, memory: Memory) -> None:
         _finished(memory, "r1")
         place = memory.at(_scope("r1"))
-        for key in (RUN_RECORD, "mashin", "mashin.journal.1"):
+        for key in (RUN_RECORD, "runs", "runs.journal.1"):
             with pytest.raises(InvalidKey, match="reserved"):
                 place.set(key, {})
         with pytest.raises(InvalidKey, match="reserved"):
@@ -266,11 +267,11 @@ class RunPromises:
     def test_only_what_a_run_writes_counts_against_a_quota(self, memory: Memory) -> None:
         policy = Policy.of(allow=("*",), quota=Quota(writes=2, per="1h"))
         machine = memory.acting_as("machine:kiln", policy=policy)
-        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "mashin.a", 1), _own("r1", "mashin.b", 1)))
+        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.a", 1), _own("r1", "runs.b", 1)))
         for _ in range(5):
             stands = _record(machine, "r1", stands, STEP, STEP)
         with pytest.raises(QuotaExceeded, match="2 writes"):
-            _record(machine, "r1", stands, STEP, writes=(_own("r1", "mashin.c", 1),))
+            _record(machine, "r1", stands, STEP, writes=(_own("r1", "runs.c", 1),))
         assert len(memory.runs.events("r1")) == 11
 
     def test_a_step_that_waits_is_decided_by_somebody_else(self, memory: Memory) -> None:
@@ -367,10 +368,10 @@ class RunPromises:
         mine = _record(memory, "r1", mine, said)
         memory.erase(user="ada")
         with pytest.raises(ScopeEnded, match="erased"):
-            _record(memory, "r1", mine, said, writes=(_own("r1", "mashin.journal", "a secret"),))
+            _record(memory, "r1", mine, said, writes=(_own("r1", "runs.journal", "a secret"),))
         with pytest.raises(ScopeEnded, match="erased"):
             _waiting(memory, "r1")
-        assert memory.at(_scope("r1")).get("mashin.journal") is None
+        assert memory.at(_scope("r1")).get("runs.journal") is None
         assert _record(memory, "r2", theirs, said).index == 2
 
     def test_the_record_of_a_run_ends_with_its_time_to_live(self, memory: Memory, clock: FakeClock) -> None:

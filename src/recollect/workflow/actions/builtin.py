@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from recollect.workflow.actions import ai, calls, context, http, memory, messages
+from recollect.workflow.actions import ai, calls, context, http, memory, messages, waiting
 from recollect.workflow.actions.base import Action, actions_of
 
-BUILTIN: dict[str, Action] = actions_of((ai, memory, messages, context, calls, http))
+BUILTIN: dict[str, Action] = actions_of((ai, memory, messages, waiting, context, calls, http))
 """Every action of a workflow that nobody has to register."""

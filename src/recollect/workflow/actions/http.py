@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recollect.errors import RunFailed, UsageError
+from recollect.errors import ActionFailed, UsageError
 from recollect.model.limits import Limits
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
@@ -79,13 +79,13 @@ def http_request(call: Call) -> dict[str, Any]:
         raise _failed(call, "unreadable", str(error)) from error
 
 
-def _failed(call: Call, reason: str, why: str) -> RunFailed:
-    return RunFailed(
+def _failed(call: Call, reason: str, why: str) -> ActionFailed:
+    return ActionFailed(
         f"the request of {quote(call.task)} failed: {why}",
         hint="Give the task `retries`, or try again later" if reason in _AGAIN else "Ask for something else",
-        run=call.place.run,
         type=reason,
-        step=call.task,
+        task=call.task,
+        action="http_request",
         retryable=reason in _AGAIN,
     )
 

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from recollect.engine.schemas import compile_schema, json_path, prepare_schema
-from recollect.errors import InvalidDefinition, UsageError
+from recollect.errors import InvalidDefinition, SchemaViolation
 from recollect.model.limits import Limits
 from recollect.model.value import decode, encode, encode_checked
 
@@ -24,13 +24,14 @@ class Shape(msgspec.Struct, frozen=True):
     """As the model is shown it; closed where the author did not say otherwise. It is not for changing."""
     validator: Any
 
-    def fault(self, value: Any) -> str | None:
-        """Return what is wrong with a value, None where it fits."""
-        unfit = why_not_kept(value)
-        if unfit is not None or self.validator.is_valid(value):
-            return unfit
+    def fit(self, value: Any) -> Any:
+        """Return a value that fits; raise SchemaViolation for another, or why it could not be kept at all."""
+        encode_checked(value, _LIMITS)
+        if self.validator.is_valid(value):
+            return value
         error = next(iter(self.validator.iter_errors(value)))
-        return f"at {json_path(error.instance_path)}: {error.message}"[:_SHOWN]
+        path = json_path(error.instance_path)
+        raise SchemaViolation(f"at {path}: {error.message}"[:_SHOWN], path=path, expected=error.message[:_SHOWN])
 
 
 def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
@@ -39,15 +40,6 @@ def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
         return _compiled(encode(schema))
     except InvalidDefinition as error:
         raise InvalidDefinition(f"{what}: {error.message}", hint=error.hint, path=error.path) from error
-
-
-def why_not_kept(value: Any) -> str | None:
-    """Return why a value that a model sent cannot be kept: it is too large, too deep, or half of a character."""
-    try:
-        encode_checked(value, _LIMITS)
-    except UsageError as error:
-        return error.message
-    return None
 
 
 @lru_cache(maxsize=256)

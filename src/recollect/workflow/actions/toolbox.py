@@ -9,23 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-import msgspec
-
-from recollect.agent.models import Said, ToolCall, ToolSpec
+from recollect.agent.conversing import ToolFailed
+from recollect.agent.models import ToolSpec
 from recollect.errors import RecollectError, StorageError, UsageError
 from recollect.model.text import quote
-from recollect.model.value import encode
 from recollect.workflow.actions.base import Call
 from recollect.workflow.actions.shapes import Shape, shape_of
 from recollect.workflow.updating import TOOL, apply, update_tool
-
-
-class Result(msgspec.Struct, frozen=True, kw_only=True):
-    """What a call came to: the words that the model is told."""
-
-    name: str
-    said: Said
-    failed: bool
 
 
 class Toolbox:
@@ -45,37 +35,24 @@ class Toolbox:
         """The tools as a model is shown them: the tasks in their order, then the memory."""
         _refuse_twins(self.specs)
 
-    def result(self, wanted: ToolCall) -> Result:
-        """Carry out a call of the model, and return what it is told."""
-        failed, text = self._outcome(wanted)
-        return Result(name=wanted.name, said=Said("tool", text, call_id=wanted.id, tool=wanted.name), failed=failed)
-
-    def _outcome(self, wanted: ToolCall) -> tuple[bool, str]:
+    def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry out a call of the model, and return what it gave; raise ToolFailed with what the model is told."""
         # A task of this name is among the tools only where no memory is mounted.
-        if wanted.name == TOOL and self._slugs:
-            updated = apply(self._place.memory, self._slugs, wanted.arguments)
-            return updated.failed, updated.text
-        shape = self._shapes.get(wanted.name)
-        if shape is None:
-            return True, _error(f"{quote(wanted.name)} is not among the tools: {self._names()}")
-        fault = shape.fault(wanted.arguments)
-        if fault is not None:
-            return True, _error(f"the arguments do not fit: {fault}")
+        if name == TOOL and self._slugs:
+            updated = apply(self._place.memory, self._slugs, arguments)
+            if updated.failed:
+                raise ToolFailed(updated.error)
+            return {"memory": updated.memory}
         try:
-            return False, encode(self._place.call_task(wanted.name, wanted.arguments)).decode()
+            self._shapes[name].fit(arguments)
+        except UsageError as error:
+            raise ToolFailed(f"the arguments do not fit: {error.message}") from error
+        try:
+            return self._place.call_task(name, arguments)
         except StorageError:
             raise
         except RecollectError as error:
-            return True, _error(str(error))
-
-    def _names(self) -> str:
-        return ", ".join(spec.name for spec in self.specs) or "there are none"
-
-
-def _error(what: str) -> str:
-    # What is quoted may hold half of a character, which cannot be sent.
-    said: dict[str, Any] = {"error": what.encode(errors="replace").decode()}
-    return encode(said).decode()
+            raise ToolFailed(str(error)) from error
 
 
 def _refuse_twins(specs: tuple[ToolSpec, ...]) -> None:

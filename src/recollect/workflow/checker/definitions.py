@@ -15,6 +15,7 @@ NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 """The name of a definition, a loop or an action."""
 SLUG = re.compile(r"[a-z0-9_]+")
 """The slug of a memory definition."""
+_CREDENTIAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
@@ -88,6 +89,17 @@ def _model(whole: Outline, one: Definition) -> None:
                 whole.notes.error("wrong_type", message, entry.value.span, entry.path, hint="Put it in quotes")
     if settings is not None:
         _known(whole, settings, MODEL_SETTINGS, error=False)
+        _credential(whole, one, settings)
+
+
+def _credential(whole: Outline, one: Definition, settings: Fields) -> None:
+    """Refuse what is no name of a credential, most likely a key itself, and do not show it."""
+    entry = settings.find("api_key")
+    value = plain(entry.value) if entry is not None else None
+    if entry is not None and isinstance(value, str) and not _CREDENTIAL.fullmatch(value):
+        message = "`api_key` is the name of a credential, and what stands there is none"
+        hint = "Keep the key in the environment, or pass it when the workflow is loaded, and write its name here"
+        whole.notes.error("not_a_name", message, one.name.span, entry.path, hint=hint)
 
 
 def _known(whole: Outline, settings: Fields, level: Level, *, error: bool) -> None:

@@ -23,40 +23,44 @@ _LIMITS = Limits(value_bytes=MOST_BYTES)
 
 
 def plain(value: Any) -> Any:
-    """Return a fresh copy as text, numbers, booleans, None, lists and dicts; raise what says why it cannot be.
+    """Return a fresh copy as text, numbers, booleans, None, lists and dicts; see `encode_plain`."""
+    return decode(encode_plain(value, _LIMITS))
+
+
+def encode_plain(value: Any, limits: Limits) -> bytes:
+    """Return what a function gave as JSON; raise what says why it cannot be.
 
     Structs, dataclasses and pydantic models become objects, dates ISO text, decimals numbers, tuples lists. What has
     no such form (a set, bytes, a generator, NaN, a cycle) is an InvalidValue or, when too deep or large, a
     LimitExceeded.
     """
     try:
-        payload = encode_checked(value, _LIMITS)
+        return encode_checked(value, limits)
     except InvalidValue:
-        payload = encode_checked(_simplified(value, "$", _LIMITS.depth), _LIMITS)
-    return decode(payload)
+        return encode_checked(_simplified(value, "$", limits.depth, limits.depth), limits)
 
 
-def _simplified(value: Any, path: str, depth: int) -> Any:
+def _simplified(value: Any, path: str, depth: int, deepest: int) -> Any:
     """Return a value with everything replaced that JSON has a form for; what it has none for stays."""
     if depth < 0:
         raise LimitExceeded(
-            f"the value is nested more than {_LIMITS.depth} deep at {path[:80]}",
+            f"the value is nested more than {deepest} deep at {path[:80]}",
             hint="Flatten it; a value that holds itself can never be kept",
-            limit=_LIMITS.depth,
-            actual=_LIMITS.depth + 1,
+            limit=deepest,
+            actual=deepest + 1,
             path=path,
         )
     if value is None or type(value) in (bool, int, float, str):
         return value
     fields = _fields(value)
     if fields is not None:
-        return {name: _simplified(item, f"{path}.{name}", depth - 1) for name, item in fields.items()}
+        return {name: _simplified(item, f"{path}.{name}", depth - 1, deepest) for name, item in fields.items()}
     if isinstance(value, (list, tuple)):
         items = cast("list[Any] | tuple[Any, ...]", value)
-        return [_simplified(item, f"{path}[{place}]", depth - 1) for place, item in enumerate(items)]
+        return [_simplified(item, f"{path}[{place}]", depth - 1, deepest) for place, item in enumerate(items)]
     for kind, form in _FORMS:
         if isinstance(value, kind):
-            return _simplified(form(value), path, depth - 1)
+            return _simplified(form(value), path, depth - 1, deepest)
     return value
 
 

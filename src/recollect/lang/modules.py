@@ -1,0 +1,61 @@
+"""The path of a Python file or the name of a module in, the module out: where a program has its own functions."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from types import ModuleType
+
+from recollect.errors import UsageError
+from recollect.model.text import quote
+
+_HINT = "Pass the path of a Python file, or the name of a module"
+
+
+def load_module(where: str | os.PathLike[str], *, what: str) -> ModuleType:
+    """Return the module of a file, run anew, or the one of a name; `what` says in errors what is in it, as `tools`."""
+    path = Path(where)
+    if not (path.suffix == ".py" or path.is_file() or os.sep in os.fspath(where)):
+        return _import(os.fspath(where), what)
+    if not path.is_file():
+        raise UsageError(f"there is no file {quote(str(path))}", hint=_HINT, value=str(path))
+    whole = path.resolve()
+    # Two files may share a name, so the module is called after the whole path.
+    name = f"_recollect_{what}_{whole.stem}_{hashlib.sha256(os.fsencode(whole)).hexdigest()[:12]}"
+    spec = importlib.util.spec_from_file_location(name, whole)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"{quote(str(path))} is no Python file", hint=_HINT, value=str(path))
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    sys.path.insert(0, str(whole.parent))
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise _broken(str(path), what, error) from error
+    finally:
+        sys.path.remove(str(whole.parent))
+    return module
+
+
+def _import(name: str, what: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name is None or not f"{name}.".startswith(f"{error.name}."):
+            raise _broken(name, what, error) from error
+        raise UsageError(f"there is no module {quote(name)}", hint=_HINT, value=name) from error
+    except Exception as error:
+        raise _broken(name, what, error) from error
+
+
+def _broken(name: str, what: str, error: Exception) -> UsageError:
+    return UsageError(
+        f"the {what} in {quote(name)} cannot be loaded: {type(error).__name__}: {error}",
+        hint="Run the file with Python to see where it fails",
+        value=name,
+    )

@@ -1,0 +1,1 @@
+"""Tests of workflows that are written down: read, run on a memory of their own, and compared with what they expect."""

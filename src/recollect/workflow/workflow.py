@@ -1,0 +1,440 @@
+"""A workflow that was compiled once and is run many times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, cast
+
+import msgspec
+
+from recollect.api.memory import Memory
+from recollect.engine.schemas import fill_defaults, first_fault
+from recollect.errors import Conflict, Denied, InvalidValue, LimitExceeded, SchemaViolation, UsageError
+from recollect.lang.diagnostics import Diagnostic
+from recollect.model.definition import Definition
+from recollect.model.duration import parse_duration
+from recollect.model.effect import EndScope, RecordRun, SetFact
+from recollect.model.event import GENESIS
+from recollect.model.run import OVER, RunSummary
+from recollect.model.scope import Scope
+from recollect.model.text import cleaned, quote
+from recollect.model.value import decode, encode_checked
+from recollect.runs.executing import Outcome
+from recollect.runs.failures import Failure
+from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
+from recollect.runs.recording import Recorder
+from recollect.runs.sources import WORDS, ProgramText, keep_source, own_source, read_source
+from recollect.runs.waiting import Unrecorded, Waiting
+from recollect.workflow.behaviour import Behaviour
+from recollect.workflow.document import Document
+from recollect.workflow.jsonata import UNDEFINED
+from recollect.workflow.keeping import Begun, State, entries_of, restored, state_of
+from recollect.workflow.reaching import Kit, Reaching
+from recollect.workflow.records import OnInvalid, WorkingMemory, end_run, load_memory
+from recollect.workflow.run import Run
+from recollect.workflow.runtime.execution import begin, go_on
+from recollect.workflow.runtime.plan import Plan
+from recollect.workflow.runtime.strand import Stop, Strand
+from recollect.workflow.runtime.work import Work
+from recollect.workflow.threads import Thread, add_message, check_text, closed_thread, find_thread, open_thread
+
+_LONGEST_REASON = 1_000
+
+
+class Workflow:
+    """A compiled workflow; `load` makes these."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        kit: Kit,
+        *,
+        memory: Memory,
+        diagnostics: tuple[Diagnostic, ...],
+        file: str,
+        missing: tuple[str, ...] = (),
+    ) -> None:
+        """Stand alone; `meet` brings it together with the workflows that it can call."""
+        self._plan = plan
+        self._kit = kit
+        self._memory = memory.through("workflow")
+        self._others: dict[str, Workflow] = {plan.name: self}
+        self._text = ProgramText(plan.source, file)
+        self._text_is_kept = False
+        self._missing = missing
+        self._reach = Reaching(self, kit)
+        self.diagnostics = diagnostics
+        """What there is to say about its text: warnings and notes."""
+        self.file = file
+
+    def meet(self, workflows: Iterable[Workflow]) -> None:
+        """Let it call these workflows, and those that they can call; of two with one name, the first."""
+        for workflow in workflows:
+            for other in (workflow, *workflow._others.values()):
+                self._others.setdefault(other.name, other)
+
+    def on(self, memory: Memory) -> Workflow:
+        """Return the same workflow on another handle of memory: what it may do is what that one may."""
+        if memory is self._memory:
+            return self
+        other = Workflow(
+            self._plan, self._kit, memory=memory, diagnostics=self.diagnostics, file=self.file, missing=self._missing
+        )
+        other._others = {**self._others, self.name: other}
+        return other
+
+    @property
+    def name(self) -> str:
+        """Its name: what others call it by, and the scope of what is remembered for it."""
+        return self._plan.name
+
+    @property
+    def plan(self) -> Plan:
+        """What it was compiled to."""
+        return self._plan
+
+    @property
+    def document(self) -> Document:
+        """What its text says."""
+        return self._plan.document
+
+    @property
+    def memory(self) -> Memory:
+        """The memory that it was loaded with, whose events say that they came from a workflow."""
+        return self._memory
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """What the language leaves open, decided."""
+        return self._kit.behaviour
+
+    def run(self, input: Mapping[str, Any] | None = None, *, owner: str, thread: str | None = None) -> Run:
+        """Run the workflow for somebody and return what came of it; `run.check()` raises if that is a failure.
+
+        Input that does not fit, definitions that are missing and records that no longer fit theirs are refused before
+        anything is recorded. In a `thread`, the `text` of the input becomes the owner's message there.
+        """
+        return self._begin(Begun(input=self._accepted(input), owner=owner, thread=thread))
+
+    def find(self, id: str) -> Run:
+        """Return a run of this workflow that was begun earlier, in this process or another."""
+        kept = read_run(self._memory, id)
+        summary = kept.summary
+        if (summary.language, summary.program) != ("workflow", self.name):
+            message = f"the run {quote(id)} is one of the {WORDS[summary.language]} {quote(summary.program)}"
+            hint = f"Load that one, or take it up with recollect.{summary.language}.find(…)"
+            raise UsageError(message, hint=hint, value=id)
+        return self._standing(kept)
+
+    def find_called(self, id: str) -> Run:
+        """Return a run of a workflow that this one called, on the text that it was begun with."""
+        kept = read_run(self._memory, id)
+        return self._of(kept)._standing(kept)
+
+    def standing(self, id: str | None) -> tuple[tuple[str, str], ...]:
+        """Return where a run stands, and those that it waits for, each by its id and its newest event."""
+        found: list[tuple[str, str]] = []
+        while id is not None:
+            summary = self._memory.runs.get(id)
+            found.append((id, summary.head))
+            id = msgspec.convert(summary.waiting, Waiting).run if summary.waiting else None
+        return tuple(found)
+
+    def records_of(self, id: str, begun: Begun) -> dict[str, Any]:
+        """Return the records that a run would see now, as far as their definitions still stand and accept them."""
+        standing = {one.id for one in self._memory.definitions.list()}
+        ids = [one for one in self.plan.definition_ids if one.lower() in standing]
+        return self._load(id, begun, definition_ids=ids, on_invalid="skip").values
+
+    def _standing(self, kept: KeptRun) -> Run:
+        return Run(self, kept, msgspec.convert(kept.begun, Begun), restored(kept.entries))
+
+    def _of(self, kept: KeptRun) -> Workflow:
+        """Return the workflow of a run, with the text that the run began with."""
+        summary = kept.summary
+        workflow = self._others.get(summary.program)
+        if workflow is not None and workflow.plan.digest == summary.digest:
+            return workflow.on(self._memory)
+        from recollect.workflow.loading import make_workflow
+
+        text = read_source(self._memory, kept)
+        workflow = make_workflow(
+            text.source, text.file, self._kit, memory=self._memory, name=summary.program, only_to_look=True
+        )
+        workflow.meet(self._others.values())
+        return workflow
+
+    # one execution
+
+    def _begin(self, begun: Begun, *, parent: str | None = None, around: Stop | None = None) -> Run:
+        memory = self._memory
+        id = memory.ids.new("run")
+        working = self._load(id, begun)
+        self.ensure_said(begun, begun.input)
+        home = Scope.of(tenant=memory.tenant, user=begun.owner)
+        summary = RunSummary(
+            id=id,
+            language="workflow",
+            program=self.name,
+            digest=self.plan.digest,
+            status="running",
+            actor=memory.actor,
+            scope=home.path,
+            started_at=memory.clock.now(),
+            parent=parent,
+        )
+        place = run_scope(memory.tenant, id)
+        record = RecordRun(scope=place, run=id, index=0, previous=GENESIS)
+        if not self._text_is_kept and memory.may(record):
+            self._text_is_kept = keep_source(memory, "workflow", self.name, self.plan.digest, self._text)
+        recorder = Recorder(memory, place, id, owner=home)
+        recorder.opening = lambda: (*self._own_text(place), *opening_writes(place, summary, begun))
+        work = self._work(id, begun, recorder)
+        strand = Strand(working, stop=Stop(around))
+
+        def first() -> None:
+            work.thread = self._thread(begun)
+            if parent is None:
+                self._hear(work.thread, begun.owner, begun.input)
+
+        return begin(work, strand, first=first, keep=lambda outcome: self._kept(work, strand, summary, begun, outcome))
+
+    def gone_on(self, kept: KeptRun, delivered: tuple[Any, ...]) -> Run:
+        """Go on with a run that waited, with what it waited for."""
+        summary, begun, state = self._ours(kept)
+        if self._missing:
+            raise UsageError(
+                f"the workflow {quote(self.name)} needs {quote(self._missing[0])}, and nobody gives it",
+                hint="Pass actions=[…] or servers={…}, as for load",
+                missing=self._missing,
+            )
+        memory = self._memory
+        running = msgspec.structs.replace(summary, status="running", waiting=None)
+        place = run_scope(memory.tenant, summary.id)
+        recorder = Recorder(memory, place, summary.id, index=summary.events, head=summary.head)
+        recorder.opening = lambda: opening_writes(place, running, begun)
+        work = self._work(summary.id, begun, recorder, state)
+        strand = Strand(
+            self._load(summary.id, begun),
+            outputs=state.outputs,
+            context=state.context,
+            result=UNDEFINED if state.result is msgspec.UNSET else state.result,
+        )
+        waited = msgspec.convert(summary.waiting, Waiting)
+
+        def first() -> None:
+            work.thread = self._thread(begun)
+            for payload in delivered:
+                self._hear(work.thread, begun.owner, payload)
+
+        return go_on(
+            work,
+            strand,
+            _with_delivery(state.position, delivered),
+            step=waited.step,
+            first=first,
+            keep=lambda outcome: self._kept(work, strand, running, begun, outcome),
+        )
+
+    def cancelled(self, kept: KeptRun, reason: str) -> Run:
+        """End a run that waited, or that nobody runs any more."""
+        check_reason(reason)
+        summary, begun, state = self._ours(kept)
+        recorder = Recorder(
+            self._memory,
+            run_scope(self._memory.tenant, summary.id),
+            summary.id,
+            index=summary.events,
+            head=summary.head,
+        )
+        recorder.note("exec_end", detail={"status": "cancelled"})
+        failure = Failure(type="cancelled", message=reason or "the run was cancelled")
+        over = msgspec.structs.replace(
+            summary,
+            status="cancelled",
+            ended_at=self._memory.clock.now(),
+            waiting=None,
+            error=msgspec.to_builtins(failure),
+        )
+        try:
+            run = self._closed(recorder, over, begun, msgspec.structs.replace(state, position=()), None)
+        except Unrecorded as broken:
+            raise broken.error from broken
+        # Only now: somebody else may have gone on with it, and then its records are needed.
+        self._forget_records(summary.id, begun, self._memory.definitions.list())
+        return run
+
+    def _kept(self, work: Work, strand: Strand, summary: RunSummary, begun: Begun, outcome: Outcome) -> Run:
+        """Write down what came of an execution, and return the run."""
+        state = state_of(work, strand, outcome.position)
+        stands = msgspec.structs.replace(
+            summary,
+            status=outcome.status,
+            ended_at=self._memory.clock.now() if outcome.status in OVER else None,
+            steps=work.steps,
+            error=msgspec.to_builtins(outcome.error) if outcome.error else None,
+            waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
+        )
+        return self._closed(work.recorder, stands, begun, state, outcome.output, records=strand.memory)
+
+    def _closed(
+        self,
+        recorder: Recorder,
+        summary: RunSummary,
+        begun: Begun,
+        state: State,
+        output: Any,
+        *,
+        records: WorkingMemory | None = None,
+    ) -> Run:
+        place = run_scope(self._memory.tenant, summary.id)
+        over = summary.status in OVER
+        if over and records is not None:
+            self._forget_records(summary.id, begun, records.definitions.values())
+        ttl = parse_duration(self.behaviour.keep) if over and self.behaviour.keep is not None else None
+        entries = entries_of(state)
+        recorder.flush((*self._own_text(place), *closing_writes(place, summary, begun, entries, output, ttl=ttl)))
+        ended = msgspec.structs.replace(summary, events=recorder.index, head=recorder.head)
+        kept = KeptRun(summary=ended, begun=msgspec.to_builtins(begun), entries=tuple(entries), output=output)
+        return Run(self, kept, begun, state, records=None if records is None else records.values)
+
+    def _forget_records(self, id: str, begun: Begun, known: Iterable[Definition]) -> None:
+        """Remove what was remembered for this run alone; who may not write has nothing there."""
+        scope = Scope.of(tenant=self._memory.tenant, user=begun.owner, run=id)
+        if any(one.scope == "run" for one in known) and self._memory.may(EndScope(scope=scope)):
+            end_run(self._memory, owner=begun.owner, run=id)
+
+    def _ours(self, kept: KeptRun) -> tuple[RunSummary, Begun, State]:
+        """Return what is kept of a run, or refuse to go on with one that is not ours."""
+        summary = kept.summary
+        if summary.digest != self.plan.digest:
+            raise Conflict(
+                f"the run {quote(summary.id)} was begun with another text of the workflow {quote(self.name)}",
+                hint="Take it up with recollect.workflow.resume(…), which uses the text that was kept",
+                expected=summary.digest,
+                actual=self.plan.digest,
+            )
+        actor = self._memory.actor
+        if summary.actor != actor:
+            raise Denied(
+                f"the run {quote(summary.id)} was begun by `{summary.actor}`, and `{actor}` has other rights",
+                hint=f"Let `{summary.actor}` go on with it",
+                actor=actor,
+            )
+        return summary, msgspec.convert(kept.begun, Begun), restored(kept.entries)
+
+    def _own_text(self, run: Scope) -> tuple[SetFact, ...]:
+        """Return what keeps the text with a run, where it could not be kept once for all."""
+        return () if self._text_is_kept else (own_source(run, self._text),)
+
+    # being called by another workflow
+
+    def called(self, input: Mapping[str, Any], by: Work, stop: Stop) -> Run:
+        """Run for another workflow: for the same owner, in the same thread, with the rights of that one."""
+        most = self.behaviour.workflows
+        if by.depth >= most:
+            raise LimitExceeded(
+                f"more than {most} workflows call one another",
+                hint="See whether they call each other in a circle, or load with Behaviour(workflows=…)",
+                limit=most,
+                actual=by.depth + 1,
+            )
+        thread = by.thread.id if by.thread is not None else None
+        begun = Begun(input=self._accepted(input), owner=by.owner, thread=thread, depth=by.depth + 1)
+        return self.on(by.memory)._begin(begun, parent=by.id, around=stop)
+
+    @property
+    def others(self) -> Mapping[str, Workflow]:
+        """The workflows that it can call, itself included, by name."""
+        return self._others
+
+    # what a run works with
+
+    def _load(
+        self, id: str, begun: Begun, *, definition_ids: Iterable[str] | None = None, on_invalid: OnInvalid | None = None
+    ) -> WorkingMemory:
+        return load_memory(
+            self._memory,
+            owner=begun.owner,
+            definition_ids=self.plan.definition_ids if definition_ids is None else definition_ids,
+            workflow=self.name,
+            thread=begun.thread,
+            run=id,
+            on_invalid=on_invalid or self.behaviour.on_invalid,
+        )
+
+    def _work(self, id: str, begun: Begun, recorder: Recorder, state: State | None = None) -> Work:
+        state = state or State()
+        return Work(
+            self.plan,
+            id=id,
+            owner=begun.owner,
+            input=begun.input,
+            memory=self._memory,
+            recorder=recorder,
+            behaviour=self.behaviour,
+            reach=self._reach,
+            depth=begun.depth,
+            messages=list(state.messages),
+            steps=state.steps,
+        )
+
+    def ensure_said(self, begun: Begun, payload: Any) -> None:
+        """Refuse what would be said in a conversation that is closed, or is no message."""
+        text = _text_of(payload)
+        if text is not None and begun.thread is not None:
+            check_text(text, self._memory.limits.content_bytes)
+            thread = find_thread(self._memory, owner=begun.owner, id=begun.thread)
+            if thread is not None and thread.closed:
+                raise closed_thread(thread)
+
+    def _thread(self, begun: Begun) -> Thread | None:
+        return None if begun.thread is None else open_thread(self._memory, owner=begun.owner, id=begun.thread)
+
+    def _hear(self, thread: Thread | None, owner: str, payload: Any) -> None:
+        """Add what the owner says to the conversation."""
+        text = _text_of(payload)
+        if thread is not None and text is not None:
+            add_message(self._memory, thread, text, sender=owner, by_owner=True)
+
+    def _accepted(self, input: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return a copy of the input with the defaults of its schema, or refuse it."""
+        if input is not None and not isinstance(cast(object, input), Mapping):
+            message = f"the input {quote(input)} is {type(input).__name__}, not a map"
+            raise InvalidValue(message, hint='Pass a dict such as {"text": "…"}', path="$")
+        given = decode(encode_checked(dict(input or {}), self._memory.limits))
+        if self.plan.schema is None:
+            return given
+        given = fill_defaults(self.plan.schema, given)
+        fault = first_fault(self.plan.validator, given)
+        if fault is not None:
+            raise SchemaViolation(
+                f"the workflow {quote(self.name)} refuses its input at {fault.path}: {fault.reason}",
+                hint=f"Its `inputs.schema` at {fault.schema_path} says what fits",
+                path=fault.path,
+                expected=fault.reason,
+            )
+        return given
+
+    def __repr__(self) -> str:
+        """Return its name and where it came from."""
+        return f"<recollect.workflow.Workflow {self.name} from {self.file}>"
+
+
+def check_reason(reason: Any) -> None:
+    """Refuse what cannot be kept as the reason of something."""
+    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or reason != cleaned(reason):
+        hint = f"Pass a text of at most {_LONGEST_REASON:,} characters"
+        raise InvalidValue(f"{quote(reason)} is no reason that can be kept", hint=hint, path="reason")
+
+
+def _text_of(payload: Any) -> str | None:
+    """Return what is said in an input or a delivery: a text, or the field `text`; None where nothing is."""
+    said: Any = cast("dict[str, Any]", payload).get("text") if isinstance(payload, dict) else payload
+    return said if isinstance(said, str) and said.strip() else None
+
+
+def _with_delivery(position: tuple[Any, ...], delivered: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a position whose innermost step, the call that waits, has been given what it waits for."""
+    *outer, call = position
+    return (*outer, {**call, "delivered": [*call.get("delivered", ()), *delivered]})

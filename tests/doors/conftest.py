@@ -1,0 +1,232 @@
+"""One memory in a file, and every door that leads to it: Python, the command line, agents, machines and workflows."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+import recollect
+from recollect.agent.models import Ask, Reply, ToolCall
+from recollect.api.memory import Memory
+from recollect.cli.app import app
+from recollect.model.clock import SystemClock
+from recollect.model.definition import Definition
+from recollect.testing import FakeClock
+
+KITE: dict[str, Any] = {
+    "type": "object",
+    "properties": {"colour": {"type": "string"}, "lines": {"type": "integer", "minimum": 1}},
+    "required": ["colour"],
+}
+
+
+class Scripted:
+    """A model that replies with what it was given, and keeps what it was asked."""
+
+    name = "made:up"
+
+    def __init__(self, *replies: Reply | str) -> None:
+        self.replies = list(replies)
+        self.asked: list[Ask] = []
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        self.asked.append(ask)
+        reply = self.replies.pop(0)
+        return Reply(reply) if isinstance(reply, str) else reply
+
+
+@pytest.fixture
+def scripted() -> type[Scripted]:
+    return Scripted
+
+
+@pytest.fixture
+def wants() -> Callable[..., Reply]:
+    """Return how to make a reply that calls a tool."""
+    return lambda name, arguments: Reply("", (ToolCall("c0", name, arguments),))
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """A clock that stands still, now: commands have the real one, and see the same records."""
+    return FakeClock(SystemClock().now())
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "memory.db"
+
+
+@pytest.fixture
+def memory(path: Path, clock: FakeClock) -> Iterator[Memory]:
+    with recollect.open(path, clock=clock, embedder="hashing:64") as memory:
+        yield memory
+
+
+@pytest.fixture
+def kite(memory: Memory) -> Definition:
+    """A record that every door knows: the kite of a person."""
+    return memory.definitions.create(name="Kite", slug="kite", schema=KITE, ttl=3600)
+
+
+@pytest.fixture
+def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Return how to call a command on the same file; it gives what the command printed as JSON."""
+    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RECOLLECT_DB", str(path))
+
+    def call(*arguments: str, fails: bool = False) -> Any:
+        done = CliRunner().invoke(app, [*arguments, "--json"])
+        if done.exception is not None and not isinstance(done.exception, SystemExit):
+            raise done.exception
+        assert (done.exit_code != 0) == fails, done.stderr or done.stdout
+        return json.loads(done.stderr if fails else done.stdout)
+
+    return call
+
+
+class Doors:
+    """Each way to write and to read Nora's kite."""
+
+    def __init__(self, memory: Memory, cli: Callable[..., Any], model: type[Scripted]) -> None:
+        self.memory = memory
+        self.cli = cli
+        self._model = model
+
+    # writing
+
+    def write(self, door: str, value: Any) -> None:
+        """Write the kite through a door; what is refused is raised as what that door makes of it."""
+        getattr(self, f"_write_{door}")(value)
+
+    def _write_python(self, value: Any) -> None:
+        self.memory.scope(user="nora").set("kite", value)
+
+    def _write_cli(self, value: Any) -> None:
+        self.cli("facts", "set", "kite", json.dumps(value), "--as-json", "--user", "nora")
+
+    def _write_workflow(self, value: Any) -> None:
+        text = """
+        defs:
+          keep: {kind: task, action: update_memory, inputs: {memory: {kite: "=$input.kite"}}}
+        flow:
+          - do: keep
+        """
+        self.workflow(text).run({"kite": value}, owner="nora").check()
+
+    def _write_model(self, value: Any) -> None:
+        definition = self.memory.definitions.get("kite")
+        text = f"""
+        defs:
+          kite: {{kind: memory, settings: {{definition_id: {definition.id}}}}}
+          primary: {{kind: model, settings: {{provider: openai}}}}
+          answer:
+            kind: task
+            action: ai_agent
+            inputs: {{prompt: "Remember my kite."}}
+            bindings: {{model: primary, memory: [kite]}}
+        flow:
+          - do: answer
+        """
+        calls = Reply("", (ToolCall("c0", "update_memory", {"memory": {"kite": value}}),))
+        run = self.workflow(text, model=self._model(calls, "Noted.")).run(owner="nora").check()
+        if run.outputs["answer"]["tool_calls"] != [{"name": "update_memory", "failed": False}]:
+            raise recollect.RecollectError("the tool failed")
+
+    def _write_abl(self, value: Any) -> None:
+        text = """
+        AGENT: Flyer
+        GOAL: "Fly kites"
+        MEMORY:
+          session:
+            - given
+          persistent:
+            - user.kite
+              TYPE: object
+        FLOW:
+          field:
+            REASONING: false
+            SET:
+              - user.kite = given
+            THEN: COMPLETE
+        """
+        recollect.abl.load(dedent(text), memory=self.memory).start(user="nora", vars={"given": value})
+
+    # reading
+
+    def read(self, door: str) -> Any:
+        """Return Nora's kite as a door shows it: its colour and lines."""
+        return getattr(self, f"_read_{door}")()
+
+    def _read_python(self) -> Any:
+        return self.memory.scope(user="nora").value("kite")
+
+    def _read_cli(self) -> Any:
+        return self.cli("facts", "get", "kite", "--user", "nora")["value"]
+
+    def _read_workflow(self) -> Any:
+        text = """
+        defs:
+          nothing: {kind: task, action: set_context, inputs: {values: {}}}
+        flow:
+          - do: nothing
+        outputs: {kite: "=$context.memory.kite"}
+        """
+        return self.workflow(text).run(owner="nora").check().output.get("kite")
+
+    def _read_model(self) -> Any:
+        definition = self.memory.definitions.get("kite")
+        text = f"""
+        defs:
+          kite: {{kind: memory, settings: {{definition_id: {definition.id}}}}}
+          primary: {{kind: model, settings: {{provider: openai}}}}
+          answer:
+            kind: task
+            action: ai_generate_text
+            inputs: {{prompt: "Which kite?", system: "Look."}}
+            bindings: {{model: primary, memory: [kite]}}
+        flow:
+          - do: answer
+        """
+        model = self._model("That one.")
+        self.workflow(text, model=model).run(owner="nora").check()
+        shown = dict(line[2:].split(": ", 1) for line in model.asked[0].instructions.splitlines() if line[:2] == "- ")
+        if not shown:
+            return None
+        return {"colour": shown["Colour"], **({"lines": int(shown["Lines"])} if "Lines" in shown else {})}
+
+    def _read_abl(self) -> Any:
+        text = """
+        AGENT: Flyer
+        GOAL: "Fly kites"
+        MEMORY:
+          persistent:
+            - user.kite
+              TYPE: object
+        FLOW:
+          field:
+            REASONING: false
+            RESPOND: "{{COALESCE(user.kite.colour, 'none')}}|{{COALESCE(user.kite.lines, '')}}"
+            THEN: COMPLETE
+        """
+        [said] = recollect.abl.load(dedent(text), memory=self.memory).start(user="nora").opening.messages
+        colour, lines = said.split("|")
+        return None if colour == "none" else {"colour": colour, **({"lines": int(lines)} if lines else {})}
+
+    # workflows
+
+    def workflow(self, text: str, **options: Any) -> Any:
+        return recollect.workflow.load(dedent(text), **{"memory": self.memory, "name": "kites", **options})
+
+
+@pytest.fixture
+def doors(memory: Memory, kite: Definition, cli: Callable[..., Any], scripted: type[Scripted]) -> Doors:
+    return Doors(memory, cli, scripted)
