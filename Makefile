@@ -23,10 +23,10 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin constraints clean
+.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow constraints clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## set up .venv: the project, editable, and the development tools
 
@@ -73,6 +73,9 @@ bench-abl: $(BENCH_READY) ## ABL agents: turns, conditions, checks, idle session
 
 bench-mashin: $(READY) ## mashin machines: steps, checks, verifications, replays (ARGS=... goes to bench/mashin.py)
 	$(BIN)/python bench/mashin.py $(ARGS)
+
+bench-workflow: $(READY) ## workflows: steps, records, parallel blocks, loading (ARGS=... goes to bench/workflow.py)
+	$(BIN)/python bench/workflow.py $(ARGS)
 
 # Where a package has dropped our oldest Python, the older of its two versions is the one that fits all.
 constraints: $(READY) ## resolve constraints.txt anew from pyproject.toml (needs uv)

@@ -20,6 +20,7 @@ import msgspec
 import pytest
 
 import recollect
+from recollect.agent import conversing
 from recollect.lang import layout
 from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
 from recollect.mashin.constraints import FORMATS
@@ -234,7 +235,7 @@ def test_the_reference_has_every_choice_of_behaviour_with_its_default_and_no_oth
 
 def test_the_reference_says_how_often_a_model_is_asked_again() -> None:
     section = TEXT.partition("### ask a model")[2].partition("\n### ")[0]
-    assert asking.CORRECTIONS == 2 and "at most twice" in section
+    assert conversing.CORRECTIONS == 2 and "at most twice" in section
     assert asking.ROUNDS == 8 and "eight rounds" in section
 
 
