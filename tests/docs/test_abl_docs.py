@@ -31,6 +31,7 @@ from recollect.abl.runtime.trace import EVENTS, Kind
 from recollect.abl.understanding import validation
 from recollect.abl.variables import SYSTEM
 from recollect.lang import layout
+from recollect.lang.scripts import reader
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/recollect/abl"
@@ -309,8 +310,8 @@ def test_the_reference_has_every_kind_of_happening_and_says_which_are_events() -
 def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of ABL use, with their severities."""
     found: dict[str, set[str]] = {}
-    # What every language that nests by indentation says of its layout, ABL says too.
-    for path in (*SOURCE.rglob("*.py"), Path(layout.__file__)):
+    # What every language that nests by indentation says of its layout, ABL says too; and what all files of tests say.
+    for path in (*SOURCE.rglob("*.py"), Path(layout.__file__), Path(reader.__file__)):
         # What a turn notes is a trace, not a diagnostic.
         if "runtime" in path.parts:
             continue

@@ -45,6 +45,8 @@ class IndexBook:
         self._held: OrderedDict[_Place, _Held] = OrderedDict()
         self._used: set[_Place] = set()
         """Those that were used since sizes were last asked: the others have not grown."""
+        self._latest = 0
+        """The latest moment at which somebody asked for any of them."""
         self._lock = threading.Lock()
 
     def index(self, rows: Reader, shelf: Shelf, space: Space, *, now: int) -> ShelfIndex:
@@ -52,6 +54,9 @@ class IndexBook:
         from recollect.retrieval.index.shelf import ShelfIndex
 
         state, place = rows.shelf_state(shelf), (shelf, space.embedder)
+        with self._lock:
+            self._latest = max(self._latest, now)
+            was_set_back = now < self._latest - _AT_ONCE
         if state == ShelfState():
             with self._lock:
                 self._held.pop(place, None)  # erased: nothing of it stays in memory
@@ -64,7 +69,7 @@ class IndexBook:
             self._held.move_to_end(place)
             self._used.add(place)
         with held.lock:
-            if now < held.index.expired_at - _AT_ONCE:  # the clock was set back: what had expired has not
+            if was_set_back and now < held.index.expired_at:  # what had expired by then has not
                 held.index, held.state = ShelfIndex(space.dimension), ShelfState()
             # Another thread, which reads a later moment, may have brought it further: it is never turned back.
             if state.newest > held.state.newest or state.removed > held.state.removed:

@@ -7,6 +7,10 @@ import msgspec
 from recollect.workflow.document import Retries, Settings
 
 
+_LONGEST_MS = 1_000 * 3_600 * 24 * 365 * 10
+"""Ten years: no clock counts further."""
+
+
 class Retrying(msgspec.Struct, frozen=True, kw_only=True):
     """How often a task that failed is tried again, and after which delays."""
 
@@ -34,7 +38,7 @@ def policy_of(defaults: Settings | None, own: Settings | None) -> Policy:
             continue
         timeout = timeout if settings.timeout_ms is None else settings.timeout_ms
         given |= _given(settings.retries)
-    return Policy(timeout_ms=timeout, retries=msgspec.convert(given, Retrying))
+    return Policy(timeout_ms=min(timeout, _LONGEST_MS), retries=msgspec.convert(given, Retrying))
 
 
 def _given(retries: Retries | None) -> dict[str, bool | float]:

@@ -542,7 +542,7 @@ def test_a_called_workflow_whose_caller_was_cut_off_does_nothing_more(
         f"""
     defs:
       call: {{kind: task, action: call_workflow, inputs: {{workflow: other}}}}
-      timed: {{kind: task, action: call_workflow, inputs: {{workflow: other}}, settings: {{timeout_ms: 300}}}}
+      timed: {{kind: task, action: call_workflow, inputs: {{workflow: other}}, settings: {{timeout_ms: 1500}}}}
       beside: {{kind: task, action: beside}}
     flow: {steps}
     """,
@@ -624,3 +624,27 @@ def test_ending_a_caller_by_force_ends_the_run_below(load: Any, kitchen: Any, me
     assert {one.status for one in memory.runs.list()} == {"cancelled"}
     assert {} not in kitchen.done
     assert all(memory.runs.verify(one.id).ok for one in memory.runs.list())
+
+
+def test_a_caller_that_was_resumed_while_the_run_below_waits_on_can_be_told(
+    load: Any, clock: FakeClock, memory: Memory
+) -> None:
+    """The first question below was not answered in time; the handle above is the one for the second."""
+    other = load(
+        """
+    defs: {a: {kind: task, action: ask, inputs: {timeout: 60}}, b: {kind: task, action: ask}}
+    flow: [{do: a}, {do: b}]
+    outputs: {a: "=$output.a.got", b: "=$output.b.got"}
+    """,
+        name="other",
+    )
+    flow = load(calling(), workflows=[other])
+    run = flow.run(owner="mira")
+    old = flow.find(run.id)
+    clock.advance(60)
+    run = run.resume()
+    assert (run.status, run.waiting.kind) == ("waiting", "run")
+    with pytest.raises(Conflict):
+        old.deliver("for the first question")
+    assert run.deliver("yes").check().outputs == {"call": {"a": None, "b": "yes"}}
+    assert len(memory.runs.list()) == 2

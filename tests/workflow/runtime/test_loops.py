@@ -183,6 +183,23 @@ def test_without_a_first_value_the_accumulator_is_not_there_before_the_first_pas
     assert flow.run({"items": []}, owner="mira").check().outputs["all"].get("list") is None
 
 
+@pytest.mark.parametrize("at_once", [1, 3])
+def test_until_sees_what_was_merged(load: Any, at_once: int) -> None:
+    flow = load(f"""
+    defs: {{}}
+    flow:
+      - loop:
+          type: for_each
+          name: all
+          for_each: {{in: [1, 2, 3, 4, 5]}}
+          max_concurrency: {at_once}
+          until: "=$accumulator >= 3"
+          accumulate: {{as: sum, initial: 0, merge: "=$accumulator + $iteration.item"}}
+          steps: []
+    """)
+    assert flow.run(owner="mira").check().outputs == {"all": {"sum": 3}}
+
+
 def test_accumulators_of_loops_inside_loops_are_their_own(load: Any, kitchen: Any) -> None:
     flow = load("""
     defs: {after: {kind: task, action: note, inputs: {there: "=$exists($accumulator)"}}}

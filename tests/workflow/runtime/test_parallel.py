@@ -162,6 +162,41 @@ def test_a_branch_that_changes_nothing_undoes_nothing(load: Any, kitchen: Any) -
     assert run.outputs == {"give_1": 1, "give_2": 2}
 
 
+def test_branches_that_change_other_values_do_not_undo_one_another(load: Any) -> None:
+    run = load("""
+    context: {left: 0, right: 0, both: 0}
+    defs:
+      left: {kind: task, action: set_context, inputs: {values: {left: 1, both: 1}}}
+      right: {kind: task, action: set_context, inputs: {values: {right: 2}}}
+    flow: [{parallel: {steps: [{do: left}, {do: right}]}}]
+    """).run(owner="mira")
+    assert run.check().context == {"left": 1, "right": 2, "both": 1, "memory": {}}
+
+
+def test_a_task_that_is_done_again_in_one_branch_is_not_undone_by_another(load: Any) -> None:
+    run = load("""
+    defs:
+      count: {kind: task, action: give, inputs: {value: "=$exists($output.count) ? $output.count + 1 : 1"}}
+      other: {kind: task, action: give, inputs: {value: other}}
+    flow: [{do: count}, {parallel: {steps: [{do: count}, {do: other}]}}]
+    """).run(owner="mira")
+    assert run.check().outputs == {"count": 2, "other": "other"}
+
+
+def test_a_branch_that_takes_too_long_fails_the_block(load: Any, kitchen: Any) -> None:
+    text = """
+    defs:
+      slow: {kind: task, action: stand, inputs: {bell: never}, settings: {timeout_ms: 50}}
+      other: {kind: task, action: stand, inputs: {bell: other}}
+    flow: [{parallel: {steps: [{do: slow}, {do: other}]}}]
+    """
+    run = load(text).run(owner="mira")
+    assert (run.status, run.error.type, run.error.step) == ("failed", "timeout", "slow")
+    for name in ("never", "other"):
+        kitchen.bell(name).ring()
+    assert load(text).run(owner="mira").check()
+
+
 def test_memory_of_the_others_is_seen_after_the_block(load: Any, kitchen: Any, define: Any, memory: Memory) -> None:
     for slug in ("mine", "yours"):
         define(slug)

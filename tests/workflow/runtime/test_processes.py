@@ -57,8 +57,13 @@ def work(call):
 def ask(call):
     return call.place.wait("answer")
 
+def interrupt(once=threading.Lock()):
+    if once.acquire(blocking=False):
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
 def nap(call):
-    print("napping", flush=True)
+    threading.Thread(target=interrupt, daemon=True).start()
     time.sleep(600)
 
 ACTIONS = [Action(name=one.__name__, act=one) for one in (work, ask, nap)]
@@ -222,7 +227,6 @@ INTERRUPTED = (
     COMMON
     + """
 flow = recollect.workflow.load(sys.argv[2], memory=memory, actions=ACTIONS)
-threading.Timer(0.5, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     flow.run(owner="mira")
 except KeyboardInterrupt:

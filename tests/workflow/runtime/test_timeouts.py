@@ -67,7 +67,7 @@ def test_the_time_is_that_of_one_attempt(load: Any, kitchen: Any) -> None:
     flow = load(
         """
     defs:
-      bake: {kind: task, action: bake, settings: {timeout_ms: 200, retries: {enabled: true}}}
+      bake: {kind: task, action: bake, settings: {timeout_ms: 700, retries: {enabled: true}}}
       after: {kind: task, action: stand, inputs: {bell: end}}
     flow: [{do: bake}, {do: after}]
     """,
@@ -121,7 +121,7 @@ def test_a_call_that_was_cut_off_can_do_nothing_more_to_the_run(
     flow = load(
         """
     defs:
-      late: {kind: task, action: late, settings: {timeout_ms: 100}}
+      late: {kind: task, action: late, settings: {timeout_ms: 1000}}
     flow: [{do: late}]
     """,
         workflows=[other],
@@ -163,7 +163,7 @@ def test_a_call_that_does_not_care_about_being_cut_off_still_changes_nothing(
     kitchen.add("stubborn", stubborn)
     flow = load("""
     defs:
-      try: {kind: task, action: stubborn, settings: {timeout_ms: 100}}
+      try: {kind: task, action: stubborn, settings: {timeout_ms: 1000}}
     flow: [{do: try}]
     """)
     run = flow.run(owner="mira")

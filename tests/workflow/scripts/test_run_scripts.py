@@ -605,7 +605,7 @@ def test_what_is_missing_or_faulty_is_said(folder, run):
         run_scripts(folder / "orphan.tests.yaml")
     with pytest.raises(SourceError, match="`runn` is no key"):
         run("steps: [{runn: }]")
-    with pytest.raises(UsageError, match=r"there is no file .*nothing\.py"):
+    with pytest.raises(UsageError, match="there is no file"):
         run(text=(HEAD + TEST + "    expect: {status: waiting}\n").replace("actions.py", "nothing.py"))
     passed(run("expect: {status: waiting}"))
     (folder / "ferry.yaml").write_text(FERRY.replace("- do: thank", "- do: thankk"))

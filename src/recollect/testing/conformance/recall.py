@@ -484,3 +484,15 @@ class RecallPromises:
         assert ada.remember("heron", collection="notes").duplicate
         ada.remember("otter", collection="notes")
         assert sorted(recalled(ada, "heron otter", namespace="")) == ["heron", "otter"]
+
+    def test_a_clock_that_others_saw_further_ahead_was_set_back_too(self, memory: Memory, clock: FakeClock) -> None:
+        """Who asked for an entry last may have asked just after it expired; others have asked later since."""
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        ada.remember("kayak", collection="notes", ttl=1)
+        bob.remember("heron", collection="notes")
+        clock.advance(1.000001)
+        assert recalled(ada, "kayak") == []
+        clock.advance(1)
+        assert recalled(bob, "heron") == ["heron"]
+        clock.advance(-2)
+        assert recalled(ada, "kayak") == standing(ada) == ["kayak"]
