@@ -56,8 +56,8 @@ soak: $(READY) ## the same, ROUNDS=5 times over, new random input each round
 coverage: $(READY) ## run every test and report the branches that none of them takes
 	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term-missing $(ARGS)
 
-serve: $(READY) ## start the server (it arrives with the server milestone)
-	@echo "The server arrives with the server milestone; today the command line works: $(BIN)/recollect --help"
+serve: $(READY) ## start a server with demo data in build/demo (ARGS="--port 9000")
+	@$(BIN)/python -m recollect.server.demo $(ARGS)
 
 bench-facts: $(BENCH_READY) ## facts beside their peers (ARGS=... goes to bench/facts.py)
 	$(BENCH_VENV)/bin/python bench/facts.py $(ARGS)

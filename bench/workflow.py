@@ -22,7 +22,7 @@ from typing import Any
 import program
 from measuring import Times, percentile
 from program import Program, run_program
-from report import Line, compare, ratio_line, show_progress, show_times
+from report import Line, compare, ratio_line, show_progress
 from rich.table import Table
 from settings import settings_of_ours
 from workflow_bare import (
@@ -30,6 +30,7 @@ from workflow_bare import (
     act_in_python,
     evaluate_expressions,
     in_blocks,
+    one_by_one,
     reading_rows,
     sleep_in_threads,
     validate,
@@ -82,8 +83,9 @@ class Counts:
     rounds: int = 40
     warm_up: int = 5
     notes: int = 100
-    between: int = 10
-    calls: int = 3
+    between: int = 3
+    between_short: int = 10
+    between_long: int = 1
     part_runs: int = 40
     checks: int = 200
     loads: int = 60
@@ -127,12 +129,15 @@ def measure_steps(run: Run) -> list[Line]:
             NOTES_PLAIN.name: Row(memory.memory, counts.notes, NOTES_PLAIN),
             FILED: Row(filed.memory, counts.notes),
         }
-        between = dict.fromkeys((WRITES, SETS, SENDS, CHOOSES, LOOPS, SPLITS), counts.between)
-        between[CALLS] = counts.calls
+        between = {
+            **dict.fromkeys((WRITES, SETS), counts.between),
+            **dict.fromkeys((CHOOSES, LOOPS), counts.between_short),
+            **dict.fromkeys((SENDS, SPLITS, CALLS), counts.between_long),
+        }
         mixed = {
             kind.name: Row(
                 memory.memory,
-                counts.notes // 5,
+                counts.notes // 2,
                 between=kind,
                 count=count,
                 thread=THREAD if kind is SENDS else None,
@@ -156,10 +161,10 @@ def measure_steps(run: Run) -> list[Line]:
     run.figures["median of each round"] = step.round_medians
     first, last = (_joined(edges, part) for part in (slice(None, EDGE), slice(-EDGE, None)))
     return [
-        _at_most("a `do` step: inputs, memory, events", show_times(step), step.p50 / 1000, 0.5),
+        _timed("a `do` step: inputs, memory, events", step, 0.5),
         compare("vs its bare parts, added up", step, _added_up(parts), faster=False),
         compare("its expressions vs jsonata-python alone", parts[OUR_INPUTS], parts[JSONATA], faster=True),
-        _at_most("a step that writes memory", show_times(times[WRITES.name]), times[WRITES.name].p50 / 1000),
+        _timed("a step that writes memory", times[WRITES.name]),
         compare(f"a step with {MANY} records vs with {FEW // 2}", times[MANY_RECORDS], step, faster=False),
         compare(f"the last {EDGE} of {STEPS_ON_RECORD:,} steps vs the first", last, first, faster=False),
     ]
@@ -199,8 +204,8 @@ def _bare_parts(stack: ExitStack, run: Run, file: Path) -> dict[str, Sampling]:
     written = {COMMIT: IN_MEMORY, COMMIT_FILED: str(file.with_name("bare.db"))}
     writers = {name: stack.enter_context(writing_events(file, target)) for name, target in written.items()}
     return {
-        **{name: in_blocks(one, blocks=notes // 10, each=20) for name, one in small.items()},
-        **{name: in_blocks(one, blocks=notes, each=1) for name, one in writers.items()},
+        **{name: in_blocks(one, blocks=notes // 2) for name, one in small.items()},
+        **{name: one_by_one(one, times=notes) for name, one in writers.items()},
     }
 
 
@@ -311,18 +316,16 @@ def measure_checks(run: Run) -> list[Line]:
         "bare": validate(plain.schema, PLOT),
     }
     times = _sample_in_turns(
-        {name: in_blocks(one, blocks=10, each=50) for name, one in operations.items()},
+        {name: in_blocks(one, blocks=10) for name, one in operations.items()},
         _rounds(run.counts, run.counts.checks),
         "checks of a record",
     )
     ours, bare = times["ours"], times["bare"]
     return [
-        _at_most("the schema check of one record", show_times(ours), ours.p50, 5, "µs"),
+        _timed("the schema check of one record", ours, 5, unit="µs"),
         compare("vs jsonschema_rs alone", ours, bare, faster=False),
-        _at_most("a check that fills in a default", show_times(times["filled"]), times["filled"].p50, unit="µs"),
-        _at_most(
-            "a check whose schema is looked up", show_times(times["looked up"]), times["looked up"].p50, unit="µs"
-        ),
+        _timed("a check that fills in a default", times["filled"], unit="µs"),
+        _timed("a check whose schema is looked up", times["looked up"], unit="µs"),
     ]
 
 
@@ -352,7 +355,7 @@ def measure_parallel(run: Run) -> list[Line]:
             advance(1)
     block, threads = (Times(tuple(one * 1e9 for one in taken), 1) for taken in (ours, bare))
     return [
-        _at_most(f"`parallel` with {BRANCHES} actions of one second", _show_ms(block), block.p50 / 1_000_000, 1.5, "s"),
+        _timed(f"`parallel` with {BRANCHES} actions of one second", block, 1.5, unit="s"),
         _compare_ms(f"vs {BRANCHES} threads that sleep", block, threads),
     ]
 
@@ -378,9 +381,9 @@ def measure_loads(run: Run) -> list[Line]:
             load = _loading(plots)
             times = _sample_in_turns(
                 {
-                    "load": in_blocks(load, blocks=1, each=1),
+                    "load": one_by_one(load),
                     "first": lambda: _first_load(load),
-                    "rows": in_blocks(read, blocks=1, each=1),
+                    "rows": one_by_one(read),
                 },
                 _rounds(counts, counts.loads),
                 "loads",
@@ -391,26 +394,18 @@ def measure_loads(run: Run) -> list[Line]:
             }
             begun = _sample_in_turns(
                 {name: lambda row=row: [row.opening()] for name, row in rows.items()}
-                | {"whole": in_blocks(rows["few"].run, blocks=1, each=1)},
+                | {"whole": one_by_one(rows["few"].run)},
                 _rounds(counts, counts.openings),
                 "openings",
             )
     loaded = times["load"]
     return [
-        _at_most(f"loading {MANY} definitions and {MANY} records", _show_ms(loaded), loaded.p50 / 1000, 10),
+        _timed(f"loading {MANY} definitions and {MANY} records", loaded, 10),
         _compare_ms("vs reading the rows and their JSON alone", loaded, times["rows"]),
-        _at_most("the same, the first time in a process", _show_ms(times["first"]), times["first"].p50 / 1000),
-        _at_most(
-            f"from `run` to the first action, {MANY} records",
-            _show_ms(begun["many"]),
-            begun["many"].p50 / 1000,
-        ),
-        _at_most(
-            f"from `run` to the first action, {FEW // 2} records",
-            _show_ms(begun["few"]),
-            begun["few"].p50 / 1000,
-        ),
-        _at_most("a whole run of one step", _show_ms(begun["whole"]), begun["whole"].p50 / 1000),
+        _timed("the same, the first time in a process", times["first"]),
+        _timed(f"from `run` to the first action, {MANY} records", begun["many"]),
+        _timed(f"from `run` to the first action, {FEW // 2} records", begun["few"]),
+        _timed("a whole run of one step", begun["whole"]),
     ]
 
 
@@ -450,15 +445,18 @@ def _show_ms(times: Times) -> str:
     return f"{times.p50 / 1000:,.1f} ms (p95 {times.p95 / 1000:,.1f})"
 
 
+def _timed(what: str, times: Times, target: float | None = None, *, unit: str = "ms") -> Line:
+    """Return the line of a median that must not exceed its target, if it has one; the least stands beside it."""
+    each = {"s": 1_000_000, "ms": 1_000, "µs": 1}[unit]
+    least, middle, most = (value / each for value in (min(times.round_medians), times.p50, times.p95))
+    ours = f"{middle:,.2f} {unit} (least {least:,.2f}, p95 {most:,.2f})"
+    text = "–" if target is None else f"≤ {target:g} {unit}"
+    return Line(what, ours, "–", f"{middle:,.2f} {unit}", middle, target, "at most", text)
+
+
 def _compare_ms(what: str, ours: Times, bare: Times) -> Line:
     """Return the line of how many times longer ours takes than its bare part."""
     return ratio_line(what, _show_ms(ours), _show_ms(bare), ours.p50 / bare.p50, target=None, sense="at most")
-
-
-def _at_most(what: str, ours: str, value: float, target: float | None = None, unit: str = "ms") -> Line:
-    """Return the line of a figure that must not be larger than its target, if it has one."""
-    text = "–" if target is None else f"≤ {target:g} {unit}"
-    return Line(what, ours, "–", f"{value:,.2f} {unit}", value, target, "at most", text)
 
 
 def _add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -16,14 +16,23 @@ import apsw
 import jsonschema_rs
 import msgspec
 from jsonata import Jsonata
+from measuring import time_each
 
 Sampling = Callable[[], Sequence[float]]
 """Something that is timed inside: it gives the nanoseconds of each of its operations."""
 
 
-def in_blocks(operation: Callable[[], object], *, blocks: int, each: int) -> Sampling:
-    """Return what times so many blocks of an operation, and gives the mean of each: a clock takes a while itself."""
+BLOCK = 150_000
+"""Nanoseconds of one block: about a step, so that a busy machine strikes both alike."""
+
+
+def in_blocks(operation: Callable[[], object], *, blocks: int) -> Sampling:
+    """Return what times so many blocks of an operation, and gives the mean of each.
+
+    A block is as many operations as take about as long as a step, at least one: a clock takes a while itself.
+    """
     clock = time.perf_counter_ns
+    each = max(1, round(BLOCK / min(time_each(lambda turn: operation(), range(200)))))
 
     def sample() -> list[float]:
         taken: list[float] = []
@@ -35,6 +44,11 @@ def in_blocks(operation: Callable[[], object], *, blocks: int, each: int) -> Sam
         return taken
 
     return sample
+
+
+def one_by_one(operation: Callable[[], object], *, times: int = 1) -> Sampling:
+    """Return what times an operation so often."""
+    return lambda: time_each(lambda turn: operation(), range(times))
 
 
 def evaluate_expressions(texts: Mapping[str, str], variables: Mapping[str, Any]) -> Callable[[], dict[str, Any]]:

@@ -59,10 +59,12 @@ from recollect.errors import (
     ScopeEnded,
     SourceError,
     StorageError,
+    Unauthenticated,
     Unavailable,
     UsageError,
 )
 from recollect.model.approval import Approval
+from recollect.model.block import Block, BlockMatch
 from recollect.model.collection import Calibration, Collection
 from recollect.model.definition import Definition
 from recollect.model.entry import Entry
@@ -77,6 +79,7 @@ from recollect.model.scope import Scope
 if TYPE_CHECKING:
     from recollect import abl, mashin, workflow
     from recollect.api.aio import AsyncMemory
+    from recollect.client import AsyncClient, Client
 
 __version__ = "0.1.0.dev0"
 
@@ -86,10 +89,14 @@ __all__ = [
     "Anchor",
     "Approval",
     "ApprovalRequired",
+    "AsyncClient",
     "AsyncMemory",
     "Batch",
+    "Block",
+    "BlockMatch",
     "Busy",
     "Calibration",
+    "Client",
     "Collection",
     "Conflict",
     "Corrupt",
@@ -147,6 +154,7 @@ __all__ = [
     "SourceError",
     "StorageError",
     "Swept",
+    "Unauthenticated",
     "Unavailable",
     "UsageError",
     "Verification",
@@ -164,6 +172,10 @@ def __getattr__(name: str) -> Any:
         from recollect.api.aio import AsyncMemory
 
         return AsyncMemory
+    if name in ("AsyncClient", "Client"):
+        from recollect import client
+
+        return getattr(client, name)
     if name in ("abl", "mashin", "workflow"):
         from importlib import import_module
 

@@ -24,10 +24,11 @@
     │   ├── ModelUnavailable            no package, key or name for it
     │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable .reason
     ├── ActionFailed                    a task of a workflow could not be done   .type .task .action
-    ├── RunFailed                       a machine gave no output                 .run .type .step
+    ├── RunFailed                       a machine or workflow gave no output     .run .type .step
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
     │   ├── Denied                      no grant, or a denial                    .capability
+    │   ├── Unauthenticated             nobody knows who asks: no key, or one that is not valid
     │   ├── ApprovalRequired            paused until somebody decides            .approval
     │   └── QuotaExceeded               too much in one window                   .retry_after
     └── StorageError                    the disk or the database; .url
@@ -182,7 +183,7 @@ class ActionFailed(RecollectError):
 
 
 class RunFailed(RecollectError):
-    """A machine failed; `.type` and `.step` say why and where, `.run` is its run."""
+    """A machine or a workflow failed; `.type` and `.step` say why and where, `.run` is its run."""
 
 
 class ScopeEnded(RecollectError):
@@ -195,6 +196,10 @@ class Refused(RecollectError):
 
 class Denied(Refused):
     """No grant covers the effect, or a denial does."""
+
+
+class Unauthenticated(Refused):
+    """Nobody knows who asks: there is no key or token, or it is unknown, expired or revoked."""
 
 
 class ApprovalRequired(Refused):

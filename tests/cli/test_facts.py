@@ -65,11 +65,13 @@ def test_a_value_that_is_not_text_is_printed_as_json(cli):
 
 
 def test_expect_is_compare_and_set(cli):
-    assert cli("facts", "set", "k", "1", "--expect", "0").code == 0
+    first = cli("facts", "set", "k", "1", "--expect", "0", "--json").json
     lost = cli("facts", "set", "k", "2", "--expect", "0", "--json")
     assert lost.code == 1
     assert lost.error["code"] == "conflict"
-    assert lost.error["details"] == {"expected": 0, "actual": 1, "key": "k"}
+    assert lost.error["details"] == {
+        "expected": 0, "actual": 1, "key": "k", "current_updated_at": first["updated_at"],
+    }  # fmt: skip
     assert cli("facts", "delete", "k", "--expect", "7").code == 1
     assert cli("facts", "delete", "k", "--expect", "1").code == 0
 

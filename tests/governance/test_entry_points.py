@@ -13,7 +13,7 @@ from typer.main import get_command
 
 import recollect
 from recollect import Denied, Policy
-from recollect.api import approvals, batch, collections, definitions, ledger, memory, permissions, runs, scoped
+from recollect.api import approvals, batch, blocks, collections, definitions, ledger, memory, permissions, runs, scoped
 from recollect.cli.app import app
 from recollect.engine.verbs import VERBS
 from recollect.governance.oversight import OVERSIGHT
@@ -39,6 +39,9 @@ MUTATING = {
     "ScopedMemory.remember_text": "remember",
     "ScopedMemory.forget": "forget",
     "Batch.__exit__": "write_facts",
+    "Blocks.update": "set_fact",
+    "Blocks.delete": "delete_fact",
+    "Blocks.undo": "set_fact",
     "Collections.delete": "delete_collection",
     "Collections.reembed": "begin_reembedding",
     "Collections.give_up_reembedding": "end_reembedding",
@@ -56,9 +59,9 @@ MUTATING = {
     "Memory.import_lines": "import",
 }
 
-# Effects that no Python call is named after: a step of `Collections.reembed`, what memory blocks are written with, and
-# what machines record of their runs and let wait.
-INNER = {"reembed_entries", "write_lines", "record_run", "hold_step"}
+# Effects that no Python call is named after: a step of `Collections.reembed`, and what machines record of their runs
+# and let wait.
+INNER = {"reembed_entries", "record_run", "hold_step"}
 
 # Calls that read, collect, or make another handle. Scrub rewrites the file but changes nothing anybody can read.
 HARMLESS = {
@@ -68,6 +71,10 @@ HARMLESS = {
     "ScopedMemory.history",
     "ScopedMemory.recall",
     "ScopedMemory.entries",
+    "Blocks.get",
+    "Blocks.list",
+    "Blocks.recall",
+    "Blocks.history",
     "Collections.list",
     "Collections.compare",
     "Batch.set",
@@ -91,6 +98,7 @@ HARMLESS = {
     "Memory.at",
     "Memory.batch",
     "Memory.acting_as",
+    "Memory.in_tenant",
     "Memory.narrowed",
     "Memory.through",
     "Memory.scrub",
@@ -111,6 +119,12 @@ COMMANDS = {
     "workflows import": "Memory.perform",
     "facts set": "ScopedMemory.set",
     "facts delete": "ScopedMemory.delete",
+    "blocks set": "Blocks.update",
+    "blocks delete": "Blocks.delete",
+    "blocks undo": "Blocks.undo",
+    "sleep run": "Memory.perform",
+    "sleep undo": "Memory.perform",
+    "sleep forget": "Memory.erase",
     "definitions create": "Definitions.create",
     "definitions update": "Definitions.update",
     "definitions delete": "Definitions.delete",
@@ -125,6 +139,10 @@ COMMANDS = {
     "approvals refuse": "Approvals.refuse",
     "sessions start": "ScopedMemory.session",
     "sessions end": "ScopedMemory.end",
+    "keys create": "Memory.perform",
+    "keys revoke": "Memory.perform",
+    "keys rotate": "Memory.perform",
+    "serve": "Memory.perform",  # whatever its routes do
     "erase": "Memory.erase",
     "sweep": "Memory.sweep",
     "import": "Memory.import_file",
@@ -138,6 +156,11 @@ HARMLESS_COMMANDS = {
     "facts get",
     "facts list",
     "facts history",
+    "blocks list",
+    "blocks show",
+    "blocks recall",
+    "blocks history",
+    "sleep list",
     "definitions list",
     "definitions show",
     "definitions records",
@@ -152,6 +175,7 @@ HARMLESS_COMMANDS = {
     "permissions list",
     "approvals list",
     "approvals show",
+    "keys list",
     "runs list",
     "runs show",
     "export",
@@ -166,6 +190,7 @@ def public_methods() -> set[str]:
     classes = [
         scoped.ScopedMemory,
         batch.Batch,
+        blocks.Blocks,
         collections.Collections,
         definitions.Definitions,
         ledger.Ledger,
@@ -260,6 +285,13 @@ def send_batch(memory: recollect.Memory, owner: recollect.Memory, folder: Path) 
         writes.set(memory.scope(user="ada"), "batched", 1)
 
 
+def undo(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+    mine = owner.scope(user="ada").blocks
+    current = mine.get("core") or mine.update("core", "- Plays chess", expected_updated_at=None)
+    current = mine.update("core", "- Plays go", expected_updated_at=current.updated_at)
+    memory.scope(user="ada").blocks.undo("core", expected_updated_at=current.updated_at)
+
+
 def remember_many(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
     memory.scope(user="ada").remember_many([{"content": "Ada plays chess."}], collection="notes")
 
@@ -302,6 +334,11 @@ ATTEMPTS = {
     "ScopedMemory.remember_text": remember_text,
     "ScopedMemory.forget": forget,
     "Batch.__exit__": send_batch,
+    "Blocks.update": lambda memory, owner, folder: memory.scope(user="ada").blocks.update(
+        "core", "- Plays chess", expected_updated_at=None
+    ),
+    "Blocks.delete": lambda memory, owner, folder: memory.scope(user="ada").blocks.delete("core"),
+    "Blocks.undo": undo,
     "Collections.delete": lambda memory, owner, folder: memory.collections.delete(ensure_collection(owner, "notes")),
     "Collections.reembed": lambda memory, owner, folder: memory.collections.reembed(
         ensure_collection(owner, "notes"), "hashing:32"
@@ -332,8 +369,8 @@ ATTEMPTS = {
 
 @pytest.mark.parametrize("call", sorted(MUTATING))
 def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call, opened, tmp_path) -> None:
-    # An update reads before it writes: grant the reading, so that the write is what is refused.
-    reading = Policy.of(allow=("memory.read",)) if call == "ScopedMemory.update" else NOTHING
+    # These read before they write: grant the reading, so that the write is what is refused.
+    reading = Policy.of(allow=("memory.read",)) if call in ("ScopedMemory.update", "Blocks.undo") else NOTHING
     outsider = opened.acting_as("agent:outside", policy=reading)
     with pytest.raises(Denied):
         ATTEMPTS[call](outsider, opened, tmp_path)

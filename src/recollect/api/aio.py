@@ -15,6 +15,7 @@ from typing import Any, Self
 
 from recollect.api.approvals import Approvals
 from recollect.api.batch import Batch
+from recollect.api.blocks import Blocks
 from recollect.api.collections import Collections
 from recollect.api.definitions import Definitions
 from recollect.api.ledger import Ledger
@@ -25,8 +26,8 @@ from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
 
 # What a call gives back that itself has calls to make; making one of these touches no store.
-_HANDLES = (Memory, ScopedMemory, Batch, Collections, Definitions, Ledger, Permissions, Approvals, Runs)
-_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "narrowed", "through"})
+_HANDLES = (Memory, ScopedMemory, Batch, Blocks, Collections, Definitions, Ledger, Permissions, Approvals, Runs)
+_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 
 

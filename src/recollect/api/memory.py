@@ -179,6 +179,18 @@ class Memory:
             )
         )
 
+    def in_tenant(self, tenant: str) -> Memory:
+        """Return the owner's handle in another tenant, on the same store; any narrower handle stays where it stands."""
+        if self._caller.tenant not in (None, tenant):
+            raise Denied(
+                f"`{self.actor}` stands in the tenant `{self._caller.tenant}`, not in {quote(tenant)}",
+                hint="Ask the program that opened the memory",
+                actor=self.actor,
+            )
+        other = self._with_caller(self._caller)
+        other._shared = Scope.of(tenant=tenant)
+        return other
+
     def narrowed(self, policy: Policy) -> Memory:
         """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
         kept = tuple(layer for layer in self._caller.policies if layer is not OWNER)

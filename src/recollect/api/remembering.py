@@ -10,7 +10,6 @@ from typing import Any, cast
 
 import msgspec
 
-from recollect.engine.deriving import LINES
 from recollect.errors import InvalidValue, LimitExceeded, UsageError
 from recollect.model.clock import parse_moment
 from recollect.model.effect import Item, Recall
@@ -25,8 +24,6 @@ from recollect.model.value import encode_checked
 def check_collection(name: str) -> str:
     """Return the name of a collection that a caller may use, or refuse it."""
     require_label("collection", name)
-    if name == LINES:
-        raise UsageError(f"the collection {quote(name)} is kept for memory blocks", hint="Use another name", value=name)
     check_key(f"collections.{name}")  # rules and accesses name it so
     return name
 
@@ -80,9 +77,7 @@ def recall_effect(
     """Return the checked effect of a recall."""
     from recollect.retrieval.filter import parse_filter
 
-    if not isinstance(cast(object, query), str):
-        raise UsageError(f"the query {quote(query)} is {type(query).__name__}, not text", hint="Pass text", value=query)
-    _check_query(query, limits)
+    check_query(query, limits)
     if mode not in MODES:
         raise UsageError(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", value=mode)
     _check_limit("limit", limit, limits)
@@ -102,7 +97,10 @@ def recall_effect(
     )
 
 
-def _check_query(query: str, limits: Limits) -> None:
+def check_query(query: str, limits: Limits) -> None:
+    """Refuse a query that is no text, or a longer one than anything that could be found."""
+    if not isinstance(cast(object, query), str):
+        raise UsageError(f"the query {quote(query)} is {type(query).__name__}, not text", hint="Pass text", value=query)
     try:
         size = len(query.encode())
     except UnicodeEncodeError:

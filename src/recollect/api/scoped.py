@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from recollect.api.blocks import Blocks
 from recollect.api.remembering import (
     check_collection,
     check_namespace,
@@ -59,6 +60,11 @@ class ScopedMemory:
         self._gate = gate
         self._caller = caller
         self.scope = scope
+
+    @property
+    def blocks(self) -> Blocks:
+        """The memory blocks of this user, or of this user and agent: texts that are replaced whole."""
+        return Blocks(self._gate, self._caller, self.scope)
 
     def get(self, key: str, *, as_of: datetime | str | None = None) -> Fact | None:
         """Return the fact at a key, now or as it stood at a moment; None when there is none."""

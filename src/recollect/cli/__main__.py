@@ -2,4 +2,6 @@
 
 from recollect.cli import main
 
-main()
+# Workers of the server are processes that import this file again.
+if __name__ == "__main__":
+    main()

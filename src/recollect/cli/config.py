@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from typing import Annotated, Any
+
+import typer
+
 from recollect.cli.command import Desk, command, group
+from recollect.cli.settings import resolve_all
 
 app = group("config")
 
 
 @command(app, "show", embeds=True, example="RECOLLECT_DB=team.db recollect config show")
-def show(desk: Desk) -> None:
+def show(
+    desk: Desk,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: RECOLLECT_CONFIG.")
+    ] = None,
+) -> None:
     """Show each setting, where its value came from, and the variable that can give it. Opens nothing."""
+    settings = resolve_all(desk.settings, config=config)
     if desk.out.json:
         return desk.out.document(
-            {
-                one.name: {"value": one.value, "origin": one.origin, "variable": one.variable}
-                for one in desk.settings.all
-            }
+            {one.name: {"value": one.shown, "origin": one.origin, "variable": one.variable} for one in settings.all}
         )
-    rows = [
-        (one.name, f"{one.value:g}" if isinstance(one.value, float) else str(one.value), one.origin, one.variable)
-        for one in desk.settings.all
-    ]
+    rows = [(one.name, _text(one.shown), one.origin, one.variable) for one in settings.all]
     desk.out.table(("setting", "value", "from", "variable"), rows, folded=("value",))
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float):
+        return f"{value:g}"
+    return ", ".join(value) if isinstance(value, tuple) else str(value)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]

@@ -17,6 +17,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "serve": Entry("serving", "Answer requests over HTTP until stopped."),
     "run": Entry("running", "Talk to an agent, or run a machine or a workflow."),
     "check": Entry("checking", "Look for everything that is wrong with a program."),
     "format": Entry("checking", "Write a program in its canonical layout."),
@@ -27,6 +28,8 @@ COMMANDS = {
     "replay": Entry("replaying", "Take the steps of a run again, on what was recorded of it."),
     "workflows": Entry("bundles", "Workflows: moved from memory to memory, with the definitions they name."),
     "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),
+    "blocks": Entry("blocks", "Memory blocks: texts of a user that agents see or search, replaced whole."),
+    "sleep": Entry("sleeping", "Sleep-time memory: what conversations taught, and how to take it back."),
     "definitions": Entry("definitions", "Definitions: what the value at a key must look like."),
     "remember": Entry("remembering", "Remember a text, so that recall finds it by what it means."),
     "ingest": Entry("ingest", "Remember what files hold: JSON Lines, text and Markdown."),
@@ -36,6 +39,7 @@ COMMANDS = {
     "collections": Entry("collections", "Collections: where entries are kept, and what embeds them."),
     "ledger": Entry("ledger", "The ledger: what happened, in order, provably."),
     "permissions": Entry("permissions", "Permissions: who may do what."),
+    "keys": Entry("keys", "Keys: who may call the server, and as whom."),
     "approvals": Entry("approvals", "Approvals: what waits for a decision."),
     "runs": Entry("runs", "Runs: what machines and workflows did, and where they stand."),
     "sessions": Entry("sessions", "Sessions: memory that ends with them."),

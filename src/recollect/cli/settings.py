@@ -1,36 +1,47 @@
-"""Flags and environment variables in; the settings in force, each with where it came from, out."""
+"""Flags, environment variables and a file in; the settings in force, each with where it came from, out."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
+import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from difflib import get_close_matches
+from typing import Any, Literal, cast
 
 from recollect.errors import UsageError
+from recollect.model.text import quote
+from recollect.server.settings import SECRETS
+from recollect.server.settings import Settings as ServerSettings
 
-Origin = Literal["flag", "environment", "default"]
+Origin = Literal["flag", "environment", "file", "default"]
 
-VARIABLES = {
-    "db": "RECOLLECT_DB",
-    "tenant": "RECOLLECT_TENANT",
-    "embedder": "RECOLLECT_EMBEDDER",
-    "durability": "RECOLLECT_DURABILITY",
-    "ledger": "RECOLLECT_LEDGER",
-    "busy_timeout": "RECOLLECT_BUSY_TIMEOUT",
+_FILE = "RECOLLECT_CONFIG"
+_SERVER: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(ServerSettings)}
+_DEFAULTS: dict[str, Any] = {
+    "db": _SERVER["db"],
+    "tenant": "default",
+    "embedder": _SERVER["embedder"],
+    "durability": _SERVER["durability"],
+    "ledger": _SERVER["ledger"],
+    "busy_timeout": _SERVER["busy_timeout"],
 }
+"""What every command goes by."""
+_SERVER_ONLY = {name: default for name, default in _SERVER.items() if name not in _DEFAULTS}
+"""What only the server goes by."""
+
+VARIABLES = {name: f"RECOLLECT_{name.upper()}" for name in (*_DEFAULTS, *_SERVER_ONLY)} | {"config": _FILE}
 """Each setting, and the environment variable that gives it."""
 
-_DEFAULTS = {
-    "db": "memory.db",
-    "tenant": "default",
-    "embedder": "wordllama",
-    "durability": "full",
-    "ledger": "writes",
-    "busy_timeout": "5",
+_CHOICES = {
+    "durability": ("full", "normal"),
+    "ledger": ("writes", "all"),
+    "log_level": ("debug", "info", "warning", "error"),
+    "jwt_algorithm": ("", "HS256", "RS256"),
 }
-_CHOICES = {"durability": ("full", "normal"), "ledger": ("writes", "all")}
+_LONGEST_WAIT = 86_400
 
 
 @dataclass(frozen=True)
@@ -38,7 +49,7 @@ class Setting:
     """One value in force, and who gave it."""
 
     name: str
-    value: str | float
+    value: Any
     origin: Origin
 
     @property
@@ -46,10 +57,15 @@ class Setting:
         """The environment variable that can give this setting."""
         return VARIABLES[self.name]
 
+    @property
+    def shown(self) -> Any:
+        """The value as it may be printed: of a secret only that it is set."""
+        return "(set)" if self.name in SECRETS and self.value else self.value
+
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that `recollect.open` is called with."""
+    """Everything that `recollect.open` is called with, and in `recollect config show` all the rest."""
 
     all: tuple[Setting, ...]
 
@@ -65,32 +81,143 @@ class Settings:
         return path if path not in ("", ":memory:") else None
 
 
-def resolve(*, db: str | None = None, tenant: str | None = None, embedder: str | None = None) -> Settings:
-    """Return the settings in force: a flag beats the environment, which beats the default."""
-    flags = {"db": db, "tenant": tenant, "embedder": embedder}
-    return Settings(tuple(_resolve_one(name, flags.get(name), os.environ) for name in VARIABLES))
+def resolve(
+    *, db: str | None = None, tenant: str | None = None, embedder: str | None = None, config: str | None = None
+) -> Settings:
+    """Return the settings in force: a flag beats the environment, which beats the file, which beats the default."""
+    return _resolve(_DEFAULTS, {"db": db, "tenant": tenant, "embedder": embedder}, config)
 
 
-def _resolve_one(name: str, flag: str | None, environment: Mapping[str, str]) -> Setting:
-    text, origin = _DEFAULTS[name], "default"
+def resolve_all(settings: Settings, *, config: str | None = None, **flags: Any) -> Settings:
+    """Return the settings in force, with those that only the server goes by."""
+    # What the command was given is known by now; the file is read again because only now it may be named.
+    given = {one.name: one.value for one in settings.all if one.origin == "flag"}
+    return _resolve(_DEFAULTS | _SERVER_ONLY, given | flags, config)
+
+
+def resolve_server(settings: Settings, *, config: str | None = None, **flags: Any) -> ServerSettings:
+    """Return what the server is started with."""
+    resolved = resolve_all(settings, config=config, **flags)
+    return ServerSettings(**{one.name: one.value for one in resolved.all if one.name in _SERVER})
+
+
+def _resolve(defaults: Mapping[str, Any], flags: Mapping[str, Any], config: str | None) -> Settings:
+    file = _read_file(config or os.environ.get(_FILE))
+    return Settings(
+        tuple(_resolve_one(name, default, flags.get(name), file, os.environ) for name, default in defaults.items())
+    )
+
+
+def _resolve_one(
+    name: str, default: Any, flag: Any, file: Mapping[str, Any], environment: Mapping[str, str]
+) -> Setting:
     if flag is not None:
-        text, origin = flag, "flag"
+        value, origin, place = flag, "flag", f"--{name}"
     elif environment.get(VARIABLES[name]):
-        text, origin = environment[VARIABLES[name]], "environment"
+        place = VARIABLES[name]
+        value, origin = _parsed(name, environment[place], default), "environment"
+    elif name in file:
+        place = "the file of settings"
+        value, origin = _typed(name, file[name], default), "file"
+    else:
+        return Setting(name, default, "default")
     choices = _CHOICES.get(name)
-    if choices and text not in choices:
-        raise UsageError(f"`{text}` in {VARIABLES[name]} is not a choice", hint=f"Set it to {' or '.join(choices)}")
-    return Setting(name, _seconds(text) if name == "busy_timeout" else text, origin)
-
-
-def _seconds(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not 0 <= seconds <= 86_400:
+    if choices and value not in choices:
         raise UsageError(
-            f"`{text}` in {VARIABLES['busy_timeout']} is not a number of seconds",
-            hint="Set it to how long a write may wait for others, such as 5 or 0.5",
+            f"`{value}` in {place} is not a choice", hint=f"Set it to {' or '.join(filter(None, choices))}"
         )
-    return seconds
+    if name == "busy_timeout" and not 0 <= value <= _LONGEST_WAIT:
+        raise _no_seconds(value)
+    return Setting(name, value, origin)
+
+
+def _parsed(name: str, text: str, default: Any) -> Any:
+    """Return the value that an environment variable writes, in the type of the default."""
+    if isinstance(default, bool):
+        known = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
+        if text.lower() not in known:
+            raise UsageError(f"`{text}` in {VARIABLES[name]} is neither true nor false", hint="Set it to true or false")
+        return known[text.lower()]
+    if isinstance(default, int | float):
+        try:
+            number = type(default)(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise _no_seconds(text) if name == "busy_timeout" else _no_number(name, text)
+        return number
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _typed(name: str, value: Any, default: Any) -> Any:
+    """Return the value that a file gives, or refuse one of another type."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if isinstance(default, tuple):
+        texts = cast("list[object]", value) if isinstance(value, list) else [None]
+        fits = all(isinstance(text, str) for text in texts)
+        value = tuple(texts)
+    else:
+        fits = type(value) is type(default)
+    if not fits:
+        kinds: dict[type, str] = {
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+            str: "text",
+            tuple: "a list of texts",
+        }
+        raise UsageError(
+            f"what the file of settings gives for `{name}` has the wrong type",
+            hint=f"Set it to {kinds[type(cast('object', default))]}",
+        )
+    return value
+
+
+def _read_file(path: str | None) -> dict[str, Any]:
+    if not path:
+        return {}
+    try:
+        with open(path, "rb") as file:
+            values = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(
+            f"the file of settings {quote(path)} cannot be read: {error.strerror}",
+            hint=f"Name another with --config or {_FILE}",
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the file of settings {quote(path)} is not TOML: {error}", hint="Write name = value"
+        ) from error
+    for name in values:
+        if name not in _DEFAULTS and name not in _SERVER_ONLY:
+            near = get_close_matches(name, VARIABLES, n=1)
+            raise UsageError(
+                f"{quote(name)} in {quote(path)} is no setting",
+                hint=f"Did you mean `{near[0]}`?" if near else "`recollect config show` lists them",
+            )
+    return values
+
+
+def _no_seconds(value: object) -> UsageError:
+    return UsageError(
+        f"`{value}` in {VARIABLES['busy_timeout']} is not a number of seconds",
+        hint="Set it to how long a write may wait for others, such as 5 or 0.5",
+    )
+
+
+def _no_number(name: str, text: str) -> UsageError:
+    return UsageError(
+        f"`{text}` in {VARIABLES[name]} is not a number", hint=f"Set it to a number, or unset it ({name})"
+    )

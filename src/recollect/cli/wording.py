@@ -10,6 +10,7 @@ from typing import Any
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _COMMANDS = (
     (re.compile(r"memory\.(\w+)\.list\(\)"), r"`recollect \1 list`"),
+    (re.compile(r"memory\.scope\(user=…, agent=…\)"), "--user and --agent say whose"),
     (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
     (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
     (re.compile(r"Open it with embedder=…"), "Name it with --embedder or RECOLLECT_EMBEDDER"),

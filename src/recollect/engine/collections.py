@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.deriving import LINES, text_of
+from recollect.engine.deriving import text_of
 from recollect.errors import Conflict, EmbedderMismatch, NotFound
 from recollect.model.collection import Collection, Space
 from recollect.model.effect import (
@@ -49,9 +49,8 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_collections(rows: Reader, effect: ReadCollections, call: Call) -> Outcome[list[Holding]]:
-    """Return the collections of a tenant, by name; the lines of memory blocks are not one of them."""
-    tenant = effect.scope.tenant
-    return Outcome([_holding(rows, one) for one in rows.collections(tenant) if one.name != LINES])
+    """Return the collections of a tenant, by name."""
+    return Outcome([_holding(rows, one) for one in rows.collections(effect.scope.tenant)])
 
 
 def delete_collection(rows: Transaction, effect: DeleteCollection, call: Call) -> Outcome[int]:

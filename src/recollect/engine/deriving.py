@@ -15,15 +15,11 @@ import msgspec
 from recollect.engine.embedders import EmbedderBook
 from recollect.errors import RecollectError
 from recollect.model.collection import Space
-from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember, WriteLines
-from recollect.model.key import LINED
+from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember
 from recollect.model.value import canonical, decode
 from recollect.store.base import Reader
 
 Read = Callable[[Callable[[Reader], Any]], Any]
-
-LINES = "blocks"
-"""The collection that the lines of texts are kept in; a caller's own collection cannot have this name."""
 
 
 class Stale(Exception):
@@ -58,14 +54,12 @@ class Derived(msgspec.Struct, frozen=True):
         return self.space
 
 
-_TEXTUAL = frozenset({Remember, WriteLines, ReembedEntries})
+_TEXTUAL = frozenset({Remember, ReembedEntries})
 
 
 def holds_text(effect: EffectBase) -> bool:
     """Say whether an effect holds text that recall will have to find."""
-    return type(effect) in _TEXTUAL or (
-        type(effect) is Import and bool(effect.entries or any(fact.key in LINED for fact in effect.facts))
-    )
+    return type(effect) in _TEXTUAL or (type(effect) is Import and bool(effect.entries))
 
 
 def derive(read: Read, effect: EffectBase, embedders: EmbedderBook) -> Derived:
@@ -106,24 +100,13 @@ def text_of(payload: bytes) -> str:
     return content if isinstance(content, str) else canonical(content).decode()
 
 
-def lines_of(text: str) -> list[tuple[int, str]]:
-    """Return the lines of a text that say something, with their numbers from 1 on."""
-    return [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
-
-
 def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
     if isinstance(effect, Remember):
         return [(effect.collection, [text_of(bytes(item.payload)) for item in effect.items])]
-    if isinstance(effect, WriteLines):
-        return [(LINES, [line for _, line in lines_of(effect.text)])]
     if type(effect) is Import:
         texts: dict[str, list[str]] = {}
         for entry in effect.entries:
             texts.setdefault(entry.collection, []).append(text_of(bytes(entry.payload)))
-        for fact in effect.facts:
-            if fact.key in LINED:
-                lines = lines_of(text_of(bytes(fact.payload)))
-                texts.setdefault(LINES, []).extend(line for _, line in lines)
         return list(texts.items())
     if isinstance(effect, ReembedEntries):
         collection = rows.collection(effect.scope.tenant, effect.collection)

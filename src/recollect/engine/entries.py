@@ -9,14 +9,14 @@ from datetime import datetime, timedelta
 import msgspec
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.deriving import LINES, text_of
+from recollect.engine.deriving import text_of
 from recollect.engine.sessions import ensure_open
 from recollect.errors import LimitExceeded
 from recollect.model.collection import Collection
 from recollect.model.effect import Forget, Item, ListEntries, Remember
 from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
-from recollect.model.fact import Fact, Origin
+from recollect.model.fact import Origin
 from recollect.model.limits import Limits
 from recollect.model.recall import Remembered
 from recollect.model.value import canonical, decode
@@ -177,12 +177,6 @@ def expire_entry(rows: Transaction, entry: Entry) -> Note:
     """Remove an entry whose time is over; return the note for the ledger."""
     rows.remove_entry(entry.scope.tenant, entry.sequence)
     return _note("expire_entry", entry)
-
-
-def remove_lines(rows: Transaction, fact: Fact) -> None:
-    """Remove the entries that are the lines of a text: its earlier versions stand in the fact's own history."""
-    for sequence in rows.standing(Shelf(fact.scope, LINES, fact.key)):
-        rows.remove_entry(fact.scope.tenant, sequence)
 
 
 def digest_of(payload: bytes) -> bytes:

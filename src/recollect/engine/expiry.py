@@ -13,11 +13,10 @@ from typing import Literal
 import msgspec
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.entries import expire_entry, remove_lines
+from recollect.engine.entries import expire_entry
 from recollect.model.effect import Sweep
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin, Revision
-from recollect.model.key import LINED
 from recollect.store.base import Reader, Transaction
 
 _CHUNK = 500
@@ -71,8 +70,6 @@ def end_fact(
 ) -> Note:
     """Drop a fact and add the revision that says why; return the note for the ledger."""
     rows.remove_fact(fact.scope, fact.key)
-    if fact.key in LINED:
-        remove_lines(rows, fact)
     rows.add_revision(
         Revision(
             fact_id=fact.id,

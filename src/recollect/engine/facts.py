@@ -5,12 +5,14 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any, cast
 
+from recollect.engine.blocks import ensure_block
 from recollect.engine.call import Call, Outcome
 from recollect.engine.expiry import end_fact, expire_fact
 from recollect.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
-from recollect.model.clock import from_micros
-from recollect.model.effect import DeleteFact, GetFact, GetFacts, ListFacts, ReadHistory, SetFact, WriteFacts
+from recollect.model.block import is_block_key
+from recollect.model.clock import from_micros, to_micros
+from recollect.model.effect import DeleteFact, FindFacts, GetFact, GetFacts, ListFacts, ReadHistory, SetFact, WriteFacts
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.key import SESSION_RECORD
@@ -45,6 +47,14 @@ def _read(rows: Reader, scope: Scope, key: str, as_of: int | None, call: Call) -
         return None
     fact = revision.as_fact()
     return fact if fact.active_at(moment) else None
+
+
+def find_facts(rows: Reader, effect: FindFacts, call: Call) -> Outcome[list[Fact]]:
+    """Return the facts of one key that stand at and below a scope."""
+    scope = effect.scope
+    own = rows.fact(scope, effect.key) if scope.path else None
+    named = ([] if own is None else [own]) + rows.facts_named(scope.tenant, effect.key, below=scope.path)
+    return Outcome([fact for fact in named if fact.active_at(call.now)][: effect.limit])
 
 
 def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact]]:
@@ -93,8 +103,10 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     """Write a fact to a scope that is known to go on."""
     scope, key = effect.scope, effect.key
     payload = bytes(effect.payload) if effect.record is None else _updated(rows, effect, effect.record, call)
+    if is_block_key(key):
+        ensure_block(scope, key, payload)
     definition, payload = call.schemas.check(rows, scope, key, payload)
-    current, version, at, notes = _current(rows, scope, key, effect.expect, call)
+    current, version, at, notes = _current(rows, effect, call)
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
     fact = Fact(
         id=current.id if current else call.ids.new("fact"),
@@ -161,8 +173,7 @@ def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bo
 
 def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
     """Delete a fact of a scope that is known to go on."""
-    scope, key = effect.scope, effect.key
-    current, version, at, notes = _current(rows, scope, key, effect.expect, call)
+    current, version, at, notes = _current(rows, effect, call)
     if current is None:
         return Outcome(False, notes)
     return Outcome(True, (*notes, remove_fact(rows, current, version, at, _origin(call, effect.source))))
@@ -209,9 +220,10 @@ def replayed_fact(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
 
 
 def _current(
-    rows: Transaction, scope: Scope, key: str, expect: int | None, call: Call
+    rows: Transaction, effect: SetFact | DeleteFact, call: Call
 ) -> tuple[Fact | None, int, datetime, tuple[Note, ...]]:
     """Return the active fact, without its value, the next version, its stamp, and the note of an expiry found."""
+    scope, key = effect.scope, effect.key
     current = rows.bare_fact(scope, key)
     notes: tuple[Note, ...] = ()
     if current is None:
@@ -222,18 +234,50 @@ def _current(
         notes = (expire_fact(rows, current, call),)
         version, previous = current.version + 1, call.after(current.updated_at)
         current = None
-    actual = current.version if current else 0
-    if expect is not None and expect != actual:
-        raise Conflict(
-            f"`{key}` is at version {actual}, not {expect}"
-            if current
-            else f"`{key}` does not exist, so it cannot be at version {expect}",
-            hint="Read it again, apply your change to what you find, and retry with its version",
-            expected=expect,
-            actual=actual,
-            key=key,
-        )
+    if effect.expect is not None:
+        _ensure_version(key, current, effect.expect)
+    if effect.stamp is not None:
+        _ensure_stamp(key, current, effect.stamp)
     return current, version + 1, call.after(previous), notes
+
+
+def _ensure_version(key: str, current: Fact | None, expect: int) -> None:
+    actual = current.version if current else 0
+    if expect == actual:
+        return
+    again = "Read it again, apply your change to what you find, and retry with its version"
+    if current is None:
+        message, hint = f"`{key}` does not exist, so it cannot be at version {expect}", again
+    elif expect == 0:
+        message, hint = f"`{key}` exists already, at version {actual}", "Read it, and say that you know what it holds"
+    else:
+        message, hint = f"`{key}` is at version {actual}, not {expect}", again
+    raise Conflict(
+        message,
+        hint=hint,
+        expected=expect,
+        actual=actual,
+        key=key,
+        current_updated_at=current.updated_at if current else None,
+    )
+
+
+def _ensure_stamp(key: str, current: Fact | None, stamp: int) -> None:
+    """Refuse a fact that was not last written at this moment."""
+    actual = current.updated_at if current else None
+    if actual is not None and stamp == to_micros(actual):
+        return
+    expected = from_micros(stamp)
+    raise Conflict(
+        f"`{key}` does not exist, so it cannot have been written {expected.isoformat()}"
+        if actual is None
+        else f"`{key}` was written {actual.isoformat()}, not {expected.isoformat()}",
+        hint="Read it again, apply your change to what you find, and retry with its updated_at",
+        expected=expected,
+        actual=actual,
+        key=key,
+        current_updated_at=actual,
+    )
 
 
 def last_used(rows: Reader, scope: Scope, key: str) -> tuple[int, datetime | None]:

@@ -11,10 +11,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from recollect.engine.call import Call, Outcome
-from recollect.engine.deriving import LINES
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.collection import Space
-from recollect.model.effect import Recall, RecallLines
+from recollect.model.effect import Recall
 from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.recall import Match, Recalled, Why
@@ -37,39 +36,32 @@ def recall(rows: Reader, effect: Recall, call: Call) -> Outcome[Recalled]:
     return Outcome(found, (recall_note(effect, found),))
 
 
-def recall_lines(rows: Reader, effect: RecallLines, call: Call) -> Outcome[Recalled]:
-    """Find lines of a text on one moment of the store."""
-    found = recall_from(lambda work: work(rows), effect, call)
-    return Outcome(found, (recall_note(effect, found),))
-
-
-def recall_from(read: Read, effect: Recall | RecallLines, call: Call) -> Recalled:
+def recall_from(read: Read, effect: Recall, call: Call) -> Recalled:
     """Find entries, reading twice: what the index lacks first, and the content of the matches last.
 
     Between the two the query is embedded, which takes long where an embedder is far away. An entry that ends in
     that time is not among the matches. Another may have taken its place, so then it is all done again; where that
     goes on and on, the last answer is as of the moment that it was ranked for.
     """
-    asked = effect if isinstance(effect, Recall) else _as_recall(effect)
-    now = asked.as_of if asked.as_of is not None else to_micros(call.now)
+    now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        found: tuple[ShelfIndex, Space] | None = read(lambda rows: _open_shelf(rows, asked, call))
-        if found is None or asked.limit == 0:
+        found: tuple[ShelfIndex, Space] | None = read(lambda rows: _open_shelf(rows, effect, call))
+        if found is None or effect.limit == 0:
             return Recalled(results=[], count=0)
         index, space = found
-        if asked.query.strip():
-            ranked = _rank(index, space, asked, now, call)
+        if effect.query.strip():
+            ranked = _rank(index, space, effect, now, call)
         else:
-            ranked = _in_order(index, asked, now, newest_first=isinstance(effect, Recall))
+            ranked = _in_order(index, effect, now)
         ended_too = attempt == _ATTEMPTS
-        matches = read(lambda rows, ranked=ranked, too=ended_too: _matches(rows, asked, ranked, now, ended_too=too))
+        matches = read(lambda rows, ranked=ranked, too=ended_too: _matches(rows, effect, ranked, now, ended_too=too))
         if len(matches) == len(ranked):
             break
     return Recalled(results=matches, count=len(matches))
 
 
-def recall_note(effect: Recall | RecallLines, recalled: Recalled) -> Note:
+def recall_note(effect: Recall, recalled: Recalled) -> Note:
     """Return what the ledger says of a recall: its query as content, and which entries it gave out."""
     return Note(
         effect=effect.name,
@@ -77,17 +69,6 @@ def recall_note(effect: Recall | RecallLines, recalled: Recalled) -> Note:
         key=effect.place,
         payload=encode(effect.query),
         detail={"results": [match.id for match in recalled.results]},
-    )
-
-
-def _as_recall(effect: RecallLines) -> Recall:
-    return Recall(
-        scope=effect.scope,
-        collection=LINES,
-        namespace=effect.key,
-        query=effect.query,
-        limit=effect.limit,
-        threshold=effect.threshold,
     )
 
 
@@ -135,15 +116,14 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
     )
 
 
-def _in_order(index: ShelfIndex, effect: Recall, now: int, *, newest_first: bool) -> list[Ranked]:
-    """Return entries for a query that asks nothing: everything answers it, so only their order counts."""
+def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
+    """Return the newest entries for a query that asks nothing: everything answers it, so only their order counts."""
     from recollect.retrieval.filter import parse_filter
     from recollect.retrieval.rank import Ranked
 
     sequences = index.visible(now, parse_filter(effect.filter)).tolist()
-    chosen = sequences[: -effect.limit - 1 : -1] if newest_first else sequences[: effect.limit]
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
-    return [Ranked(sequence=sequence, score=1.0, why=why) for sequence in chosen]
+    return [Ranked(sequence=sequence, score=1.0, why=why) for sequence in sequences[: -effect.limit - 1 : -1]]
 
 
 def _matches(rows: Reader, effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:

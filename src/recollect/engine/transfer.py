@@ -6,16 +6,16 @@ from datetime import datetime
 
 import msgspec
 
+from recollect.engine.blocks import ensure_block
 from recollect.engine.call import Call, Outcome
 from recollect.engine.definitions import create_definition
-from recollect.engine.deriving import LINES
 from recollect.engine.entries import digest_of, store_items
 from recollect.engine.expiry import expire_fact
 from recollect.engine.facts import last_used, write_fact
-from recollect.engine.lines import replace_lines
 from recollect.engine.schemas import prepare_schema
 from recollect.engine.sessions import ended_session, start_session
 from recollect.errors import AlreadyExists
+from recollect.model.block import is_block_key
 from recollect.model.definition import Definition
 from recollect.model.effect import (
     CreateDefinition,
@@ -31,7 +31,6 @@ from recollect.model.effect import (
 from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.fact import Fact, Origin
-from recollect.model.key import LINED
 from recollect.model.scope import Scope
 from recollect.model.value import decode
 from recollect.store.base import Reader, Session, Transaction
@@ -75,11 +74,7 @@ def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
         definitions=rows.definitions(effect.scope.tenant),
         sessions=[session for session in owned if session is not None and session.ended_at is None],
         facts=facts,
-        entries=[
-            entry
-            for entry in rows.entries_below(effect.scope)
-            if entry.stands_at(call.now) and entry.collection != LINES  # lines are made again from their text
-        ],
+        entries=[entry for entry in rows.entries_below(effect.scope) if entry.stands_at(call.now)],
     )
     return Outcome(exported, (export_note(effect, exported),))
 
@@ -147,6 +142,8 @@ def _import_session(rows: Transaction, effect: Import, new: ImportedSession, cal
 
 def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Call) -> tuple[str, tuple[Note, ...]]:
     scope, key = Scope(effect.scope.tenant, new.scope), new.key
+    if is_block_key(key):
+        ensure_block(scope, key, bytes(new.payload))
     _, payload = call.schemas.check(rows, scope, key, bytes(new.payload))
     if ended_session(rows, scope) is not None:
         return "ended", ()
@@ -175,9 +172,7 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
         domain=new.domain,
         origin=Origin(call.origin.actor, call.origin.door, f"import:{effect.source}"),
     )
-    written = write_fact(rows, fact, payload)
-    lines = replace_lines(rows, fact, fact.value, call) if key in LINED and isinstance(fact.value, str) else []
-    return "written", (*notes, written, *lines)
+    return "written", (*notes, write_fact(rows, fact, payload))
 
 
 def _import_entry(rows: Transaction, effect: Import, new: ImportedEntry, call: Call) -> tuple[Note, ...]:

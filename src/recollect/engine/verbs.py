@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recollect.engine.blocks import list_blocks, recall_blocks
 from recollect.engine.call import Verb
 from recollect.engine.collections import (
     begin_reembedding,
@@ -21,9 +22,17 @@ from recollect.engine.definitions import (
 from recollect.engine.entries import forget, list_entries, remember
 from recollect.engine.erase import erase
 from recollect.engine.expiry import sweep
-from recollect.engine.facts import delete_fact, get_fact, get_facts, list_facts, read_history, set_fact, write_facts
-from recollect.engine.lines import write_lines
-from recollect.engine.recall import recall, recall_lines
+from recollect.engine.facts import (
+    delete_fact,
+    find_facts,
+    get_fact,
+    get_facts,
+    list_facts,
+    read_history,
+    set_fact,
+    write_facts,
+)
+from recollect.engine.recall import recall
 from recollect.engine.sessions import end_scope, start_session
 from recollect.engine.transfer import export, import_memory
 from recollect.model import effect
@@ -32,6 +41,7 @@ VERBS: dict[type[effect.EffectBase], Verb] = {
     effect.GetFact: get_fact,
     effect.GetFacts: get_facts,
     effect.ListFacts: list_facts,
+    effect.FindFacts: find_facts,
     effect.ReadHistory: read_history,
     effect.SetFact: set_fact,
     effect.DeleteFact: delete_fact,
@@ -40,8 +50,8 @@ VERBS: dict[type[effect.EffectBase], Verb] = {
     effect.Recall: recall,
     effect.ListEntries: list_entries,
     effect.Forget: forget,
-    effect.WriteLines: write_lines,
-    effect.RecallLines: recall_lines,
+    effect.ListBlocks: list_blocks,
+    effect.RecallBlocks: recall_blocks,
     effect.ReadCollections: read_collections,
     effect.DeleteCollection: delete_collection,
     effect.CompareEmbedders: compare_embedders,

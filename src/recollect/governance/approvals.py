@@ -7,7 +7,7 @@ import msgspec
 from recollect.engine.call import Call
 from recollect.errors import Conflict, Denied, NotFound
 from recollect.model.approval import Approval
-from recollect.model.effect import Decide, DeleteFact, Effect, HoldStep, Remember, SetFact, WriteFacts, WriteLines
+from recollect.model.effect import Decide, DeleteFact, Effect, HoldStep, Remember, SetFact, WriteFacts
 from recollect.model.event import Note
 from recollect.model.text import quote, why_not_a_name
 from recollect.store.base import Reader, Transaction
@@ -44,7 +44,7 @@ def _from_source(effect: Effect, source: str | None) -> Effect:
         return effect
     if isinstance(effect, WriteFacts):
         return msgspec.structs.replace(effect, writes=tuple(_from_source(write, source) for write in effect.writes))
-    if isinstance(effect, SetFact | DeleteFact | Remember | WriteLines) and effect.source is None:
+    if isinstance(effect, SetFact | DeleteFact | Remember) and effect.source is None:
         return msgspec.structs.replace(effect, source=source)
     return effect
 

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
+from recollect.engine.blocks import recall_blocks_note
 from recollect.engine.call import Call, Verb
 from recollect.engine.deriving import Stale, derive, holds_text
 from recollect.engine.embedders import EmbedderBook
@@ -41,13 +42,15 @@ from recollect.model.effect import (
     Effect,
     EffectBase,
     Export,
+    FindFacts,
     GetFact,
     HoldStep,
     Inspect,
+    ListBlocks,
     ListFacts,
     ReadRecords,
     Recall,
-    RecallLines,
+    RecallBlocks,
     RecordRun,
     Remember,
     Scrub,
@@ -173,8 +176,10 @@ class Gate:
             # What leaves the house is on record before it does.
             left = export_note(effect, value)
             self._store.transact(lambda rows: append(rows, (left,), self._signature(effect, call, "allow")))
-        elif isinstance(effect, Recall | RecallLines):
+        elif isinstance(effect, Recall):
             self._deferred.add(recall_note(effect, value), self._signature(effect, call, "allow"))
+        elif isinstance(effect, RecallBlocks):
+            self._deferred.add(recall_blocks_note(effect, value), self._signature(effect, call, "allow"))
         elif self._record_reads:
             note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
             self._deferred.add(note, self._signature(effect, call, "allow"))
@@ -193,10 +198,12 @@ class Gate:
 
     def _look_past(self, effect: Effect, call: Call, may_read: Callable[[str], bool]) -> Any:
         """Read for a caller to whom some keys are closed: they are left out before a limit counts."""
-        if isinstance(effect, (ListFacts, ReadRecords)):
+        if isinstance(effect, (FindFacts, ListFacts, ReadRecords)):
             every = self._look(msgspec.structs.replace(effect, limit=None), call)
             return [fact for fact in every if may_read(fact.key)][: effect.limit]
         value = self._look(effect, call)
+        if isinstance(effect, ListBlocks):
+            return [fact for fact in value if may_read(fact.key)]
         if isinstance(value, Exported):
             return msgspec.structs.replace(
                 value,
@@ -214,7 +221,7 @@ class Gate:
             return fact if fact is not None and fact.active_at(call.now) else None
         if isinstance(effect, Scrub):
             return self._store.scrub()
-        if isinstance(effect, Recall | RecallLines):
+        if isinstance(effect, Recall):
             return recall_from(self._store.read, effect, call)  # not one read: the query is embedded in between
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
 

@@ -6,7 +6,6 @@ from datetime import datetime
 
 import msgspec
 
-from recollect.engine.deriving import LINES
 from recollect.governance.ledger import content_hash, verify
 from recollect.governance.runs import broken_runs
 from recollect.model.event import Event
@@ -98,8 +97,6 @@ def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str
     expected = dict(rebuilt.entries)
     found: list[str] = []
     for entry in rows.entries_below(Scope(tenant)):
-        if entry.collection == LINES:
-            continue  # the event of their text speaks for them
         known = expected.pop(entry.sequence, None)
         if known is None or (known.scope, known.collection) != (entry.scope.path, f"collections.{entry.collection}"):
             found.append(f"entry `{entry.id}` in `{entry.scope}` is not in the ledger")

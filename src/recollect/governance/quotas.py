@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from recollect.errors import QuotaExceeded
 from recollect.model.clock import EPOCH
 from recollect.model.duration import parse_duration
-from recollect.model.effect import EffectBase, Import, RecordRun, Remember, SetFact, WriteFacts, WriteLines
+from recollect.model.effect import EffectBase, Import, RecordRun, Remember, SetFact, WriteFacts
 from recollect.model.policy import Quota
 from recollect.store.base import Reader, Transaction, Window
 
@@ -61,8 +61,6 @@ def _weigh(effect: EffectBase) -> tuple[int, int]:
         return len(effect.writes), sum(_weigh(write)[1] for write in effect.writes)
     if isinstance(effect, Remember):
         return len(effect.items), sum(len(bytes(item.payload)) for item in effect.items)
-    if isinstance(effect, WriteLines):
-        return 1, len(effect.text.encode())
     if isinstance(effect, Import):
         written = (*effect.facts, *effect.entries)
         return len(written), sum(len(bytes(one.payload)) for one in written)

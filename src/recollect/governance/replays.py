@@ -65,6 +65,8 @@ def _digest(rows: Transaction, effect: Repeatable) -> str:
     parts: list[Any] = []
     for write in _writes(effect):
         about: list[Any] = [write.name, write.scope.path, write.key, write.expect, write.source]
+        if write.stamp is not None:
+            about.append({"stamp": write.stamp})
         if isinstance(write, SetFact):
             payload = canonical(decode(bytes(write.payload)))
             secret = content_key(rows, write.scope.tenant, write.scope.path)

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 import msgspec
 
+from recollect.model.block import ARCHIVAL_KEY, BLOCKS, agent_scope
 from recollect.model.collection import Space
 from recollect.model.event import Anchor
 from recollect.model.key import lies_under
@@ -78,6 +79,15 @@ class ListFacts(EffectBase, frozen=True, kw_only=True, tag="list_facts"):
         return self.prefix or None
 
 
+class FindFacts(EffectBase, frozen=True, kw_only=True, tag="find_facts"):
+    """Read the facts of one key in a scope and in every scope below it, in the order of their scopes."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+    limit: int | None = None
+
+
 class ReadHistory(EffectBase, frozen=True, kw_only=True, tag="read_history"):
     """Read every revision of one fact, oldest first."""
 
@@ -89,6 +99,7 @@ class ReadHistory(EffectBase, frozen=True, kw_only=True, tag="read_history"):
 class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
     """Write one fact. `expect` is the version it must be at: 0 means it must not exist, None means whatever.
 
+    `stamp` is the same for those who know when it was last written (microseconds) and not its version.
     `record` is the id of the definition that must speak about the key: then its mode says whether the value takes the
     place of the one that stands there, or is merged into it.
     """
@@ -98,6 +109,7 @@ class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
     key: str
     payload: msgspec.Raw
     expect: int | None = None
+    stamp: int | None = None
     ttl: int | None = None
     domain: str | None = None
     source: str | None = None
@@ -108,12 +120,13 @@ class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
 
 
 class DeleteFact(EffectBase, frozen=True, kw_only=True, tag="delete_fact"):
-    """Delete one fact; its history stays."""
+    """Delete one fact, if it is at the version and stamp that are expected; its history stays."""
 
     capability: ClassVar[str] = "memory.write"
     mutates: ClassVar[bool] = True
     key: str
     expect: int | None = None
+    stamp: int | None = None
     source: str | None = None
     idempotency_key: str | None = None
 
@@ -198,26 +211,42 @@ class Forget(_InCollection, frozen=True, kw_only=True, tag="forget"):
     key: str | None = None
 
 
-class WriteLines(EffectBase, frozen=True, kw_only=True, tag="write_lines"):
-    """Write a text as one fact whose lines are entries, so that each can be recalled; they live and die with it."""
-
-    capability: ClassVar[str] = "memory.write"
-    mutates: ClassVar[bool] = True
-    key: str
-    text: str
-    expect: int | None = None
-    source: str | None = None
-
-
-class RecallLines(EffectBase, frozen=True, kw_only=True, tag="recall_lines"):
-    """Find the lines of the text at a key; an empty query lists them in their order."""
+class ListBlocks(EffectBase, frozen=True, kw_only=True, tag="list_blocks"):
+    """Read the memory blocks of every agent of a user."""
 
     capability: ClassVar[str] = "memory.read"
     mutates: ClassVar[bool] = False
-    key: str
+
+    @property
+    def place(self) -> str | None:
+        """Where blocks are kept."""
+        return BLOCKS
+
+
+class RecallBlocks(EffectBase, frozen=True, kw_only=True, tag="recall_blocks"):
+    """Find lines of a user's archival block, and of one agent's too; an empty query lists them in their order."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
     query: str
+    agent: str | None = None
     limit: int = 10
-    threshold: float = 0.0
+    min_score: float | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The key of archival blocks."""
+        return ARCHIVAL_KEY
+
+    @property
+    def archives(self) -> tuple[Scope, ...]:
+        """The scopes whose archival blocks are searched: the user's, and the agent's where one is named."""
+        return (self.scope,) if self.agent is None else (self.scope, agent_scope(self.scope, self.agent))
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to read each archive."""
+        for archive in self.archives:
+            yield self.capability, archive, self.place
 
 
 class ReadCollections(EffectBase, frozen=True, kw_only=True, tag="read_collections"):
@@ -602,6 +631,7 @@ Effect = (
     GetFact
     | GetFacts
     | ListFacts
+    | FindFacts
     | ReadHistory
     | SetFact
     | DeleteFact
@@ -610,8 +640,8 @@ Effect = (
     | Recall
     | ListEntries
     | Forget
-    | WriteLines
-    | RecallLines
+    | ListBlocks
+    | RecallBlocks
     | ReadCollections
     | DeleteCollection
     | CompareEmbedders

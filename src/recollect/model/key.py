@@ -7,9 +7,10 @@ from recollect.model.text import quote, why_not_a_name
 
 LONGEST_KEY = 512
 
-RESERVED = ("abl", "blocks", "runs", "threads")
-"""First segments kept for the doors themselves: memory blocks live below `blocks`, sessions of agents below `abl`, runs
-of machines and workflows below `runs`, conversations with workflows below `threads`."""
+RESERVED = ("abl", "blocks", "chat", "jobs", "runs", "sleep", "threads")
+"""First segments kept for the doors themselves: memory blocks live below `blocks`, sessions of agents below `abl`,
+conversations of chat below `chat`, runs of machines and workflows below `runs`, conversations with workflows below
+`threads`, work that waits below `jobs`, and below `sleep` what was learned from conversations that are over."""
 
 SESSION_RECORD = "abl.session"
 """The key of a session's record. Its `vars` can be read as facts of the session's scope, each under its own key."""
@@ -17,8 +18,8 @@ SESSION_RECORD = "abl.session"
 RUN_RECORD = "runs.run"
 """The key of a run's record: where it stands."""
 
-LINED = ("blocks.archival",)
-"""Keys of texts whose lines are entries, so that each can be recalled."""
+CHAT_RECORD = "chat.conversation"
+"""The key of a conversation's record: where it stands."""
 
 
 def check_key(key: str) -> str:

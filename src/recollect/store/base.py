@@ -109,8 +109,11 @@ class Reader(Protocol):
         """Yield every fact at and below a scope, expired or not, by scope and key. Use it up inside the work."""
         ...
 
-    def facts_named(self, tenant: str, key: str) -> list[Fact]:
-        """Return every fact of this key in any scope of the tenant, expired or not, ordered by scope."""
+    def facts_named(self, tenant: str, key: str, *, below: str = "") -> list[Fact]:
+        """Return every fact of this key in any scope of the tenant, expired or not, ordered by scope.
+
+        With the path of a scope, only those that lie strictly below it.
+        """
         ...
 
     def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:

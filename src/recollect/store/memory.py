@@ -165,9 +165,10 @@ class _Rows:
             if scope.covers(owner):
                 yield _fact(row)
 
-    def facts_named(self, tenant: str, key: str) -> list[Fact]:
+    def facts_named(self, tenant: str, key: str, *, below: str = "") -> list[Fact]:
         rows = sorted(self._t.facts.items(), key=_by_scope_and_key)
-        return [_fact(row) for (owner, name), row in rows if owner.tenant == tenant and name == key]
+        found = [_fact(row) for (owner, name), row in rows if owner.tenant == tenant and name == key]
+        return [fact for fact in found if not below or fact.scope.path.startswith(f"{below}/")]
 
     def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
         rows = sorted(self._t.facts.items(), key=_by_scope_and_key)

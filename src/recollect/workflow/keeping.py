@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 
 from recollect.runs.journal import Noted
-from recollect.workflow.jsonata import UNDEFINED
 from recollect.workflow.runtime.strand import Strand
 from recollect.workflow.runtime.work import Work
 
@@ -30,7 +29,6 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     context: dict[str, Any] = {}
     messages: tuple[str, ...] = ()
     steps: int = 0
-    result: Any = msgspec.UNSET
     position: tuple[Any, ...] = ()
 
 
@@ -41,7 +39,6 @@ def state_of(work: Work, strand: Strand, position: tuple[Any, ...]) -> State:
         context=strand.context,
         messages=tuple(work.messages),
         steps=work.steps,
-        result=msgspec.UNSET if strand.result is UNDEFINED else strand.result,
         position=position,
     )
 

@@ -6,7 +6,6 @@ import msgspec
 
 from recollect.workflow.document import Retries, Settings
 
-
 _LONGEST_MS = 1_000 * 3_600 * 24 * 365 * 10
 """Ten years: no clock counts further."""
 

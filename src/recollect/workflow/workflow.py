@@ -27,7 +27,6 @@ from recollect.runs.sources import WORDS, ProgramText, keep_source, own_source, 
 from recollect.runs.waiting import Unrecorded, Waiting
 from recollect.workflow.behaviour import Behaviour
 from recollect.workflow.document import Document
-from recollect.workflow.jsonata import UNDEFINED
 from recollect.workflow.keeping import Begun, State, entries_of, restored, state_of
 from recollect.workflow.reaching import Kit, Reaching
 from recollect.workflow.records import OnInvalid, WorkingMemory, end_run, load_memory
@@ -218,7 +217,6 @@ class Workflow:
             self._load(summary.id, begun),
             outputs=state.outputs,
             context=state.context,
-            result=UNDEFINED if state.result is msgspec.UNSET else state.result,
         )
         waited = msgspec.convert(summary.waiting, Waiting)
 

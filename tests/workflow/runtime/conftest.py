@@ -43,6 +43,10 @@ class Bell:
     def ring(self) -> None:
         self._rung.set()
 
+    @property
+    def rung(self) -> bool:
+        return self._rung.is_set()
+
 
 class Kitchen:
     """Actions that write down what they did, in the order in which they did it."""
@@ -50,8 +54,6 @@ class Kitchen:
     def __init__(self) -> None:
         self.done: list[Any] = []
         self.bells: dict[str, Bell] = {}
-        self.late: list[str] = []
-        """What calls that were cut off ran into when they tried to go on."""
         self._lock = threading.Lock()
         self.actions: dict[str, Action] = {}
         self.add("note", self._note)

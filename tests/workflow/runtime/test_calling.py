@@ -132,6 +132,33 @@ def test_messages_of_a_called_workflow_are_in_the_same_thread(load: Any, memory:
     assert [one.text for one in said] == ["Hello", "from above", "from below", "from above"], "Hello is said once"
 
 
+def test_what_a_called_workflow_says_around_its_pauses_is_told_once(load: Any, memory: Memory) -> None:
+    other = load(
+        """
+    defs:
+      say: {kind: task, action: send_text_message, inputs: {text: "='question ' & $iteration.item"}}
+      reply: {kind: task, action: wait_for_reply}
+    flow: [{loop: {type: for_each, for_each: {in: [1, 2]}, steps: [{do: say}, {do: reply}]}}, {do: say}]
+    """,
+        name="other",
+    )
+    flow = load(
+        calling("", "say: {kind: task, action: send_text_message, inputs: {text: begin}}").replace(
+            "[{do: call}]", "[{do: say}, {do: call}]"
+        ),
+        workflows=[other],
+    )
+    run = flow.run(owner="mira", thread="t1")
+    assert run.messages == ["begin", "question 1"]
+    run = flow.find(run.id).deliver("a")
+    assert run.messages == ["begin", "question 1", "question 2"]
+    done = flow.find(run.id).deliver("b").check()
+    assert done.messages == ["begin", "question 1", "question 2", "question "]
+    assert flow.find(run.id).messages == done.messages
+    said = [one.text for one in messages(memory, open_thread(memory, owner="mira", id="t1"), 10)]
+    assert said == ["begin", "question 1", "a", "question 2", "b", "question "]
+
+
 # memory of runs
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -404,8 +405,6 @@ def test_suspending_in_passes_that_run_at_a_time_is_an_error(load: Any) -> None:
 
 def test_a_loop_that_runs_long_takes_time_in_proportion(load: Any) -> None:
     """Twice as many passes do not take four times as long."""
-    import time
-
     flow = load("""
     defs: {one: {kind: task, action: give, inputs: {value: "=$iteration.item"}}}
     flow: [{loop: {type: for_each, for_each: {in: "=$input.items"}, steps: [{do: one}]}}]

@@ -130,9 +130,7 @@ def test_a_workflow_that_cannot_be_called_so_is_a_failure_of_the_task(load: Any,
 def test_an_input_that_cannot_be_given_to_a_workflow_is_a_failure_of_the_task(
     load: Any, kitchen: Any, memory: Memory, input: Any
 ) -> None:
-    kitchen.add("act", lambda call: call.place.call_workflow("workflow", input))
     other = load("defs: {}\nflow: []", name="other")
-    flow = load("defs: {one: {kind: task, action: act}}\nflow: [{do: one}]", name="first", workflows=[other])
     kitchen.add("act", lambda call: call.place.call_workflow("other", input))
     flow = load("defs: {one: {kind: task, action: act}}\nflow: [{do: one}]", name="first", workflows=[other])
     run = flow.run(owner="mira")

@@ -489,14 +489,16 @@ def test_the_limit_of_steps_counts_all_branches(load: Any, kitchen: Any) -> None
     assert 7 <= len(kitchen.done) <= 8
 
 
-def test_a_loser_that_fails_later_is_not_on_record(load: Any, kitchen: Any) -> None:
-    """It fails while the run goes on behind the block."""
+@pytest.mark.parametrize("ends", ["fails", "succeeds"])
+def test_a_loser_that_ends_later_is_not_on_record(load: Any, kitchen: Any, ends: str) -> None:
+    """It ends while the run goes on behind the block."""
     losers: list[threading.Thread] = []
 
     def lose(call: Call) -> Any:
         losers.append(threading.current_thread())
         kitchen.bell("lose").await_ring()
-        raise RuntimeError("long after")
+        if ends == "fails":
+            raise RuntimeError("long after")
 
     kitchen.add("lose", lose)
     kitchen.add("win", lambda call: kitchen.bell("lose").await_guests())
@@ -519,3 +521,4 @@ def test_a_loser_that_fails_later_is_not_on_record(load: Any, kitchen: Any) -> N
     steps = [event.step for event in run.check().events if event.kind == "step_record"]
     assert "win" in steps
     assert "lose" not in steps
+    assert "lose" not in run.outputs

@@ -155,7 +155,7 @@ def test_a_call_that_does_not_care_about_being_cut_off_still_changes_nothing(
                 call.place.memory.write({"diary": {"n": number}})
                 call.place.set_context({"n": number})
             except Exception:
-                if kitchen.bell("over")._rung.is_set():  # pyright: ignore[reportPrivateUsage]
+                if kitchen.bell("over").rung:
                     break
         ended.set()
         return "stubborn"

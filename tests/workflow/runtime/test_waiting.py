@@ -14,6 +14,7 @@ from recollect.errors import Conflict, NotFound, RecollectError, UsageError
 from recollect.testing import FakeClock
 from recollect.workflow.actions.base import Call
 from recollect.workflow.behaviour import Behaviour
+from recollect.workflow.threads import messages, open_thread
 
 ASKING = """
 context: {shop: Mill}
@@ -384,8 +385,6 @@ def test_an_event_that_has_no_name_is_a_failure_of_the_task(
 
 
 def test_wait_for_reply_gives_the_text_and_adds_it_to_the_thread(load: Any, memory: Memory, clock: FakeClock) -> None:
-    from recollect.workflow.threads import messages, open_thread
-
     flow = load("""
     defs:
       say: {kind: task, action: send_text_message, inputs: {text: 'Which loaf?'}}

@@ -48,10 +48,10 @@ ORDER BY scope, key
 LIMIT :limit;
 
 -- name: list_facts_named
--- The facts of one key in every scope.
+-- The facts of one key in a range of scopes. Left to itself, SQLite would walk through every fact of that range.
 SELECT scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload
-FROM facts
-WHERE tenant = :tenant AND key = :key
+FROM facts INDEXED BY facts_by_key
+WHERE tenant = :tenant AND key = :key AND scope >= :low AND scope < :high
 ORDER BY scope;
 
 -- name: list_expired

@@ -123,9 +123,10 @@ class Rows(EntryRows):
         """Yield every fact at and below a scope."""
         return self._page_facts_below(scope, self._turn)
 
-    def facts_named(self, tenant: str, key: str) -> list[Fact]:
-        """Return the facts of one key in every scope."""
-        return list(self._decoding.facts(tenant, self._all("list_facts_named", tenant, key)))
+    def facts_named(self, tenant: str, key: str, *, below: str = "") -> list[Fact]:
+        """Return the facts of one key in every scope, or in those below one."""
+        *_, (low, high) = scopes_under(below)
+        return list(self._decoding.facts(tenant, self._all("list_facts_named", tenant, key, low, high)))
 
     def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
         """Return facts whose time is up."""

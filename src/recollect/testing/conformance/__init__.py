@@ -24,8 +24,8 @@ pytest.register_assert_rewrite(
     *(
         f"{__name__}.{theme}"
         for theme in (
-            "approvals", "base", "batches", "collections", "definitions", "embedder", "embedders", "entries",
-            "entry_lives", "entry_rules", "erasure", "expiry", "facts", "history", "idempotency", "ledger", "lines",
+            "approvals", "base", "batches", "blocks", "collections", "definitions", "embedder", "embedders", "entries",
+            "entry_lives", "entry_rules", "erasure", "expiry", "facts", "history", "idempotency", "ledger",
             "permissions", "quotas", "recall", "records", "runs", "schemas", "scopes", "sessions", "transfer",
             "vector_index",
         )

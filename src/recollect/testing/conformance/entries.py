@@ -379,7 +379,7 @@ class EntryPromises:
 
     @pytest.mark.parametrize(
         "options",
-        [{"collection": ""}, {"collection": "a..b"}, {"collection": None}, {"collection": "blocks"},
+        [{"collection": ""}, {"collection": "a..b"}, {"collection": None},
          {"namespace": 5}, {"namespace": "\ud800"}, {"namespace": None}, {"key": ""}, {"key": 5}, {"source": ""}],
         ids=repr,
     )  # fmt: skip

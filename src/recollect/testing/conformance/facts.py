@@ -9,9 +9,10 @@ import pytest
 from msgspec import Raw, structs
 
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, NotFound, Unavailable
-from recollect.model.effect import SetFact
+from recollect.errors import Conflict, Denied, NotFound, Unavailable
+from recollect.model.effect import FindFacts, SetFact
 from recollect.model.fact import Fact, Origin
+from recollect.model.policy import Policy, Rule
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Store
 from recollect.testing.clock import FakeClock
@@ -415,6 +416,40 @@ class FactPromises:
         assert [revision.domain for revision in ada.history("a")] == ["health", None]
 
     # the end
+
+    def test_one_key_is_found_in_a_scope_and_in_all_below_it(self, memory: Memory, clock: FakeClock) -> None:
+        places = [{"user": "ada"}, {"user": "ada", "thread": "t1"}, {"user": "ada", "agent": "desk"}, {"user": "adam"}]
+        for number, ids in enumerate(places):
+            memory.scope(**ids).set("mood", number)
+            memory.scope(**ids).set("mood.late", number)
+        memory.scope(user="ada", thread="t2").set("mood", "brief", ttl=1)
+        memory.scope(tenant="other", user="ada").set("mood", "elsewhere")
+        clock.advance(1)
+
+        def found(limit: int | None = None, **ids: str) -> list[Any]:
+            facts = memory.perform(FindFacts(scope=Scope.of(**ids), key="mood", limit=limit))
+            return [fact.value for fact in facts]
+
+        assert found(user="ada") == [0, 2, 1]
+        assert found() == [0, 2, 1, 3]
+        assert found(limit=2) == [0, 2] and found(limit=0) == []
+        assert found(user="ada", thread="t1") == [1]
+        assert found(user="bob") == []
+        narrow = memory.acting_as("guest", policy=Policy(rules=(Rule("allow", "memory.read", Scope.of(user="ada")),)))
+        assert len(narrow.perform(FindFacts(scope=Scope.of(user="ada"), key="mood"))) == 3
+        with pytest.raises(Denied):
+            narrow.perform(FindFacts(scope=Scope.of(), key="mood"))
+
+    def test_a_handle_in_another_tenant_is_the_owner_s_alone(self, memory: Memory) -> None:
+        memory.scope(user="ada").set("mood", "here")
+        there = memory.in_tenant("other")
+        there.scope(user="ada").set("mood", "there")
+        assert memory.scope(user="ada").value("mood") == "here"
+        assert memory.scope(tenant="other", user="ada").value("mood") == "there"
+        guest = memory.acting_as("guest", policy=Policy.of(allow=("memory.read",)))
+        assert guest.in_tenant(memory.tenant).scope(user="ada").value("mood") == "here"
+        with pytest.raises(Denied):
+            guest.in_tenant("other")
 
     def test_a_closed_memory_says_so_and_may_be_closed_again(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")

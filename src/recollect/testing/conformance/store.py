@@ -5,6 +5,7 @@ from __future__ import annotations
 from recollect.testing.conformance.approvals import ApprovalPromises
 from recollect.testing.conformance.base import ConformanceBase
 from recollect.testing.conformance.batches import BatchPromises
+from recollect.testing.conformance.blocks import BlockPromises
 from recollect.testing.conformance.collections import CollectionPromises
 from recollect.testing.conformance.definitions import DefinitionPromises
 from recollect.testing.conformance.entries import EntryPromises
@@ -16,7 +17,6 @@ from recollect.testing.conformance.facts import FactPromises
 from recollect.testing.conformance.history import HistoryPromises
 from recollect.testing.conformance.idempotency import IdempotencyPromises
 from recollect.testing.conformance.ledger import LedgerPromises
-from recollect.testing.conformance.lines import LinePromises
 from recollect.testing.conformance.permissions import PermissionPromises
 from recollect.testing.conformance.quotas import QuotaPromises
 from recollect.testing.conformance.recall import RecallPromises
@@ -51,7 +51,7 @@ class StoreConformance(
     CollectionPromises,
     EntryLifePromises,
     EntryRulePromises,
-    LinePromises,
+    BlockPromises,
     ConformanceBase,
 ):
     """What every store promises. Subclass, give a `store` fixture, run pytest."""

@@ -180,7 +180,6 @@ class _Passes:
         self.strand.iteration = self._iteration(self.done)
         with _standing(self._stands):
             run_block(self.work, self.strand, self.step.steps, inside)
-        self.strand.iteration = self._iteration(self.done)
         self._merge()
         self.done += 1
 

@@ -72,7 +72,6 @@ class Strand:
         *,
         outputs: Mapping[str, Any] | None = None,
         context: Mapping[str, Any] | None = None,
-        result: Any = UNDEFINED,
         stop: Stop | None = None,
         may_wait: bool = True,
     ) -> None:
@@ -80,7 +79,7 @@ class Strand:
         self.memory = memory
         self.outputs: dict[str, Any] = dict(outputs or {})
         self.context: dict[str, Any] = dict(context or {})
-        self.result = result
+        self.result: Any = UNDEFINED
         self.iteration: dict[str, Any] | None = None
         self.accumulator: Any = UNDEFINED
         self.stop = stop or Stop()
@@ -120,11 +119,10 @@ class Strand:
             self.memory.branch(),
             outputs=self.outputs,
             context=self.context,
-            result=self.result,
             stop=Stop(self.stop),
             may_wait=False,
         )
-        branch.iteration, branch.accumulator = self.iteration, self.accumulator
+        branch.result, branch.iteration, branch.accumulator = self.result, self.iteration, self.accumulator
         return branch
 
     def join(self, branch: Strand) -> None:

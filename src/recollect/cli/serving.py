@@ -1,0 +1,54 @@
+"""`recollect serve`: the memory for programs on other machines."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from recollect.cli.command import Desk, command, group
+from recollect.cli.settings import resolve_server
+from recollect.errors import UsageError
+
+if TYPE_CHECKING:
+    from recollect.server.auth.keys import NewKey
+
+app = group()
+
+
+@command(app, "serve", creates=True, embeds=True, example="recollect serve --db team.db --port 8765 --workers 4")
+def serve(
+    desk: Desk,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="Where to listen.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", help="Where to listen; 0 takes a free one.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="How many processes answer.")] = None,
+    config: Annotated[
+        str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: RECOLLECT_CONFIG.")
+    ] = None,
+) -> None:
+    """Answer requests over HTTP until stopped.
+
+    Everybody needs a key. Where the database has none, an administrator's key is made and shown this once. Settings
+    come from flags, then the environment, then the file; `recollect config show` lists them.
+    """
+    settings = resolve_server(desk.settings, config=config, host=host, port=port, workers=workers)
+    try:
+        from recollect.server.serving import serve as run
+    except ImportError as missing:
+        raise UsageError(
+            f"the server needs a package that is not installed: {missing.name}",
+            hint='Install it with pip install "recollect[server]"',
+        ) from None
+
+    def announce(address: str, key: NewKey | None) -> None:
+        if desk.out.json:
+            return desk.out.document({"address": address, "admin_key": key.token if key else None})
+        desk.out.say(f"Recollect listens on {address}")
+        if key is not None:
+            desk.out.say(f"The key of its administrator, shown only now: {key.token}")
+        sys.stdout.flush()
+
+    run(settings, announce=announce)

@@ -1,0 +1,104 @@
+"""Semantic memory through the server: `client.collections`."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from recollect.client.aio.connection import AsyncConnection
+from recollect.client.aio.pages import collect
+from recollect.client.calls import Call, body, checked_filter, given, moment, parameters, path
+from recollect.model.duration import Duration, parse_duration
+from recollect.model.recall import Mode
+from recollect.wire.collections import Collections, Entries, Entry, Holding, Recalled, Remembered
+
+
+class AsyncCollectionCalls:
+    """What the user that the API key belongs to has remembered, found by meaning.
+
+    `scope` narrows to a place below the user: `agent:emails` is what belongs to the user and that agent.
+    """
+
+    def __init__(self, connection: AsyncConnection) -> None:
+        """Stand on a connection; `client.collections` makes these."""
+        self._connection = connection
+
+    async def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> Remembered:
+        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
+
+        The same content with the same metadata is stored once in a namespace, so after a lost answer it may be said
+        again: `duplicate` then says that it was there.
+        """
+        asked = given(
+            metadata=metadata,
+            ttl=None if ttl is None else parse_duration(ttl),
+            key=key,
+            source=source,
+        )
+        call = Call(
+            method="POST",
+            path=path("collections", collection, "remember"),
+            query=parameters(scope=scope),
+            body=body(content=content, namespace=namespace, **asked),
+        )
+        return await self._connection.fetch(call, Remembered)
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        limit: int = 5,
+        threshold: float = 0.0,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | str | None = None,
+        mode: Mode = "hybrid",
+        expand: int = 0,
+        scope: str | None = None,
+    ) -> Recalled:
+        """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
+        asked = given(namespace=namespace, filter=checked_filter(filter), as_of=moment(as_of))
+        call = Call(
+            method="POST",
+            path=path("collections", collection, "recall"),
+            query=parameters(scope=scope),
+            body=body(query=query, limit=limit, threshold=threshold, mode=mode, expand=expand, **asked),
+            repeatable=True,
+        )
+        return await self._connection.fetch(call, Recalled)
+
+    async def entries(
+        self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None
+    ) -> builtins.list[Entry]:
+        """Return the entries of a collection in the order they came, page by page until all or `limit` are there."""
+        place = path("collections", collection, "entries")
+        asked = parameters(namespace=namespace, scope=scope)
+        return await collect(self._connection, place, asked, Entries, lambda page: page.entries, limit)
+
+    async def forget(self, id: str, *, collection: str, namespace: str | None = None, scope: str | None = None) -> bool:
+        """Forget one entry by its id; say whether it was there."""
+        call = Call(
+            method="DELETE",
+            path=path("collections", collection, "entries", id),
+            query=parameters(namespace=namespace, scope=scope),
+        )
+        return (await self._connection.send(call, missing=True)).status_code != 404
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
+        """Return the collections of the tenant, by name."""
+        place = path("collections")
+        return await collect(self._connection, place, {}, Collections, lambda page: page.collections, limit)

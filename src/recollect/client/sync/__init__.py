@@ -1,0 +1,1 @@
+"""The client without asyncio: made from `recollect.client.aio`, word by word."""

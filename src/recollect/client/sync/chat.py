@@ -1,0 +1,101 @@
+# Made from client/aio/chat.py by recollect.client.generate: change that one.
+"""Chat through the server: a message to an agent, what happens while it answers, its prompt, conversations."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Generator, Mapping
+from contextlib import closing
+from typing import Any
+
+import msgspec
+
+from recollect.client.calls import Call, body, given, parameters, path
+from recollect.client.events import ServerEvent
+from recollect.client.messages import plain_policy
+from recollect.client.problems import error_named
+from recollect.client.sync.connection import Connection
+from recollect.client.sync.pages import collect
+from recollect.errors import Unavailable
+from recollect.model.text import quote
+from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
+from recollect.wire.conversations import Conversation, Conversations, ConversationSummary
+
+_KNOWN = frozenset({"start", "delta", "tool_request", "tool_response", "end", "error"})
+
+
+def say(connection: Connection, agent_id: str, sent: bytes, timeout: float | None) -> Answer:
+    """Send a message and return the answer; its id makes it safe to send again."""
+    return connection.fetch(_to(agent_id, sent, timeout), Answer)
+
+
+def stream(connection: Connection, agent_id: str, sent: bytes, timeout: float | None) -> Generator[ChatEvent]:
+    """Send a message and yield what happens until the answer is whole; raise what went wrong."""
+    with closing(connection.stream(_to(agent_id, sent, timeout))) as events:
+        for one in events:
+            event = _read(one, connection.url)
+            if event is None:
+                continue
+            if event.type == "error":
+                raise error_named(str(event.metadata.get("code", "")), event.content)
+            yield event
+            if event.type == "end":
+                return
+    raise Unavailable(
+        "the answer broke off before its end",
+        hint="Ask for it again under the same message_id: the turn goes on without you",
+        url=connection.url,
+        sent=True,
+    )
+
+
+def preview(
+    connection: Connection,
+    agent_id: str,
+    message: str,
+    conversation_id: str | None,
+    memory_policy: Mapping[str, Any] | MemoryPolicy | None,
+) -> Prompt:
+    """Return the prompt that a message would make."""
+    asked = given(conversation_id=conversation_id, memory_policy=plain_policy(memory_policy))
+    place = path("agent", agent_id, "prompts", "preview")
+    call = Call(method="POST", path=place, body=body(message=message, **asked), repeatable=True)
+    return connection.fetch(call, Prompt)
+
+
+class ConversationCalls:
+    """What the user that the API key belongs to and agents said to each other."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Stand on a connection; `client.conversations` makes these."""
+        self._connection = connection
+
+    def list(self, *, limit: int | None = None) -> builtins.list[ConversationSummary]:
+        """Return where conversations stand, the one spoken in last first."""
+        place = path("conversations")
+        return collect(self._connection, place, {}, Conversations, lambda page: page.conversations, limit)
+
+    def get(self, conversation_id: str, *, after: int | None = None) -> Conversation | None:
+        """Return a conversation with its parts, all or those after a `seq`; None where there is none."""
+        place = path("conversations", conversation_id)
+        call = Call(method="GET", path=place, query=parameters(after=after), repeatable=True)
+        return self._connection.find(call, Conversation)
+
+
+def _read(event: ServerEvent, url: str) -> ChatEvent | None:
+    """Return an event of a chat; None for one of a kind that only a newer server knows."""
+    try:
+        return msgspec.json.decode(event.data, type=ChatEvent)
+    except msgspec.DecodeError as error:
+        if event.event not in _KNOWN:
+            return None
+        raise Unavailable(
+            f"{quote(url)} sent an event that this client cannot read: {error}",
+            hint="See whether the server is of this version or a newer one",
+            url=url,
+            sent=True,
+        ) from error
+
+
+def _to(agent_id: str, sent: bytes, timeout: float | None) -> Call:
+    return Call(method="POST", path=path("agent", agent_id, "chat"), body=sent, repeatable=True, timeout=timeout)

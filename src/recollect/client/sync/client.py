@@ -1,0 +1,158 @@
+# Made from client/aio/client.py by recollect.client.generate: change that one.
+"""A client of a Recollect server: blocks, facts, collections, definitions, programs, chat and the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from recollect.client.address import DEFAULT_URL
+from recollect.client.calls import Call, body, path
+from recollect.client.messages import new_message
+from recollect.client.sync.blocks import BlockCalls
+from recollect.client.sync.chat import ConversationCalls, preview, say, stream
+from recollect.client.sync.collections import CollectionCalls
+from recollect.client.sync.connection import Connection
+from recollect.client.sync.definitions import DefinitionCalls
+from recollect.client.sync.facts import FactCalls
+from recollect.client.sync.ledger import LedgerCalls
+from recollect.client.sync.programs import (
+    AgentCalls,
+    MachineCalls,
+    RunCalls,
+    SessionCalls,
+    WorkflowCalls,
+)
+from recollect.client.sync.transfer import export_to
+from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
+from recollect.wire.health import Health
+from recollect.wire.upkeep import Receipt
+
+
+class Client:
+    """One server and one key, so one tenant and one user; a context manager.
+
+    core = client.memory.get("core")
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        timeout: float = 30,
+        retries: int = 2,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Take the address and the key; without one, `RECOLLECT_API_KEY` is read. Nothing is sent yet.
+
+        `timeout` is how many seconds a connection, and then each part of an answer, may take. `retries` is how often a
+        call is sent again where that is safe. A `transport` of httpx takes the place of its own.
+        """
+        self._connection = Connection(base_url, api_key, timeout=timeout, retries=retries, transport=transport)
+        self.url = self._connection.url
+        self.memory = BlockCalls(self._connection)
+        self.facts = FactCalls(self._connection)
+        self.collections = CollectionCalls(self._connection)
+        self.definitions = DefinitionCalls(self._connection)
+        self.agents = AgentCalls(self._connection)
+        self.sessions = SessionCalls(self._connection)
+        self.machines = MachineCalls(self._connection)
+        self.workflows = WorkflowCalls(self._connection)
+        self.runs = RunCalls(self._connection)
+        self.conversations = ConversationCalls(self._connection)
+        self.ledger = LedgerCalls(self._connection)
+
+    def chat(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        conversation_id: str | None = None,
+        message_id: str | None = None,
+        memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Say something to an agent and return its answer; without a `conversation_id` a conversation begins.
+
+        A message is answered once: sent again under its `message_id`, it gets the same answer. Each gets an id of its
+        own unless one is given.
+        """
+        sent = new_message(
+            message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=False
+        )
+        return say(self._connection, agent_id, sent, timeout)
+
+    def stream(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        conversation_id: str | None = None,
+        message_id: str | None = None,
+        memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        timeout: float | None = None,
+    ) -> Generator[ChatEvent]:
+        """Say something to an agent and yield what happens while it answers; raise what goes wrong.
+
+        Who stops listening loses nothing: the turn is taken to its end, and its answer is there for `chat` under the
+        same `message_id`.
+        """
+        sent = new_message(
+            message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=True
+        )
+        return stream(self._connection, agent_id, sent, timeout)
+
+    def preview(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        conversation_id: str | None = None,
+        memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
+    ) -> Prompt:
+        """Return what a model would be sent for a message; nothing is asked, and nothing written."""
+        return preview(self._connection, agent_id, message, conversation_id, memory_policy)
+
+    def health(self) -> Health:
+        """Return what the server says of itself."""
+        return self._connection.fetch(Call(method="GET", path="/health", repeatable=True), Health)
+
+    def erase(self, **ids: str) -> Receipt:
+        """Remove everything of a user, project, session… history included; return what went, by kind."""
+        return self._connection.fetch(Call(method="POST", path=path("erase"), body=body(**ids)), Receipt)
+
+    def export(self, file: str | Path, *, scope: str | None = None) -> int:
+        """Write an export of the tenant, or of what lies at and below a scope, to a file; return its lines.
+
+        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind.
+        """
+        return export_to(self._connection, file, scope)
+
+    def close(self) -> None:
+        """Close the connections; closing twice is allowed."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """Return this client."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close this client."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return where it leads, without the key."""
+        return f"<recollect.Client {self.url}>"

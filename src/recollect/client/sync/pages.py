@@ -1,0 +1,49 @@
+# Made from client/aio/pages.py by recollect.client.generate: change that one.
+"""Pages of an answer in, all that they hold out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from recollect.client.calls import Call, parameters
+from recollect.client.sync.connection import Connection
+from recollect.model.limits import check_count
+
+_LARGEST_PAGE = 100
+
+
+class Page(Protocol):
+    """What is sent of something long: `next` is where the next page begins, None after the last."""
+
+    @property
+    def next(self) -> str | None:
+        """Where to go on."""
+        ...
+
+
+Sent = TypeVar("Sent", bound=Page)
+T = TypeVar("T")
+
+
+def collect(
+    connection: Connection,
+    path: str,
+    asked: dict[str, str],
+    kind: type[Sent],
+    items: Callable[[Sent], list[T]],
+    limit: int | None,
+) -> list[T]:
+    """Read pages until there is none left, or until there are so many items."""
+    check_count("limit", limit)
+    found: list[T] = []
+    after: str | None = None
+    while limit is None or len(found) < limit:
+        size = _LARGEST_PAGE if limit is None else min(_LARGEST_PAGE, limit - len(found))
+        call = Call(method="GET", path=path, query=asked | parameters(limit=size, after=after), repeatable=True)
+        page = connection.fetch(call, kind)
+        found += items(page)
+        after = page.next
+        if after is None:
+            break
+    return found

@@ -1,0 +1,119 @@
+# Made from client/aio/programs.py by recollect.client.generate: change that one.
+"""What the server has loaded: agents and their sessions, machines and workflows and their runs."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from recollect.client.calls import Call, body, given, path
+from recollect.client.sync.connection import Connection
+from recollect.client.sync.pages import collect
+from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary
+from recollect.wire.sessions import Session, SessionTurn
+
+
+class AgentCalls:
+    """The agents that the server has loaded."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Stand on a connection; `client.agents` makes these."""
+        self._connection = connection
+
+    def start(self, agent: str, *, project: str | None = None, vars: Mapping[str, Any] | None = None) -> Session:
+        """Start a session; its first turn is what the agent says before any input."""
+        asked = body(**given(project=project, vars=vars))
+        return self._connection.fetch(Call(method="POST", path=path("agents", agent, "sessions"), body=asked), Session)
+
+
+class SessionCalls:
+    """The sessions of the user that the API key belongs to."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Stand on a connection; `client.sessions` makes these."""
+        self._connection = connection
+
+    def say(self, session: str, text: str, *, timeout: float | None = None) -> SessionTurn:
+        """Say something in a session and return what came of it."""
+        place = path("sessions", session, "messages")
+        call = Call(method="POST", path=place, body=body(text=text), timeout=timeout)
+        return self._connection.fetch(call, SessionTurn)
+
+    def get(self, session: str) -> Session:
+        """Return where a session stands, with what was said in it; raise NotFound where there is none."""
+        call = Call(method="GET", path=path("sessions", session), repeatable=True)
+        return self._connection.fetch(call, Session)
+
+
+class MachineCalls:
+    """The machines that the server has loaded."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Stand on a connection; `client.machines` makes these."""
+        self._connection = connection
+
+    def run(
+        self,
+        machine: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        mode: Literal["live", "test"] = "live",
+        timeout: float | None = None,
+    ) -> Run:
+        """Run a machine until it ends or waits; a run that failed says why in its `error`."""
+        asked = body(input={} if input is None else input, mode=mode)
+        call = Call(method="POST", path=path("machines", machine, "runs"), body=asked, timeout=timeout)
+        return self._connection.fetch(call, Run)
+
+
+class WorkflowCalls:
+    """The workflows that the server has loaded."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Stand on a connection; `client.workflows` makes these."""
+        self._connection = connection
+
+    def run(
+        self,
+        workflow: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        thread: str | None = None,
+        timeout: float | None = None,
+    ) -> Run:
+        """Run a workflow until it ends or waits; `thread` is the conversation that it stands in."""
+        asked = body(input={} if input is None else input, **given(thread=thread))
+        call = Call(method="POST", path=path("workflows", workflow, "runs"), body=asked, timeout=timeout)
+        return self._connection.fetch(call, Run)
+
+
+class RunCalls:
+    """The runs of the user that the API key belongs to."""
+
+    def __init__(self, connection: Connection) -> None:
+        """Stand on a connection; `client.runs` makes these."""
+        self._connection = connection
+
+    def list(self, *, limit: int | None = None) -> builtins.list[RunSummary]:
+        """Return where runs stand, those that started last first."""
+        return collect(self._connection, path("runs"), {}, Runs, lambda page: page.runs, limit)
+
+    def get(self, run: str) -> Run:
+        """Return a run as it stands; raise NotFound where there is none."""
+        return self._connection.fetch(Call(method="GET", path=path("runs", run), repeatable=True), Run)
+
+    def deliver(self, run: str, payload: Any = None, *, timeout: float | None = None) -> Run:
+        """Give a run the event that it waits for, and return it once it has ended or waits again."""
+        call = Call(method="POST", path=path("runs", run, "deliver"), body=body(payload=payload), timeout=timeout)
+        return self._connection.fetch(call, Run)
+
+    def cancel(self, run: str, *, reason: str = "", force: bool = False) -> Run:
+        """End a run that waits; with `force`, also one whose process may be gone."""
+        call = Call(method="POST", path=path("runs", run, "cancel"), body=body(reason=reason, force=force))
+        return self._connection.fetch(call, Run)
+
+    def events(self, run: str) -> builtins.list[RunEvent]:
+        """Return what the ledger says of a run, in order."""
+        call = Call(method="GET", path=path("runs", run, "events"), repeatable=True)
+        return (self._connection.fetch(call, RunEvents)).events

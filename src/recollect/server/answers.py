@@ -1,0 +1,24 @@
+"""The answers that operations have in common, as the OpenAPI document names them."""
+
+from __future__ import annotations
+
+from http import HTTPStatus
+
+from litestar.openapi.datastructures import ResponseSpec
+
+from recollect.wire.problems import MEDIA_TYPE, Problem
+
+_EVERYWHERE = (400, 401, 403, 408, 413, 422, 429, 500, 503)
+
+
+def problems(*statuses: int) -> dict[int, ResponseSpec]:
+    """Return the documentation of these problems, and of those that any operation can answer with."""
+    return {
+        status: ResponseSpec(
+            data_container=Problem,
+            description=HTTPStatus(status).phrase,
+            media_type=MEDIA_TYPE,  # pyright: ignore[reportArgumentType]  # any media type will do, not only Litestar's
+            generate_examples=False,
+        )
+        for status in sorted({*statuses, *_EVERYWHERE})
+    }

@@ -1,0 +1,113 @@
+"""Settings and a memory in, the application out: routes, who may call them, and what surrounds every request."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+from litestar import Litestar, Router
+from litestar.config.compression import CompressionConfig
+from litestar.config.cors import CORSConfig
+from litestar.datastructures import State
+from litestar.di import Provide
+
+import recollect
+from recollect.api.memory import Memory
+from recollect.server.bodies import StrictRequest
+from recollect.server.callers import access_of, authenticate, caller_of, handle_of
+from recollect.server.envelope import Envelope
+from recollect.server.metrics import Metrics
+from recollect.server.openapi import describe, openapi
+from recollect.server.parameters import refuse_unknown_parameters
+from recollect.server.problems import respond_with_problem
+from recollect.server.programs import load_programs
+from recollect.server.routes import (
+    blocks,
+    chat,
+    collections,
+    conversations,
+    definitions,
+    facts,
+    health,
+    ledger,
+    programs,
+    sessions,
+    upkeep,
+)
+from recollect.server.settings import Settings
+
+PREFIX = "/api/v1"
+_COMPRESSED_FROM = 1_024
+"""Bytes of an answer below which compressing it saves nobody anything."""
+
+
+def open_memory(settings: Settings) -> Memory:
+    """Return the memory that a server stands on."""
+    return recollect.open(
+        settings.db,
+        embedder=settings.embedder,
+        durability=settings.durability,
+        ledger=settings.ledger,
+        busy_timeout=settings.busy_timeout,
+    )
+
+
+def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
+    """Return the application; the memory it opens itself, because none is given, it also closes."""
+    opened = memory is None
+    standing = memory if memory is not None else open_memory(settings)
+
+    @asynccontextmanager
+    async def work(app: Litestar) -> AsyncGenerator[None]:
+        try:
+            with ThreadPoolExecutor(settings.threads, thread_name_prefix="recollect") as threads:
+                asyncio.get_running_loop().set_default_executor(threads)
+                yield
+        finally:
+            if opened:
+                standing.close()
+
+    counted = Metrics(recollect.__version__)
+    api = Router(
+        PREFIX,
+        route_handlers=[
+            blocks.router,
+            facts.router,
+            definitions.router,
+            collections.router,
+            ledger.router,
+            upkeep.router,
+            programs.router,
+            sessions.router,
+            chat.router,
+            conversations.router,
+        ],
+        dependencies={
+            "access": Provide(access_of, sync_to_thread=False),
+            "caller": Provide(caller_of, sync_to_thread=False),
+            "memory": Provide(handle_of, sync_to_thread=False),
+        },
+    )
+    app = Litestar(
+        [api, health.health, health.ready, health.metrics, openapi],
+        state=State(
+            {"memory": standing, "metrics": counted, "programs": load_programs(settings, standing)}, deep_copy=False
+        ),
+        middleware=[authenticate(settings, standing), refuse_unknown_parameters],
+        lifespan=[work],
+        exception_handlers={Exception: respond_with_problem},
+        compression_config=CompressionConfig(
+            backend="gzip", minimum_size=_COMPRESSED_FROM, gzip_compress_level=6, exclude_opt_key="uncompressed"
+        ),
+        cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "X-Request-Id"])
+        if settings.cors
+        else None,
+        openapi_config=describe(recollect.__version__),
+        request_class=StrictRequest,
+        request_max_body_size=settings.body_bytes,
+        logging_config=None,
+    )
+    app.asgi_handler = Envelope(app.asgi_handler, metrics=counted, ids=standing.ids, read_timeout=settings.read_timeout)
+    return app

@@ -1,0 +1,359 @@
+"""API keys: `rk_<id>_<secret>` in, whose it is out. Kept as facts of a tenant of their own, only by a hash.
+
+A secret has 256 random bits, so a plain hash of it can be kept: nobody finds it by trying. Keys are looked up on every
+request and in no cache: a key that was revoked is refused from then on, by every worker.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Any, Literal
+
+import msgspec
+
+from recollect.api.memory import Memory
+from recollect.api.scoped import ScopedMemory
+from recollect.errors import Conflict, NotFound, Unauthenticated, UsageError
+from recollect.model.clock import from_micros, parse_moment
+from recollect.model.duration import Duration, parse_duration
+from recollect.model.key import check_key
+from recollect.model.policy import Rule
+from recollect.model.scope import DEFAULT_TENANT, Scope
+from recollect.model.text import check_label, quote
+
+Role = Literal["admin", "member", "reader"]
+ROLES: tuple[Role, ...] = ("admin", "member", "reader")
+
+SYSTEM_TENANT = "recollect.system"
+"""Where keys are kept. No key and no token is of this tenant, so no request reaches it."""
+
+LONGEST_USER = 200
+"""Signs of a user's id, so that there is room for it in the name that the ledger knows the user by."""
+
+SHORTEST_ADMIN_KEY = 12
+
+_USES_APART = timedelta(hours=1)
+_USES_KEPT = "366d"
+_FIRST = "first"
+_ADMIN_LABEL = "RECOLLECT_ADMIN_KEY"
+_TOKEN = re.compile(r"rk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{20,200})", re.ASCII)
+_CHOSEN = re.compile(r"[!-~]+", re.ASCII)
+_UNKNOWN = "the token of this request is not valid"
+_ASK = "Ask whoever runs this server for a key: recollect keys create"
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known about a key; the key itself was shown once and is kept nowhere."""
+
+    id: str
+    tenant: str
+    user: str
+    role: Role
+    scopes: tuple[str, ...] = ()
+    """Capabilities that the key is narrowed to; without any it may do what its role may."""
+    label: str = ""
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """When it was last used, to the hour."""
+
+    def active_at(self, moment: datetime) -> bool:
+        """Say whether the key still opens anything."""
+        return self.revoked_at is None and (self.expires_at is None or self.expires_at > moment)
+
+
+class NewKey(msgspec.Struct, frozen=True):
+    """A key that was just made: its token, which cannot be shown again, and what is known about it."""
+
+    token: str
+    key: Key
+
+    def __repr__(self) -> str:
+        """Return what is known about the key; the token is left out, since a `repr` ends up in logs."""
+        return f"NewKey(token=…, key={self.key!r})"
+
+
+class _Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as the database holds it."""
+
+    tenant: str
+    user: str
+    role: Role
+    scopes: tuple[str, ...] = ()
+    label: str = ""
+    digest: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+
+
+# making
+
+
+def create_key(
+    memory: Memory,
+    *,
+    tenant: str,
+    user: str,
+    role: Role,
+    scopes: Sequence[str] = (),
+    expires: Duration | datetime | None = None,
+    label: str = "",
+) -> NewKey:
+    """Make a key for a user of a tenant and return it with its token, which is not kept.
+
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     made = create_key(memory, tenant="acme", user="ada", role="member", expires="90d")
+    ...     find_key(memory, made.token).user
+    'ada'
+    """
+    token, id = _new_token(memory)
+    now = memory.clock.now()
+    kept = _kept(token, tenant, user, role, tuple(scopes), label, now, _end(expires, now))
+    _place(memory).set(_name(id), _plain(kept), expect=0)
+    return NewKey(token, _shown(id, kept))
+
+
+def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> NewKey:
+    """Make a key that stands for the same user and rights; the old one ends now, or after `grace`.
+
+    A key that was to expire gets as much time as the old one had when it was made.
+    """
+    old, version = _read(memory, id)
+    now = memory.clock.now()
+    if not _shown(id, old).active_at(now):
+        raise Conflict(f"key `{id}` no longer opens anything", hint="Make another: recollect keys create")
+    token, new_id = _new_token(memory)
+    end = None if old.expires_at is None else now + (old.expires_at - old.created_at)
+    new = _kept(token, old.tenant, old.user, old.role, old.scopes, old.label, now, end)
+    if grace is None:
+        ended = msgspec.structs.replace(old, revoked_at=now)
+    else:
+        until = now + timedelta(seconds=parse_duration(grace))
+        ended = msgspec.structs.replace(old, expires_at=until if old.expires_at is None else min(until, old.expires_at))
+    place = _place(memory)
+    with memory.batch() as batch:
+        batch.set(place, _name(new_id), _plain(new), expect=0)
+        batch.set(place, _name(id), _plain(ended), expect=version)
+    return NewKey(token, _shown(new_id, new))
+
+
+def first_key(memory: Memory, *, admin_key: str | None = None) -> NewKey | None:
+    """Make an admin's key where there is no key at all, and return it; None where nothing is to be shown.
+
+    With an `admin_key` of one's own, that one is made to work instead, and the one before it ends. Of several servers
+    that start at once, one makes the key.
+    """
+    place = _place(memory)
+    if admin_key is not None:
+        _keep_admin_key(memory, admin_key)
+        return None
+    if place.list("keys", limit=1):
+        return None
+    token, id = _new_token(memory)
+    now = memory.clock.now()
+    kept = _kept(token, DEFAULT_TENANT, "admin", "admin", (), "made at the first start", now, None)
+    try:
+        with memory.batch() as batch:
+            batch.set(place, _FIRST, id, expect=0)
+            batch.set(place, _name(id), _plain(kept), expect=0)
+    except Conflict:
+        return None
+    return NewKey(token, _shown(id, kept))
+
+
+# finding
+
+
+def find_key(memory: Memory, token: str) -> Key:
+    """Return the key that a token is, or refuse it.
+
+    Who does not hold the whole token learns nothing: an unknown id and a wrong secret look the same.
+    """
+    id = _id_of(token)
+    fact = None if id is None else _place(memory).get(_name(id))
+    # The digest is compared also where there is no such key, so that the time it takes says nothing either.
+    kept = None if fact is None else msgspec.convert(fact.value, _Kept)
+    right = hmac.compare_digest(_digest(token), kept.digest if kept is not None else _digest(""))
+    if id is None or kept is None or not right:
+        raise Unauthenticated(_UNKNOWN, hint=_ASK)
+    key = _shown(id, kept)
+    if key.revoked_at is not None:
+        raise Unauthenticated("the key of this request was revoked", hint=_ASK)
+    if not key.active_at(memory.clock.now()):
+        raise Unauthenticated("the key of this request has expired", hint=_ASK)
+    return key
+
+
+def list_keys(memory: Memory, *, tenant: str | None = None) -> list[Key]:
+    """Return all keys, or those of a tenant, oldest first, those that were revoked too."""
+    place = _place(memory)
+    uses = {fact.key.removeprefix("uses."): fact.value for fact in place.list("uses")}
+    keys = [
+        _shown(id, msgspec.convert(fact.value, _Kept), last_used=uses.get(id))
+        for fact in place.list("keys")
+        for id in (fact.key.removeprefix("keys."),)
+    ]
+    return sorted(
+        (key for key in keys if tenant is None or key.tenant == tenant), key=lambda key: (key.created_at, key.id)
+    )
+
+
+def revoke_key(memory: Memory, id: str) -> Key:
+    """End a key for good and return it; revoking twice changes nothing."""
+    kept, version = _read(memory, id)
+    if kept.revoked_at is None:
+        kept = msgspec.structs.replace(kept, revoked_at=memory.clock.now())
+        _place(memory).set(_name(id), _plain(kept), expect=version)
+    return _shown(id, kept)
+
+
+def note_use(memory: Memory, id: str) -> None:
+    """Keep that a key was used now, if the last use that is kept was more than an hour ago."""
+    place = _place(memory)
+    now = memory.clock.now()
+    last = place.get(f"uses.{id}")
+    if last is None or now - from_micros(parse_moment(last.value)) >= _USES_APART:
+        place.set(f"uses.{id}", now.isoformat(), ttl=_USES_KEPT)
+
+
+def check_caller(tenant: str, user: str) -> None:
+    """Refuse a tenant or a user that nobody can call as."""
+    Scope.of(tenant=tenant, user=user)
+    if tenant == SYSTEM_TENANT:
+        raise UsageError(f"`{SYSTEM_TENANT}` is where keys are kept, nobody's tenant", hint="Name another tenant")
+    if len(user) > LONGEST_USER:
+        raise UsageError(f"the user id has {len(user)} characters, the limit is {LONGEST_USER}", hint="Shorten it")
+
+
+# how a key is written
+
+
+def _new_token(memory: Memory) -> tuple[str, str]:
+    id = memory.ids.new("key").removeprefix("key_")
+    return f"rk_{id}_{secrets.token_urlsafe(32)}", id
+
+
+def _id_of(token: str) -> str | None:
+    """Return the id in a token; one that somebody chose has none, and is found by its digest."""
+    match = _TOKEN.fullmatch(token)
+    if match:
+        return match[1]
+    return f"own{_digest(token)[:32]}" if _CHOSEN.fullmatch(token) else None
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _kept(
+    token: str,
+    tenant: str,
+    user: str,
+    role: Role,
+    scopes: tuple[str, ...],
+    label: str,
+    now: datetime,
+    end: datetime | None,
+) -> _Kept:
+    check_caller(tenant, user)
+    if role not in ROLES:
+        raise UsageError(f"{quote(role)} is not a role", hint=f"Roles are {', '.join(ROLES)}", value=role)
+    for scope in scopes:
+        Rule("allow", scope)
+    check_label("label", label or None)
+    return _Kept(
+        tenant=tenant,
+        user=user,
+        role=role,
+        scopes=scopes,
+        label=label,
+        digest=_digest(token),
+        created_at=now,
+        expires_at=end,
+    )
+
+
+def _end(expires: Duration | datetime | None, now: datetime) -> datetime | None:
+    if expires is None:
+        return None
+    if not isinstance(expires, datetime):
+        return now + timedelta(seconds=parse_duration(expires))
+    end = from_micros(parse_moment(expires))
+    if end <= now:
+        raise UsageError(f"{quote(end.isoformat())} is over already", hint="Name a moment to come, such as 90d")
+    return end
+
+
+def _keep_admin_key(memory: Memory, token: str) -> None:
+    """Let a token of the operator's own choice open everything in the default tenant, in place of the one before."""
+    if len(token) < SHORTEST_ADMIN_KEY or not _CHOSEN.fullmatch(token) or token.count(".") == 2:
+        raise UsageError(
+            f"{_ADMIN_LABEL} cannot be used as a key",
+            hint=f"Use at least {SHORTEST_ADMIN_KEY} letters, digits and signs without blanks, chosen at random",
+        )
+    id = _id_of(token) or ""
+    place = _place(memory)
+    fact = place.get(_name(id))
+    if fact is not None:
+        try:
+            find_key(memory, token)
+        except Unauthenticated as refused:
+            raise UsageError(f"{_ADMIN_LABEL} cannot be used: {refused.message}", hint="Set another one") from None
+        return
+    kept = _kept(token, DEFAULT_TENANT, "admin", "admin", (), _ADMIN_LABEL, memory.clock.now(), None)
+    with memory.batch() as batch:
+        batch.set(place, _name(id), _plain(kept), expect=0)
+        for older in place.list("keys"):
+            before = msgspec.convert(older.value, _Kept)
+            if before.label == _ADMIN_LABEL and before.revoked_at is None:
+                ended = msgspec.structs.replace(before, revoked_at=kept.created_at)
+                batch.set(place, older.key, _plain(ended), expect=older.version)
+
+
+# where keys are kept
+
+
+_PLACE = Scope(tenant=SYSTEM_TENANT)
+
+
+def _place(memory: Memory) -> ScopedMemory:
+    return memory.at(_PLACE)
+
+
+def _name(id: str) -> str:
+    return f"keys.{id}"
+
+
+def _read(memory: Memory, id: str) -> tuple[_Kept, int]:
+    fact = _place(memory).get(check_key(_name(id)))
+    if fact is None:
+        # What was given is not repeated: by a slip of the hand it may be a whole token.
+        raise NotFound("there is no key of that id", hint="List them with `recollect keys list`")
+    return msgspec.convert(fact.value, _Kept), fact.version
+
+
+def _plain(kept: _Kept) -> Any:
+    return msgspec.json.decode(msgspec.json.encode(kept))
+
+
+def _shown(id: str, kept: _Kept, *, last_used: str | None = None) -> Key:
+    return Key(
+        id=id,
+        tenant=kept.tenant,
+        user=kept.user,
+        role=kept.role,
+        scopes=kept.scopes,
+        label=kept.label,
+        created_at=kept.created_at,
+        expires_at=kept.expires_at,
+        revoked_at=kept.revoked_at,
+        last_used_at=None if last_used is None else from_micros(parse_moment(last_used)),
+    )

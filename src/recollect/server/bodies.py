@@ -1,0 +1,46 @@
+"""Bytes of a body in, the value that its route takes out; or what is wrong with them, and where."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import msgspec
+from litestar import Request
+
+from recollect.errors import InvalidValue, UsageError
+from recollect.server.problems import RequestFault
+
+
+class StrictRequest(Request[Any, Any, Any]):
+    """A request whose body is exactly what its route says.
+
+    Litestar would read a body as loosely as a query: `"1"` for 1, and `"null"` for nothing at all.
+    """
+
+    async def json(self) -> Any:
+        """Return the body as the type that its route takes."""
+        body = await self.body()
+        field = self.route_handler.parsed_data_field
+        return read_body(body, field.annotation if field is not None else Any)
+
+
+def read_body(body: bytes, kind: Any) -> Any:
+    """Return a body as a type, or refuse it."""
+    try:
+        return _decoder(kind).decode(body)
+    except msgspec.ValidationError as error:
+        message, _, inside = str(error).partition(" - at `")
+        path = inside.rstrip("`") or "$"
+        raise UsageError(
+            f"`{path}` of the body cannot be used: {message}", hint="See /openapi.json for what is taken", path=path
+        ) from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise RequestFault(400, f"the body is not JSON: {error}", hint="Send one JSON object") from None
+    except RecursionError:
+        raise InvalidValue("the body is nested too deeply", hint="Send less of it at once", path="$") from None
+
+
+@cache
+def _decoder(kind: Any) -> msgspec.json.Decoder[Any]:
+    return msgspec.json.Decoder(kind)

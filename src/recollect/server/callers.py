@@ -1,0 +1,210 @@
+"""A request in; who is calling, and the memory as far as they may reach into it, out.
+
+Tenant, user and role come from the token alone. Nothing that a body, a query or another header says is looked at here,
+so nothing of it can widen what a caller reaches; the gate then holds each effect against the caller's policy.
+"""
+
+from __future__ import annotations
+
+import logging
+from functools import lru_cache, partial
+from typing import Any, Protocol
+
+import msgspec
+from anyio.to_thread import run_sync
+from litestar.connection import ASGIConnection
+from litestar.enums import ScopeType
+from litestar.middleware import ASGIMiddleware
+from litestar.types import ASGIApp, Receive, Send
+from litestar.types import Scope as Connection
+
+from recollect.api.memory import Memory
+from recollect.errors import StorageError, Unauthenticated, Unavailable
+from recollect.model.policy import OWNER, Policy, Rule
+from recollect.model.scope import Scope
+from recollect.server.auth.keys import Role, find_key, note_use
+from recollect.server.auth.limits import RateLimit
+from recollect.server.auth.tokens import Claims, TokenReader, TokenSettings, token_reader
+from recollect.server.problems import RequestFault
+
+DOOR = "rest"
+
+OPEN_PATHS = frozenset({"/health", "/ready", "/metrics", "/openapi.json", "/docs"})
+"""Routes that need no token, by the path they are registered under; those below `/docs` need none either."""
+
+LONGEST_TOKEN = 8_192
+_HANDLES = 4_096
+_NOTED = 10_000
+_HOW = "Send the header `Authorization: Bearer <token>` with an API key, or with a signed token where they are taken"
+
+_log = logging.getLogger(__name__)
+
+# What a role may do in the memory of its own user, and in the tenant.
+_OWN: dict[Role, tuple[str, ...]] = {
+    "reader": ("memory.read", "runs.read"),
+    "member": ("memory.read", "memory.write", "runs.read", "runs.write"),
+}
+_TENANT_WIDE = ("collections.read", "definitions.read")
+
+
+class CallerSettings(TokenSettings, Protocol):
+    """What of the settings speaks about callers."""
+
+    @property
+    def rate(self) -> float:
+        """Requests a second and key; 0 for any number."""
+        ...
+
+    @property
+    def burst(self) -> int:
+        """Requests at once after a rest; 0 leaves it to the rate."""
+        ...
+
+
+class Caller(msgspec.Struct, frozen=True, kw_only=True):
+    """Who is calling, by the token of the request."""
+
+    tenant: str
+    user: str
+    role: Role
+    key_id: str
+    """The id of the API key; `jwt` for a signed token."""
+    scopes: tuple[str, ...] = ()
+    """Capabilities that the key is narrowed to; without any it may do what its role may."""
+
+    @property
+    def actor(self) -> str:
+        """The name that the ledger knows the user by; no user can look like the owner or an agent."""
+        return f"user:{self.user}"
+
+    @property
+    def scope(self) -> Scope:
+        """The memory of the user."""
+        return Scope.of(tenant=self.tenant, user=self.user)
+
+
+class Access:
+    """A caller, and the memory as far as they may reach into it."""
+
+    def __init__(self, memory: Memory, caller: Caller) -> None:
+        """Stand on the memory of the whole server; `authenticate` makes these."""
+        self._everything = memory
+        self.caller = caller
+        self.memory = self.reaching()
+        self.own = self.memory.at(caller.scope)
+        """The memory of the user who calls."""
+
+    def reaching(self, *scopes: Scope) -> Memory:
+        """Return the caller's handle, which may also work in scopes that were shown to be the caller's."""
+        handle = self._everything.in_tenant(self.caller.tenant).acting_as(
+            self.caller.actor, policy=policy_of(self.caller, *scopes), door=DOOR
+        )
+        return handle.narrowed(Policy.of(allow=self.caller.scopes)) if self.caller.scopes else handle
+
+
+def policy_of(caller: Caller, *also: Scope) -> Policy:
+    """Return what a caller may do: by their role, in the memory of their user and in `also`."""
+    if caller.role == "admin":
+        return OWNER
+    places = (caller.scope, *also)
+    own = tuple(Rule("allow", capability, place) for place in places for capability in _OWN[caller.role])
+    return Policy(rules=(*own, *(Rule("allow", capability) for capability in _TENANT_WIDE)))
+
+
+def access_of(request: ASGIConnection[Any, Any, Any, Any]) -> Access:
+    """Return who is calling together with what they reach: one dependency, where two would be resolved in tasks."""
+    access: object = request.scope["auth"] if "auth" in request.scope else None
+    if not isinstance(access, Access):
+        raise Unauthenticated("this request has no token", hint=_HOW)
+    return access
+
+
+def caller_of(request: ASGIConnection[Any, Any, Any, Any]) -> Caller:
+    """Return who is calling."""
+    return access_of(request).caller
+
+
+def handle_of(request: ASGIConnection[Any, Any, Any, Any]) -> Memory:
+    """Return the memory as far as the caller may reach into it: in their tenant, under the policy of their role."""
+    return access_of(request).memory
+
+
+def reaching(request: ASGIConnection[Any, Any, Any, Any], *scopes: Scope) -> Memory:
+    """Return the caller's handle that also reaches sessions and runs which the route has shown to be the caller's."""
+    return access_of(request).reaching(*scopes)
+
+
+def authenticate(settings: CallerSettings, memory: Memory) -> ASGIMiddleware:
+    """Return the middleware that lets nobody pass without a valid token; refuse settings that are unsafe."""
+    return _Authentication(
+        memory, tokens=token_reader(settings, clock=memory.clock), limit=RateLimit(settings.rate, settings.burst)
+    )
+
+
+class _Authentication(ASGIMiddleware):
+    """Finds out who is calling before any route does anything."""
+
+    scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)
+    exclude_opt_key = "public"
+
+    def __init__(self, memory: Memory, *, tokens: TokenReader | None, limit: RateLimit) -> None:
+        self._memory = memory
+        self._tokens = tokens
+        self._limit = limit
+        self._noted: dict[str, int] = {}
+        self._access_of = lru_cache(_HANDLES)(partial(Access, memory))
+
+    @staticmethod
+    def should_bypass_for_scope(scope: Connection) -> bool:
+        # The path a route is registered under: what a request writes may be spelled in many ways.
+        path = scope["path_template"]
+        return path in OPEN_PATHS or path.startswith("/docs/")
+
+    async def handle(self, scope: Connection, receive: Receive, send: Send, next_app: ASGIApp) -> None:
+        caller = await self._identify(_token_in(scope))
+        self._limit.take(caller.key_id if caller.key_id != "jwt" else (caller.tenant, caller.user))
+        access = self._access_of(caller)
+        scope["user"] = caller
+        scope["auth"] = access
+        await next_app(scope, receive, send)
+
+    async def _identify(self, token: str) -> Caller:
+        if token.count(".") == 2 and self._tokens is not None:
+            claims = await self._read(self._tokens, token)
+            return Caller(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
+        key = find_key(self._memory, token)
+        await self._note_use(key.id)
+        return Caller(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, scopes=key.scopes)
+
+    async def _read(self, tokens: TokenReader, token: str) -> Claims:
+        try:
+            return await run_sync(tokens.read, token) if tokens.waits else tokens.read(token)
+        except Unavailable as fault:
+            raise RequestFault(503, fault.message, hint=fault.hint) from None
+
+    async def _note_use(self, id: str) -> None:
+        """Keep once an hour that a key is in use; no request fails because that cannot be kept."""
+        hour = int(self._memory.clock.now().timestamp()) // 3_600
+        if self._noted.get(id) == hour:
+            return
+        if len(self._noted) >= _NOTED:
+            self._noted.clear()
+        self._noted[id] = hour
+        try:
+            await run_sync(note_use, self._memory, id)
+        except StorageError as fault:
+            _log.warning("the use of key %s could not be kept: %s", id, fault.code)
+
+
+def _token_in(scope: Connection) -> str:
+    """Return the bearer token of a request. There has to be one header with one: of two, which one is meant?"""
+    given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    if not given:
+        raise Unauthenticated("this request has no token", hint=_HOW)
+    scheme, _, token = given[0].partition(b" ")
+    token = token.strip(b" ")
+    if len(given) > 1 or scheme.lower() != b"bearer" or not token:
+        raise Unauthenticated("the header Authorization holds no bearer token", hint=_HOW)
+    if len(token) > LONGEST_TOKEN or not token.isascii():
+        raise Unauthenticated("the token of this request is not valid", hint=_HOW)
+    return token.decode("ascii")

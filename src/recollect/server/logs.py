@@ -1,0 +1,51 @@
+"""What the server did in, one JSON object a line out. Neither content nor secrets are ever given to it."""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from recollect.model.clock import EPOCH
+from recollect.server.settings import LogLevel
+
+REQUESTS = "recollect.requests"
+"""The logger that has a line for each request."""
+
+
+class JsonLines(logging.Formatter):
+    """A record as one line of JSON: when, how bad, what, and the fields given as `extra={"fields": …}`."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        fields: dict[str, Any] = getattr(record, "fields", {})
+        line = {
+            "at": _moment(record.created),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **fields,
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return msgspec.json.encode(line, enc_hook=str).decode()
+
+
+def log_configuration(level: LogLevel) -> dict[str, Any]:
+    """Return how logging is set up in this process and in its workers: all of it as JSON lines on stderr."""
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {"json": {"()": "recollect.server.logs.JsonLines"}},
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
+        "loggers": {
+            "recollect": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
+            "uvicorn": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
+        },
+    }
+
+
+def _moment(seconds: float) -> datetime:
+    return datetime.fromtimestamp(seconds, UTC) if seconds else EPOCH

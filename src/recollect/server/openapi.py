@@ -1,0 +1,103 @@
+"""The application in, what it takes and gives as an OpenAPI 3.1 document out; and a page for people to read it on."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import msgspec
+from litestar import Litestar, Request, Response, get
+from litestar.handlers import HTTPRouteHandler
+from litestar.openapi import OpenAPIConfig
+from litestar.openapi.plugins import OpenAPIRenderPlugin
+from litestar.openapi.spec import Components, SecurityScheme
+from litestar.routes import HTTPRoute
+
+_METHODS = ("get", "put", "post", "patch", "delete")
+
+
+def describe(version: str) -> OpenAPIConfig:
+    """Return how the application is described."""
+    return OpenAPIConfig(
+        title="Recollect",
+        version=version,
+        summary="The memory that AI agents share.",
+        path="/docs",
+        render_plugins=[_Page(path="/")],
+        use_handler_docstrings=True,
+        components=Components(security_schemes={"bearer": SecurityScheme(type="http", scheme="bearer")}),
+        security=[{"bearer": []}],
+        operation_id_creator=_operation_id,
+    )
+
+
+def document(app: Litestar) -> bytes:
+    """Return the OpenAPI document of an application as JSON, the same whenever it is asked for."""
+    described = app.openapi_schema.to_schema()
+    for name in _strict_bodies(app):
+        described["components"]["schemas"][name]["additionalProperties"] = False
+    return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2)
+
+
+def _strict_bodies(app: Litestar) -> set[str]:
+    """Return the names of the bodies that may hold nothing but what they say, which Litestar leaves out."""
+    handlers = (handler for route in app.routes if isinstance(route, HTTPRoute) for handler in route.route_handlers)
+    kinds = (handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field is not None)
+    return {
+        kind.__name__
+        for kind in kinds
+        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__struct_config__.forbid_unknown_fields
+    }
+
+
+@get("/openapi.json", sync_to_thread=True, include_in_schema=False)
+def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
+    """Return the OpenAPI document."""
+    return Response(document(request.app), media_type="application/json")
+
+
+class _Page(OpenAPIRenderPlugin):
+    """The document as a page that needs nothing from elsewhere: no scripts, no fonts, no other host."""
+
+    def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
+        """Return the page."""
+        rows = [
+            f"<tr><td><b>{method.upper()}</b></td><td><code>{html.escape(path)}</code></td>"
+            f"<td>{html.escape(operation.get('summary', ''))}</td>"
+            f"<td>{html.escape(operation.get('description', ''))}</td></tr>"
+            for path, operations in openapi_schema["paths"].items()
+            for method, operation in operations.items()
+            if method in _METHODS
+        ]
+        return _FRAME.format(version=openapi_schema["info"]["version"], rows="\n".join(rows)).encode()
+
+
+def _operation_id(handler: HTTPRouteHandler, method: Any, path: Any) -> str:
+    return handler.handler_name
+
+
+_FRAME = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>Recollect {version}</title>
+<style>body{{font:16px system-ui;margin:2rem}}td{{padding:.3rem .8rem;vertical-align:top}}</style></head>
+<body><h1>Recollect {version}</h1>
+<p>Send <code>Authorization: Bearer &lt;key&gt;</code>. The whole of it is <a href="/openapi.json">openapi.json</a>.</p>
+<table>
+{rows}
+</table></body></html>
+"""
+
+
+def write_document() -> None:
+    """Print the document of the application as it is: what stands in docs/openapi.json."""
+    import sys
+
+    import recollect
+    from recollect.server.app import create_app
+    from recollect.server.settings import Settings
+
+    with recollect.open(":memory:") as memory:
+        sys.stdout.buffer.write(document(create_app(Settings(), memory)) + b"\n")
+
+
+if __name__ == "__main__":
+    write_document()

@@ -1,0 +1,82 @@
+"""The parameters that routes have in common: who calls, what a path names, what a query and headers may say."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Annotated, Any, cast
+from urllib.parse import parse_qsl
+
+from litestar.di import NamedDependency
+from litestar.handlers import BaseRouteHandler
+from litestar.params import FromPath, HeaderParameter, QueryParameter
+from litestar.types import ASGIApp, Receive, Send
+from litestar.types import Scope as Connection
+
+from recollect.api.memory import Memory
+from recollect.errors import UsageError
+from recollect.model.text import quote
+from recollect.server.callers import Access, Caller
+
+PAGE = 100
+"""Items of a page where the request does not say."""
+LARGEST_PAGE = 1_000
+
+# A handler takes one of these three: Litestar resolves two dependencies in tasks of their own, which takes longer than
+# reading a fact.
+Reach = NamedDependency[Access]
+"""The caller, and the memory as far as the caller may reach into it."""
+Handle = NamedDependency[Memory]
+"""Only that memory."""
+Who = NamedDependency[Caller]
+"""Only the caller."""
+Name = FromPath[str]
+
+PageLimit = Annotated[int, QueryParameter(ge=1, le=LARGEST_PAGE, description="At most so many.")]
+After = Annotated[str | None, QueryParameter(description="The `next` of the page before.")]
+AsOf = Annotated[str | None, QueryParameter(description="As it stood then: ISO 8601, UTC without a zone.")]
+Below = Annotated[
+    str | None,
+    QueryParameter(
+        name="scope",
+        description="A scope below the caller's own, such as `agent:emails`; without it, that one.",
+    ),
+]
+
+IfMatch = Annotated[str | None, HeaderParameter(name="If-Match", description="The ETag that it must still have.")]
+IfNoneMatch = Annotated[
+    str | None, HeaderParameter(name="If-None-Match", description="The ETag that is known already; `*` for any.")
+]
+Once = Annotated[
+    str | None, HeaderParameter(name="Idempotency-Key", description="Do it once, however often it is asked for.")
+]
+
+
+def refuse_unknown_parameters(app: ASGIApp) -> ASGIApp:
+    """Return an application that refuses what a route does not know: `agent_idd=x` must not write the user's block.
+
+    A guard could say the same, but Litestar copies the route for each guard of each request.
+    """
+
+    async def refusing(scope: Connection, receive: Receive, send: Send) -> None:
+        if scope["query_string"]:
+            known = _query_names(scope["route_handler"])
+            for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
+                if name not in known:
+                    raise UsageError(
+                        f"{quote(name)} is no parameter of this address",
+                        hint=f"It takes {', '.join(sorted(known)) or 'none'}",
+                        path=name,
+                    )
+        await app(scope, receive, send)
+
+    return refusing
+
+
+@cache
+def _query_names(handler: BaseRouteHandler) -> frozenset[str]:
+    fields = handler.parsed_fn_signature.parameters
+    return frozenset(
+        cast("Any", field.kwarg_definition).name or name
+        for name, field in fields.items()
+        if isinstance(field.kwarg_definition, QueryParameter)
+    )

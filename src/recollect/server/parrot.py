@@ -1,0 +1,35 @@
+"""What was said in, the same back out, with what there is in memory: a model that needs no provider and no key.
+
+It lets a chat be tried, and a deployment be tested, without a model.
+"""
+
+from __future__ import annotations
+
+import re
+
+from recollect.agent.memory_prompt import unescape
+from recollect.agent.models import Ask, Reply
+
+PARROT = "demo:parrot"
+"""The name under which a chat agent has it as its model."""
+
+_CORE = re.compile(r"<core[^>]*>\n(.*?)\n</core>", re.DOTALL)
+_REMINDER = re.compile(r"<memory[^>]*>\n(.*?)\n</memory>", re.DOTALL)
+_REMINDERS = "<system_reminders>"
+_TOKEN = 4
+
+
+class Parrot:
+    """Repeats the user's last words, and says what it is shown of memory."""
+
+    name = PARROT
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        """Return what it says to one request."""
+        said = [one.text for one in ask.messages if one.role == "user"]
+        words = next((text for text in reversed(said) if not text.startswith(_REMINDERS)), "")
+        reminded = said[-1] if said and said[-1].startswith(_REMINDERS) else ""
+        known = [*_CORE.findall(ask.instructions), *_REMINDER.findall(reminded)]
+        lines = [line for text in known for line in unescape(text).splitlines() if line.strip()]
+        text = "\n".join([f"You said: {words}", *(["What I know of you:", *lines] if lines else [])])
+        return Reply(text, tokens_in=len(ask.instructions) // _TOKEN, tokens_out=len(text) // _TOKEN)

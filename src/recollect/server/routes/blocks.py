@@ -1,0 +1,150 @@
+"""`/memory/blocks` and `/memory/recall`: texts of the caller, and of the caller's agents, that are replaced whole."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Literal
+
+import msgspec
+from litestar import Response, Router, delete, get, post, put
+from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+
+from recollect.api.blocks import Blocks
+from recollect.errors import NotFound, UsageError
+from recollect.model.clock import parse_moment
+from recollect.server.answers import problems
+from recollect.server.callers import Access
+from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach
+from recollect.server.tags import expected_moment, is_known, not_modified, tag_of_moment
+from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UpdateBlock
+
+Whose = Annotated[
+    BlockScope | None, QueryParameter(name="scope", description="`user`, or `agent` together with `agent_id`.")
+]
+Listed = Annotated[
+    Literal["user", "agent", "all"], QueryParameter(name="scope", description="Whose blocks: `all` is both.")
+]
+AgentId = Annotated[str | None, QueryParameter(description="The agent whose block is meant.")]
+
+
+@get("/blocks", sync_to_thread=True, responses=problems(), summary="List blocks")
+def list_blocks(
+    access: Reach,
+    listed: Listed = "user",
+    agent_id: AgentId = None,
+) -> list[Block]:
+    """Return the caller's blocks; `agent` those of agents instead, `all` both."""
+    if agent_id is None:
+        return access.own.blocks.list(scope=listed)
+    return access.memory.scope(user=access.caller.user, agent=agent_id).blocks.list(scope=listed)
+
+
+@get("/blocks/{block_type:str}", sync_to_thread=False, responses=problems(404), summary="Get a block")
+def get_block(
+    access: Reach,
+    block_type: FromPath[BlockType],
+    whose: Whose = None,
+    agent_id: AgentId = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response[Block]:
+    """Return a block with the stamp that its next writer has to know."""
+    block = _blocks(access, whose, agent_id).get(block_type)
+    if block is None:
+        raise _missing(block_type)
+    tag = tag_of_moment(block.updated_at)
+    if is_known(tag, if_none_match):
+        return not_modified(tag)
+    return Response(block, headers={"ETag": tag})
+
+
+@put("/blocks/{block_type:str}", sync_to_thread=True, status_code=200, responses=problems(409, 507))
+def update_block(
+    access: Reach,
+    block_type: FromPath[BlockType],
+    data: JSONBody[UpdateBlock],
+    whose: Whose = None,
+    agent_id: AgentId = None,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+    idempotency_key: Once = None,
+) -> Response[Block]:
+    """Replace the whole text of a block, if it is still the one that was read; null makes one that must not exist."""
+    block = _blocks(access, whose, agent_id).update(
+        block_type,
+        data.content,
+        expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match),
+        idempotency_key=idempotency_key,
+    )
+    return Response(block, headers={"ETag": tag_of_moment(block.updated_at)})
+
+
+@delete("/blocks/{block_type:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Delete a block")
+def delete_block(
+    access: Reach,
+    block_type: FromPath[BlockType],
+    whose: Whose = None,
+    agent_id: AgentId = None,
+    expected_updated_at: FromQuery[datetime | None] = None,
+    if_match: IfMatch = None,
+) -> None:
+    """Delete a block; with a stamp, only if it is still that one."""
+    given = msgspec.UNSET if expected_updated_at is None else expected_updated_at
+    expected = None if given is msgspec.UNSET and if_match is None else _expected(given, if_match, None)
+    if not _blocks(access, whose, agent_id).delete(block_type, expected_updated_at=expected):
+        raise _missing(block_type)
+
+
+@post("/recall", sync_to_thread=True, status_code=200, responses=problems(), summary="Recall lines of archival blocks")
+def recall_blocks(access: Reach, data: JSONBody[RecallBlocks]) -> list[BlockMatch]:
+    """Return the lines that answer a query, best first; an empty query lists them in their order."""
+    blocks = access.own.blocks
+    return blocks.recall(data.query, agent=data.agent_id, limit=data.limit, min_score=data.min_score)
+
+
+def _blocks(access: Access, whose: BlockScope | None, agent_id: str | None) -> Blocks:
+    if agent_id is None:
+        if whose == "agent":
+            raise UsageError("a block of an agent needs its id", hint="Add agent_id=…", path="agent_id")
+        return access.own.blocks
+    if whose == "user":
+        raise UsageError(
+            "a block of the user belongs to no agent",
+            hint="Leave out agent_id, or ask for scope=agent",
+            path="agent_id",
+        )
+    return access.memory.scope(user=access.caller.user, agent=agent_id).blocks
+
+
+def _expected(
+    given: datetime | msgspec.UnsetType | None, if_match: str | None, if_none_match: str | None
+) -> datetime | None:
+    """Return the stamp that a write must find, None for no block at all; one of body and headers has to say it."""
+    in_headers, moment = expected_moment(if_match, if_none_match)
+    if given is msgspec.UNSET:
+        if not in_headers:
+            raise UsageError(
+                "`$.expected_updated_at` of the body is missing",
+                hint="Send the updated_at last read, or null to make a block that does not exist",
+                path="$.expected_updated_at",
+            )
+        return moment
+    if in_headers and _instant(given) != _instant(moment):
+        raise UsageError(
+            "the headers and the body expect different stamps",
+            hint="Say it in one place",
+            path="$.expected_updated_at",
+        )
+    return given
+
+
+def _instant(moment: datetime | None) -> int | None:
+    return None if moment is None else parse_moment(moment)
+
+
+def _missing(block: BlockType) -> NotFound:
+    return NotFound(
+        f"there is no {block} block", hint='PUT it with "expected_updated_at": null to make one', block=block
+    )
+
+
+router = Router("/memory", route_handlers=[list_blocks, get_block, update_block, delete_block, recall_blocks])

@@ -1,0 +1,56 @@
+"""`/conversations`: what the caller and agents said to each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Any
+
+import msgspec
+from litestar import Router, get
+from litestar.params import QueryParameter
+
+from recollect.agent import conversations as kept
+from recollect.server.answers import problems
+from recollect.server.paging import decode_cursor, page
+from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
+from recollect.server.places import name_of
+from recollect.wire.conversations import Conversation, Conversations, ConversationSummary, Part
+
+Since = Annotated[int, QueryParameter(name="after", ge=0, description="Only parts with a higher `seq`.")]
+
+
+@get("/", sync_to_thread=True, responses=problems(), summary="List conversations")
+def list_conversations(access: Reach, after: After = None, limit: PageLimit = PAGE) -> Conversations:
+    """Return where the caller's conversations stand, the one spoken in last first."""
+    last = decode_cursor(after)
+    every = kept.list_conversations(access.memory, access.caller.user)
+    begin = next((place for place, one in enumerate(every, start=1) if one.id == last), 0)
+    found, go_on = page(every[begin : begin + limit + 1], limit, lambda one: one.id)
+    return Conversations(conversations=[ConversationSummary(**_standing(one)) for one in found], next=go_on)
+
+
+@get("/{conversation:str}", sync_to_thread=True, responses=problems(404), summary="Get a conversation")
+def get_conversation(access: Reach, conversation: Name, since: Since = 0) -> Conversation:
+    """Return a conversation of the caller with its parts, all of them or those after a number."""
+    found = kept.read_conversation(access.memory, access.caller.user, name_of(conversation), after=since)
+    return Conversation(**_standing(found), parts=parts_out(found.parts))
+
+
+def parts_out(parts: Iterable[kept.Part]) -> list[Part]:
+    """Return the parts of a conversation as they travel: what only the model is shown stays here."""
+    shown = (part for part in parts if not part.hidden)
+    return [msgspec.convert(part, Part, from_attributes=True) for part in shown]
+
+
+def _standing(one: kept.ConversationSummary) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "agent_id": one.agent_id,
+        "opened_at": one.opened_at,
+        "last_at": one.last_at,
+        "last_seq": one.last_seq,
+        "has_active_generation": one.active,
+    }
+
+
+router = Router("/conversations", route_handlers=[list_conversations, get_conversation])

@@ -1,0 +1,96 @@
+"""`/memory/definitions`: the contracts of keys."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+from litestar import Router, delete, get, patch, post
+from litestar.params import JSONBody
+
+from recollect.server.answers import problems
+from recollect.server.paging import decode_cursor, decode_number, page
+from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
+from recollect.server.places import name_of
+from recollect.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
+from recollect.wire.facts import fact_out
+
+Value = TypeVar("Value")
+
+
+@get("/", sync_to_thread=True, responses=problems(), summary="List definitions")
+def list_definitions(memory: Handle, after: After = None, limit: PageLimit = PAGE) -> Definitions:
+    """Return the tenant's definitions, oldest first."""
+    last = decode_cursor(after)
+    every = memory.definitions.list()
+    begin = next((place for place, one in enumerate(every, start=1) if one.id == last), 0)
+    kept, go_on = page(every[begin : begin + limit + 1], limit, lambda one: one.id)
+    return Definitions(definitions=kept, next=go_on)
+
+
+@post("/", sync_to_thread=True, responses=problems(409, 507), summary="Create a definition")
+def create_definition(memory: Handle, data: JSONBody[NewDefinition]) -> Definition:
+    """Create a definition; from then on the values of its key are held against its schema."""
+    return memory.definitions.create(
+        name=data.name,
+        slug=data.slug,
+        schema=data.schema,
+        scope=data.scope,
+        ttl=data.ttl,
+        mode=data.mode,
+        id=data.id,
+    )
+
+
+@get("/{definition:str}", sync_to_thread=True, responses=problems(404), summary="Get a definition")
+def get_definition(memory: Handle, definition: Name) -> Definition:
+    """Return the definition of this id or slug."""
+    return memory.definitions.get(name_of(definition))
+
+
+@patch("/{definition:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Change a definition")
+def change_definition(memory: Handle, definition: Name, data: JSONBody[ChangeDefinition]) -> Definition:
+    """Change what is given; records follow a changed slug."""
+    return memory.definitions.update(
+        name_of(definition),
+        name=_given(data.name),
+        slug=_given(data.slug),
+        schema=_given(data.schema),
+        scope=_given(data.scope),
+        ttl=_given(data.ttl),
+        clear_ttl=data.ttl is None,
+        mode=_given(data.mode),
+    )
+
+
+@delete("/{definition:str}", sync_to_thread=True, responses=problems(404, 507), summary="Delete a definition")
+def delete_definition(memory: Handle, definition: Name) -> None:
+    """Delete a definition and its records."""
+    memory.definitions.delete(name_of(definition))
+
+
+@get("/{definition:str}/records", sync_to_thread=True, responses=problems(404), summary="List the records")
+def list_records(memory: Handle, definition: Name, after: After = None, limit: PageLimit = PAGE) -> Records:
+    """Return the active records of a definition, whoever owns them."""
+    begin = decode_number(after)
+    found = memory.definitions.records(name_of(definition), limit=begin + limit + 1)[begin:]
+    kept, _ = page(found, limit, lambda fact: fact.id)
+    go_on = page(range(begin + 1, begin + len(found) + 1), limit, str)[1]
+    return Records(records=[fact_out(fact) for fact in kept], next=go_on)
+
+
+def _given(value: Value | msgspec.UnsetType) -> Value | None:
+    return None if value is msgspec.UNSET else value
+
+
+router = Router(
+    "/memory/definitions",
+    route_handlers=[
+        list_definitions,
+        create_definition,
+        get_definition,
+        change_definition,
+        delete_definition,
+        list_records,
+    ],
+)

@@ -1,0 +1,74 @@
+"""`/agents/{id}/sessions` and `/sessions`: conversations with agents that the server has loaded."""
+
+from __future__ import annotations
+
+from litestar import Router, get, post
+from litestar.datastructures import State
+from litestar.params import JSONBody
+
+from recollect import abl
+from recollect.server.answers import problems
+from recollect.server.parameters import Name, Reach
+from recollect.server.places import name_of
+from recollect.server.programs import Programs
+from recollect.server.sessions import Conversants
+from recollect.wire.sessions import PastTurn, SayToSession, Session, SessionTurn, StartSession
+
+
+@post(
+    "/agents/{agent:str}/sessions",
+    sync_to_thread=True,
+    responses=problems(404, 409, 502, 507),
+    summary="Start a session",
+)
+def start_session(access: Reach, state: State, agent: Name, data: JSONBody[StartSession]) -> Session:
+    """Start a session of the caller; its first turn is what the agent says before any input."""
+    return _session_out(_conversants(state).start(access, name_of(agent), project=data.project, vars=data.vars))
+
+
+@post(
+    "/sessions/{session:str}/messages",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 502, 507),
+    summary="Say something in a session",
+)
+def say_to_session(access: Reach, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
+    """Take a turn of the caller's session; of two that are said at once, one is refused and can be said again."""
+    turn = _conversants(state).find(access, name_of(session)).say(data.text)
+    return SessionTurn(
+        number=turn.number,
+        messages=turn.messages,
+        status=turn.status,
+        step=turn.step,
+        agent=turn.agent,
+        escalation=None if turn.escalation is None else dict(turn.escalation),
+    )
+
+
+@get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
+def get_session(access: Reach, state: State, session: Name) -> Session:
+    """Return where a session of the caller stands, with what was said in it."""
+    return _session_out(_conversants(state).find(access, name_of(session)))
+
+
+def _session_out(session: abl.Session) -> Session:
+    return Session(
+        id=session.id,
+        agent=session.agent,
+        project=session.project,
+        status=session.status,
+        step=session.step,
+        turns=[
+            PastTurn(number=number, input=turn.input, messages=turn.messages, status=turn.status)
+            for number, turn in enumerate(session.turns())
+        ],
+    )
+
+
+def _conversants(state: State) -> Conversants:
+    programs: Programs = state.programs
+    return programs.conversants
+
+
+router = Router("/", route_handlers=[start_session, say_to_session, get_session])

@@ -1,0 +1,84 @@
+"""Everything a server is started with, checked. Where each value comes from is `recollect.cli.settings`'s matter."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
+
+from recollect.errors import UsageError
+from recollect.model.text import quote
+
+LogLevel = Literal["debug", "info", "warning", "error"]
+LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error")
+_SECRET = {"secret": True}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What `serve` and `create_app` go by."""
+
+    db: str = "memory.db"
+    embedder: str = "wordllama"
+    durability: Literal["full", "normal"] = "full"
+    ledger: Literal["writes", "all"] = "writes"
+    busy_timeout: float = 5.0
+
+    host: str = "127.0.0.1"
+    port: int = 8765
+    workers: int = 1
+    """Processes on one database."""
+    threads: int = 32
+    """Threads of one process that wait for the disk: those that write at the same time share one commit."""
+    body_bytes: int = 1_048_576
+    """Bytes of one request's body."""
+    read_timeout: float = 30.0
+    """Seconds in which a request must have arrived."""
+    shutdown_timeout: float = 10.0
+    """Seconds that requests under way have to end in when the server is stopped."""
+    cors: tuple[str, ...] = ()
+    """Origins whose pages may call; none unless said."""
+    log_level: LogLevel = "info"
+
+    admin_key: str = field(default="", metadata=_SECRET)
+    """The key of the first administrator; one is made and shown once where this is empty."""
+    rate: float = 2_000.0
+    """Requests a second of one key; 0 for no limit."""
+    burst: int = 10_000
+    """Requests that one key may make at once."""
+    jwt: bool = False
+    """Whether signed tokens are taken beside keys; a secret or `jwks` alone says so too."""
+    jwt_algorithm: Literal["", "HS256", "RS256"] = ""
+    """Which one tokens are signed with; empty for RS256 where only `jwks` is set, else HS256."""
+    jwt_secret: str = field(default="", metadata=_SECRET)
+    jwks: str = ""
+    """A file or address with the public keys of RS256."""
+    jwt_issuer: str = ""
+    jwt_audience: str = ""
+
+    agents: str = ""
+    """The folder of the agents that the server runs."""
+    machines: str = ""
+    workflows: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that a server cannot run with."""
+        _check_range("port", self.port, 0, 65_535)
+        _check_range("workers", self.workers, 1, 256)
+        _check_range("threads", self.threads, 1, 1_024)
+        _check_range("body_bytes", self.body_bytes, 1_024, 1_073_741_824)
+        _check_range("read_timeout", self.read_timeout, 0.05, 3_600)
+        _check_range("shutdown_timeout", self.shutdown_timeout, 0, 3_600)
+        _check_range("rate", self.rate, 0, 1_000_000_000)
+        _check_range("burst", self.burst, 1, 1_000_000_000)
+        if self.log_level not in LOG_LEVELS:
+            raise UsageError(f"{quote(self.log_level)} is not a log level", hint=f"Levels are {', '.join(LOG_LEVELS)}")
+
+
+SECRETS = frozenset(one.name for one in fields(Settings) if one.metadata.get("secret"))
+"""Settings whose values are never shown."""
+
+
+def _check_range(name: str, value: Any, least: float, most: float) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or math.isnan(value):
+        raise UsageError(f"{quote(value)} is no `{name}`", hint=f"Set it to a number from {least:g} to {most:g}")

@@ -1,0 +1,34 @@
+"""Memory blocks as they travel. A block and a match are sent as the model has them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+import msgspec
+
+from recollect.model.block import Block as Block
+from recollect.model.block import BlockMatch as BlockMatch
+from recollect.model.block import BlockScope as BlockScope
+from recollect.model.block import BlockType as BlockType
+
+Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
+
+
+class UpdateBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a block is to hold, and the stamp it must still have: null only for a block that does not exist yet.
+
+    The stamp has to be there, unless the header `If-Match` or `If-None-Match: *` says the same.
+    """
+
+    content: str
+    expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class RecallBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question to the archives: the user's, and with an `agent_id` that agent's as well."""
+
+    query: str
+    agent_id: str | None = None
+    limit: Limit = 10
+    min_score: float | None = None

@@ -1,0 +1,141 @@
+"""Semantic memory as it travels: what is remembered, what is asked, what was found, and where it is kept."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from recollect.model import entry as kept
+from recollect.model import recall as found
+from recollect.model.fact import Origin
+from recollect.model.recall import Mode, Why
+from recollect.model.recall import Remembered as Remembered
+
+
+class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Something to remember: text or JSON."""
+
+    content: Any
+    metadata: dict[str, Any] = {}
+    namespace: str = ""
+    ttl: str | int | None = None
+    key: str | None = None
+    source: str | None = None
+
+
+class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A question; without a `namespace` all of them are looked through."""
+
+    query: str
+    namespace: str | None = None
+    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 5
+    threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    filter: dict[str, Any] | None = None
+    as_of: datetime | None = None
+    mode: Mode = "hybrid"
+    expand: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """What was remembered."""
+
+    id: str
+    tenant: str
+    scope: str
+    collection: str
+    namespace: str = ""
+    key: str | None = None
+    content: Any
+    metadata: dict[str, Any]
+    created_at: datetime
+    expires_at: datetime | None = None
+    origin: Origin = Origin()
+    sequence: int = 0
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry that a recall found, with its score from 0 to 1 and why."""
+
+    content: Any
+    metadata: dict[str, Any]
+    score: float
+    why: Why
+    id: str
+    namespace: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    before: list[Entry] = []
+    after: list[Entry] = []
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recall found, best first."""
+
+    results: list[Match]
+    count: int
+
+
+class Entries(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of entries, in the order they came."""
+
+    entries: list[Entry]
+    next: str | None = None
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """A collection of the tenant, what embeds it, and how much is in it."""
+
+    name: str
+    embedder: str
+    dimension: int
+    entries: int
+    namespaces: int
+    moving_to: str | None = None
+    moved: int = 0
+
+
+class Collections(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of collections, by name."""
+
+    collections: list[Holding]
+    next: str | None = None
+
+
+def entry_out(entry: kept.Entry) -> Entry:
+    """Return an entry as it travels."""
+    return Entry(
+        id=entry.id,
+        tenant=entry.scope.tenant,
+        scope=entry.scope.path,
+        collection=entry.collection,
+        namespace=entry.namespace,
+        key=entry.key,
+        content=entry.content,
+        metadata=entry.metadata,
+        created_at=entry.created_at,
+        expires_at=entry.expires_at,
+        origin=entry.origin,
+        sequence=entry.sequence,
+    )
+
+
+def recalled_out(recalled: found.Recalled) -> Recalled:
+    """Return what a recall found as it travels."""
+    return Recalled(results=[_match_out(match) for match in recalled.results], count=recalled.count)
+
+
+def _match_out(match: found.Match) -> Match:
+    return Match(
+        content=match.content,
+        metadata=match.metadata,
+        score=match.score,
+        why=match.why,
+        id=match.id,
+        namespace=match.namespace,
+        created_at=match.created_at,
+        expires_at=match.expires_at,
+        before=[entry_out(entry) for entry in match.before],
+        after=[entry_out(entry) for entry in match.after],
+    )

@@ -1,0 +1,58 @@
+"""Runs of machines and workflows as they travel."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from recollect.model.run import RunEvent as RunEvent
+from recollect.model.run import RunStatus
+from recollect.model.run import RunSummary as RunSummary
+
+
+class StartRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a program is run with; `mode` is for machines, `thread` for workflows that hold a conversation."""
+
+    input: dict[str, Any] = {}
+    mode: Literal["live", "test"] = "live"
+    thread: str | None = None
+
+
+class DeliverToRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a run waits for."""
+
+    payload: Any = None
+
+
+class CancelRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a run is ended; with `force`, also one whose process may be gone."""
+
+    reason: str = ""
+    force: bool = False
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """One run: where it stands, what it gave, and what each step or task gave."""
+
+    id: str
+    program: str
+    status: RunStatus
+    output: Any = None
+    outputs: dict[str, Any] = {}
+    messages: list[Any] = []
+    error: dict[str, Any] | None = None
+    waiting: dict[str, Any] | None = None
+
+
+class Runs(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of runs, those that started last first."""
+
+    runs: list[RunSummary]
+    next: str | None = None
+
+
+class RunEvents(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that the ledger says of one run, in order."""
+
+    events: list[RunEvent]

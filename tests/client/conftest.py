@@ -1,0 +1,192 @@
+"""What the tests of the client share: a scripted server, and one client that is both of ours in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import socket
+import struct
+import subprocess
+import sys
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from datetime import datetime
+from inspect import isasyncgen, iscoroutine
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect.client import repeating
+
+KEY = "rk_loopback_5ecret"
+
+
+def _load(name: str) -> ModuleType:
+    """Return a file of this folder as a module that tests import by its name: tests are no package."""
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+scripted_server = _load("scripted_server")
+_load("remote_memory")
+
+
+@pytest.fixture
+def loopback() -> Iterator[Any]:
+    server = scripted_server.LoopbackServer()
+    yield server
+    server.close()
+
+
+@pytest.fixture
+def nobody() -> Iterator[str]:
+    """Return an address at which nobody listens, kept so that nobody begins to."""
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        taken.bind(("127.0.0.1", 0))
+        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
+
+
+@pytest.fixture
+def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let waits between attempts be over at once; how long they are is tested by itself."""
+    monkeypatch.setattr(repeating, "_FIRST_WAIT", 0.001)
+
+
+class Awaited:
+    """An async object whose calls wait for their results, so that one test is true of both clients."""
+
+    def __init__(self, target: Any, runner: asyncio.Runner) -> None:
+        self._target = target
+        self._runner = runner
+
+    def __getattr__(self, name: str) -> Any:
+        attribute = getattr(self._target, "aclose" if name == "close" else name)
+        if callable(attribute):
+            return lambda *given, **named: self._result(attribute(*given, **named))
+        return attribute if isinstance(attribute, str) else Awaited(attribute, self._runner)
+
+    def __repr__(self) -> str:
+        return repr(self._target)
+
+    def _result(self, result: Any) -> Any:
+        if iscoroutine(result):
+            return self._runner.run(result)
+        return self._each(result) if isasyncgen(result) else result
+
+    def _each(self, found: AsyncIterator[Any]) -> Iterator[Any]:
+        while True:
+            try:
+                yield self._runner.run(anext(found))  # pyright: ignore[reportArgumentType]
+            except StopAsyncIteration:
+                return
+
+
+@pytest.fixture(params=["sync", "async"])
+def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
+    """Return what makes a client; the same test runs with the sync and with the async one."""
+    made: list[Any] = []
+    with asyncio.Runner() as runner:
+
+        def connect(url: str, key: str | None = KEY, **options: Any) -> Any:
+            if request.param == "sync":
+                made.append(recollect.Client(url, key, **options))
+            else:
+                made.append(Awaited(recollect.AsyncClient(url, key, **options), runner))
+            return made[-1]
+
+        yield connect
+        for client in made:
+            client.close()
+
+
+@pytest.fixture
+def client(connect: Callable[..., Any], loopback: Any, hurried: None) -> Any:
+    """Return a client of the scripted server."""
+    return connect(loopback.url)
+
+
+class Served:
+    """A server process: its address, keys for its users, and its clock."""
+
+    def __init__(self, database: Path, settings: dict[str, Any]) -> None:
+        self.database = database
+        self._process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name("served.py")), str(database), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self._speaking = threading.Lock()
+        self._keys: dict[tuple[str, str, str], str] = {}
+        self.url: str = self._heard()["url"]
+
+    def key(self, user: str, *, tenant: str = "default", role: str = "admin") -> str:
+        """Return the API key of a user; each has one for each role."""
+        place = (tenant, user, role)
+        if place not in self._keys:
+            self._keys[place] = self._ask({"key": {"tenant": tenant, "user": user, "role": role}})
+        return self._keys[place]
+
+    def show(self, moment: datetime) -> None:
+        """Set the server's clock."""
+        self._ask({"clock": moment.isoformat()})
+
+    def settle(self) -> None:
+        """Wait for what happens in the background."""
+        self._ask({"settle": True})
+
+    def close(self) -> None:
+        """End the process: it stops when it is told nothing more."""
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        assert self._process.stdout is not None
+        self._process.stdout.close()
+
+    def _ask(self, command: Any) -> Any:
+        with self._speaking:
+            assert self._process.stdin is not None
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            heard = self._heard()
+        if "refused" in heard:
+            raise recollect.UsageError(heard["refused"])
+        return heard["done"]
+
+    def _heard(self) -> Any:
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline()
+        assert line, "the server ended without a word"
+        return json.loads(line)
+
+
+@pytest.fixture(scope="module")
+def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
+    """Return what starts a server process on a database of its own, with these settings."""
+    started: list[Served] = []
+
+    def serve(**settings: Any) -> Served:
+        started.append(Served(tmp_path_factory.mktemp("served") / "memory.db", settings))
+        return started[-1]
+
+    yield serve
+    for server in started:
+        server.close()
+
+
+@pytest.fixture(scope="module")
+def served(serve: Callable[..., Served]) -> Served:
+    """Return a server process on a database of its own."""
+    return serve()

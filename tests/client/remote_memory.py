@@ -1,0 +1,492 @@
+"""A memory as the promises of stores use it, each call sent through the client to a server in another process.
+
+What the client has no call for is skipped with the reason. What it has is turned back into the engine's own values, so
+that a promise cannot tell the difference: tenants get names of their own on the server, because all tests share one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from datetime import datetime
+from itertools import count
+from typing import Any, ClassVar, NoReturn
+
+import pytest
+from msgspec import structs
+
+import recollect
+from recollect.engine.erase import Receipt
+from recollect.model.block import BlockType
+from recollect.model.entry import Entry
+from recollect.model.event import Event
+from recollect.model.fact import Fact, Revision
+from recollect.model.recall import Match, Recalled
+from recollect.model.scope import DEFAULT_TENANT, Scope
+from recollect.store.base import Reader, Store
+from recollect.store.sqlite import SqliteStore
+from recollect.testing import FakeClock
+from recollect.testing.conformance import Capability
+from recollect.testing.conformance.base import ConformanceBase
+from recollect.wire import collections as wire_collections
+
+OWNER = "owner-of-the-desk"
+"""The user whose key is used for what belongs to the whole tenant."""
+
+
+def cannot(reason: str) -> NoReturn:
+    """Leave out a promise that the client has no words for."""
+    pytest.skip(f"not through the client: {reason}")
+
+
+class Unsaid:
+    """An answer that the server does not give; comparing it leaves the promise out."""
+
+    def __init__(self, what: str) -> None:
+        self._what = what
+
+    def __eq__(self, other: object) -> bool:
+        cannot(f"the server does not say {self._what}")
+
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+
+
+class RemoteClock(FakeClock):
+    """A clock that also moves the server's."""
+
+    def __init__(self, served: Any) -> None:
+        super().__init__()
+        self._served = served
+        served.show(self.now())
+
+    def advance(self, seconds: float) -> None:
+        super().advance(seconds)
+        self._served.show(self.now())
+
+    def set(self, moment: datetime) -> None:
+        super().set(moment)
+        self._served.show(self.now())
+
+
+class Names:
+    """What tenants are called on the server."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def there(self, tenant: str) -> str:
+        return tenant if self.ours(tenant) else f"{self._prefix}.{tenant}"
+
+    def ours(self, tenant: str) -> bool:
+        return tenant.startswith(f"{self._prefix}.")
+
+    def here(self, tenant: str) -> str:
+        return tenant.removeprefix(f"{self._prefix}.")
+
+    def scope(self, tenant: str, path: str) -> Scope:
+        return Scope(self.here(tenant), path)
+
+
+class RemoteStore:
+    """The server's own store, to look into only: what promises compare before and after."""
+
+    def __init__(self, served: Any, store: Store, names: Names) -> None:
+        self._served = served
+        self._store = store
+        self._names = names
+
+    def read(self, work: Callable[[Any], Any]) -> Any:
+        self._served.settle()
+        return self._store.read(lambda rows: work(_Rows(rows, self._names)))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cannot(f"`{name}` of the store itself")
+
+
+class _Rows:
+    """Rows of the tenants of one test, under the names that they have in it."""
+
+    def __init__(self, rows: Reader, names: Names) -> None:
+        self._rows = rows
+        self._names = names
+
+    def tenants(self) -> list[str]:
+        return [tenant for tenant in self._rows.tenants() if self._names.ours(tenant)]
+
+    def __getattr__(self, name: str) -> Any:
+        method = getattr(self._rows, name)
+
+        def call(first: Any, *others: Any, **options: Any) -> Any:
+            place = Scope(self._names.there(first.tenant), first.path) if isinstance(first, Scope) else first
+            return method(self._names.there(place) if isinstance(place, str) else place, *others, **options)
+
+        return call
+
+
+class RemoteMemory:
+    """A memory behind a server."""
+
+    def __init__(self, served: Any, names: Names, clock: FakeClock, connect: Callable[..., recollect.Client]) -> None:
+        self._served = served
+        self._names = names
+        self._connect = connect
+        self.clock = clock
+        self.tenant = DEFAULT_TENANT
+
+    def client(self, user: str, tenant: str = DEFAULT_TENANT) -> recollect.Client:
+        try:
+            key = self._served.key(user, tenant=self._names.there(tenant))
+        except recollect.UsageError:
+            cannot("no key is made for a user of that name")
+        return self._connect(self._served.url, key)
+
+    def scope(self, *, tenant: str | None = None, **ids: str) -> RemoteScope:
+        return self.at(Scope.of(tenant=self.tenant if tenant is None else tenant, **ids))
+
+    def at(self, scope: Scope | str) -> RemoteScope:
+        scope = scope if isinstance(scope, Scope) else Scope.parse(scope, tenant=self.tenant)
+        if scope.shape[:1] != ("user",):
+            cannot("a key belongs to a user, whose memory alone it reaches")
+        return RemoteScope(self.client(scope.parts[0][1], scope.tenant), self._names, scope)
+
+    @property
+    def definitions(self) -> RemoteDefinitions:
+        return RemoteDefinitions(self.client(OWNER), self._names)
+
+    @property
+    def collections(self) -> RemoteCollections:
+        return RemoteCollections(self.client(OWNER))
+
+    @property
+    def ledger(self) -> RemoteLedger:
+        self._served.settle()
+        return RemoteLedger(self.client(OWNER))
+
+    def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
+        if not ids:
+            cannot("a whole tenant is erased where the server runs")
+        done = self.client(OWNER, self.tenant if tenant is None else tenant).erase(**ids)
+        return Receipt(
+            id=done.id,
+            scope=self._names.scope(done.tenant, done.scope),
+            at=done.at,
+            removed=done.removed,
+            position=done.position,
+            scrubbed=done.scrubbed,
+        )
+
+    def export(self, path: Any, *, scope: Scope | None = None) -> Any:
+        self.client(OWNER).export(path, scope=None if scope is None else scope.path)
+        return Unsaid("how many facts and entries an export holds")
+
+    def settle(self) -> None:
+        self._served.settle()
+
+    def close(self) -> None: ...
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cannot(f"there is no route for `{name}` of a memory")
+
+
+class RemoteScope:
+    """The memory of a user, or of a place below one."""
+
+    def __init__(self, client: recollect.Client, names: Names, scope: Scope) -> None:
+        self._client = client
+        self._names = names
+        self._below = scope.path.partition("/")[2] or None
+        self.scope = scope
+
+    # facts
+
+    def get(self, key: str, *, as_of: Any = None) -> Fact | None:
+        found = self._client.facts.get(key, as_of=as_of, scope=self._below)
+        return None if found is None else _fact(found, self._names)
+
+    def value(self, key: str, default: Any = None, *, as_of: Any = None) -> Any:
+        return self._client.facts.value(key, default, as_of=as_of, scope=self._below)
+
+    def set(self, key: str, value: Any, **options: Any) -> Fact:
+        return _fact(self._client.facts.set(key, value, scope=self._below, **options), self._names)
+
+    def create(self, key: str, value: Any, **options: Any) -> Fact:
+        return _fact(self._client.facts.create(key, value, scope=self._below, **options), self._names)
+
+    def update(self, key: str, change: Callable[[Any], Any], **options: Any) -> Fact:
+        return _fact(self._client.facts.update(key, change, scope=self._below, **options), self._names)
+
+    def delete(self, key: str, *, source: str | None = None, **options: Any) -> bool:
+        if source is not None:
+            cannot("a delete does not say its source")
+        return self._client.facts.delete(key, scope=self._below, **options)
+
+    def list(self, prefix: str = "", *, after: str = "", **options: Any) -> list[Fact]:
+        if after:
+            cannot("pages go on from a cursor, not from a key")
+        found = self._client.facts.list(prefix or None, scope=self._below, **options)
+        return [_fact(fact, self._names) for fact in found]
+
+    def history(self, key: str) -> list[Revision]:
+        return [_revision(one, self._names) for one in self._client.facts.history(key, scope=self._below)]
+
+    # entries
+
+    def remember(self, content: Any, *, collection: str, **options: Any) -> Any:
+        return self._client.collections.remember(content, collection=collection, scope=self._below, **options)
+
+    def remember_many(self, items: Any, *, collection: str, **options: Any) -> list[Any]:
+        """Remember one after the other: that many are kept all or not at all is not promised through the client."""
+        return [self.remember(collection=collection, **item, **options) for item in items]
+
+    def recall(self, query: str, *, collection: str, **options: Any) -> Recalled:
+        found = self._client.collections.recall(query, collection=collection, scope=self._below, **options)
+        return Recalled(results=[_match(one, self._names) for one in found.results], count=found.count)
+
+    def entries(self, *, collection: str, after: int = 0, **options: Any) -> list[Entry]:
+        if after:
+            cannot("pages go on from a cursor, not from a sequence")
+        found = self._client.collections.entries(collection=collection, scope=self._below, **options)
+        return [_entry(entry, self._names) for entry in found]
+
+    def forget(self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = "") -> bool:
+        if id is None or key is not None:
+            cannot("an entry is forgotten by its id")
+        return self._client.collections.forget(id, collection=collection, namespace=namespace, scope=self._below)
+
+    # blocks
+
+    @property
+    def blocks(self) -> RemoteBlocks:
+        if self.scope.shape not in (("user",), ("user", "agent")):
+            cannot("blocks have routes for users and agents only")
+        return RemoteBlocks(self._client, dict(self.scope.parts).get("agent"))
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cannot(f"there is no route for `{name}` of a scope")
+
+
+class RemoteBlocks:
+    """The blocks of a user, or of one agent."""
+
+    def __init__(self, client: recollect.Client, agent: str | None) -> None:
+        self._memory = client.memory
+        self._agent = agent
+
+    def get(self, block: BlockType) -> Any:
+        return self._memory.get(block, agent_id=self._agent)
+
+    def list(self, *, scope: Any = None) -> Any:
+        if self._agent is not None:
+            cannot("blocks are listed for the user")
+        return self._memory.list(scope=scope)
+
+    def update(self, block: BlockType, content: str, *, source: str | None = None, **options: Any) -> Any:
+        if source is not None:
+            cannot("a write of a block does not say its source")
+        return self._memory.update(block, content, agent_id=self._agent, **options)
+
+    def delete(self, block: BlockType, *, source: str | None = None, **options: Any) -> bool:
+        if source is not None:
+            cannot("a delete of a block does not say its source")
+        return self._memory.delete(block, agent_id=self._agent, **options)
+
+    def recall(self, query: str, *, agent: str | None = None, **options: Any) -> Any:
+        return self._memory.recall(query, agent_id=self._agent if agent is None else agent, **options)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cannot(f"there is no route for `{name}` of blocks")
+
+
+class RemoteDefinitions:
+    """The definitions of a tenant."""
+
+    def __init__(self, client: recollect.Client, names: Names) -> None:
+        self._definitions = client.definitions
+        self._names = names
+
+    def create(self, **options: Any) -> Any:
+        return self._here(self._definitions.create(**options))
+
+    def list(self) -> list[Any]:
+        return [self._here(one) for one in self._definitions.list()]
+
+    def get(self, name: str) -> Any:
+        return self._here(self._definitions.get(name))
+
+    def update(self, definition: str, **options: Any) -> Any:
+        return self._here(self._definitions.update(definition, **options))
+
+    def delete(self, *definitions: str) -> Any:
+        if len(definitions) != 1:
+            cannot("definitions are deleted one by one")
+        self._definitions.delete(definitions[0])
+        return Unsaid("how many records went with a definition")
+
+    def records(self, definition: str, *, limit: int | None = None) -> list[Fact]:
+        return [_fact(one, self._names) for one in self._definitions.records(definition, limit=limit)]
+
+    def _here(self, definition: Any) -> Any:
+        return structs.replace(definition, tenant=self._names.here(definition.tenant))
+
+
+class RemoteCollections:
+    """The collections of a tenant."""
+
+    def __init__(self, client: recollect.Client) -> None:
+        self._collections = client.collections
+
+    def list(self) -> list[Any]:
+        return self._collections.list()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cannot(f"there is no route for `{name}` of collections")
+
+
+class RemoteLedger:
+    """The ledger of a tenant, under the tenant's name on the server: it is part of what is hashed."""
+
+    def __init__(self, client: recollect.Client) -> None:
+        self._ledger = client.ledger
+
+    def events(self, *, start: int = 1, limit: int | None = None) -> list[Event]:
+        return [one for one in self._ledger.list() if one.position >= start][:limit]
+
+    def tail(self, limit: int = 20) -> list[Event]:
+        return self.events()[-limit:] if limit else []
+
+    def verify(self, *, anchor: Any = None) -> Any:
+        if anchor is not None:
+            cannot("an anchor is held against the ledger where the server runs")
+        return self._ledger.verify()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        cannot(f"there is no route for `{name}` of the ledger")
+
+
+_TYPED = "what is no text, number or map is refused by the wire, as a UsageError"
+_BOUNDED = "the wire has its own bounds for `limit` and `expand`"
+_ACTOR = "the actor is the user of the key, the door is `rest`"
+_ONE_BY_ONE = "many are remembered one by one"
+_ABSENCE = "a delete cannot expect that there is nothing"
+
+LEFT_OUT: dict[str, str] = {
+    "test_a_closed_memory_says_so_and_may_be_closed_again": "closing a client closes no memory",
+    "test_a_limit_cuts_the_order_and_changes_no_score": _BOUNDED,
+    "test_a_name_is_short_visible_text[5]": _TYPED,
+    "test_a_name_is_short_visible_text[None]": _TYPED,
+    "test_a_name_is_short_visible_text[a\\x00b]": "no body holds a NUL character: an InvalidValue before it is sent",
+    "test_a_recall_gone_wrong_is_refused": _BOUNDED,
+    "test_a_schema_that_is_not_one_is_refused_with_the_path_of_its_fault[None-$]": _TYPED,
+    "test_a_schema_that_is_not_one_is_refused_with_the_path_of_its_fault[True-$]": _TYPED,
+    "test_a_schema_that_is_not_one_is_refused_with_the_path_of_its_fault[object-$]": _TYPED,
+    "test_a_schema_that_is_not_one_is_refused_with_the_path_of_its_fault[schema1-$]": _TYPED,
+    "test_a_scope_that_is_none_is_refused": _TYPED,
+    "test_a_write_with_another_version_is_a_conflict_and_changes_nothing[0]": _ABSENCE,
+    "test_an_unknown_collection_and_a_limit_of_0_give_nothing": _BOUNDED,
+    "test_content_that_says_nothing_is_refused": _ONE_BY_ONE,
+    "test_deleting_with_expect_zero_asks_for_absence": _ABSENCE,
+    "test_every_mutation_is_exactly_one_event": _ACTOR,
+    "test_merges_at_once_lose_nothing": "there is no route for `perform` of a memory",
+    "test_metadata_that_are_no_json_map_are_refused['text']": _TYPED,
+    "test_metadata_that_are_no_json_map_are_refused[[1]]": _TYPED,
+    "test_no_other_id_is_accepted_than_a_uuid": _TYPED,
+    "test_no_other_mode_is_accepted": _TYPED,
+    "test_no_other_slug_is_accepted[5]": _TYPED,
+    "test_no_other_slug_is_accepted[None]": _TYPED,
+    "test_origin_says_who_through_which_door_and_from_which_source": _ACTOR,
+    "test_the_receipt_names_the_event_in_the_ledger": _ACTOR,
+    "test_what_is_too_large_is_refused_naming_the_limit_and_kept_in_parts": "the server's limits are not known here",
+}
+"""Promises that the client could express, and that stand otherwise on the wire; by test, or by one of its cases."""
+
+
+class RemoteConformance(ConformanceBase):
+    """The fixtures of the suite, over a server in another process."""
+
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    @pytest.fixture(autouse=True)
+    def _leave_out(self, request: pytest.FixtureRequest) -> None:
+        reason = LEFT_OUT.get(request.node.name) or LEFT_OUT.get(request.node.originalname)
+        if reason:
+            cannot(reason)
+
+    @pytest.fixture
+    def clock(self, served: Any) -> RemoteClock:
+        return RemoteClock(served)
+
+    @pytest.fixture
+    def names(self) -> Names:
+        """Return names for tenants that no other test uses."""
+        return Names(f"t{next(_numbers)}")
+
+    @pytest.fixture
+    def store(self, served: Any, names: Names) -> Iterator[Any]:
+        with closing(SqliteStore(served.database)) as store:
+            yield RemoteStore(served, store, names)
+
+    @pytest.fixture
+    def open_memory(self, served: Any, names: Names, clock: RemoteClock) -> Iterator[Callable[..., Any]]:
+        """Return what gives further clients of the same tenants."""
+        clients: dict[str, recollect.Client] = {}
+
+        def connect(url: str, key: str) -> recollect.Client:
+            if key not in clients:
+                clients[key] = recollect.Client(url, key, timeout=60)
+            return clients[key]
+
+        yield lambda: RemoteMemory(served, names, clock, connect)
+        for client in clients.values():
+            client.close()
+
+    @pytest.fixture
+    def memory(self, open_memory: Callable[..., Any]) -> Any:
+        return open_memory()
+
+    @pytest.fixture
+    def open_beside(self, open_memory: Callable[..., Any]) -> Callable[..., Any]:
+        def open_beside(**options: Any) -> Any:
+            if options:
+                cannot("how a server is opened")
+            return open_memory()
+
+        return open_beside
+
+
+_numbers = count(1)
+
+
+def _fact(fact: Any, names: Names) -> Fact:
+    return Fact(scope=names.scope(fact.tenant, fact.scope), **_fields(fact, "tenant", "scope"))
+
+
+def _revision(revision: Any, names: Names) -> Revision:
+    return Revision(scope=names.scope(revision.tenant, revision.scope), **_fields(revision, "tenant", "scope"))
+
+
+def _entry(entry: wire_collections.Entry, names: Names) -> Entry:
+    return Entry(scope=names.scope(entry.tenant, entry.scope), **_fields(entry, "tenant", "scope"))
+
+
+def _match(match: wire_collections.Match, names: Names) -> Match:
+    return Match(
+        before=tuple(_entry(one, names) for one in match.before),
+        after=tuple(_entry(one, names) for one in match.after),
+        **_fields(match, "before", "after"),
+    )
+
+
+def _fields(value: Any, *without: str) -> dict[str, Any]:
+    return {name: field for name, field in structs.asdict(value).items() if name not in without}

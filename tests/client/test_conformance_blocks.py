@@ -1,0 +1,13 @@
+"""Memory blocks, the ledger and erasures: the promises of stores, through the client and a real server."""
+
+from __future__ import annotations
+
+from remote_memory import RemoteConformance
+
+from recollect.testing.conformance.blocks import BlockPromises
+from recollect.testing.conformance.erasure import ErasurePromises
+from recollect.testing.conformance.ledger import LedgerPromises
+
+
+class TestThroughTheClient(BlockPromises, LedgerPromises, ErasurePromises, RemoteConformance):
+    """See `remote_memory.py` for how a promise reaches the server."""

@@ -1,0 +1,17 @@
+"""What is remembered, and what a recall gives: the promises of stores, through the client and a real server."""
+
+from __future__ import annotations
+
+from remote_memory import RemoteConformance
+
+from recollect.testing.conformance.collections import CollectionPromises
+from recollect.testing.conformance.entries import EntryPromises
+from recollect.testing.conformance.entry_lives import EntryLifePromises
+from recollect.testing.conformance.entry_rules import EntryRulePromises
+from recollect.testing.conformance.recall import RecallPromises
+
+
+class TestThroughTheClient(
+    EntryPromises, RecallPromises, CollectionPromises, EntryLifePromises, EntryRulePromises, RemoteConformance
+):
+    """See `remote_memory.py` for how a promise reaches the server."""

@@ -1,0 +1,28 @@
+"""Facts, their history, their end and their scopes: the promises of stores, through the client and a real server.
+
+The promises of the other files called `test_conformance_…` are the rest of what the client can be asked. What it has no
+words for, and why, is in the reasons of what is skipped (`pytest -rs`). Left out whole, because they have no routes:
+batches, permissions, quotas, approvals, sessions of one's own, what programs record of their runs, and imports.
+"""
+
+from __future__ import annotations
+
+from remote_memory import LEFT_OUT, RemoteConformance
+
+from recollect.testing.conformance import StoreConformance
+from recollect.testing.conformance.expiry import ExpiryPromises
+from recollect.testing.conformance.facts import FactPromises
+from recollect.testing.conformance.history import HistoryPromises
+from recollect.testing.conformance.idempotency import IdempotencyPromises
+from recollect.testing.conformance.scopes import ScopePromises
+
+
+class TestThroughTheClient(
+    FactPromises, HistoryPromises, ExpiryPromises, ScopePromises, IdempotencyPromises, RemoteConformance
+):
+    """See `remote_memory.py` for how a promise reaches the server."""
+
+
+def test_every_promise_that_is_left_out_is_one() -> None:
+    promises = {name for name in dir(StoreConformance) if name.startswith("test_")}
+    assert {name.partition("[")[0] for name in LEFT_OUT} <= promises

@@ -1,0 +1,93 @@
+"""Servers of the auth tests: each a process of its own on a real file, reached over real HTTP."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Generator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import recollect
+from recollect.server.auth.keys import Role, create_key
+
+_SCRIPT = """
+import json, socket, sys
+import uvicorn
+from recollect.server.app import create_app
+from recollect.server.logs import log_configuration
+from recollect.server.settings import Settings
+
+listening = socket.create_server(("127.0.0.1", 0))
+app = create_app(Settings(**json.loads(sys.argv[1])))
+print(listening.getsockname()[1], flush=True)
+uvicorn.Server(uvicorn.Config(app, log_config=log_configuration("debug"), access_log=False)).run(sockets=[listening])
+"""
+
+
+class Site:
+    """A server in a process of its own, and the file it stands on."""
+
+    def __init__(self, folder: Path, **settings: Any) -> None:
+        self.db = folder / "site.db"
+        self._log = folder / "site.log"
+        self.memory = recollect.open(self.db)
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _SCRIPT, json.dumps({"db": str(self.db), **settings})],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self._process.stdout is not None
+        port = self._process.stdout.readline().strip()
+        assert port, self.log
+        self.url = f"http://127.0.0.1:{port}"
+        self.http = httpx.Client(base_url=self.url, timeout=30)
+
+    @property
+    def log(self) -> str:
+        """What the server has written."""
+        return self._log.read_text()
+
+    def token(self, user: str, role: Role = "member", *, tenant: str = "orchard", **options: Any) -> str:
+        """Return the token of a new key."""
+        return create_key(self.memory, tenant=tenant, user=user, role=role, **options).token
+
+    def call(self, token: str | None, method: str, path: str, **more: Any) -> httpx.Response:
+        """Return the answer to a request with a token."""
+        headers = [*dict(more.pop("headers", {})).items()]
+        if token is not None:
+            headers.append(("Authorization", f"Bearer {token}"))
+        return self.http.request(method, f"/api/v1{path}", headers=headers, **more)
+
+    def stop(self) -> None:
+        """End the process by its id."""
+        self.http.close()
+        self._process.terminate()
+        self._process.communicate(timeout=30)
+        self.memory.close()
+
+
+@pytest.fixture(scope="module")
+def start_site(tmp_path_factory: pytest.TempPathFactory) -> Generator[Callable[..., Site]]:
+    """Start servers that end with the module."""
+    sites: list[Site] = []
+
+    def start(**settings: Any) -> Site:
+        sites.append(Site(tmp_path_factory.mktemp("site"), **settings))
+        return sites[-1]
+
+    yield start
+    for site in sites:
+        site.stop()
+
+
+@pytest.fixture(scope="module")
+def site(start_site: Callable[..., Site]) -> Site:
+    """A server with the settings it has when nobody says anything."""
+    return start_site()

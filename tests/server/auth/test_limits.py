@@ -1,0 +1,105 @@
+"""Token buckets: so many a second, so many at once, each key for itself."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recollect import QuotaExceeded, UsageError
+from recollect.server.auth import limits
+from recollect.server.auth.limits import RateLimit
+
+
+class Ticks:
+    def __init__(self) -> None:
+        self.moment = 1_000.0
+
+    def __call__(self) -> float:
+        return self.moment
+
+
+def passed(limit: RateLimit, who: str, times: int) -> int:
+    count = 0
+    for _ in range(times):
+        try:
+            limit.take(who)
+            count += 1
+        except QuotaExceeded:
+            pass
+    return count
+
+
+def test_a_burst_passes_and_then_the_rate_does():
+    ticks = Ticks()
+    limit = RateLimit(10, 5, now=ticks)
+    assert passed(limit, "a", 20) == 5
+    ticks.moment += 0.35
+    assert passed(limit, "a", 20) == 3
+    ticks.moment += 60
+    assert passed(limit, "a", 20) == 5
+
+
+def test_each_key_has_a_bucket_of_its_own():
+    limit = RateLimit(1, 2, now=Ticks())
+    assert passed(limit, "a", 5) == 2
+    assert passed(limit, "b", 5) == 2
+
+
+def test_who_waits_as_long_as_was_said_passes():
+    ticks = Ticks()
+    limit = RateLimit(4, 1, now=ticks)
+    limit.take("a")
+    with pytest.raises(QuotaExceeded) as refused:
+        limit.take("a")
+    assert refused.value.retry_after == pytest.approx(0.25)
+    ticks.moment += refused.value.retry_after * 0.9
+    assert passed(limit, "a", 1) == 0
+    ticks.moment += refused.value.retry_after * 0.1 + 1e-9
+    assert passed(limit, "a", 1) == 1
+
+
+def test_a_refused_request_costs_nothing():
+    ticks = Ticks()
+    limit = RateLimit(1, 1, now=ticks)
+    assert passed(limit, "a", 1_000) == 1
+    ticks.moment += 1
+    assert passed(limit, "a", 1) == 1
+
+
+def test_no_rate_is_no_limit():
+    assert passed(RateLimit(0, now=Ticks()), "a", 1_000) == 1_000
+    assert passed(RateLimit(1, 1, now=Ticks()), "a", 1_000) == 1
+
+
+def test_without_a_burst_twice_the_rate_may_come_at_once():
+    assert passed(RateLimit(7, now=Ticks()), "a", 100) == 14
+    assert passed(RateLimit(0.1, now=Ticks()), "a", 100) == 1
+
+
+@given(st.lists(st.tuples(st.floats(0, 3), st.integers(1, 20)), max_size=30))
+def test_nobody_gets_more_than_the_burst_and_the_rate_give(steps):
+    ticks = Ticks()
+    limit = RateLimit(5, 3, now=ticks)
+    got = 0
+    for waited, wanted in steps:
+        ticks.moment += waited
+        got += passed(limit, "a", wanted)
+    assert got <= 3 + 5 * (ticks.moment - 1_000) + 1e-6
+
+
+def test_buckets_of_keys_that_went_away_make_room(monkeypatch):
+    monkeypatch.setattr(limits, "MOST", 100)
+    ticks = Ticks()
+    limit = RateLimit(1, 1, now=ticks)
+    for number in range(1_000):
+        limit.take(f"key-{number}")
+        ticks.moment += 0.02
+    assert len(limit._buckets) <= 100
+    assert passed(limit, "key-999", 1) == 0
+
+
+@pytest.mark.parametrize("rate", [-1, float("nan"), float("inf")])
+def test_a_rate_that_cannot_be_is_refused(rate):
+    with pytest.raises(UsageError):
+        RateLimit(rate)

@@ -1,0 +1,125 @@
+"""A real server: `recollect serve` as a process of its own, on a free port, over a file, called over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+import recollect
+from recollect.server.auth.keys import create_key
+
+PATIENCE = 120.0
+"""Seconds after which a client or an ending server counts as hung."""
+LIFETIME = 7_200.0 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 600.0
+"""Seconds after which a server is ended even if its test hangs."""
+
+
+class Served:
+    """A server process, and clients of it."""
+
+    def __init__(self, db: Path, *flags: str, **variables: str) -> None:
+        self.db = db
+        self.log = db.with_suffix(".log")
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "recollect.cli", "serve", "--db", str(db), "--port", "0", "--json", *flags],
+                stdout=subprocess.PIPE,
+                stderr=log,
+                env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+                | variables,
+            )
+        self._watchdog = threading.Timer(LIFETIME, self.process.kill)
+        self._watchdog.daemon = True
+        self._watchdog.start()
+        assert self.process.stdout is not None
+        said = self.process.stdout.readline()
+        assert said, self.log.read_text()
+        told = json.loads(said)
+        self.address: str = told["address"]
+        self.key: str | None = told["admin_key"]
+        self.port = int(self.address.rpartition(":")[2])
+        self._clients: list[httpx.Client] = []
+
+    def client(self, key: str | None = None, **options: Any) -> httpx.Client:
+        """Return a client with a key; the administrator's without one."""
+        token = key or self.key
+        made = httpx.Client(
+            base_url=self.address, headers={"Authorization": f"Bearer {token}"}, timeout=PATIENCE, **options
+        )
+        self._clients.append(made)
+        return made
+
+    def key_for(self, user: str, *, role: Any = "member", tenant: str = "default", **more: Any) -> str:
+        """Return a new key, made beside the running server."""
+        with recollect.open(self.db) as memory:
+            return create_key(memory, tenant=tenant, user=user, role=role, **more).token
+
+    def lines(self) -> list[dict[str, Any]]:
+        """Return what it logged."""
+        return [json.loads(line) for line in self.log.read_text().splitlines() if line.startswith("{")]
+
+    def stop(self, by: int = signal.SIGTERM) -> int:
+        """End it, by its process id, and return its exit code."""
+        for client in self._clients:
+            client.close()
+        if self.process.poll() is None:
+            os.kill(self.process.pid, by)
+        code = self.process.wait(PATIENCE)
+        self._watchdog.cancel()
+        assert self.process.stdout is not None
+        self.process.stdout.close()
+        return code
+
+
+@contextmanager
+def run_server(db: Path, *flags: str, **variables: str) -> Generator[Served]:
+    """Run a server over a file while the block lasts."""
+    served = Served(db, *flags, **variables)
+    try:
+        yield served
+    finally:
+        served.stop()
+
+
+@pytest.fixture(scope="session")
+def serving() -> Callable[..., AbstractContextManager[Served]]:
+    """Run a server over a file while a block lasts: `with serving(path, "--workers", "2", RECOLLECT_RATE="0")`."""
+    return run_server
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """One server for all tests of a file; each takes a user of its own."""
+    with run_server(tmp_path_factory.mktemp("served") / "memory.db") as one:
+        yield one
+
+
+@pytest.fixture
+def someone(served: Served, request: pytest.FixtureRequest) -> httpx.Client:
+    """A client for a user that no other test has."""
+    return served.client(served.key_for(request.node.name[:60]))
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
+    """Start servers of one's own."""
+    started: list[Served] = []
+
+    def begin(*flags: str, db: Path | None = None, **variables: str) -> Served:
+        started.append(Served(db or tmp_path / "memory.db", *flags, **variables))
+        return started[-1]
+
+    yield begin
+    for one in started:
+        one.stop()

@@ -1,0 +1,158 @@
+"""A server with machines and workflows of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MACHINES = {
+    "shelf.mashin": """
+machine shelf "Keep a note about a plant, and say what is kept"
+  accepts
+    plant as text, is required
+    note as text, default: "no note"
+  ensures
+    permissions
+      allowed to
+        memory
+  implements
+    remember kept
+      content: input.plant + ": " + input.note
+      collection: "plants"
+    recall found
+      query: input.plant
+      collection: "plants"
+      limit: 50
+    compute said
+      { notes: found.results.map(one => one.content) }
+""",
+    "gate.mashin": """
+machine gate "Wait for a visitor"
+  implements
+    wait for visitor
+      event: "bell.rung"
+      schema
+        name as text, is required
+    compute welcome
+      "Come in, ${visitor.name}."
+""",
+    "porch.mashin": """
+machine porch "Let another machine keep the note"
+  accepts
+    plant as text, is required
+  ensures
+    permissions
+      allowed to call "shelf"
+  implements
+    ask noted, from: "shelf"
+      plant: input.plant
+      note: "seen from the porch"
+    compute done
+      noted.notes
+""",
+}
+WORKFLOWS = {
+    "hello.yaml": """
+defs:
+  greet: {kind: task, action: send_text_message, inputs: {text: "='Good morning, ' & $input.name"}}
+flow:
+  - do: greet
+outputs:
+  said: "=$output.greet"
+""",
+    "ask_name.yaml": """
+defs:
+  name: {kind: task, action: wait_for_reply, inputs: {}}
+  greet: {kind: task, action: send_text_message, inputs: {text: "='Thank you'"}}
+flow:
+  - do: name
+  - do: greet
+""",
+    "shout.yaml": """
+defs:
+  louder: {kind: task, action: louder, inputs: {text: "=$input.text"}}
+flow:
+  - do: louder
+outputs:
+  text: "=$output.louder"
+""",
+    "hello.tests.yaml": "this: is not a workflow\n",
+}
+AGENTS = {
+    "usher.abl": """
+AGENT: Usher
+GOAL: "Know who sits where"
+
+MEMORY:
+  persistent:
+    - user.seat
+  remember:
+    - WHEN: seat IS SET
+      STORE: seat -> user.seat
+
+FLOW:
+  door:
+    REASONING: false
+    RESPOND: "Last time: {{COALESCE(user.seat, 'nowhere')}}."
+    THEN: ask
+  ask:
+    REASONING: false
+    GATHER:
+      - seat:
+        prompt: "Which seat?"
+    THEN: done
+  done:
+    REASONING: false
+    CALL: tidy(seat)
+    RESPOND: "Enjoy the play on {{seat}}."
+    THEN: COMPLETE
+
+TOOLS:
+  tidy(seat: string) -> string
+    description: "Dust a seat"
+""",
+}
+TOOLS = '''
+def tidy(seat: str) -> str:
+    """Dust a seat."""
+    return f"{seat} is clean"
+'''
+ACTIONS = '''
+from recollect.workflow import action
+
+@action
+def louder(text: str) -> str:
+    """Say it louder."""
+    return text.upper()
+'''
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[Any]:
+    """One server with programs for all tests of a file."""
+    folder = tmp_path_factory.mktemp("programs")
+    with serving(folder / "memory.db", **write_programs(folder)) as one:
+        yield one
+
+
+@pytest.fixture
+def programs_in() -> Callable[[Path], dict[str, str]]:
+    """Write the programs into a folder; give the variables that tell a server of them."""
+    return write_programs
+
+
+def write_programs(folder: Path) -> dict[str, str]:
+    """Write the programs into three folders, and return the variables that name them."""
+    folders = {
+        "agents": AGENTS | {"tools.py": TOOLS},
+        "machines": MACHINES,
+        "workflows": WORKFLOWS | {"actions.py": ACTIONS},
+    }
+    for place, files in folders.items():
+        (folder / place).mkdir()
+        for name, text in files.items():
+            (folder / place / name).write_text(text)
+    return {f"RECOLLECT_{place.upper()}": str(folder / place) for place in folders}

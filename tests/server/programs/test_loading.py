@@ -1,0 +1,79 @@
+"""What a server has loaded: what is wrong with it is said before anybody is served."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import recollect
+from recollect.errors import NotFound, SourceError, UsageError
+from recollect.server.programs import load_programs, read_chat_agents
+from recollect.server.settings import Settings
+
+MACHINE = 'machine bell\n  implements\n    compute ring\n      "ding"\n'
+
+
+@pytest.fixture
+def memory(tmp_path):
+    with recollect.open(tmp_path / "memory.db") as opened:
+        yield opened
+
+
+def folder_of(path, **files):
+    path.mkdir()
+    for name, text in files.items():
+        (path / name.replace("__", ".")).write_text(text)
+    return str(path)
+
+
+def test_a_chat_file_gives_agents_and_says_what_it_does_not_know():
+    text = '[agents.porter]\nmodel = "openai:gpt-5.2"\nmemory_policy = {archival_limit = 3}\n'
+    [porter] = read_chat_agents(text)
+    assert (porter.id, porter.model, porter.memory_policy.archival_limit) == ("porter", "openai:gpt-5.2", 3)
+    assert read_chat_agents("") == []
+    for wrong in (
+        "[agents.porter]\nmodle = 1",
+        "[porters.one]\n",
+        "[agents",
+        "[agents.porter]\nmemory_policy = {archival_mode = 'always'}",
+        "[agents.porter]\nmax_rounds = 0",
+    ):
+        with pytest.raises(UsageError):
+            read_chat_agents(wrong)
+
+
+def test_folders_that_are_missing_and_names_that_are_taken_twice_are_refused(memory, tmp_path):
+    with pytest.raises(UsageError, match="no folder"):
+        load_programs(Settings(machines=str(tmp_path / "nowhere")), memory)
+    twice = folder_of(tmp_path / "twice", one__mashin=MACHINE, two__mashin=MACHINE)
+    with pytest.raises(UsageError, match="two machines"):
+        load_programs(Settings(machines=twice), memory)
+    broken = folder_of(tmp_path / "broken", one__mashin="machine bell\n  implments\n")
+    with pytest.raises(SourceError):
+        load_programs(Settings(machines=broken), memory)
+    once = folder_of(tmp_path / "once", one__mashin=MACHINE, notes__txt="not a program")
+    load_programs(Settings(machines=once), memory)
+
+
+def test_a_server_without_folders_runs_nothing(memory):
+    with pytest.raises(NotFound):
+        load_programs(Settings(), memory).agent("porter")
+
+
+def test_a_server_whose_program_has_a_fault_does_not_stay_up(tmp_path):
+    broken = folder_of(tmp_path / "broken", one__mashin="machine bell\n  implments\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect.cli", "serve", "--db", str(tmp_path / "memory.db"), "--port", "0"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+        | {"RECOLLECT_MACHINES": broken},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode != 0
+    assert "one.mashin:1" in done.stderr
+    assert "Traceback" not in done.stderr

@@ -1,0 +1,75 @@
+"""Requests made from the OpenAPI document, fit and unfit: each gets an answer that the document names, never a 500."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import not_a_server_error
+from schemathesis.specs.openapi.checks import (
+    content_type_conformance,
+    negative_data_rejection,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+DEEP = os.environ.get("RECOLLECT_DEPTH") == "deep"
+ALWAYS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+DOCUMENT = json.loads((Path(__file__).parents[2] / "docs" / "openapi.json").read_text(encoding="utf-8"))
+# Every request here has a key; without that, one that is made to lack it would count as unfit.
+for operations in DOCUMENT["paths"].values():
+    for described in operations.values():
+        described.pop("security", None)
+API = schemathesis.openapi.from_dict({name: part for name, part in DOCUMENT.items() if name != "security"})
+OPERATIONS = {f"{found.ok().method.upper()} {found.ok().path}": found.ok() for found in API.get_all_operations()}
+# What has neither a body nor a query cannot be asked wrongly.
+REFUSING = [
+    f"{method.upper()} {path}"
+    for path, operations in DOCUMENT["paths"].items()
+    for method, described in operations.items()
+    if "requestBody" in described or any(one["in"] == "query" for one in described.get("parameters", ()))
+]
+THOROUGH = settings(
+    max_examples=300 if DEEP else 6,
+    suppress_health_check=list(HealthCheck),
+    deadline=None,
+    phases=[Phase.generate],
+    database=None,
+)
+
+
+def test_every_route_is_tried():
+    assert len(OPERATIONS) >= 24
+    assert len(REFUSING) >= 16
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_a_request_that_fits_gets_an_answer_that_is_documented(name, served):
+    @THOROUGH
+    @given(case=OPERATIONS[name].as_strategy(generation_mode=GenerationMode.POSITIVE))
+    def ask(case):
+        case.call_and_validate(
+            base_url=served.address, headers={"Authorization": f"Bearer {served.key}"}, checks=ALWAYS
+        )
+
+    ask()
+
+
+@pytest.mark.parametrize("name", REFUSING)
+def test_a_request_that_does_not_fit_is_refused_as_documented(name, served):
+    @THOROUGH
+    @given(case=OPERATIONS[name].as_strategy(generation_mode=GenerationMode.NEGATIVE))
+    def ask(case):
+        case.call_and_validate(
+            base_url=served.address,
+            headers={"Authorization": f"Bearer {served.key}"},
+            checks=[*ALWAYS, negative_data_rejection],
+        )
+
+    ask()

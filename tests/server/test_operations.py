@@ -1,0 +1,212 @@
+from __future__ import annotations
+
+import asyncio
+import gzip
+import os
+import re
+import signal
+import threading
+import time
+
+import httpx
+import pytest
+
+import recollect
+from recollect.server.app import create_app
+from recollect.server.settings import Settings
+
+FACTS = "/api/v1/memory/facts"
+
+
+def test_health_and_readiness_need_no_key(served):
+    for path in ("/health", "/ready"):
+        answer = httpx.get(served.address + path)
+        assert (answer.status_code, answer.json()["status"]) == (200, "ok")
+    assert httpx.get(served.address + FACTS).status_code == 401
+
+
+def test_a_server_whose_store_does_not_answer_is_up_but_not_ready(tmp_path):
+    memory = recollect.open(tmp_path / "memory.db")
+    app = create_app(Settings(), memory)
+
+    async def ask(path: str) -> httpx.Response:
+        async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://memory") as client:
+            return await client.get(path)
+
+    assert asyncio.run(ask("/ready")).status_code == 200
+    memory.close()
+    assert asyncio.run(ask("/health")).status_code == 200
+    answer = asyncio.run(ask("/ready"))
+    assert answer.status_code >= 500
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert str(tmp_path) not in answer.text
+
+
+def test_a_file_that_is_no_database_stops_the_start(start, tmp_path):
+    other = tmp_path / "other.db"
+    other.write_bytes(b"this is no database" * 500)
+    with pytest.raises(AssertionError, match="corrupt"):
+        start(db=other)
+
+
+def test_metrics_count_by_route_and_status_and_name_nobody(served, someone):
+    def counted(route: str, status: int) -> int:
+        text = httpx.get(f"{served.address}/metrics").text
+        found = re.search(rf'requests_total{{method="GET",route="{re.escape(route)}",status="{status}"}} (\d+)', text)
+        return int(found[1]) if found else 0
+
+    before = counted(FACTS + "/{key}", 404)
+    for _ in range(3):
+        someone.get(f"{FACTS}/hidden-name")
+    assert counted(FACTS + "/{key}", 404) == before + 3
+    text = httpx.get(f"{served.address}/metrics").text
+    assert "hidden-name" not in text
+    assert "user:" not in text
+    assert re.search(r'request_seconds_bucket{route="/metrics",le="\+Inf"} [1-9]', text)
+    assert "recollect_requests_in_flight 1\n" in text
+    for line in text.splitlines():
+        assert re.fullmatch(r"# (HELP|TYPE) \S+ .+|[a-z_]+(\{.*\})? [0-9.e+-]+", line), line
+
+
+def test_the_log_has_a_line_for_each_request_and_neither_content_nor_secrets(served):
+    key = served.key_for("logged")
+    client = served.client(key)
+    client.put(f"{FACTS}/confidential-name?domain", json={"value": "confidential-value"})
+    client.put(
+        f"{FACTS}/confidential-name",
+        json={"value": "confidential-value"},
+        headers={"X-Request-Id": "look-for-me", "Cookie": "confidential-cookie"},
+    )
+    client.get("/api/v1/memory/blocks/core", headers={"X-Request-Id": "and-for-me"})
+    httpx.get(served.address + FACTS, headers={"Authorization": "Bearer rk_confidential_token"})
+    lines = {line.get("request_id"): line for line in served.lines()}
+    assert {
+        "method": "PUT",
+        "route": FACTS + "/{key}",
+        "status": 200,
+        "tenant": "default",
+        "level": "info",
+    }.items() <= lines["look-for-me"].items()
+    assert lines["and-for-me"]["code"] == "not_found"
+    said = served.log.read_text()
+    assert "confidential" not in said
+    assert key not in said
+    assert served.key not in said
+
+
+def test_large_answers_are_compressed_for_those_who_take_it(served, someone):
+    someone.put(f"{FACTS}/long", json={"value": "lorem " * 2_000})
+    with someone.stream("GET", f"{FACTS}/long", headers={"Accept-Encoding": "gzip"}) as answer:
+        packed = b"".join(answer.iter_raw())
+        assert answer.headers["content-encoding"] == "gzip"
+        assert "accept-encoding" in answer.headers["vary"].lower()
+    plain = someone.get(f"{FACTS}/long", headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert gzip.decompress(packed) == plain.content
+    assert len(packed) < len(plain.content) / 4
+    someone.put(f"{FACTS}/short", json={"value": 1})
+    assert "content-encoding" not in someone.get(f"{FACTS}/short", headers={"Accept-Encoding": "gzip"}).headers
+
+
+def test_pages_of_other_origins_are_kept_out_unless_named(served, start):
+    asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
+    closed = httpx.options(served.address + FACTS, headers=asked)
+    assert "access-control-allow-origin" not in closed.headers
+    open_to = start(RECOLLECT_CORS="https://a.example, https://b.example")
+    answer = httpx.options(open_to.address + FACTS, headers=asked)
+    assert answer.headers["access-control-allow-origin"] == "https://a.example"
+    other = httpx.options(open_to.address + FACTS, headers=asked | {"Origin": "https://evil.example"})
+    assert "access-control-allow-origin" not in other.headers
+
+
+def test_a_server_that_is_told_to_stop_answers_what_is_under_way(start):
+    one = start()
+    client = one.client()
+    client.put(f"{FACTS}/slow", json={"value": "x" * 100_000})
+    written: list[int] = []
+    stopped = threading.Event()
+
+    def write() -> None:
+        for number in range(10_000):
+            try:
+                answer = client.put(f"{FACTS}/n{number}", json={"value": number})
+            except httpx.TransportError:
+                return
+            assert answer.status_code == 200
+            written.append(number)
+            if len(written) == 20:
+                stopped.set()
+
+    writer = threading.Thread(target=write)
+    writer.start()
+    assert stopped.wait(60)
+    os.kill(one.process.pid, signal.SIGTERM)
+    writer.join(60)
+    assert one.process.wait(60) == 0
+    again = start()
+    assert again.key is None
+    kept = again.client(one.key)
+    assert all(kept.get(f"{FACTS}/n{number}").json()["value"] == number for number in written)
+
+
+def test_a_port_that_is_taken_is_said_so(start, tmp_path):
+    one = start()
+    with pytest.raises(AssertionError, match="unavailable"):
+        start("--port", str(one.port), db=tmp_path / "second.db")
+
+
+def test_several_workers_answer_over_one_file_and_a_dead_one_is_replaced(start):
+    one = start("--workers", "2")
+    kept: dict[int, int] = {}
+    lock = threading.Lock()
+    enough = threading.Event()
+
+    def write(part: int) -> None:
+        own = one.client()
+        for number in range(part * 1_000, part * 1_000 + 150):
+            try:
+                answer = own.put(f"{FACTS}/w{number}", json={"value": number})
+            except httpx.TransportError:
+                continue
+            if answer.status_code == 200:
+                with lock:
+                    kept[number] = answer.json()["version"]
+                    if len(kept) == 100:
+                        enough.set()
+
+    writers = [threading.Thread(target=write, args=(part,)) for part in range(4)]
+    for writer in writers:
+        writer.start()
+    assert enough.wait(100)
+    workers = children_of(one.process.pid)
+    assert len(workers) == 2
+    os.kill(workers[0], signal.SIGKILL)
+    for writer in writers:
+        writer.join(100)
+    assert len(kept) > 100
+    reader = one.client()
+    for number, version in kept.items():
+        found = reader.get(f"{FACTS}/w{number}")
+        assert (found.status_code, found.json()["version"]) == (200, version)
+    until = time.monotonic() + 60
+    while workers[0] in children_of(one.process.pid) or len(children_of(one.process.pid)) < 2:
+        assert time.monotonic() < until
+        time.sleep(0.1)
+    assert reader.get("/api/v1/ledger/verify").json()["ok"] is True
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that a process started to work for it: not the one that keeps track of shared things."""
+    found = []
+    for entry in os.listdir("/proc"):
+        if entry.isdecimal():
+            try:
+                with open(f"/proc/{entry}/stat", encoding="utf-8") as file:
+                    parent = int(file.read().rpartition(")")[2].split()[1])
+                with open(f"/proc/{entry}/cmdline", encoding="utf-8") as file:
+                    command = file.read()
+            except (OSError, ValueError):
+                continue
+            if parent == pid and "spawn_main" in command:
+                found.append(int(entry))
+    return sorted(found)

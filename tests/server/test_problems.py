@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from recollect import errors
+from recollect.errors import Conflict, Corrupt, Denied, QuotaExceeded, RecollectError, Unavailable
+from recollect.server.problems import STATUSES, problem_of
+from recollect.wire.problems import decode_problem
+
+
+def tree(kind: type[RecollectError]) -> set[type[RecollectError]]:
+    return {kind} | {below for child in kind.__subclasses__() for below in tree(child)}
+
+
+def test_every_error_has_a_status_and_every_status_an_error():
+    ours = {kind.code for kind in tree(RecollectError) if kind.__module__ == errors.__name__}
+    assert ours == set(STATUSES)
+
+
+@pytest.mark.parametrize("kind", sorted(tree(errors.UsageError), key=lambda kind: kind.code))
+def test_whatever_is_wrong_with_a_call_is_the_callers_to_mend(kind):
+    assert STATUSES[kind.code] == 422
+
+
+def test_a_problem_has_the_errors_own_fields_flat():
+    status, body, _ = problem_of(Conflict("it moved", hint="read again", expected=1, actual=4, key="a"), "req_1")
+    assert status == 409
+    assert json.loads(body) == {
+        "type": "urn:recollect:conflict",
+        "title": "Conflict",
+        "status": 409,
+        "detail": "it moved",
+        "code": "conflict",
+        "hint": "read again",
+        "request_id": "req_1",
+        "expected": 1,
+        "actual": 4,
+        "current_version": 4,
+        "key": "a",
+    }
+    problem, details = decode_problem(body)
+    assert (problem.code, problem.current_version) == ("conflict", 4)
+    assert details == {"expected": 1, "actual": 4, "current_version": 4, "key": "a"}
+
+
+def test_a_field_cannot_take_the_place_of_a_member():
+    body = problem_of(Denied("no", status=200, code="fine", type="x", capability="memory.read"), "req_1")[1]
+    told = json.loads(body)
+    assert (told["status"], told["code"], told["type"]) == (403, "denied", "urn:recollect:denied")
+    assert told["capability"] == "memory.read"
+
+
+def test_paths_addresses_and_strangers_stay_here():
+    for error in (
+        Corrupt("the file /srv/secret/team.db is damaged", hint="look at /srv/secret", url="/srv/secret/team.db"),
+        Unavailable("cannot open /srv/secret/team.db", url="/srv/secret/team.db"),
+        KeyError("/srv/secret/team.db"),
+        Denied("no", actor="user:somebody", url="/srv/secret"),
+    ):
+        status, body, _ = problem_of(error, "req_1")
+        assert b"secret" not in body
+        assert b"somebody" not in body
+        assert json.loads(body)["status"] == status
+
+
+def test_who_may_come_again_is_told_when():
+    assert problem_of(QuotaExceeded("too much", retry_after=2.3), "")[2]["Retry-After"] == "3"
+    assert problem_of(errors.Busy("locked"), "")[2]["Retry-After"] == "1"
+    assert "Retry-After" not in problem_of(Conflict("x"), "")[2]
+
+
+def test_every_answer_has_the_id_of_its_request(served):
+    client = served.client()
+    made = client.get("/api/v1/memory/facts/none")
+    assert made.json()["request_id"] == made.headers["x-request-id"]
+    assert re.fullmatch(r"req_[0-9a-f]+", made.headers["x-request-id"])
+    given = client.get("/api/v1/memory/facts/none", headers={"X-Request-Id": "trace-7.b"})
+    assert given.json()["request_id"] == given.headers["x-request-id"] == "trace-7.b"
+    for unfit in ("two words", "x" * 65, "a\tb", '{"a":1}', ""):
+        other = client.get("/health", headers={"X-Request-Id": unfit})
+        assert other.headers["x-request-id"].startswith("req_")
+
+
+def test_an_address_that_is_no_route_is_another_problem_than_a_missing_fact(served):
+    client = served.client()
+    nowhere, missing = client.get("/api/v1/memory/fact/x"), client.get("/api/v1/memory/facts/x")
+    assert (nowhere.status_code, nowhere.json()["code"]) == (404, "no_such_address")
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
+    wrong = client.post("/api/v1/memory/facts/x", json={})
+    assert (wrong.status_code, wrong.json()["code"]) == (405, "method_not_allowed")
+    assert {"GET", "PUT", "DELETE"} <= set(wrong.headers["allow"].split(", "))
+
+
+def test_an_unknown_parameter_is_refused_by_its_name(served):
+    client = served.client(served.key_for("typist"))
+    answer = client.put(
+        "/api/v1/memory/blocks/core?agent_idd=loom", json={"content": "- x", "expected_updated_at": None}
+    )
+    assert (answer.status_code, answer.json()["path"]) == (422, "agent_idd")
+    assert client.get("/api/v1/memory/blocks", params={"scope": "all"}).json() == []
+    for name in ("tenant", "user", "role"):
+        assert client.get(f"/api/v1/memory/facts?{name}=other").status_code == 422
+    assert client.get("/api/v1/memory/facts?limit=3").status_code == 200

@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from recollect.errors import UsageError
+from recollect.server.settings import Settings
+
+
+def show(tmp_path, *flags, **variables):
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect.cli", "config", "show", "--json", *flags],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")} | variables,
+        timeout=60,
+    )
+    return json.loads(done.stdout) if done.returncode == 0 else json.loads(done.stderr)["error"]
+
+
+def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_default(tmp_path):
+    (tmp_path / "r.toml").write_text(
+        'db = "file.db"\nport = 9000\nworkers = 3\ncors = ["https://a.example"]\nrate = 5\n'
+    )
+    told = show(tmp_path, "--config", "r.toml", "--db", "flag.db", RECOLLECT_PORT="9001", RECOLLECT_DB="env.db")
+    assert told["db"] == {"value": "flag.db", "origin": "flag", "variable": "RECOLLECT_DB"}
+    assert told["port"] == {"value": 9001, "origin": "environment", "variable": "RECOLLECT_PORT"}
+    assert told["workers"] == {"value": 3, "origin": "file", "variable": "RECOLLECT_WORKERS"}
+    assert told["cors"]["value"] == ["https://a.example"]
+    assert told["rate"]["value"] == 5.0
+    assert told["host"] == {"value": "127.0.0.1", "origin": "default", "variable": "RECOLLECT_HOST"}
+    assert show(tmp_path, RECOLLECT_CONFIG="r.toml")["db"] == {
+        "value": "file.db",
+        "origin": "file",
+        "variable": "RECOLLECT_DB",
+    }
+
+
+def test_the_file_holds_for_every_command(tmp_path):
+    (tmp_path / "r.toml").write_text('db = "team.db"\n')
+    done = subprocess.run(
+        [sys.executable, "-m", "recollect.cli", "facts", "set", "a", "b", "--user", "ada"],
+        cwd=tmp_path,
+        env={**os.environ, "RECOLLECT_CONFIG": "r.toml"},
+        timeout=60,
+    )
+    assert done.returncode == 0
+    assert (tmp_path / "team.db").exists()
+
+
+def test_secrets_are_not_shown(tmp_path):
+    told = show(
+        tmp_path, RECOLLECT_JWT_SECRET="a-very-long-secret-text-of-forty-signs-xx", RECOLLECT_ADMIN_KEY="keykey-key-key"
+    )
+    assert told["jwt_secret"]["value"] == told["admin_key"]["value"] == "(set)"
+    assert "secret-text" not in json.dumps(told)
+    assert show(tmp_path)["jwt_secret"]["value"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("prot = 1", "Did you mean `port`?"),
+        ('port = "80"', "whole number"),
+        ("cors = [1]", "list of texts"),
+        ("jwt = 1", "true or false"),
+        ("durability = 'maybe'", "full or normal"),
+        ("port =", "name = value"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_what_to_do(tmp_path, text, said):
+    (tmp_path / "r.toml").write_text(text)
+    told = show(tmp_path, "--config", "r.toml")
+    assert told["code"] == "usage_error"
+    assert said in told["hint"]
+
+
+def test_a_missing_file_is_refused(tmp_path):
+    assert "cannot be read" in show(tmp_path, "--config", "none.toml")["message"]
+
+
+@pytest.mark.parametrize(("name", "value"), [("PORT", "x"), ("JWT", "maybe"), ("LOG_LEVEL", "loud"), ("RATE", "nan")])
+def test_a_wrong_variable_is_named(tmp_path, name, value):
+    told = show(tmp_path, **{f"RECOLLECT_{name}": value})
+    assert f"RECOLLECT_{name}" in told["message"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"port": 65_536}, {"workers": 0}, {"body_bytes": 1}, {"read_timeout": 0}, {"rate": -1}, {"log_level": "loud"}],
+)
+def test_a_server_cannot_be_started_with_numbers_it_cannot_run_with(wrong):
+    with pytest.raises(UsageError):
+        Settings(**wrong)
+    assert Settings(port=0, workers=2).port == 0
