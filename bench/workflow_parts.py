@@ -78,7 +78,7 @@ def _watched(taken: dict[str, int]) -> Iterator[None]:
         yield
 
 
-_COLORS = ("#2a7f62", "#2b5ea7", "#c07a12", "#b3382c", "#6b4ba1", "#9a9a9a")
+_COLORS = ("#2a7f62", "#2b5ea7", "#c07a12", "#b3382c", "#6b4ba1", "#0d8b93", "#9a9a9a")
 
 
 def draw_stacks(title: str, stacks: Mapping[str, Mapping[str, float]]) -> str:

@@ -68,6 +68,7 @@ class LoopbackServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def _answer(self) -> None:
                 length = int(self.headers.get("content-length") or 0)

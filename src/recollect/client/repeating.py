@@ -29,7 +29,7 @@ def may_repeat(call: Call, error: RecollectError, *, status: int) -> bool:
     if status == _REFUSED_UNREAD or isinstance(error, Busy):
         return True
     # A database that is read-only, or a model that failed, will be so in a second too.
-    return status in _PASSING and isinstance(error, Unavailable)
+    return call.repeatable and status in _PASSING and isinstance(error, Unavailable)
 
 
 def wait_before(attempt: int, asked: float | None = None) -> float | None:

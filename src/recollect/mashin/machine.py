@@ -157,6 +157,8 @@ class Machine:
 
     def on(self, memory: Memory) -> Machine:
         """Return the same machine on another memory."""
+        if memory is self._memory:
+            return self
         other = object.__new__(Machine)
         other.__dict__.update(self.__dict__, _memory=memory, _kept=False)
         other._others = {**self._others, self.name: other}
@@ -204,14 +206,13 @@ class Machine:
             machine = make_machine(text.source, text.file, self._kit, memory=self._memory)
             machine.meet(self._others.values())
         with _nested(by.spending, self.behaviour.machines):
-            run = Run(machine, kept)
+            run = Run(machine.on(self._memory), kept)
             return _called(run.resume(spending=by.spending) if run.status == "waiting" else run)
 
     def _beside(self, by: Work) -> tuple[Machine, Scope]:
-        """Return this machine on the memory of a test, if it is one that calls, and where its memory is."""
+        """Return this machine on the memory of the one that calls, with no more rights than that has, and its scope."""
         assert by.outside is not None, "only what can reach out calls a machine"
-        machine = self if by.mode == "live" else self.on(by.outside.base)
-        return machine, by.outside.scope
+        return self.on(by.outside.base), by.outside.scope
 
     # one execution
 

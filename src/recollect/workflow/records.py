@@ -25,6 +25,8 @@ from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
 
+_Read: TypeAlias = tuple[list[Fact], tuple[SchemaViolation, ...]]
+"""Records that stand, and why others were left out."""
 Guard: TypeAlias = Callable[[], AbstractContextManager[None]]
 """What a write happens in."""
 _SHOWN = 5
@@ -32,6 +34,10 @@ _SHOWN = 5
 
 OnInvalid = Literal["raise", "skip"]
 """What happens to a stored record that its definition refuses: nothing is loaded, or all but that record."""
+
+
+def _nothing() -> _Read:
+    return [], ()
 
 
 class WorkingMemory:
@@ -50,7 +56,7 @@ class WorkingMemory:
         self._places = places
         self._around: WorkingMemory | None = None
         self._guard: Guard = nullcontext
-        self._read: Callable[[], list[Fact]] = list
+        self._read: Callable[[], _Read] = _nothing
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
@@ -80,7 +86,8 @@ class WorkingMemory:
 
     def reload(self) -> None:
         """Show what others have written since."""
-        self._refresh(self._read())
+        found, self.skipped = self._read()
+        self._refresh(found)
 
     def mounted(self, definition_ids: Iterable[str]) -> list[Definition]:
         """Return the definitions of these ids, each once, in the order named."""
@@ -183,8 +190,9 @@ def load_memory(
     places = {slug: place for slug, one in chosen.items() if (place := scopes[one.scope]) is not None}
     working = WorkingMemory(memory, home, chosen, places)
 
-    def read() -> list[Fact]:
-        return _accepted(working, _standing(memory, home, chosen, places, named), on_invalid)
+    # It must not know what it is read for: a circle of two hundred records is a long pause when it is collected.
+    def read() -> _Read:
+        return _accepted(chosen, _standing(memory, home, chosen, places, named), on_invalid)
 
     working._read = read  # pyright: ignore[reportPrivateUsage]: only what is loaded can be loaded anew
     working.reload()
@@ -246,12 +254,12 @@ def _standing(
     return [fact for fact in found if fact is not None]
 
 
-def _accepted(working: WorkingMemory, facts: Iterable[Fact], on_invalid: OnInvalid) -> list[Fact]:
-    """Return records as their definitions accept them, and note those that they do not."""
+def _accepted(definitions: Mapping[str, Definition], facts: Iterable[Fact], on_invalid: OnInvalid) -> _Read:
+    """Return records as their definitions accept them, and why others are left out."""
     accepted: list[Fact] = []
     skipped: list[SchemaViolation] = []
     for fact in facts:
-        definition = working.definitions[fact.key]
+        definition = definitions[fact.key]
         try:
             value = contract_of(definition).accept(fact.value)
         except SchemaViolation as error:
@@ -261,8 +269,7 @@ def _accepted(working: WorkingMemory, facts: Iterable[Fact], on_invalid: OnInval
             skipped.append(refusal)
         else:
             accepted.append(fact if value is fact.value else msgspec.structs.replace(fact, value=value))
-    working.skipped = tuple(skipped)
-    return accepted
+    return accepted, tuple(skipped)
 
 
 def _invalid(definition: Definition, fact: Fact, error: SchemaViolation) -> SchemaViolation:

@@ -109,3 +109,35 @@ def test_the_text_of_a_run_that_is_gone_is_said_to_be_missing(memory: Memory) ->
     memory.erase(agent="desk")
     with pytest.raises(NotFound, match="text of the machine `desk`"):
         recollect.mashin.find(memory, run.id)
+
+
+WRITES = """
+machine shelf
+  ensures
+    allowed to memory
+  implements
+    remember keep
+      content: "one jar"
+      collection: "jars"
+"""
+CALLS = """
+machine desk
+  ensures
+    allowed to machine.call
+  implements
+    ask put, from: "shelf"
+"""
+
+
+def test_a_called_machine_has_no_more_than_the_one_that_calls_it(memory: Memory) -> None:
+    """Whoever loaded it: it acts for whom the caller acts."""
+    shelf = load(memory, WRITES)
+    reader = memory.acting_as("reader", policy=Policy.of(allow=("runs", "memory.read")))
+    refused = load(reader, CALLS, machines=[shelf]).run()
+    assert refused.error is not None and refused.error.step == "put"
+    assert kept(memory) == []
+    writer = memory.acting_as("writer", policy=Policy.of(allow=("runs", "memory")))
+    load(writer, CALLS, machines=[shelf]).run().check()
+    assert kept(memory) == ["one jar"]
+    load(memory, CALLS, machines=[shelf]).run().check()
+    assert {run.actor for run in memory.runs.list(program="shelf")} == {"reader", "writer", "machine:shelf"}

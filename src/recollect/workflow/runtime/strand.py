@@ -20,11 +20,11 @@ from recollect.workflow.records import WorkingMemory
 class Stop:
     """Says whether something is over; what is inside of it is over too."""
 
-    __slots__ = ("_chain", "_lock", "_over")
+    __slots__ = ("_lock", "_outer", "_over")
 
     def __init__(self, around: Stop | None = None) -> None:
         """Begin as not over, inside of something else."""
-        self._chain: tuple[Stop, ...] = (*(around._chain if around is not None else ()), self)
+        self._outer: tuple[Stop, ...] = () if around is None else (*around._outer, around)
         self._lock = RLock()
         self._over = False
 
@@ -35,16 +35,15 @@ class Stop:
 
     def check(self) -> None:
         """Raise Stopped once it is over."""
-        for one in self._chain:
-            if one._over:
-                raise Stopped("this was cut off")
+        if self._over or any(one._over for one in self._outer):
+            raise Stopped("this was cut off")
 
     @contextmanager
     def going_on(self) -> Generator[None]:
         """Change something while it is not over: it does not end in between."""
         with ExitStack() as held:
             # From the outside in, so that two never wait for each other.
-            for one in self._chain:
+            for one in (*self._outer, self):
                 held.enter_context(one._lock)
             self.check()
             yield
