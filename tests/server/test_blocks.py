@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import asyncio
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -210,3 +212,27 @@ def test_a12_limits_of_a_recall(someone):
         assert (answer.status_code, answer.json()["path"]) == (422, "$.limit"), limit
     assert someone.post(RECALL, json={"query": "x", "limit": 100}).status_code == 200
     assert someone.post(RECALL, json={"query": "x", "user": "eve"}).status_code == 422
+
+
+def test_of_a_thousand_clients_with_one_stamp_one_wins_and_the_others_are_told(served):
+    key = served.key_for("crowded")
+    stamp = put(served.client(key), "core", "- Start", None).json()["updated_at"]
+    together = asyncio.Semaphore(400)
+
+    async def claim(number: int) -> int:
+        body = json.dumps({"content": f"- {number}", "expected_updated_at": stamp}).encode()
+        head = f"PUT {BLOCKS}/core HTTP/1.1\r\nHost: memory\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
+        async with together:
+            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+            answer = await reader.read()
+            writer.close()
+            await writer.wait_closed()
+        return int(answer.split(maxsplit=2)[1])
+
+    async def everybody() -> list[int]:
+        return await asyncio.gather(*(claim(number) for number in range(1_000)))
+
+    assert sorted(asyncio.run(everybody())) == [200] + [409] * 999
+    history = served.client(key).get("/api/v1/memory/facts/blocks.core/history").json()["revisions"]
+    assert len(history) == 2

@@ -241,5 +241,6 @@ def test_odd_paths_get_an_answer_and_no_file(strict, raw, path):
 
 
 def test_nothing_of_it_was_a_fault_of_ours(strict):
+    assert {line["status"] for line in strict.lines() if "status" in line} <= {200, 400, 404, 405, 408, 413, 422}
     faults = [line for line in strict.lines() if "traceback" in line or line["level"] == "error"]
     assert not faults, "\n".join(line.get("traceback", line["message"]) for line in faults)

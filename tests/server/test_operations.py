@@ -59,8 +59,11 @@ def test_metrics_count_by_route_and_status_and_name_nobody(served, someone):
     for _ in range(3):
         someone.get(f"{FACTS}/hidden-name")
     assert counted(FACTS + "/{key}", 404) == before + 3
+    httpx.request("MADEUP", f"{served.address}/hidden-path")
     text = httpx.get(f"{served.address}/metrics").text
-    assert "hidden-name" not in text
+    assert re.search(r'requests_total{method="other",route="",status="40[45]"} [1-9]', text)
+    assert "MADEUP" not in text
+    assert "hidden-" not in text
     assert "user:" not in text
     assert re.search(r'request_seconds_bucket{route="/metrics",le="\+Inf"} [1-9]', text)
     assert "recollect_requests_in_flight 1\n" in text

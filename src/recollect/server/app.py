@@ -118,5 +118,5 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         request_max_body_size=settings.body_bytes,
         logging_config=None,
     )
-    app.asgi_handler = Envelope(app.asgi_handler, metrics=counted, ids=standing.ids, read_timeout=settings.read_timeout)
+    app.asgi_handler = Envelope(app.asgi_handler, metrics=counted, ids=standing.ids)
     return app

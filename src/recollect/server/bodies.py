@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 from litestar import Request
+from litestar.exceptions import InternalServerException
 
 from recollect.errors import InvalidValue, UsageError
 from recollect.server.problems import RequestFault
@@ -17,6 +18,14 @@ class StrictRequest(Request[Any, Any, Any]):
 
     Litestar would read a body as loosely as a query: `"1"` for 1, and `"null"` for nothing at all.
     """
+
+    async def body(self) -> bytes:
+        """Return the bytes of the body."""
+        try:
+            return await super().body()
+        except InternalServerException:
+            # Nobody reads the answer: this is for the log, which would count it among our own faults.
+            raise RequestFault(408, "the caller went away before the body was there") from None
 
     async def json(self) -> Any:
         """Return the body as the type that its route takes."""

@@ -1,15 +1,14 @@
-"""What every request passes on its way in and out: an id, a time to arrive in, a count, and a line in the log."""
+"""What every request passes on its way in and out: an id, a count, and a line in the log."""
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from time import perf_counter
 from typing import Any, cast
 from urllib.parse import unquote
 
-from litestar.types import ASGIApp, HTTPReceiveMessage, Message, Receive, Scope, Send
+from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.errors import RecollectError
 from recollect.model.ids import Ids
@@ -28,12 +27,11 @@ _log = logging.getLogger(REQUESTS)
 class Envelope:
     """An application with all of that around it."""
 
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, ids: Ids, read_timeout: float) -> None:
+    def __init__(self, app: ASGIApp, *, metrics: Metrics, ids: Ids) -> None:
         """Stand around an application."""
         self._app = app
         self._metrics = metrics
         self._ids = ids
-        self._read_timeout = read_timeout
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -53,7 +51,7 @@ class Envelope:
         self._metrics.in_flight += 1
         try:
             _keep_slashes(scope)
-            await self._app(scope, self._in_time(scope, receive), send_with_id)
+            await self._app(scope, receive, send_with_id)
         # The last place that can answer. What is not ours to name is in the log with its traceback, not in the answer.
         except Exception as error:
             if answered:
@@ -68,27 +66,6 @@ class Envelope:
             self._metrics.count(scope["method"], route, status, seconds)
             if _log.isEnabledFor(logging.INFO):
                 _log.info("request", extra={"fields": _described(scope, request_id, route, status, seconds)})
-
-    def _in_time(self, scope: Scope, receive: Receive) -> Receive:
-        """Return what receives a body, if there is one, and gives up on one that does not arrive."""
-        if not any(name in (b"content-length", b"transfer-encoding") for name, _ in scope["headers"]):
-            return receive
-        deadline = asyncio.get_running_loop().time() + self._read_timeout
-        arrived = False
-
-        async def receive_in_time() -> HTTPReceiveMessage:
-            nonlocal arrived
-            if arrived:
-                return cast("HTTPReceiveMessage", await receive())
-            try:
-                async with asyncio.timeout_at(deadline):
-                    message = cast("HTTPReceiveMessage", await receive())
-            except TimeoutError:
-                raise RequestFault(408, "the body did not arrive in time", hint="Send it again, faster") from None
-            arrived = message["type"] != "http.request" or not message["more_body"]
-            return message
-
-        return cast("Receive", receive_in_time)
 
 
 def _given_id(scope: Scope) -> str | None:

@@ -100,6 +100,10 @@ _SHOWN = frozenset(
         "task",
         "step",
         "run",
+        "slug",
+        "field",
+        "conversation_id",
+        "message_id",
     }
 )
 _RESERVED = frozenset(Problem.__struct_fields__[:7])
