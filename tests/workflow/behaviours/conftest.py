@@ -83,11 +83,11 @@ def define(memory: Memory) -> Define:
 
 @pytest.fixture
 def scoped(define: Define) -> list[Definition]:
-    """One definition for each scope that a run has: `plot`, `season`, `chat` and `errand`."""
+    """One definition for each scope that a run has: `plot`, `season`, `gossip` and `errand`."""
     return [
         define("plot"),
         define("season", scope="workflow"),
-        define("chat", scope="thread"),
+        define("gossip", scope="thread"),
         define("errand", scope="run"),
     ]
 

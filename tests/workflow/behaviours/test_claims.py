@@ -149,8 +149,8 @@ def test_t5_records_of_a_workflow_are_shared_by_its_runs_and_hidden_from_other_w
 def test_t5_records_of_a_thread_are_shared_by_workflows_and_hidden_from_other_threads(
     keep: Keep, look: Look, scoped: list[Definition]
 ) -> None:
-    keep({"chat": {"n": 1}}, *scoped, thread="t1").check()
-    assert look(*scoped, thread="t1", name="market") == {"chat": {"n": 1}}
+    keep({"gossip": {"n": 1}}, *scoped, thread="t1").check()
+    assert look(*scoped, thread="t1", name="market") == {"gossip": {"n": 1}}
     assert look(*scoped, thread="t2") == {}
     assert look(*scoped) == {}
     assert look(*scoped, thread="t1", owner="otto") == {}
@@ -258,7 +258,7 @@ def test_t10_an_unknown_slug_is_told_before_a_value_that_does_not_fit(define: De
 def test_t11_a_definition_of_another_scope_is_unknown_until_it_is_named_and_a_global_one_is_known(
     keep: Keep, scoped: list[Definition]
 ) -> None:
-    for slug, definition in zip(("season", "chat", "errand"), scoped[1:], strict=True):
+    for slug, definition in zip(("season", "gossip", "errand"), scoped[1:], strict=True):
         assert failure(keep({slug: {"n": 1}}, thread="t1")) == "not_found"
         assert keep({slug: {"n": 1}}, definition, thread="t1").check().status == "completed"
     assert keep({"plot": {"n": 1}}).check().status == "completed"

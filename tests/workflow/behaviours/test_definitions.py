@@ -55,7 +55,7 @@ def test_32_33_a_run_knows_global_definitions_and_those_that_it_names(keep: Keep
     assert keep({"plot": {"n": 1}}).check().context["memory"] == {"plot": {"n": 1}}
     named = keep({"season": {"n": 2}, "errand": {"n": 4}}, scoped[1], scoped[3]).check()
     assert named.context["memory"] == {"plot": {"n": 1}, "season": {"n": 2}, "errand": {"n": 4}}
-    assert keep({"chat": {"n": 3}}, scoped[1], thread="t1").error.type == "not_found"
+    assert keep({"gossip": {"n": 3}}, scoped[1], thread="t1").error.type == "not_found"
 
 
 def test_34_missing_ids_are_all_named_before_a_run_begins(memory: Memory, keep: Keep, scoped: list[Definition]) -> None:

@@ -24,7 +24,7 @@ Load = Callable[..., Any]
 Keep = Callable[..., Run]
 Look = Callable[..., dict[str, Any]]
 
-EVERYTHING = {"plot": {"n": 1}, "season": {"n": 2}, "chat": {"n": 3}, "errand": {"n": 4}}
+EVERYTHING = {"plot": {"n": 1}, "season": {"n": 2}, "gossip": {"n": 3}, "errand": {"n": 4}}
 PLOT: dict[str, Any] = {
     "type": "object",
     "properties": {"main_crop": {"type": "string"}, "beds": {"type": "integer"}},
@@ -116,11 +116,11 @@ def test_20_21_26_27_a_run_has_the_records_of_its_workflow_and_thread_without_th
     frost = define("frost", scope="workflow", ttl=60)
     run = keep({**EVERYTHING, "frost": {"n": 9}}, *scoped, frost, thread="t1").check()
     assert run.context["memory"] == {**EVERYTHING, "frost": {"n": 9}}, "its own record of the run is among them"
-    assert look(*scoped, frost, thread="t1").keys() == {"plot", "season", "chat", "frost"}
+    assert look(*scoped, frost, thread="t1").keys() == {"plot", "season", "gossip", "frost"}
     assert look(*scoped, frost).keys() == {"plot", "season", "frost"}
-    assert look(*scoped, frost, thread="t1", name="other").keys() == {"plot", "chat"}
+    assert look(*scoped, frost, thread="t1", name="other").keys() == {"plot", "gossip"}
     clock.advance(60)
-    assert look(*scoped, frost, thread="t1").keys() == {"plot", "season", "chat"}
+    assert look(*scoped, frost, thread="t1").keys() == {"plot", "season", "gossip"}
 
 
 # --- refusals ---------------------------------------------------------------------------------------------------
@@ -161,12 +161,12 @@ def test_09_10_records_of_workflow_and_run_need_their_ids(
 def test_11_a_record_of_a_thread_cannot_be_written_by_a_run_in_none(
     memory: Memory, keep: Keep, scoped: list[Definition]
 ) -> None:
-    run = keep({"plot": {"n": 1}, "chat": {"n": 1}}, *scoped)
+    run = keep({"plot": {"n": 1}, "gossip": {"n": 1}}, *scoped)
     assert failure(run) == "usage_error"
     assert run.error is not None and "thread" in run.error.message
     assert records(memory) == {}
-    keep({"chat": {"n": 1}}, *scoped, thread="t1").check()
-    assert list(records(memory)) == ["user:nora/thread:t1/chat"]
+    keep({"gossip": {"n": 1}}, *scoped, thread="t1").check()
+    assert list(records(memory)) == ["user:nora/thread:t1/gossip"]
 
 
 @pytest.mark.parametrize("bad", [{"n": "one"}, {}, {"n": True}, {"n": 1, "m": 2}, [1], "text", None])
@@ -199,8 +199,8 @@ def test_13_22_a_write_is_kept_once_with_all_ids_and_seen_at_once(
 def test_14_30_a_record_of_a_thread_lies_in_the_thread_and_in_no_workflow_or_run(
     memory: Memory, keep: Keep, scoped: list[Definition]
 ) -> None:
-    keep({"chat": {"n": 1}}, *scoped, thread="t1").check()
-    assert list(records(memory)) == ["user:nora/thread:t1/chat"]
+    keep({"gossip": {"n": 1}}, *scoped, thread="t1").check()
+    assert list(records(memory)) == ["user:nora/thread:t1/gossip"]
 
 
 def test_15_an_empty_batch_gives_nothing_and_writes_nothing(memory: Memory, define: Define, keep: Keep) -> None:
@@ -246,11 +246,11 @@ def test_23_a_write_to_every_scope_lies_where_each_belongs_and_that_of_the_run_g
     assert {place: fact.value for place, fact in records(memory).items()} == {
         "user:nora/plot": {"n": 1},
         "user:nora/workflow:garden/season": {"n": 2},
-        "user:nora/thread:t1/chat": {"n": 3},
+        "user:nora/thread:t1/gossip": {"n": 3},
     }
     errand = [event for event in memory.ledger.events() if event.key == "errand" and event.effect == "set_fact"]
     assert [event.scope for event in errand] == [f"user:nora/run:{run.id}"]
-    assert look(*scoped, thread="t1") == {"plot": {"n": 1}, "season": {"n": 2}, "chat": {"n": 3}}
+    assert look(*scoped, thread="t1") == {"plot": {"n": 1}, "season": {"n": 2}, "gossip": {"n": 3}}
 
 
 def test_28_an_update_keeps_the_record_and_moves_its_expiry(

@@ -86,14 +86,16 @@ def _choose(work: Work, strand: Strand, step: Conditional) -> int | None:
     with failing(step.path):
         for number, branch in enumerate(step.branches):
             if branch.condition is None or work.test(branch.condition, strand):
-                _note(work, step.path, "conditional", branch=number + 1)
+                _note(work, strand, step.path, "conditional", branch=number + 1)
                 return number
-    _note(work, step.path, "conditional", branch=0)
+    _note(work, strand, step.path, "conditional", branch=0)
     return None
 
 
-def _note(work: Work, step: str, type: str, **detail: int) -> None:
-    work.recorder.note("step_record", step, detail={"type": type, **detail})
+def _note(work: Work, strand: Strand, step: str, type: str, **detail: int) -> None:
+    # What was cut off meanwhile is not on record: the run may be over.
+    with strand.stop.going_on():
+        work.recorder.note("step_record", step, detail={"type": type, **detail})
 
 
 # loops
@@ -107,7 +109,7 @@ def _loop(work: Work, strand: Strand, step: Loop, at: Position) -> None:
         value = strand.accumulator
     finally:
         strand.iteration, strand.accumulator = before
-    _note(work, step.path, "loop", passes=passes.done)
+    _note(work, strand, step.path, "loop", passes=passes.done)
     if step.name is not None:
         kept = step.accumulate is not None and value is not UNDEFINED
         strand.give(step.name, {step.accumulate.name: value} if kept and step.accumulate is not None else {})
