@@ -31,7 +31,7 @@ help: ## list the targets
 setup: $(READY) ## set up .venv: the project, editable, and the development tools
 
 test: check ## check, then run every test (ARGS=... goes to pytest)
-	$(BIN)/pytest -n $(JOBS) $(ARGS)
+	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
 
 check: $(READY) ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
