@@ -11,7 +11,7 @@ RECALL_READY := $(RECALL_VENV)/.ready
 
 PYTHON ?=
 # Tests run in this many processes.
-JOBS ?= 2
+JOBS ?= 3
 # How often `make soak` repeats the deep tests.
 ROUNDS ?= 5
 # Extra arguments: for pytest in `test`, `fuzz`, `soak` and `coverage`, for the program in `bench-…`.
