@@ -1,4 +1,4 @@
-"""What all tests share: how deep the property tests go (quick by default, deep in `make fuzz`), and other processes."""
+"""What all tests share: how deep property tests go (quick, or deep in `make fuzz`), other processes, made-up models."""
 
 from __future__ import annotations
 
@@ -9,7 +9,11 @@ import tempfile
 import threading
 from collections.abc import Callable, Generator
 from textwrap import dedent
+from types import ModuleType
+from typing import Any
 
+import anthropic_server
+import openai_server
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -108,3 +112,33 @@ def run_child() -> Generator[Callable[..., Child]]:
     yield run
     for child in children:
         child.stop()
+
+
+@pytest.fixture
+def wire() -> ModuleType:
+    """Return what makes answers of OpenAI: `wire.says("…")`, `wire.calls(…)`, `wire.refuses(429)`."""
+    return openai_server
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
+    """Return a provider that speaks as OpenAI does, and let models be asked there."""
+    with openai_server.OpenAIServer() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up-for-tests")
+        yield server
+
+
+@pytest.fixture
+def claude() -> ModuleType:
+    """Return what makes answers of Anthropic: `claude.says("…")`, `claude.calls(…)`, `claude.refuses(529)`."""
+    return anthropic_server
+
+
+@pytest.fixture
+def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
+    """Return a provider that speaks as Anthropic does, and let models be asked there."""
+    with anthropic_server.AnthropicServer() as server:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-made-up-for-tests")
+        yield server

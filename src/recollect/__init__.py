@@ -77,7 +77,7 @@ from recollect.model.run import RunEvent, RunSummary, RunVerification
 from recollect.model.scope import Scope
 
 if TYPE_CHECKING:
-    from recollect import abl, mashin, workflow
+    from recollect import abl, chat, mashin, sleep, workflow
     from recollect.api.aio import AsyncMemory
     from recollect.client import AsyncClient, Client
 
@@ -160,8 +160,10 @@ __all__ = [
     "Verification",
     "Why",
     "abl",
+    "chat",
     "mashin",
     "open",
+    "sleep",
     "workflow",
 ]
 
@@ -176,7 +178,7 @@ def __getattr__(name: str) -> Any:
         from recollect import client
 
         return getattr(client, name)
-    if name in ("abl", "mashin", "workflow"):
+    if name in ("abl", "chat", "mashin", "sleep", "workflow"):
         from importlib import import_module
 
         return import_module(f"recollect.{name}")

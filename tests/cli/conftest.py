@@ -6,11 +6,12 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import apsw
+import openai_server
 import pytest
 from typer.testing import CliRunner
 
@@ -91,3 +92,10 @@ def change_a_byte(file: str | Path, position: int, *, old: bytes = b'"owner"', n
 @pytest.fixture
 def tamper() -> Callable[..., None]:
     return change_a_byte
+
+
+@pytest.fixture
+def server() -> Iterator[Any]:
+    """A provider that speaks as OpenAI does, of which nothing is said in the environment."""
+    with openai_server.OpenAIServer() as server:
+        yield server

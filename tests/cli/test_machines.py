@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 from xml.etree import ElementTree
 
@@ -425,27 +421,6 @@ def test_a_machine_that_is_not_there_makes_no_database(cli):
 
 
 # models
-
-
-def load_server(name: str) -> ModuleType:
-    path = Path(__file__).parents[1] / "agent" / f"{name}.py"
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def wire() -> ModuleType:
-    load_server("loopback_server")  # the other one imports it by its name
-    return load_server("openai_server")
-
-
-@pytest.fixture
-def server(wire: ModuleType) -> Iterator[Any]:
-    with wire.OpenAIServer() as server:
-        yield server
 
 
 def test_a_live_run_asks_the_model_and_a_budget_ends_it(process, wire, server):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import recollect
-from recollect.agent.conversations import Draft, Usage, begin_turn, read_history
+from recollect.chat.conversations import Draft, Usage, begin_turn, read_history
 
 
 def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:

@@ -18,6 +18,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple, cast
 
+import anthropic_server
+import openai_server
 import pytest
 
 import recollect
@@ -44,9 +46,6 @@ def _load(path: Path, name: str) -> ModuleType:
 
 
 DOCS = _load(ROOT / "tests/docs/test_docs.py", "recollect_test_docs")
-_load(ROOT / "tests/agent/loopback_server.py", "loopback_server")
-OPENAI = _load(ROOT / "tests/agent/openai_server.py", "openai_server")
-ANTHROPIC = _load(ROOT / "tests/agent/anthropic_server.py", "anthropic_server")
 
 
 # the files
@@ -274,8 +273,8 @@ def environment(**others: str) -> dict[str, str]:
 def test_every_command_of_the_page_prints_what_the_page_shows(tmp_path: Path) -> None:
     folder = tmp_path / "mashin"
     shutil.copytree(MACHINES, folder)
-    with ANTHROPIC.AnthropicServer() as claude, OPENAI.OpenAIServer() as gpt:
-        claude.default, gpt.default = _told(ANTHROPIC), _told(OPENAI)
+    with anthropic_server.AnthropicServer() as claude, openai_server.OpenAIServer() as gpt:
+        claude.default, gpt.default = _told(anthropic_server), _told(openai_server)
         ran = run_page(folder, environment(ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url))
         tasks = [json.dumps(asked.body) for asked in claude.asked]
         others = [json.dumps(asked.body) for asked in gpt.asked]

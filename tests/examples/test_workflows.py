@@ -15,6 +15,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import anthropic_server
+import openai_server
 import pytest
 
 import recollect
@@ -318,8 +320,8 @@ def test_every_command_of_the_page_prints_what_the_page_shows(tmp_path: Path, mo
     folder = tmp_path / "workflows"
     shutil.copytree(FOLDER, folder, ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(MASHIN, "PAGE", PAGE)
-    with MASHIN.ANTHROPIC.AnthropicServer() as claude, MASHIN.OPENAI.OpenAIServer() as gpt:
-        claude.default, gpt.default = _told(MASHIN.ANTHROPIC), _told(MASHIN.OPENAI)
+    with anthropic_server.AnthropicServer() as claude, openai_server.OpenAIServer() as gpt:
+        claude.default, gpt.default = _told(anthropic_server), _told(openai_server)
         ran = MASHIN.run_page(folder, MASHIN.environment(ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url))
         asked = [json.dumps(one.body) for one in claude.asked]
     wrong = [

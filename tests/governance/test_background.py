@@ -11,9 +11,9 @@ import pytest
 
 import recollect
 from recollect import Denied, Memory, Policy
-from recollect.agent import jobs, sleeping, taking_back
-from recollect.agent.conversations import Draft, Usage, begin_turn, read_history
+from recollect.chat.conversations import Draft, Usage, begin_turn, read_history
 from recollect.model.scope import Scope
+from recollect.sleep import jobs, sleeping, taking_back
 from recollect.testing import FakeClock
 
 CHAT = Scope.of(user="ada", thread="c1")

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -855,21 +853,6 @@ def test_a_stored_value_cannot_forge_a_heading(load: Load, memory: Memory) -> No
 # --- secrets ----------------------------------------------------------------------------------------------------
 
 KEY = "sk-proj-0123456789abcdefghijklmnop"
-
-
-def _server_module(name: str) -> ModuleType:
-    # By path: tests are no package.
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).parents[1] / "agent" / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def wire() -> ModuleType:
-    _server_module("loopback_server")
-    return _server_module("openai_server")
 
 
 ASK = """

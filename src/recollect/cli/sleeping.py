@@ -12,10 +12,10 @@ from recollect.cli.options import Yes
 from recollect.errors import UsageError
 
 if TYPE_CHECKING:
-    from recollect.agent.consolidating import Change
-    from recollect.agent.extracting import Extractor
-    from recollect.agent.jobs import Job
-    from recollect.agent.sleeping import Ran
+    from recollect.sleep.consolidating import Change
+    from recollect.sleep.extracting import Extractor
+    from recollect.sleep.jobs import Job
+    from recollect.sleep.sleeping import Ran
 
 app = group("sleep", lists=True)
 
@@ -33,7 +33,7 @@ def list_jobs(
     ] = None,
 ) -> None:
     """List the conversations that were consolidated or wait for it, and what failed."""
-    from recollect.agent.sleeping import sleep_jobs
+    from recollect.sleep.sleeping import sleep_jobs
 
     found = sleep_jobs(desk.memory, user=user, state=state)
     if desk.out.json:
@@ -71,7 +71,7 @@ def run(
     extractor = _extractor(model)
     if conversation is not None and user is not None:
         return _run_one(desk, conversation, user, extractor)
-    from recollect.agent.sleeping import run_due, settle
+    from recollect.sleep.sleeping import run_due, settle
 
     wait = 0 if delay == "0" else delay
     with desk.out.working("Consolidating"):
@@ -92,7 +92,7 @@ def run(
 @command(app, "undo", example="recollect sleep undo c42 --user ada")
 def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
     """Take back what a conversation last taught. It is not learned again."""
-    from recollect.agent.taking_back import undo
+    from recollect.sleep.taking_back import undo
 
     changes = undo(desk.memory, conversation, user=user)
     if desk.out.json:
@@ -111,8 +111,8 @@ def forget(
 
     Nothing brings it back, so this asks first.
     """
-    from recollect.agent.taking_back import forget_conversation
     from recollect.cli.asking import confirm
+    from recollect.sleep.taking_back import forget_conversation
 
     desk.require_database()
     confirm(f"Erase the conversation {conversation} of {user}? This cannot be undone.", yes=yes)
@@ -125,7 +125,7 @@ def forget(
 
 
 def _run_one(desk: Desk, conversation: str, user: str, extractor: Extractor) -> None:
-    from recollect.agent.sleeping import run_sleep_time
+    from recollect.sleep.sleeping import run_sleep_time
 
     with desk.out.working("Consolidating"):
         done = run_sleep_time(desk.memory, conversation, user=user, extractor=extractor)
@@ -135,7 +135,7 @@ def _run_one(desk: Desk, conversation: str, user: str, extractor: Extractor) -> 
 
 
 def _extractor(model: str | None) -> Extractor:
-    from recollect.agent.extracting import extract_by_model, extract_by_rules
+    from recollect.sleep.extracting import extract_by_model, extract_by_rules
 
     return extract_by_rules if model is None else extract_by_model(model)
 

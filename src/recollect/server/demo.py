@@ -9,8 +9,8 @@ import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
-from recollect.agent.chat import chat
 from recollect.api.memory import Memory
+from recollect.chat.turns import chat
 from recollect.errors import RecollectError
 from recollect.model.policy import OWNER
 from recollect.server.app import open_memory

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 
-from recollect.agent.memory_prompt import unescape
 from recollect.agent.models import Ask, Reply
+from recollect.chat.memory_prompt import unescape
 
 PARROT = "demo:parrot"
 """The name under which a chat agent has it as its model."""

@@ -14,9 +14,9 @@ from typing import Any, Protocol, TypeVar
 import msgspec
 
 from recollect import mashin, workflow
-from recollect.agent.agents import Agent
-from recollect.agent.memory_policy import MemoryPolicy, policy_for
 from recollect.api.memory import Memory
+from recollect.chat.agents import Agent
+from recollect.chat.memory_policy import MemoryPolicy, policy_for
 from recollect.errors import NotFound, UsageError
 from recollect.lang.diagnostics import closest
 from recollect.lang.modules import load_module

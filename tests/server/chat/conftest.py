@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import httpx
+import openai_server
 import pytest
 
 AGENTS = """
@@ -31,28 +29,10 @@ memory_policy = {archival_mode = "auto", archival_limit = 1}
 TESTS = Path(__file__).parents[2]
 
 
-def _load(name: str, file: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-_load("loopback_server", TESTS / "agent" / "loopback_server.py")
-wires = _load("openai_server", TESTS / "agent" / "openai_server.py")
-
-
-@pytest.fixture
-def wire() -> ModuleType:
-    """What makes answers of the model: `wire.says("…")`, `wire.calls(…)`, `wire.refuses(429)`."""
-    return wires
-
-
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Any]:
     """The provider of the model."""
-    with wires.OpenAIServer() as one:
+    with openai_server.OpenAIServer() as one:
         yield one
 
 

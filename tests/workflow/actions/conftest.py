@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
@@ -20,8 +16,6 @@ from recollect.testing import FakeClock
 from recollect.workflow.actions.base import Call, Message, carry_out, find_action
 from recollect.workflow.actions.builtin import BUILTIN
 from recollect.workflow.records import WorkingMemory, load_memory
-
-SERVERS = Path(__file__).parents[2] / "agent"
 
 BIKE: dict[str, Any] = {
     "type": "object",
@@ -100,30 +94,6 @@ class Scripted:
         if isinstance(reply, Exception):
             raise reply
         return Reply(reply, tokens_in=10, tokens_out=3) if isinstance(reply, str) else reply
-
-
-def _load(name: str) -> ModuleType:
-    # By path: tests are no package.
-    spec = importlib.util.spec_from_file_location(name, SERVERS / f"{name}.py")
-    assert spec is not None and spec.loader is not None
-    module = sys.modules[name] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture
-def wire() -> ModuleType:
-    """Return what makes answers of OpenAI: `wire.says("…")`, `wire.calls(…)`."""
-    _load("loopback_server")
-    return _load("openai_server")
-
-
-@pytest.fixture
-def server(wire: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    with wire.OpenAIServer() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        monkeypatch.setenv("OPENAI_API_KEY", "sk-made-up-for-tests")
-        yield server
 
 
 @pytest.fixture

@@ -13,10 +13,10 @@ from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, 
 from litestar.params import JSONBody
 from litestar.response import Stream
 
-from recollect.agent import chat as chatting
-from recollect.agent.agents import Agent
 from recollect.agent.models import Said
-from recollect.agent.preview import preview
+from recollect.chat import turns as chatting
+from recollect.chat.agents import Agent
+from recollect.chat.preview import preview
 from recollect.server.answers import problems
 from recollect.server.parameters import Name, Reach
 from recollect.server.places import name_of

@@ -9,7 +9,7 @@ import msgspec
 from litestar import Router, get
 from litestar.params import QueryParameter
 
-from recollect.agent import conversations as kept
+from recollect.chat import conversations as kept
 from recollect.server.answers import problems
 from recollect.server.paging import decode_cursor, page
 from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach

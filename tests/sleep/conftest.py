@@ -1,0 +1,78 @@
+"""Conversations without a model, on a database file and a clock that stands still."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recollect
+from recollect import Memory
+from recollect.chat.conversations import Draft, OpenTurn, Usage, begin_turn, read_history
+from recollect.testing import FakeClock
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    return FakeClock()
+
+
+@pytest.fixture
+def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Memory]:
+    with recollect.open(tmp_path / "memory.db", clock=clock) as opened:
+        yield opened
+
+
+class Talk:
+    """Says things in conversations: a user's message, and the short answer to it."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+        self._count = 0
+
+    def begin(self, *drafts: Draft, user: str = "ada", conversation: str = "c1", agent: str = "desk") -> OpenTurn:
+        """Leave a reply unfinished."""
+        self._count += 1
+        return begin_turn(
+            self.memory,
+            user,
+            conversation,
+            history=read_history(self.memory, user, conversation),
+            agent_id=agent,
+            message_id=f"m{self._count}",
+            drafts=list(drafts),
+            lease=10_000,
+        )
+
+    def __call__(self, *texts: str, answer: str = "Noted.", **where: Any) -> None:
+        for text in texts:
+            self.begin(Draft(kind="user", text=text), **where).answer(answer, Usage())
+
+
+@pytest.fixture
+def talk(memory: Memory) -> Talk:
+    return Talk(memory)
+
+
+class Blocks:
+    """The lines of blocks, without what a test does not ask about."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def __call__(self, block: str = "core", *, user: str = "ada", **more: str) -> list[str]:
+        found = self.memory.scope(user=user, **more).blocks.get(block)  # type: ignore[arg-type]
+        return [line for line in found.content.split("\n") if line] if found else []
+
+    def write(self, *lines: str, block: Any = "core", user: str = "ada", **more: str) -> None:
+        """Write a block as a person does, whatever stands there."""
+        blocks = self.memory.scope(user=user, **more).blocks
+        standing = blocks.get(block)
+        blocks.update(block, "\n".join(lines), expected_updated_at=standing.updated_at if standing else None)
+
+
+@pytest.fixture
+def lines(memory: Memory) -> Blocks:
+    return Blocks(memory)
