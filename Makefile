@@ -9,9 +9,13 @@ BENCH_READY := $(BENCH_VENV)/.ready
 RECALL_VENV := .venv-bench-recall
 RECALL_READY := $(RECALL_VENV)/.ready
 
+# Where this is set, every process of a test compiles anew what it imports: that takes longer than most tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 PYTHON ?=
-# Tests run in this many processes.
+# Tests run in this many processes; who is done takes tests from the others.
 JOBS ?= 3
+PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 # How often `make soak` repeats the deep tests.
 ROUNDS ?= 5
 # Extra arguments: for pytest in `test`, `fuzz`, `soak` and `coverage`, for the program in `bench-…`.
@@ -23,7 +27,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow constraints clean
+.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -31,7 +35,7 @@ help: ## list the targets
 setup: $(READY) ## set up .venv: the project, editable, and the development tools
 
 test: check ## check, then run every test (ARGS=... goes to pytest)
-	$(BIN)/pytest -n $(JOBS) --dist worksteal $(ARGS)
+	$(PYTEST) $(ARGS)
 
 check: $(READY) ## formatting, lint, types, import layers
 	$(BIN)/ruff format --check .
@@ -44,17 +48,17 @@ format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff format .
 
 fuzz: $(READY) ## the tests marked slow, at full depth
-	RECOLLECT_DEPTH=deep $(BIN)/pytest -n $(JOBS) -m slow $(ARGS)
+	RECOLLECT_DEPTH=deep $(PYTEST) -m slow $(ARGS)
 
 soak: $(READY) ## the same, ROUNDS=5 times over, new random input each round
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
 	    echo "round $$round of $(ROUNDS)"; \
-	    RECOLLECT_DEPTH=deep $(BIN)/pytest -n $(JOBS) -m slow $(ARGS); \
+	    RECOLLECT_DEPTH=deep $(PYTEST) -m slow $(ARGS); \
 	    round=$$((round + 1)); \
 	done
 
 coverage: $(READY) ## run every test and report the branches that none of them takes
-	$(BIN)/pytest -n $(JOBS) --cov --cov-report=term-missing $(ARGS)
+	$(PYTEST) --cov --cov-report=term-missing $(ARGS)
 
 serve: $(READY) ## start a server with demo data in build/demo (ARGS="--port 9000")
 	@$(BIN)/python -m recollect.server.demo $(ARGS)
@@ -76,6 +80,9 @@ bench-mashin: $(READY) ## mashin machines: steps, checks, verifications, replays
 
 bench-workflow: $(READY) ## workflows: steps, records, parallel blocks, loading (ARGS=... goes to bench/workflow.py)
 	$(BIN)/python bench/workflow.py $(ARGS)
+
+bench-server: $(READY) ## the server beside the engine it stands before (ARGS=... goes to bench/server.py)
+	$(BIN)/python bench/server.py $(ARGS)
 
 # Where a package has dropped our oldest Python, the older of its two versions is the one that fits all.
 constraints: $(READY) ## resolve constraints.txt anew from pyproject.toml (needs uv)
@@ -110,7 +117,7 @@ echo "Setting up $(1) with $$("$$python" --version)"; \
 "$$python" -m venv --clear $(1); \
 if [ "$(USE_UV)" = yes ] \
     && $(1)/bin/python -m pip install --quiet -c $(or $(3),constraints.txt) uv 2>/dev/null \
-    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python -c $(or $(3),constraints.txt) -b constraints.txt $(2); \
+    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python --compile-bytecode -c $(or $(3),constraints.txt) -b constraints.txt $(2); \
 then :; else \
     echo "Installing with pip, without uv; this takes a little longer"; \
     $(1)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip; \

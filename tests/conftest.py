@@ -142,3 +142,19 @@ def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", server.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-made-up-for-tests")
         yield server
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print who reads what others wrote, where that was tested."""
+    seen = {
+        tuple(value)
+        for report in terminalreporter.getreports("passed")
+        for name, value in report.user_properties
+        if name == "memory"
+    }
+    if seen:
+        import ways
+
+        terminalreporter.section("one memory: who writes, and who reads it")
+        for line in ways.drawn(seen):
+            terminalreporter.write_line(line)

@@ -94,7 +94,7 @@ def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
 
 
 class Doors:
-    """Each way to write and to read Nora's kite."""
+    """Each way to write Nora's kite."""
 
     def __init__(self, memory: Memory, cli: Callable[..., Any], model: type[Scripted]) -> None:
         self.memory = memory
@@ -159,67 +159,6 @@ class Doors:
             THEN: COMPLETE
         """
         recollect.abl.load(dedent(text), memory=self.memory).start(user="nora", vars={"given": value})
-
-    # reading
-
-    def read(self, door: str) -> Any:
-        """Return Nora's kite as a door shows it: its colour and lines."""
-        return getattr(self, f"_read_{door}")()
-
-    def _read_python(self) -> Any:
-        return self.memory.scope(user="nora").value("kite")
-
-    def _read_cli(self) -> Any:
-        return self.cli("facts", "get", "kite", "--user", "nora")["value"]
-
-    def _read_workflow(self) -> Any:
-        text = """
-        defs:
-          nothing: {kind: task, action: set_context, inputs: {values: {}}}
-        flow:
-          - do: nothing
-        outputs: {kite: "=$context.memory.kite"}
-        """
-        return self.workflow(text).run(owner="nora").check().output.get("kite")
-
-    def _read_model(self) -> Any:
-        definition = self.memory.definitions.get("kite")
-        text = f"""
-        defs:
-          kite: {{kind: memory, settings: {{definition_id: {definition.id}}}}}
-          primary: {{kind: model, settings: {{provider: openai}}}}
-          answer:
-            kind: task
-            action: ai_generate_text
-            inputs: {{prompt: "Which kite?", system: "Look."}}
-            bindings: {{model: primary, memory: [kite]}}
-        flow:
-          - do: answer
-        """
-        model = self._model("That one.")
-        self.workflow(text, model=model).run(owner="nora").check()
-        shown = dict(line[2:].split(": ", 1) for line in model.asked[0].instructions.splitlines() if line[:2] == "- ")
-        if not shown:
-            return None
-        return {"colour": shown["Colour"], **({"lines": int(shown["Lines"])} if "Lines" in shown else {})}
-
-    def _read_abl(self) -> Any:
-        text = """
-        AGENT: Flyer
-        GOAL: "Fly kites"
-        MEMORY:
-          persistent:
-            - user.kite
-              TYPE: object
-        FLOW:
-          field:
-            REASONING: false
-            RESPOND: "{{COALESCE(user.kite.colour, 'none')}}|{{COALESCE(user.kite.lines, '')}}"
-            THEN: COMPLETE
-        """
-        [said] = recollect.abl.load(dedent(text), memory=self.memory).start(user="nora").opening.messages
-        colour, lines = said.split("|")
-        return None if colour == "none" else {"colour": colour, **({"lines": int(lines)} if lines else {})}
 
     # workflows
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,24 +12,13 @@ import pytest
 import recollect
 from recollect.api.memory import Memory
 from recollect.model.definition import Definition
-from recollect.testing import FakeClock
 from recollect.workflow import action
 from recollect.workflow.threads import add_message, current_thread, messages
 
 Cli = Callable[..., Any]
 
 WRITERS = ("python", "cli", "workflow", "model", "abl")
-READERS = ("python", "cli", "workflow", "model", "abl")
 LEDGER = {"python": "python", "cli": "cli", "workflow": "workflow", "model": "workflow", "abl": "abl"}
-
-
-@pytest.mark.parametrize("writer", WRITERS)
-def test_every_door_reads_what_one_wrote_and_only_of_that_person(doors: Any, memory: Memory, writer: str) -> None:
-    assert [doors.read(reader) for reader in READERS if reader != "cli"] == [None] * 4
-    doors.write(writer, {"colour": "red", "lines": 2})
-    assert [doors.read(reader) for reader in READERS] == [{"colour": "red", "lines": 2}] * len(READERS)
-    assert memory.scope(user="otto").value("kite") is None
-    assert len(memory.definitions.records("kite")) == 1
 
 
 def test_doors_that_write_in_turn_make_one_history(doors: Any, memory: Memory) -> None:
@@ -59,23 +47,6 @@ def test_every_door_is_refused_by_the_same_contract(doors: Any, memory: Memory, 
     assert memory.scope(user="nora").value("kite") == {"colour": "blue"}
     doors.write(writer, {"colour": "red"})
     assert memory.scope(user="nora").value("kite") == {"colour": "red"}
-
-
-@pytest.mark.parametrize("writer", WRITERS)
-def test_every_door_gives_the_record_the_time_of_its_definition(
-    doors: Any, memory: Memory, clock: FakeClock, writer: str
-) -> None:
-    doors.write(writer, {"colour": "red"})
-    fact = memory.scope(user="nora").get("kite")
-    assert fact is not None
-    if writer != "cli":  # a process of its own has a clock of its own
-        assert fact.expires_at == clock.now() + timedelta(hours=1)
-        clock.advance(3599)
-        assert doors.read("workflow") == doors.read("abl") == doors.read("model") == {"colour": "red"}
-        clock.advance(1)
-        assert doors.read("workflow") is doors.read("abl") is doors.read("model") is doors.read("python") is None
-    else:
-        assert fact.expires_at is not None
 
 
 # --- the command line -------------------------------------------------------------------------------------------

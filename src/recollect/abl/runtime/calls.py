@@ -125,8 +125,7 @@ def _memory_tool(work: Work, tool: str, positional: list[Any], named: dict[str, 
     """Recall from a collection of the user, or remember in it; without a user, of the project."""
     order = ("query", "collection", "limit") if tool == "memory.recall" else ("content", "collection")
     given = {**dict(zip(order, positional, strict=False)), **named}
-    facts = work.frame.facts.session
-    place = facts.memory.at(facts.user or facts.project)
+    place = work.frame.facts.session.entries
     try:
         if tool == "memory.remember":
             kept = place.remember(given.get("content"), collection=given.get("collection") or "notes")

@@ -10,6 +10,7 @@ from recollect.abl.runtime.trace import Happening
 from recollect.abl.runtime.work import Fault, Work, put_below, without
 from recollect.abl.variables import KEPT_FROM_VIEW, Persistent, fits, key_of, scope_of
 from recollect.api.memory import Memory
+from recollect.api.scoped import ScopedMemory
 from recollect.errors import Refused, UsageError
 from recollect.lang.expression.dialect import Names, Run
 from recollect.model.effect import DeleteFact, GetFact, ListFacts, SetFact
@@ -79,6 +80,11 @@ class SessionFacts:
         if variable.scope == "user":
             return self.user
         return self.project if variable.scope == "project" else self.tree
+
+    @property
+    def entries(self) -> ScopedMemory:
+        """What is remembered as texts: the user's, or the project's where nobody has signed in."""
+        return self.memory.at(self.user or self.project)
 
     def fact(self, scope: Scope, key: str) -> Fact | None:
         """Return a fact as the store has it."""

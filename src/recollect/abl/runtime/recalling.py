@@ -80,10 +80,9 @@ def _of_domain(work: Work, scope: Scope | None, domain: str, head: str) -> list[
 def _entries(work: Work, domain: str) -> list[Any]:
     """Return what was remembered in the domain's collection that answers the user's words."""
     facts = work.frame.facts.session
-    if facts.as_of is not None or facts.user is None:
+    if facts.as_of is not None:
         return []
-    memory = facts.memory
-    found = memory.at(facts.user).recall(work.text, collection=domain, limit=work.behaviour.loaded)
+    found = facts.entries.recall(work.text, collection=domain, limit=work.behaviour.loaded)
     return [match.content for match in found.results]
 
 

@@ -1,0 +1,257 @@
+"""One memory: what is written in any way is read in every other that can name it, with all that belongs to it.
+
+The table of ways is in `tests/support/ways.py`. Each test writes one thing in one way and looks at it in all others:
+its value, its end, its contract, its history, its line in the ledger, and that an erasure takes it from everybody.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+from ways import (
+    APART,
+    BAD,
+    GOOD,
+    HOUR,
+    OTHER,
+    READERS,
+    SLUGS,
+    WRITERS,
+    House,
+    Kind,
+    Place,
+    ScopeName,
+    Way,
+    cases,
+    readers_of,
+    refused,
+    shared_by,
+    why_nothing,
+)
+
+import recollect
+from recollect.cli.app import app
+from recollect.model.clock import SystemClock
+from recollect.model.scope import ENDING_KINDS, KINDS
+from recollect.testing import FakeClock
+from recollect.testing.conformance.base import EMBEDDER
+
+SERVED = Path(__file__).parents[1] / "client" / "served.py"
+ALL = list(cases())
+NAMES = ["-".join((writer.name.replace(" ", "_"), kind, scope)) for writer, kind, scope in ALL]
+
+
+class Served:
+    """A server on the same file, in a process of its own."""
+
+    def __init__(self, database: Path) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(SERVED), str(database), "{}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        self.url: str = self._hear()["url"]
+
+    def ask(self, **command: Any) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self._hear()["done"]
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("house") / "memory.db"
+
+
+@pytest.fixture(scope="module")
+def served(path: Path) -> Iterator[Served]:
+    server = Served(path)
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def clock() -> FakeClock:
+    """One clock for this process and its commands; the server's is moved with it."""
+    return FakeClock()
+
+
+@pytest.fixture(scope="module")
+def house(path: Path, clock: FakeClock, served: Served) -> Iterator[House]:
+    clients: dict[str, recollect.Client] = {}
+
+    def client(user: str) -> recollect.Client:
+        if user not in clients:
+            key = served.ask(key={"tenant": "default", "user": user, "role": "member"})
+            clients[user] = recollect.Client(served.url, key)
+        return clients[user]
+
+    with recollect.open(path, clock=clock, embedder=EMBEDDER) as memory:
+        yield House(memory, path.parent, cli=command, client=client)
+    for one in clients.values():
+        one.close()
+
+
+def command(*arguments: str) -> Any:
+    """Call a command; give its JSON, None where it found nothing, and raise what it refused."""
+    options = list(arguments)
+    options.insert(options.index("--") if "--" in options else len(options), "--json")
+    done = CliRunner().invoke(app, options)
+    if done.exit_code == 0:
+        return json.loads(done.stdout)
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
+    fault = json.loads(done.stderr)["error"]
+    if fault["code"] == "not_found":
+        return None
+    raise recollect.RecollectError(fault["message"])
+
+
+@pytest.fixture
+def later(clock: FakeClock, served: Served) -> Callable[[float], None]:
+    """Return how time passes, here and in the server."""
+
+    def pass_by(seconds: float) -> None:
+        clock.advance(seconds)
+        served.ask(clock=clock.now().isoformat())
+
+    return pass_by
+
+
+@pytest.fixture(autouse=True)
+def commands_have_our_clock(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("RECOLLECT_DB", str(path))
+    monkeypatch.setenv("RECOLLECT_EMBEDDER", EMBEDDER)
+    monkeypatch.setattr(SystemClock, "now", lambda _: clock.now())
+
+
+@pytest.mark.parametrize(("writer", "kind", "scope"), ALL, ids=NAMES)
+def test_what_is_written_in_one_way_is_one_memory_in_all_others(
+    house: House,
+    clock: FakeClock,
+    later: Callable[[float], None],
+    record_property: Callable[[str, object], None],
+    writer: Way,
+    kind: Kind,
+    scope: ScopeName,
+) -> None:
+    place = Place(kind, scope, f"{writer.name.replace(' ', '_').replace('.', '_').lower()}_{kind}_{scope}")
+    other = place._replace(name="somebody_else")
+    readers = readers_of(kind, scope)
+
+    def seen(where: Place = place) -> dict[str, Any]:
+        return {reader.name: reader.go(house, where) for reader in readers}
+
+    nothing = {reader.name: None for reader in readers}
+    assert seen() == nothing
+    writer.go(house, place, GOOD[kind])
+    assert seen() == {reader.name: GOOD[kind] for reader in readers}
+    if scope != "shared":
+        assert seen(other) == nothing, "what is somebody's is nobody else's"
+
+    assert end_of(house, place) == ends(writer, place, clock.now())
+    assert doors_in_history(house, place) == [writer.door]
+    assert doors_in_ledger(house, place) == [writer.door]
+
+    if kind in BAD and has_contract(place) and can_misspeak(writer, place):
+        refused(lambda: writer.go(house, place, BAD[kind]))
+        assert READERS[0].go(house, place) == GOOD[kind], "what does not fit changes nothing"
+    later(1)
+    writer.go(house, place, OTHER[kind])
+    assert any(OTHER[kind] == one or OTHER[kind] in one for one in everything(house, place))
+    assert doors_in_history(house, place) == [writer.door] * 2
+
+    if end_of(house, place) is not None:
+        later(HOUR)
+        assert seen() == nothing, "what has ended has ended for all"
+        writer.go(house, place, GOOD[kind])
+        assert seen() == {reader.name: GOOD[kind] for reader in readers}
+    if scope != "shared":
+        outermost = next(iter(place.ids.items()))
+        assert sum(house.memory.erase(**dict([outermost])).removed.values()) > 0
+        assert seen() == nothing, "what was erased is gone for all"
+        assert doors_in_history(house, place) == []
+    for reader in readers:
+        record_property("memory", [writer.name, reader.name, f"{kind} of {scope}"])
+
+
+def has_contract(place: Place) -> bool:
+    return place.kind != "record" or place.scope in SLUGS
+
+
+def can_misspeak(writer: Way, place: Place) -> bool:
+    """Say whether what does not fit can be asked for: rules give single lines, and leave out what is too much."""
+    return writer.name != "sleep-time job" or place.scope == "agent"
+
+
+def everything(house: House, place: Place) -> list[Any]:
+    if place.kind != "entry":
+        return [READERS[0].go(house, place)]
+    return [entry.content for entry in house.at(place).entries(collection=place.collection)]
+
+
+def end_of(house: House, place: Place) -> datetime | None:
+    if place.kind == "entry":
+        return next(iter(house.at(place).entries(collection=place.collection))).expires_at
+    return house.at(place).get(place.key).expires_at
+
+
+def ends(writer: Way, place: Place, now: datetime) -> datetime | None:
+    """Return when a memory should end: after the hour of its definition, or that was asked for."""
+    forever = place.kind in ("core", "archive") or writer.name == "ABL memory.remember"
+    if forever or (writer.name == "ABL SET" and not has_contract(place)):
+        return None
+    return now + timedelta(seconds=HOUR)
+
+
+def doors_in_history(house: House, place: Place) -> list[str]:
+    """Return through which doors a memory came to be as it is, oldest first."""
+    if place.kind == "entry":
+        return [entry.origin.door for entry in house.at(place).entries(collection=place.collection)]
+    return [revision.origin.door for revision in house.at(place).history(place.key)]
+
+
+def doors_in_ledger(house: House, place: Place) -> list[str]:
+    """Return through which doors a memory was written, by the ledger."""
+    path = house.at(place).scope.path
+    written = ("set_fact", "remember", "write_facts", "import")
+    return [
+        event.door
+        for event in house.memory.ledger.events()
+        if event.effect in written and event.scope == path and event.key == place.key
+    ]
+
+
+def test_no_two_ways_are_apart_without_a_reason() -> None:
+    for writer in WRITERS:
+        for reader in READERS:
+            assert shared_by(writer, reader) or why_nothing(writer, reader)
+    assert set(APART) == {(one, two) for number, one in enumerate(GOOD) for two in list(GOOD)[number + 1 :]}
+
+
+def test_every_scope_that_lasts_is_in_the_table() -> None:
+    named = {kind for writer, memory, scope in ALL for kind in Place(memory, scope, "x").ids}
+    # What ends with a session, a run or a tree is seen from inside of it, in the tests of the languages.
+    assert named == set(KINDS) - ENDING_KINDS
+
+
+def test_the_whole_house_is_in_order(house: House) -> None:
+    assert house.memory.ledger.verify().ok
+    assert all(finding.ok for finding in house.memory.inspect())

@@ -1,0 +1,707 @@
+"""Every way to write a memory and every way to read one: what each can name, and how it is done.
+
+There are four kinds of memory here. A `record` is a value under a name, an `entry` a text that is searched, `core` and
+`archive` are the texts of the two memory blocks. A place is one of them in one scope; each test has its own user there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from textwrap import dedent
+from typing import Any, Literal, NamedTuple
+
+import recollect
+from recollect.agent.models import Ask, Reply, ToolCall
+from recollect.api.memory import Memory
+from recollect.chat import Agent, chat, preview
+from recollect.sleep import extract_by_model, extract_by_rules, run_sleep_time
+from recollect.testing.conformance.base import EMBEDDER
+
+Kind = Literal["record", "entry", "core", "archive"]
+ScopeName = Literal["user", "agent", "workflow", "thread", "project", "shared"]
+Wrote = Literal["done", "refused"]
+
+DESK = Agent(id="desk", instructions="You mend kites.")
+FLOW = "kites"
+KITE = {
+    "type": "object",
+    "properties": {"colour": {"type": "string"}, "lines": {"type": "integer", "minimum": 1}},
+    "required": ["colour"],
+}
+SLUGS: dict[str, str] = {"user": "kite", "workflow": "flown_kite", "thread": "shown_kite"}
+"""The definition of each scope that a definition can have."""
+HOUR = 3600
+
+GOOD: dict[Kind, Any] = {
+    "record": {"colour": "red", "lines": 2},
+    "entry": "The red kite has two lines",
+    "core": "- Prefers red kites",
+    "archive": "- Favourite kite: Ruby",
+}
+OTHER: dict[Kind, Any] = {
+    "record": {"colour": "blue", "lines": 3},
+    "entry": "The blue kite has three lines",
+    "core": "- Prefers blue kites",
+    "archive": "- Favourite kite: Sapphire",
+}
+BAD: dict[Kind, Any] = {
+    "record": {"colour": "red", "lines": 0},
+    "core": "\n".join(f"- Likes kite number {number}" for number in range(21)),
+    "archive": "- " + "kite " * 1_600,
+}
+"""What the contract of a kind refuses: the schema of a definition, the limits of a block. Entries have none."""
+
+
+class Place(NamedTuple):
+    """One kind of memory in one scope of somebody."""
+
+    kind: Kind
+    scope: ScopeName
+    name: str
+    """Of the user, or of the project: one for each test."""
+
+    @property
+    def ids(self) -> dict[str, str]:
+        """What the scope is made of."""
+        whole = {
+            "user": {"user": self.name},
+            "agent": {"user": self.name, "agent": DESK.id},
+            "workflow": {"user": self.name, "workflow": FLOW},
+            "thread": {"user": self.name, "thread": "t1"},
+            "project": {"project": self.name},
+            "shared": {},
+        }
+        return whole[self.scope]
+
+    @property
+    def key(self) -> str:
+        """The name of the record, or of the block."""
+        if self.kind == "record":
+            return SLUGS.get(self.scope, f"kites.{self.name}")
+        return f"collections.{self.collection}" if self.kind == "entry" else f"blocks.{self.block}"
+
+    @property
+    def block(self) -> Any:
+        return "core" if self.kind == "core" else "archival"
+
+    @property
+    def collection(self) -> str:
+        return f"kites_{self.name}"
+
+    @property
+    def flags(self) -> list[str]:
+        """The scope as the command line says it."""
+        return [word for kind, id in self.ids.items() for word in (f"--{kind}", id)]
+
+    @property
+    def below(self) -> str | None:
+        """The scope as REST says it: what lies below the user of the key."""
+        return next((f"{kind}:{id}" for kind, id in self.ids.items() if kind != "user"), None)
+
+
+class Scripted:
+    """A model that replies with what it was given, and keeps what it was asked."""
+
+    name = "made:up"
+
+    def __init__(self, *replies: Reply | str) -> None:
+        self.replies = list(replies)
+        self.asked: list[Ask] = []
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        self.asked.append(ask)
+        reply = self.replies.pop(0)
+        return Reply(reply) if isinstance(reply, str) else reply
+
+
+class House:
+    """One memory, and what leads to it: commands, a server in another process, and the programs of three languages."""
+
+    def __init__(self, memory: Memory, folder: Path, *, cli: Callable[..., Any], client: Callable[[str], Any]) -> None:
+        self.memory = memory
+        self.folder = folder
+        self.cli = cli
+        """Calls a command; gives its JSON, None where it found nothing, and raises what it refused."""
+        self.client = client
+        """Gives the client of a user."""
+        self.definitions = {
+            scope: memory.definitions.create(
+                name=slug.replace("_", " ").title(),
+                slug=slug,
+                scope="global" if scope == "user" else scope,
+                schema=KITE,
+                ttl=HOUR,
+            )
+            for scope, slug in SLUGS.items()
+        }
+        self._count = 0
+
+    def at(self, place: Place) -> Any:
+        return self.memory.scope(**place.ids)
+
+    def fresh(self) -> str:
+        """Return an id that was not used before."""
+        self._count += 1
+        return f"n{self._count}"
+
+    def workflow(self, text: str, **options: Any) -> Any:
+        return recollect.workflow.load(dedent(text), memory=self.memory, name=FLOW, **options)
+
+    def agent(self, text: str) -> Any:
+        return recollect.abl.load(dedent(text), memory=self.memory)
+
+    def machine(self, text: str) -> Any:
+        return recollect.mashin.load(dedent(text), memory=self.memory)
+
+
+# writing
+
+
+def by_python(house: House, place: Place, value: Any) -> None:
+    handle = house.at(place)
+    if place.kind == "record":
+        handle.set(place.key, value, ttl=None if place.scope in SLUGS else HOUR)
+    elif place.kind == "entry":
+        handle.remember(value, collection=place.collection, ttl=HOUR)
+    else:
+        standing = handle.blocks.get(place.block)
+        handle.blocks.update(place.block, value, expected_updated_at=standing and standing.updated_at)
+
+
+def by_asyncio(house: House, place: Place, value: Any) -> None:
+    async def write() -> None:
+        handle = recollect.AsyncMemory(house.memory).scope(**place.ids)
+        if place.kind == "record":
+            await handle.set(place.key, value, ttl=None if place.scope in SLUGS else HOUR)
+        elif place.kind == "entry":
+            await handle.remember(value, collection=place.collection, ttl=HOUR)
+        else:
+            standing = await handle.blocks.get(place.block)
+            await handle.blocks.update(place.block, value, expected_updated_at=standing and standing.updated_at)
+
+    asyncio.run(write())
+
+
+def by_command(house: House, place: Place, value: Any) -> None:
+    if place.kind == "record":
+        ttl = [] if place.scope in SLUGS else ["--ttl", f"{HOUR}s"]
+        house.cli("facts", "set", place.key, json.dumps(value), "--as-json", *ttl, *place.flags)
+    elif place.kind == "entry":
+        house.cli("remember", value, "--collection", place.collection, "--ttl", f"{HOUR}s", *place.flags)
+    else:
+        house.cli("blocks", "set", "--replace", *place.flags, "--", place.block, value)
+
+
+def by_client(house: House, place: Place, value: Any) -> None:
+    client = house.client(place.name)
+    if place.kind == "record":
+        ttl = None if place.scope in SLUGS else HOUR
+        client.facts.set(place.key, value, ttl=ttl, scope=place.below)
+    elif place.kind == "entry":
+        client.collections.remember(value, collection=place.collection, ttl=HOUR, scope=place.below)
+    else:
+        named = {"scope": "agent", "agent_id": DESK.id} if place.scope == "agent" else {}
+        standing = client.memory.get(place.block, **named)
+        client.memory.update(place.block, value, expected_updated_at=standing and standing.updated_at, **named)
+
+
+def by_abl_set(house: House, place: Place, value: Any) -> None:
+    path = f"{place.scope}.{place.key}"
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      session:
+        - given
+      persistent:
+        - {path}
+          TYPE: object
+    FLOW:
+      field:
+        REASONING: false
+        SET:
+          - {path} = given
+        THEN: COMPLETE
+    """)
+    _start(agent, place, {"given": value})
+
+
+def by_abl_trigger(house: House, place: Place, value: Any) -> None:
+    path = f"{place.scope}.{place.key}"
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      session:
+        - given
+      persistent:
+        - {path}
+          TYPE: object
+      remember:
+        - WHEN: given IS SET
+          STORE: given -> {path}
+          TTL: 1h
+    FLOW:
+      field:
+        REASONING: false
+        RESPOND: "Up!"
+        THEN: COMPLETE
+    """)
+    _start(agent, place, {"given": value})
+
+
+def by_abl_tool(house: House, place: Place, value: Any) -> None:
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      session:
+        - given
+    FLOW:
+      field:
+        REASONING: false
+        CALL: memory.remember
+          WITH:
+            content: given
+            collection: "{place.collection}"
+        THEN: COMPLETE
+    """)
+    _start(agent, place, {"given": value})
+
+
+def by_machine(house: House, place: Place, value: Any) -> None:
+    machine = house.machine(f"""
+    machine notes
+      accepts
+        words as text
+      ensures
+        allowed to memory
+      implements
+        remember keep
+          content: input.words
+          collection: "{place.collection}"
+          ttl: "1h"
+    """)
+    machine.run({"words": value}, **place.ids).check()
+
+
+def by_action(house: House, place: Place, value: Any) -> None:
+    flow = house.workflow(f"""
+    defs:
+      {_mounted(house, place)}
+      keep: {{kind: task, action: update_memory, inputs: {{memory: {{{place.key}: "=$input.kite"}}}}}}
+    flow:
+      - do: keep
+    """)
+    flow.run({"kite": value}, owner=place.name, thread="t1").check()
+
+
+def by_workflow_tool(house: House, place: Place, value: Any) -> None:
+    calls = Reply("", (ToolCall("c0", "update_memory", {"memory": {place.key: value}}),))
+    flow = house.workflow(
+        f"""
+        defs:
+          {_mounted(house, place)}
+          primary: {{kind: model, settings: {{provider: openai}}}}
+          answer:
+            kind: task
+            action: ai_agent
+            inputs: {{prompt: "Remember my kite."}}
+            bindings: {{model: primary, memory: [mounted]}}
+        flow:
+          - do: answer
+        """,
+        model=Scripted(calls, "Noted."),
+    )
+    run = flow.run(owner=place.name, thread="t1").check()
+    if run.outputs["answer"]["tool_calls"][0]["failed"]:
+        raise recollect.SchemaViolation("the model was told that the record does not fit")
+
+
+def by_chat_tool(house: House, place: Place, value: Any) -> None:
+    asked = {"block": place.block, "content": value, "scope": place.scope}
+    # An archive is not shown before it is written: the first call shows what stands, where something does.
+    calls = Reply("", (ToolCall("c0", "update_memory", asked),))
+    again = Reply("", (ToolCall("c1", "update_memory", asked),))
+    standing = house.at(place).blocks.get(place.block) is not None and place.kind == "archive"
+    model = Scripted(calls, *([again] if standing else []), "Noted.")
+    turn = chat(
+        house.memory,
+        DESK,
+        "Remember that.",
+        user=place.name,
+        conversation_id=house.fresh(),
+        message_id="m1",
+        model=model,
+    )
+    results = [json.loads(part.text) for part in turn.parts if part.kind == "tool_response"]
+    if "written" not in results[-1]:
+        raise recollect.LimitExceeded("the model was told that the text does not fit", limit=0, actual=0, what="block")
+
+
+def by_sleep(house: House, place: Place, value: Any) -> None:
+    said = {
+        "- Prefers red kites": "I prefer red kites.",
+        "- Prefers blue kites": "I prefer blue kites.",
+        "- Favourite kite: Ruby": "My favourite kite is Ruby.",
+        "- Favourite kite: Sapphire": "My favourite kite is Sapphire.",
+    }
+    conversation = house.fresh()
+    chat(
+        house.memory,
+        DESK,
+        said.get(value, "I like kites."),
+        user=place.name,
+        conversation_id=conversation,
+        message_id="m1",
+        model=Scripted("Noted."),
+    )
+    extractor = extract_by_rules
+    if place.scope == "agent":
+        standing = house.at(place).blocks.get(place.block)
+        line = {"text": value[2:], "block": place.block, "scope": "agent", "messages": [1]}
+        line["replaces"] = standing.content.split("\n") if standing else []
+        extractor = extract_by_model(Scripted(*[Reply(value={"lines": [line]})] * 3))
+    run_sleep_time(house.memory, conversation, user=place.name, extractor=extractor)
+
+
+def by_import(house: House, place: Place, value: Any) -> None:
+    """Write it elsewhere, export it there, and import the file here."""
+    file = house.folder / f"{house.fresh()}.jsonl"
+    with recollect.open(":memory:", clock=house.memory.clock, embedder=EMBEDDER) as elsewhere:
+        by_python(_Elsewhere(elsewhere), place, value)
+        if place.kind == "record" and place.scope in SLUGS:
+            elsewhere.scope(**place.ids).set(place.key, value, ttl=HOUR)
+        elsewhere.export(file)
+    house.memory.import_file(file)
+
+
+class _Elsewhere:
+    """Another memory, in which nothing is defined."""
+
+    def __init__(self, memory: Memory) -> None:
+        self.memory = memory
+
+    def at(self, place: Place) -> Any:
+        return self.memory.scope(**place.ids)
+
+
+# reading
+
+
+def read_by_python(house: House, place: Place) -> Any:
+    handle = house.at(place)
+    if place.kind == "record":
+        return handle.value(place.key)
+    if place.kind == "entry":
+        return _first(match.content for match in handle.recall("kite", collection=place.collection).results)
+    block = handle.blocks.get(place.block)
+    return block and block.content
+
+
+def read_by_command(house: House, place: Place) -> Any:
+    if place.kind == "record":
+        found = house.cli("facts", "get", place.key, *place.flags)
+        return found and found["value"]
+    if place.kind == "entry":
+        found = house.cli("recall", "kite", "--collection", place.collection, *place.flags)
+        return _first(match["content"] for match in found["results"]) if found else None
+    found = house.cli("blocks", "show", place.block, *place.flags)
+    return found and found["content"]
+
+
+def read_by_rest(house: House, place: Place) -> Any:
+    client = house.client(place.name)
+    if place.kind == "record":
+        return client.facts.value(place.key, scope=place.below)
+    if place.kind == "entry":
+        found = client.collections.recall("kite", collection=place.collection, scope=place.below)
+        return _first(match.content for match in found.results)
+    if place.kind == "archive":
+        agent = DESK.id if place.scope == "agent" else None
+        return _first(match.content for match in client.memory.recall("kite", agent_id=agent))
+    named = {"scope": "agent", "agent_id": DESK.id} if place.scope == "agent" else {}
+    block = client.memory.get(place.block, **named)
+    return block and block.content
+
+
+def read_by_abl_expression(house: House, place: Place) -> Any:
+    path = f"{place.scope}.{place.key}"
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      persistent:
+        - {path}
+          TYPE: object
+    FLOW:
+      field:
+        REASONING: false
+        RESPOND: "{{{{COALESCE({path}.colour, 'none')}}}}|{{{{COALESCE({path}.lines, '')}}}}"
+        THEN: COMPLETE
+    """)
+    return _kite_in(_start(agent, place).opening.messages[0])
+
+
+def read_by_abl_recall(house: House, place: Place) -> Any:
+    if place.kind == "entry":
+        agent = house.agent(f"""
+        AGENT: Flyer
+        GOAL: "Fly kites"
+        MEMORY:
+          recall:
+            - ON: session:start
+              ACTION: load_memory
+              DOMAIN: "{place.collection}"
+        FLOW:
+          field:
+            REASONING: false
+            RESPOND: "{{{{COALESCE(recalled.{place.collection}[0], 'none')}}}}"
+            THEN: COMPLETE
+        """)
+        [said] = _start(agent, place).opening.messages
+        return None if said == "none" else said
+    path = f"{place.scope}.{place.key}"
+    agent = house.agent(f"""
+    AGENT: Flyer
+    GOAL: "Fly kites"
+    MEMORY:
+      persistent:
+        - {path}
+          TYPE: object
+      recall:
+        - ON: session:start
+          ACTION: inject_context
+          PATHS: [{path}]
+    FLOW:
+      field:
+        REASONING: false
+        RESPOND: "{{{{COALESCE({path}.colour, 'none')}}}}|{{{{COALESCE({path}.lines, '')}}}}"
+        THEN: COMPLETE
+    """)
+    return _kite_in(_start(agent, place).opening.messages[0])
+
+
+def read_by_machine(house: House, place: Place) -> Any:
+    machine = house.machine(f"""
+    machine finds
+      ensures
+        allowed to memory
+      implements
+        recall found
+          query: "kite"
+          collection: "{place.collection}"
+    """)
+    run = machine.run({}, **place.ids).check()
+    return _first(match["content"] for match in run.output["results"])
+
+
+def read_by_context(house: House, place: Place) -> Any:
+    flow = house.workflow(f"""
+    defs:
+      {_mounted(house, place)}
+      nothing: {{kind: task, action: set_context, inputs: {{values: {{}}}}}}
+    flow:
+      - do: nothing
+    outputs: {{kite: "=$context.memory.{place.key}"}}
+    """)
+    return flow.run(owner=place.name, thread="t1").check().output.get("kite")
+
+
+def read_by_prompt(house: House, place: Place) -> Any:
+    model = Scripted("That one.")
+    flow = house.workflow(
+        f"""
+        defs:
+          {_mounted(house, place)}
+          primary: {{kind: model, settings: {{provider: openai}}}}
+          answer:
+            kind: task
+            action: ai_generate_text
+            inputs: {{prompt: "Which kite?", system: "Look."}}
+            bindings: {{model: primary, memory: [mounted]}}
+        flow:
+          - do: answer
+        """,
+        model=model,
+    )
+    flow.run(owner=place.name, thread="t1").check()
+    shown = dict(line[2:].split(": ", 1) for line in model.asked[0].instructions.splitlines() if line[:2] == "- ")
+    return {"colour": shown["Colour"], "lines": int(shown["Lines"])} if shown else None
+
+
+def read_by_user_memory(house: House, place: Place) -> Any:
+    shown = preview(house.memory, DESK, "Hello", user=place.name).system
+    _, _, inside = shown.partition("<user_memory>")
+    return _first(line for line in inside.splitlines() if line.startswith("- "))
+
+
+def read_by_reminders(house: House, place: Place) -> Any:
+    policy = {"archival_mode": "auto"}
+    shown = preview(house.memory, DESK, "Which kite?", user=place.name, memory_policy=policy).reminders
+    # A reminder says whose archive the line is from, and then the line.
+    return _first(line[line.index("- Fav") :] for line in shown.splitlines() if "- Fav" in line)
+
+
+def read_by_export(house: House, place: Place) -> Any:
+    file = house.folder / f"{house.fresh()}.jsonl"
+    scope = house.at(place).scope
+    house.memory.export(file, scope=scope)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    facts = [line["fact"] for line in lines if "fact" in line]
+    entries = [line["entry"] for line in lines if "entry" in line]
+    if place.kind == "entry":
+        found = [one for one in entries if one["collection"] == place.collection]
+    else:
+        found = [one for one in facts if one["key"] == place.key]
+    return _first(one["payload"] for one in found if one["scope"] == scope.path)
+
+
+# the table
+
+
+class Way(NamedTuple):
+    """One way to write or to read: what of, and how."""
+
+    name: str
+    door: str
+    """What the history and the ledger call it."""
+    reach: dict[Kind, tuple[ScopeName, ...]]
+    """The scopes it can name, by kind of memory."""
+    go: Callable[..., Any]
+
+
+EVERYWHERE: tuple[ScopeName, ...] = ("user", "agent", "workflow", "thread", "project", "shared")
+OF_A_USER: tuple[ScopeName, ...] = ("user", "agent", "workflow", "thread")
+OF_A_BLOCK: tuple[ScopeName, ...] = ("user", "agent")
+OF_A_DEFINITION: tuple[ScopeName, ...] = ("user", "workflow", "thread")
+OF_AN_AGENT: tuple[ScopeName, ...] = ("user", "project")
+
+_ALL: dict[Kind, tuple[ScopeName, ...]] = {
+    "record": EVERYWHERE,
+    "entry": EVERYWHERE,
+    "core": OF_A_BLOCK,
+    "archive": OF_A_BLOCK,
+}
+_OWN: dict[Kind, tuple[ScopeName, ...]] = {**_ALL, "record": OF_A_USER, "entry": OF_A_USER}
+
+WRITERS = (
+    Way("Python", "python", _ALL, by_python),
+    Way("asyncio", "python", _ALL, by_asyncio),
+    Way("command line", "cli", _ALL, by_command),
+    Way("REST client", "rest", _OWN, by_client),
+    Way("ABL SET", "abl", {"record": OF_AN_AGENT}, by_abl_set),
+    Way("ABL remember", "abl", {"record": OF_AN_AGENT}, by_abl_trigger),
+    Way("ABL memory.remember", "abl", {"entry": OF_AN_AGENT}, by_abl_tool),
+    Way("mashin remember", "mashin", {"entry": ("user", "shared")}, by_machine),
+    Way("workflow action", "workflow", {"record": OF_A_DEFINITION}, by_action),
+    Way("workflow tool", "workflow", {"record": OF_A_DEFINITION}, by_workflow_tool),
+    Way("chat tool", "chat", {"core": OF_A_BLOCK, "archive": OF_A_BLOCK}, by_chat_tool),
+    Way("sleep-time job", "sleep", {"core": OF_A_BLOCK, "archive": OF_A_BLOCK}, by_sleep),
+    Way("import", "python", _ALL, by_import),
+)
+
+READERS = (
+    Way("Python", "python", _ALL, read_by_python),
+    Way("command line", "cli", _ALL, read_by_command),
+    Way("REST", "rest", _OWN, read_by_rest),
+    Way("ABL expression", "abl", {"record": OF_AN_AGENT}, read_by_abl_expression),
+    Way("ABL recall", "abl", {"record": OF_AN_AGENT, "entry": OF_AN_AGENT}, read_by_abl_recall),
+    Way("mashin recall", "mashin", {"entry": ("user", "shared")}, read_by_machine),
+    Way("$context.memory", "workflow", {"record": OF_A_DEFINITION}, read_by_context),
+    Way("working memory", "workflow", {"record": OF_A_DEFINITION}, read_by_prompt),
+    Way("user_memory", "python", {"core": OF_A_BLOCK}, read_by_user_memory),
+    Way("reminders", "python", {"archive": OF_A_BLOCK}, read_by_reminders),
+    Way("export", "python", _ALL, read_by_export),
+)
+
+APART: dict[tuple[Kind, Kind], str] = {
+    ("record", "entry"): "a record has a name and is read by it; only texts are searched",
+    ("record", "core"): "a record is a value with a contract; a block is a text that a person can edit",
+    ("record", "archive"): "a record is a value with a contract; a block is a text that a person can edit",
+    ("entry", "core"): "an entry is found when it is asked for; a core block is always shown",
+    ("entry", "archive"): "entries are any number of texts in a collection; an archive is one text of lines",
+    ("core", "archive"): "a core block is always shown and never searched; an archive is the other way round",
+}
+"""Why what is of one kind is not read as another."""
+
+
+def cases() -> Iterator[tuple[Way, Kind, ScopeName]]:
+    """Return everything that can be written, in every way."""
+    for writer in WRITERS:
+        for kind, scopes in writer.reach.items():
+            for scope in scopes:
+                yield writer, kind, scope
+
+
+def readers_of(kind: Kind, scope: ScopeName) -> list[Way]:
+    return [reader for reader in READERS if scope in reader.reach.get(kind, ())]
+
+
+def shared_by(writer: Way, reader: Way) -> list[tuple[Kind, ScopeName]]:
+    """Return what both can name."""
+    return [
+        (kind, scope)
+        for kind, scopes in writer.reach.items()
+        for scope in scopes
+        if scope in reader.reach.get(kind, ())
+    ]
+
+
+def why_nothing(writer: Way, reader: Way) -> list[str]:
+    """Return why a writer and a reader share nothing; where nobody knows why, it is a KeyError."""
+    pairs = [(one, other) for one in writer.reach for other in reader.reach]
+    return list(dict.fromkeys(APART[pair] if pair in APART else APART[pair[::-1]] for pair in pairs))
+
+
+def _mounted(house: House, place: Place) -> str:
+    return f"mounted: {{kind: memory, settings: {{definition_id: {house.definitions[place.scope].id}}}}}"
+
+
+def _start(agent: Any, place: Place, given: dict[str, Any] | None = None) -> Any:
+    return agent.start(**place.ids, vars=given or {})
+
+
+def _kite_in(said: str) -> Any:
+    colour, lines = said.split("|")
+    return None if colour == "none" else {"colour": colour, "lines": int(lines)}
+
+
+def _first(found: Iterator[Any]) -> Any:
+    return next(iter(found), None)
+
+
+def refused(write: Callable[[], None]) -> bool:
+    """Say whether a write was refused in so many words."""
+    with contextlib.suppress(recollect.RecollectError):
+        write()
+        return False
+    return True
+
+
+def drawn(seen: set[tuple[str, str, str]]) -> list[str]:
+    """Return the matrix of who reads what others wrote, of the tests that passed, line by line.
+
+    A number says in how many places it was seen to hold; `?` that not all of them were, a letter why there is none.
+    """
+    letters = {reason: letter for reason, letter in zip(dict.fromkeys(APART.values()), "abcdef", strict=False)}
+    rows: list[list[str]] = []
+    for writer in WRITERS:
+        row = [writer.name]
+        for reader in READERS:
+            wanted = shared_by(writer, reader)
+            held = sum((writer.name, reader.name, f"{kind} of {scope}") in seen for kind, scope in wanted)
+            if not wanted:
+                row.append("".join(letters[reason] for reason in why_nothing(writer, reader)))
+            else:
+                row.append(f"{held}" if held == len(wanted) else f"{held}?")
+        rows.append(row)
+    # Names of readers stand in the lines above their columns, so that the matrix fits a terminal.
+    wide = max(len(row[0]) for row in rows)
+    heads = [f"{'':{wide}}  {'│   ' * number}┌ {reader.name}" for number, reader in enumerate(READERS)]
+    body = [f"{row[0]:{wide}}  " + "".join(f"{cell:<4}" for cell in row[1:]) for row in rows]
+    return [*heads, *body, *(f"{letter}  {reason}" for reason, letter in letters.items())]
