@@ -32,12 +32,16 @@ class Child:
 
     def ask(self, verb: str, count: int) -> Answer:
         """Let it do something so many times; return its answer."""
-        self._process.stdin.write(f"{verb} {count}\n".encode())
+        return msgspec.json.decode(self.exchange(f"{verb} {count}"), type=Answer)
+
+    def exchange(self, line: str) -> bytes:
+        """Give it a line; return the line that it answers with."""
+        self._process.stdin.write(f"{line}\n".encode())
         self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise RuntimeError(f"the process ended with {self._process.wait()} instead of answering `{verb} {count}`")
-        return msgspec.json.decode(line, type=Answer)
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise RuntimeError(f"the process ended with {self._process.wait()} instead of answering `{line}`")
+        return answer
 
     def __enter__(self) -> Child:
         """Return itself."""

@@ -73,12 +73,18 @@ def time_syncs(folder: Path, *, count: int) -> Times:
         os.close(file)
 
 
-def resident_memory() -> float:
-    """Return the resident memory of this process in MB, as the kernel has it."""
-    for line in Path("/proc/self/status").read_text().splitlines():
+def resident_memory(process: int | str = "self") -> float:
+    """Return the resident memory of a process in MB, as the kernel has it."""
+    for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmRSS:"):
             return int(line.split()[1]) / 1024
-    raise RuntimeError("the kernel does not say how much memory this process has")
+    raise RuntimeError(f"the kernel does not say how much memory the process {process} has")
+
+
+def cpu_time(process: int) -> float:
+    """Return the seconds that a process has computed so far, in all its threads."""
+    numbers = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(numbers[11]) + int(numbers[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _version(name: str) -> str:

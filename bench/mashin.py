@@ -20,7 +20,7 @@ from pathlib import Path
 
 import program
 from long_machine import make_machine
-from measuring import Operation, Times, percentile, take_turns
+from measuring import Operation, Times, percentile, sample_in_turns, take_turns
 from program import Program, run_program
 from report import Line, compare, ratio_line, show_progress, show_times
 from rich.table import Table
@@ -113,19 +113,10 @@ def measure_steps(run: Run) -> list[Line]:
 
 
 def _run_in_turns(rows: Mapping[str, Row], counts: Counts) -> dict[str, Times]:
-    """Run the rows round after round, each round beginning with the next one; return the times between questions."""
-    names = list(rows)
-    samples: dict[str, list[int]] = {name: [] for name in names}
+    """Run the rows in turns; return the times between questions."""
     with show_progress("rows of steps", counts.rounds) as advance:
-        for name in names:
-            for _ in range(counts.warm_up):
-                rows[name].run()
-        for number in range(counts.rounds):
-            first = number % len(names)
-            for name in names[first:] + names[:first]:
-                samples[name] += rows[name].intervals()
-            advance(1)
-    return {name: Times(tuple(taken), len(taken) // counts.rounds) for name, taken in samples.items()}
+        samplings = {name: row.intervals for name, row in rows.items()}
+        return sample_in_turns(samplings, rounds=counts.rounds, warm_up=counts.warm_up, advance=advance)
 
 
 def _without_questions(mixed: Times, questions: Times, count: int) -> Times:

@@ -5,11 +5,22 @@ from __future__ import annotations
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+from unittest.mock import patch
 
 Operation = Callable[[int], object]
 """Something to be timed; it is given the number of the turn."""
+
+Sampling = Callable[[], Sequence[float]]
+"""Something that is timed inside: it gives the nanoseconds of each of its operations."""
+
+Part = tuple[str, Any, str]
+"""The name of a part, and a function that belongs to it: the object that it hangs on, and its name there."""
+REST = "all the rest"
 
 
 @dataclass(frozen=True)
@@ -60,6 +71,26 @@ def take_turns(
     return {name: Times(tuple(taken), per_round) for name, taken in samples.items()}
 
 
+def sample_in_turns(
+    samplings: Mapping[str, Sampling], *, rounds: int, warm_up: int, advance: Callable[[int], None]
+) -> dict[str, Times]:
+    """Take samples round after round, each round beginning with the next kind; return the times of each.
+
+    `advance` is called after every round.
+    """
+    names = list(samplings)
+    samples: dict[str, list[float]] = {name: [] for name in names}
+    for name in names:
+        for _ in range(warm_up):
+            samplings[name]()
+    for number in range(rounds):
+        first = number % len(names)
+        for name in names[first:] + names[:first]:
+            samples[name] += samplings[name]()
+        advance(1)
+    return {name: Times(tuple(taken), len(taken) // rounds) for name, taken in samples.items()}
+
+
 def time_each(operation: Operation, turns: range) -> list[int]:
     """Run an operation once for each turn; return the nanoseconds of each."""
     clock = time.perf_counter_ns
@@ -104,3 +135,57 @@ def run_in_threads(operation: Operation, *, threads: int, turns: range) -> float
     if failures:
         raise failures[0]
     return seconds
+
+
+# --- where time goes --------------------------------------------------------------------------------------------
+
+
+def share_out(
+    parts: Sequence[Part], intervals: Sampling, *, listen: Callable[[Callable[[], None] | None], None], runs: int
+) -> dict[str, float]:
+    """Take intervals so often; return the microseconds of each part of one, and of all the rest.
+
+    `listen` is given what is to be called at each end of an interval, and None when it is over. The figures are the
+    means over the middle half of all intervals, from the quickest to the slowest.
+    """
+    taken: dict[str, int] = {part: 0 for part, _, _ in parts}
+    found: list[dict[str, float]] = []
+    seen: list[dict[str, int]] = []
+    listen(lambda: seen.append(dict(taken)))
+    try:
+        with _watched(parts, taken):
+            for _ in range(runs):
+                seen.clear()
+                for whole, (before, after) in zip(intervals(), pairwise(seen), strict=True):
+                    shares = {part: after[part] - before[part] for part in taken}
+                    found.append({**shares, REST: whole - sum(shares.values())})
+    finally:
+        listen(None)
+    found.sort(key=lambda shares: sum(shares.values()))
+    middle = found[len(found) // 4 : -len(found) // 4]
+    return {part: statistics.fmean(one[part] for one in middle) / 1000 for part in found[0]}
+
+
+@contextmanager
+def _watched(parts: Sequence[Part], taken: dict[str, int]) -> Iterator[None]:
+    """Add up how long the functions of each part take, those of other parts inside of them left out."""
+    inside: list[int] = [0]
+    clock = time.perf_counter_ns
+
+    def watch(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        def watched(*given: Any, **named: Any) -> Any:
+            inside.append(0)
+            start = clock()
+            try:
+                return function(*given, **named)
+            finally:
+                took = clock() - start
+                taken[part] += took - inside.pop()
+                inside[-1] += took
+
+        return watched
+
+    with ExitStack() as stack:
+        for part, owner, name in parts:
+            stack.enter_context(patch.object(owner, name, watch(part, getattr(owner, name))))
+        yield

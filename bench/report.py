@@ -79,6 +79,15 @@ def compare(what: str, ours: Times, peer: Times, *, faster: bool, target: float 
     )
 
 
+def timed_line(what: str, times: Times, target: float | None = None, *, unit: str = "ms") -> Line:
+    """Return the line of a median that must not exceed its target, if it has one; the least stands beside it."""
+    each = {"s": 1_000_000, "ms": 1_000, "µs": 1}[unit]
+    least, middle, most = (value / each for value in (min(times.round_medians), times.p50, times.p95))
+    ours = f"{middle:,.2f} {unit} (least {least:,.2f}, p95 {most:,.2f})"
+    text = "–" if target is None else f"≤ {target:g} {unit}"
+    return Line(what, ours, "–", f"{middle:,.2f} {unit}", middle, target, "at most", text)
+
+
 def show_times(times: Times) -> str:
     """Return the median and the 95th percentile in microseconds."""
     return f"{times.p50:,.1f} µs (p95 {times.p95:,.1f})"
@@ -139,14 +148,15 @@ def draw(lines: Sequence[Line]) -> str:
 Curves = Mapping[str, Sequence[tuple[float, float]]]
 
 
-def draw_curves(title: str, curves: Curves, *, across: str, up: str) -> str:
-    """Return a picture (SVG) of curves with their names; both scales are logarithmic."""
-    xs = [x for points in curves.values() for x, _ in points]
+def draw_curves(title: str, curves: Curves, *, across: str, up: str, linear: bool = False) -> str:
+    """Return a picture (SVG) of curves with their names; both scales are logarithmic, or both linear from 0 on."""
+    xs = sorted({x for points in curves.values() for x, _ in points})
     ys = [y for points in curves.values() for _, y in points]
     left, right, top, bottom = 80.0, 640.0, 50.0, 430.0
-    place_x = _logarithmic(min(xs), max(xs), left, right)
-    low, high = 10 ** math.floor(math.log10(min(ys))), 10 ** math.ceil(math.log10(max(ys)))
-    place_y = _logarithmic(low, high, bottom, top)
+    across_at, up_at = (_round_marks(max(xs)), _round_marks(max(ys))) if linear else (xs, _powers(min(ys), max(ys)))
+    between = _linear if linear else _logarithmic
+    place_x = between(across_at[0], across_at[-1], left, right)
+    place_y = between(up_at[0], up_at[-1], bottom, top)
     parts = [
         '<svg xmlns="http://www.w3.org/2000/svg" width="860" height="490" font-family="sans-serif" font-size="13">',
         '<rect width="860" height="490" fill="white"/>',
@@ -154,14 +164,14 @@ def draw_curves(title: str, curves: Curves, *, across: str, up: str) -> str:
         f'<text x="{right:.0f}" y="478" text-anchor="end">{escape(across)}</text>',
         f'<text x="20" y="{top:.0f}">{escape(up)}</text>',
     ]
-    for x in sorted(set(xs)):
+    for x in across_at:
         at = f"{place_x(x):.1f}"
         parts.append(f'<line x1="{at}" x2="{at}" y1="{top}" y2="{bottom}" stroke="#ddd"/>')
         parts.append(f'<text x="{at}" y="{bottom + 20}" text-anchor="middle">{x:,.0f}</text>')
-    for power in range(round(math.log10(low)), round(math.log10(high)) + 1):
-        at = f"{place_y(10.0**power):.1f}"
+    for y in up_at:
+        at = f"{place_y(y):.1f}"
         parts.append(f'<line x1="{left}" x2="{right}" y1="{at}" y2="{at}" stroke="#ddd"/>')
-        parts.append(f'<text x="{left - 8}" y="{at}" dy="4" text-anchor="end">{10.0**power:g}</text>')
+        parts.append(f'<text x="{left - 8}" y="{at}" dy="4" text-anchor="end">{y:g}</text>')
     names = _spread_out({name: place_y(points[-1][1]) for name, points in curves.items()}, gap=17)
     for (name, points), color in zip(curves.items(), itertools.cycle(_COLORS), strict=False):
         path = " ".join(f"{place_x(x):.1f},{place_y(y):.1f}" for x, y in points)
@@ -177,6 +187,23 @@ def _logarithmic(low: float, high: float, start: float, end: float) -> Callable[
     """Return what puts a value between two places, by its logarithm."""
     span = math.log(high / low) or 1.0
     return lambda value: start + (end - start) * math.log(value / low) / span
+
+
+def _linear(low: float, high: float, start: float, end: float) -> Callable[[float], float]:
+    """Return what puts a value between two places."""
+    return lambda value: start + (end - start) * (value - low) / (high - low)
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Return the powers of ten from below the least value to above the greatest."""
+    return [10.0**power for power in range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)]
+
+
+def _round_marks(high: float) -> list[float]:
+    """Return four to ten round values from 0 to above the greatest one."""
+    power = 10.0 ** math.floor(math.log10(high))
+    step = next(power * part for part in (0.2, 0.5, 1.0) if high / (power * part) <= 10)
+    return [step * number for number in range(math.ceil(high / step) + 1)]
 
 
 def _spread_out(places: Mapping[str, float], *, gap: float) -> dict[str, float]:

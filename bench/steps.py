@@ -6,14 +6,13 @@ stands between the two. What the effect itself would take is not in these times,
 
 from __future__ import annotations
 
-import statistics
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import Any
-from unittest.mock import patch
+
+from measuring import Part, share_out
 
 import recollect
 from recollect.agent.models import Ask, Reply
@@ -183,7 +182,7 @@ def asking_steps(asks: int, kind: Kind = ASKS, *, between: Kind | None = None, c
 
 # --- where the time of a step goes ------------------------------------------------------------------------------
 
-_PARTS: tuple[tuple[str, Any, str], ...] = (
+_PARTS: tuple[Part, ...] = (
     ("expressions", Taking, "value"),
     ("permission", Permissions, "verdict"),
     ("permission", gate, "decide"),
@@ -191,52 +190,8 @@ _PARTS: tuple[tuple[str, Any, str], ...] = (
     ("record: hashes", LedgerEnd, "chain"),
     ("the answer, checked", calling, "converse"),
 )
-REST = "all the rest"
 
 
 def parts_of_a_step(row: Row, *, runs: int) -> dict[str, float]:
-    """Run a row so often; return the microseconds of each part of one step, and of all the rest.
-
-    They are the means over the middle half of all steps, from the quickest to the slowest.
-    """
-    taken: dict[str, int] = {part: 0 for part, _, _ in _PARTS}
-    found: list[dict[str, int]] = []
-    seen: list[dict[str, int]] = []
-    row.model.on_asked = lambda: seen.append(dict(taken))
-    try:
-        with _watched(taken):
-            for _ in range(runs):
-                seen.clear()
-                for whole, (before, after) in zip(row.intervals(), pairwise(seen), strict=True):
-                    parts = {part: after[part] - before[part] for part in taken}
-                    found.append({**parts, REST: whole - sum(parts.values())})
-    finally:
-        row.model.on_asked = None
-    found.sort(key=lambda parts: sum(parts.values()))
-    middle = found[len(found) // 4 : -len(found) // 4]
-    return {part: statistics.fmean(step[part] for step in middle) / 1000 for part in found[0]}
-
-
-@contextmanager
-def _watched(taken: dict[str, int]) -> Iterator[None]:
-    """Add up how long the functions of each part take, those of other parts inside of them left out."""
-    inside: list[int] = [0]
-    clock = time.perf_counter_ns
-
-    def watch(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*given: Any, **named: Any) -> Any:
-            inside.append(0)
-            start = clock()
-            try:
-                return function(*given, **named)
-            finally:
-                took = clock() - start
-                taken[part] += took - inside.pop()
-                inside[-1] += took
-
-        return watched
-
-    with ExitStack() as stack:
-        for part, owner, name in _PARTS:
-            stack.enter_context(patch.object(owner, name, watch(part, getattr(owner, name))))
-        yield
+    """Run a row so often; return the microseconds of each part of one step, and of all the rest."""
+    return share_out(_PARTS, row.intervals, listen=partial(setattr, row.model, "on_asked"), runs=runs)

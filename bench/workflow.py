@@ -20,13 +20,12 @@ from pathlib import Path
 from typing import Any
 
 import program
-from measuring import Times, percentile
+from measuring import Sampling, Times, percentile, sample_in_turns
 from program import Program, run_program
-from report import Line, compare, ratio_line, show_progress
+from report import Line, compare, ratio_line, show_progress, timed_line
 from rich.table import Table
 from settings import settings_of_ours
 from workflow_bare import (
-    Sampling,
     act_in_python,
     evaluate_expressions,
     in_blocks,
@@ -161,10 +160,10 @@ def measure_steps(run: Run) -> list[Line]:
     run.figures["median of each round"] = step.round_medians
     first, last = (_joined(edges, part) for part in (slice(None, EDGE), slice(-EDGE, None)))
     return [
-        _timed("a `do` step: inputs, memory, events", step, 0.5),
+        timed_line("a `do` step: inputs, memory, events", step, 0.5),
         compare("vs its bare parts, added up", step, _added_up(parts), faster=False),
         compare("its expressions vs jsonata-python alone", parts[OUR_INPUTS], parts[JSONATA], faster=True),
-        _timed("a step that writes memory", times[WRITES.name]),
+        timed_line("a step that writes memory", times[WRITES.name]),
         compare(f"a step with {MANY} records vs with {FEW // 2}", times[MANY_RECORDS], step, faster=False),
         compare(f"the last {EDGE} of {STEPS_ON_RECORD:,} steps vs the first", last, first, faster=False),
     ]
@@ -221,19 +220,9 @@ def _inputs_of_a_step(variables: Mapping[str, Any]) -> Callable[[], Any]:
 
 
 def _sample_in_turns(samplings: Mapping[str, Sampling], counts: Counts, what: str) -> dict[str, Times]:
-    """Take samples round after round, each round beginning with the next kind; return the times of each."""
-    names = list(samplings)
-    samples: dict[str, list[float]] = {name: [] for name in names}
+    """Take samples in turns, with a bar that shows how far they are; return the times of each."""
     with show_progress(what, counts.rounds) as advance:
-        for name in names:
-            for _ in range(counts.warm_up):
-                samplings[name]()
-        for number in range(counts.rounds):
-            first = number % len(names)
-            for name in names[first:] + names[:first]:
-                samples[name] += samplings[name]()
-            advance(1)
-    return {name: Times(tuple(taken), len(taken) // counts.rounds) for name, taken in samples.items()}
+        return sample_in_turns(samplings, rounds=counts.rounds, warm_up=counts.warm_up, advance=advance)
 
 
 def _without_notes(mixed: Times, notes: Times, count: int) -> Times:
@@ -322,10 +311,10 @@ def measure_checks(run: Run) -> list[Line]:
     )
     ours, bare = times["ours"], times["bare"]
     return [
-        _timed("the schema check of one record", ours, 5, unit="µs"),
+        timed_line("the schema check of one record", ours, 5, unit="µs"),
         compare("vs jsonschema_rs alone", ours, bare, faster=False),
-        _timed("a check that fills in a default", times["filled"], unit="µs"),
-        _timed("a check whose schema is looked up", times["looked up"], unit="µs"),
+        timed_line("a check that fills in a default", times["filled"], unit="µs"),
+        timed_line("a check whose schema is looked up", times["looked up"], unit="µs"),
     ]
 
 
@@ -355,7 +344,7 @@ def measure_parallel(run: Run) -> list[Line]:
             advance(1)
     block, threads = (Times(tuple(one * 1e9 for one in taken), 1) for taken in (ours, bare))
     return [
-        _timed(f"`parallel` with {BRANCHES} actions of one second", block, 1.5, unit="s"),
+        timed_line(f"`parallel` with {BRANCHES} actions of one second", block, 1.5, unit="s"),
         _compare_ms(f"vs {BRANCHES} threads that sleep", block, threads),
     ]
 
@@ -400,12 +389,12 @@ def measure_loads(run: Run) -> list[Line]:
             )
     loaded = times["load"]
     return [
-        _timed(f"loading {MANY} definitions and {MANY} records", loaded, 10),
+        timed_line(f"loading {MANY} definitions and {MANY} records", loaded, 10),
         _compare_ms("vs reading the rows and their JSON alone", loaded, times["rows"]),
-        _timed("the same, the first time in a process", times["first"]),
-        _timed(f"from `run` to the first action, {MANY} records", begun["many"]),
-        _timed(f"from `run` to the first action, {FEW // 2} records", begun["few"]),
-        _timed("a whole run of one step", begun["whole"]),
+        timed_line("the same, the first time in a process", times["first"]),
+        timed_line(f"from `run` to the first action, {MANY} records", begun["many"]),
+        timed_line(f"from `run` to the first action, {FEW // 2} records", begun["few"]),
+        timed_line("a whole run of one step", begun["whole"]),
     ]
 
 
@@ -443,15 +432,6 @@ def _rounds(counts: Counts, rounds: int) -> Counts:
 
 def _show_ms(times: Times) -> str:
     return f"{times.p50 / 1000:,.1f} ms (p95 {times.p95 / 1000:,.1f})"
-
-
-def _timed(what: str, times: Times, target: float | None = None, *, unit: str = "ms") -> Line:
-    """Return the line of a median that must not exceed its target, if it has one; the least stands beside it."""
-    each = {"s": 1_000_000, "ms": 1_000, "µs": 1}[unit]
-    least, middle, most = (value / each for value in (min(times.round_medians), times.p50, times.p95))
-    ours = f"{middle:,.2f} {unit} (least {least:,.2f}, p95 {most:,.2f})"
-    text = "–" if target is None else f"≤ {target:g} {unit}"
-    return Line(what, ours, "–", f"{middle:,.2f} {unit}", middle, target, "at most", text)
 
 
 def _compare_ms(what: str, ours: Times, bare: Times) -> Line:

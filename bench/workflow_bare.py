@@ -6,7 +6,7 @@ Each is a function that gives the nanoseconds of one or more operations, so that
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,11 +16,7 @@ import apsw
 import jsonschema_rs
 import msgspec
 from jsonata import Jsonata
-from measuring import time_each
-
-Sampling = Callable[[], Sequence[float]]
-"""Something that is timed inside: it gives the nanoseconds of each of its operations."""
-
+from measuring import Sampling, time_each
 
 BLOCK = 150_000
 """Nanoseconds of one block: about a step, so that a busy machine strikes both alike."""

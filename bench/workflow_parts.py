@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping
+from functools import partial
 from html import escape
-from itertools import cycle, pairwise
-from typing import Any
-from unittest.mock import patch
+from itertools import cycle
 
+from measuring import Part, share_out
 from workflow_rows import Row
 
 from recollect.governance import gate
@@ -19,7 +16,7 @@ from recollect.runs.recording import Recorder
 from recollect.workflow.expressions import Template
 from recollect.workflow.runtime import doing
 
-_PARTS: tuple[tuple[str, Any, str], ...] = (
+_PARTS: tuple[Part, ...] = (
     ("inputs and settings computed", Template, "value"),
     ("inputs checked, action called", doing, "carry_out"),
     ("output checked and copied", doing, "_kept"),
@@ -27,55 +24,11 @@ _PARTS: tuple[tuple[str, Any, str], ...] = (
     ("record: gate and store", Recorder, "flush"),
     ("record: hashes", LedgerEnd, "chain"),
 )
-REST = "all the rest"
 
 
 def parts_of_a_step(row: Row, *, runs: int) -> dict[str, float]:
-    """Run a row so often; return the microseconds of each part of one step, and of all the rest.
-
-    They are the means over the middle half of all steps, from the quickest to the slowest.
-    """
-    taken: dict[str, int] = {part: 0 for part, _, _ in _PARTS}
-    found: list[dict[str, int]] = []
-    seen: list[dict[str, int]] = []
-    row.on_note = lambda: seen.append(dict(taken))
-    try:
-        with _watched(taken):
-            for _ in range(runs):
-                seen.clear()
-                for whole, (before, after) in zip(row.intervals(), pairwise(seen), strict=True):
-                    parts = {part: after[part] - before[part] for part in taken}
-                    found.append({**parts, REST: whole - sum(parts.values())})
-    finally:
-        row.on_note = None
-    found.sort(key=lambda parts: sum(parts.values()))
-    middle = found[len(found) // 4 : -len(found) // 4]
-    return {part: statistics.fmean(step[part] for step in middle) / 1000 for part in found[0]}
-
-
-@contextmanager
-def _watched(taken: dict[str, int]) -> Iterator[None]:
-    """Add up how long the functions of each part take, those of other parts inside of them left out."""
-    inside: list[int] = [0]
-    clock = time.perf_counter_ns
-
-    def watch(part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        def watched(*given: Any, **named: Any) -> Any:
-            inside.append(0)
-            start = clock()
-            try:
-                return function(*given, **named)
-            finally:
-                took = clock() - start
-                taken[part] += took - inside.pop()
-                inside[-1] += took
-
-        return watched
-
-    with ExitStack() as stack:
-        for part, owner, name in _PARTS:
-            stack.enter_context(patch.object(owner, name, watch(part, getattr(owner, name))))
-        yield
+    """Run a row so often; return the microseconds of each part of one step, and of all the rest."""
+    return share_out(_PARTS, row.intervals, listen=partial(setattr, row, "on_note"), runs=runs)
 
 
 _COLORS = ("#2a7f62", "#2b5ea7", "#c07a12", "#b3382c", "#6b4ba1", "#0d8b93", "#9a9a9a")

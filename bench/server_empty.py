@@ -1,0 +1,39 @@
+"""`recollect serve` in, the same with one more route out: one that needs a key as every route does, and does nothing.
+
+What it takes is what every request takes before anything is remembered. As a program it takes the arguments of
+`recollect`.
+"""
+
+from __future__ import annotations
+
+from unittest.mock import patch
+
+from litestar import Litestar, get
+from litestar.di import Provide
+from server_requests import EMPTY_PATH
+
+from recollect import __version__
+from recollect.cli import main
+from recollect.server import app, serving
+from recollect.server.callers import access_of
+from recollect.server.parameters import Reach
+from recollect.server.settings import Settings
+from recollect.wire.health import Health
+
+
+@get(EMPTY_PATH, sync_to_thread=False, dependencies={"access": Provide(access_of, sync_to_thread=False)})
+def empty(access: Reach) -> Health:
+    """Answer as `/health` does, but only to those who have a key."""
+    return Health(status="ok", version=__version__)
+
+
+def create_app(settings: Settings) -> Litestar:
+    """Return the application with that route."""
+    made = app.create_app(settings)
+    made.register(empty)
+    return made
+
+
+if __name__ == "__main__":
+    with patch.object(serving, "create_app", create_app):
+        main()
