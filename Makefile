@@ -16,9 +16,9 @@ PYTHON ?=
 # Tests run in this many processes; who is done takes tests from the others.
 JOBS ?= 3
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
-# How often `make soak` repeats the deep tests.
-ROUNDS ?= 5
-# Extra arguments: for pytest in `test`, `fuzz`, `soak` and `coverage`, for the program in `bench-…`.
+# How often `make fuzz` runs the deep tests.
+ROUNDS ?= 1
+# Extra arguments: for pytest in `test`, `fuzz` and `coverage`, for the program in `serve`, `soak` and `bench-…`.
 ARGS ?=
 # The conversations that `make bench-quality` asks about; without them it says where to get some.
 DATA ?=
@@ -27,35 +27,51 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check format fuzz soak coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server constraints clean
+.PHONY: help setup test check browser format fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## set up .venv: the project, editable, and the development tools
 
-test: check ## check, then run every test (ARGS=... goes to pytest)
+test: check browser ## check, then run every test (ARGS=... goes to pytest)
 	$(PYTEST) $(ARGS)
 
-check: $(READY) ## formatting, lint, types, import layers
+check: $(READY) ## formatting, lint, types, import layers, the generated client
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m recollect.client.generate --check
+
+# The tests of the web pages take any Chromium; without one they are skipped, and say so.
+browser: ## install a browser for the tests of the web pages, where that can be done
+	@for name in "$$RECOLLECT_BROWSER" chromium chromium-browser google-chrome google-chrome-stable; do \
+	    if [ -n "$$name" ] && command -v "$$name" >/dev/null; then exit 0; fi; \
+	done; \
+	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+	    echo "Installing chromium for the tests of the web pages"; \
+	    apt-get update -qq >/dev/null 2>&1; \
+	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 && exit 0; \
+	fi; \
+	echo "There is no browser: tests of the web pages are skipped. Install chromium, or name one: RECOLLECT_BROWSER=…"
 
 format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-fuzz: $(READY) ## the tests marked slow, at full depth
-	RECOLLECT_DEPTH=deep $(PYTEST) -m slow $(ARGS)
-
-soak: $(READY) ## the same, ROUNDS=5 times over, new random input each round
+fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times, new random input each round)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
 	    echo "round $$round of $(ROUNDS)"; \
 	    RECOLLECT_DEPTH=deep $(PYTEST) -m slow $(ARGS); \
 	    round=$$((round + 1)); \
 	done
+
+soak: $(READY) ## half an hour of everything at once, with processes killed every minute (ARGS="--minutes 3")
+	$(BIN)/python bench/soak.py $(ARGS)
+
+package: $(READY) ## build the package, install it into empty environments, and try it there
+	$(BIN)/pytest tests/package -m package $(ARGS)
 
 coverage: $(READY) ## run every test and report the branches that none of them takes
 	$(PYTEST) --cov --cov-report=term-missing $(ARGS)
@@ -80,6 +96,9 @@ bench-mashin: $(READY) ## mashin machines: steps, checks, verifications, replays
 
 bench-workflow: $(READY) ## workflows: steps, records, parallel blocks, loading (ARGS=... goes to bench/workflow.py)
 	$(BIN)/python bench/workflow.py $(ARGS)
+
+bench: $(READY) $(BENCH_READY) $(RECALL_READY) ## every benchmark, written down in docs/benchmarks (DATA=… for quality)
+	$(BIN)/python bench/everything.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
 bench-server: $(READY) ## the server beside the engine it stands before (ARGS=... goes to bench/server.py)
 	$(BIN)/python bench/server.py $(ARGS)

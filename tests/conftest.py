@@ -1,13 +1,15 @@
-"""What all tests share: how deep property tests go (quick, or deep in `make fuzz`), other processes, made-up models."""
+"""What all tests share: how deep property tests go, where files are put, other processes, made-up models."""
 
 from __future__ import annotations
 
+import gc
 import os
 import subprocess
 import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator
+from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
 from typing import Any
@@ -36,6 +38,41 @@ settings.register_profile("deep", settings.get_profile("quick"), max_examples=1_
 
 # A deep run is there to find what is new, so it stays random even in CI.
 settings.load_profile("deep" if DEEP else "ci" if os.environ.get("CI") else "quick")
+
+IN_MEMORY = Path("/dev/shm")
+"""A file system of Linux that lies in memory: files as any other, and a sync does not wait for a disk."""
+ROOM = 512 << 20
+"""Bytes that have to be free there; a whole run holds less than a tenth of it at a time."""
+
+
+def _put_files_in_memory() -> None:
+    """Let temporary files lie in memory, where there is room and nobody chose another place.
+
+    Processes are killed in tests, machines are not: what a test can see of a file is the same on every file system. A
+    deep run stays on the disk, so that one of the two is always tried.
+    """
+    if DEEP or "TMPDIR" in os.environ or not os.access(IN_MEMORY, os.W_OK | os.X_OK):
+        return
+    there = os.statvfs(IN_MEMORY)
+    # In some containers no program may be run from there, and tests write some.
+    if there.f_bavail * there.f_frsize >= ROOM and not there.f_flag & os.ST_NOEXEC:
+        os.environ["TMPDIR"] = str(IN_MEMORY)
+        tempfile.tempdir = None
+
+
+# At once, not in a hook: other plugins ask for the place before one.
+_put_files_in_memory()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Collect tests without looking for garbage: of what many thousand tests are made, there is none."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.enable()
+
 
 PATIENCE = 120.0
 """Seconds after which a child counts as hung. Only a hang takes this long; nothing is measured with it."""

@@ -6,7 +6,9 @@ import sys
 
 import pytest
 
-from recollect.agent.models import ANSWER, Ask, Reply, Said, ToolSpec, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Ask, Reply, Said, ToolSpec
+from recollect.agent.requests import ANSWER
 from recollect.errors import ModelError, ModelFailed, ModelUnavailable
 from recollect.lang.diagnostics import Diagnostics
 from recollect.mashin.contracts import contract

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from recollect.agent.connecting import connect
 from recollect.agent.conversing import CORRECTIONS, Conversation, Heard, ToolFailed
-from recollect.agent.models import Ask, Reply, Said, ToolCall, ToolSpec, connect
+from recollect.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from recollect.errors import (
     EvaluationFailed,
     InvalidValue,

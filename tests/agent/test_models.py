@@ -22,7 +22,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from recollect.agent.models import ANSWER, Ask, Model, Reply, Said, ToolCall, ToolSpec, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Ask, Model, Reply, Said, ToolCall, ToolSpec
+from recollect.agent.requests import ANSWER
 from recollect.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
 
 HELLO = Ask("Be brief.", (Said("user", "Hello"),))
@@ -438,13 +440,13 @@ def test_without_pydantic_ai_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ModelUnavailable) as raised:
         connect("openai:gpt-5.2").reply(HELLO)
-    assert "pip install 'recollect[llm]'" in raised.value.hint
+    assert 'pip install "recollect[llm]"' in raised.value.hint
 
 
 def test_naming_a_model_imports_nothing():
     program = """
         import sys
-        from recollect.agent.models import connect
+        from recollect.agent.connecting import connect
         connect("anthropic:claude-sonnet-4-6")
         print([name for name in ("pydantic_ai", "pydantic", "asyncio", "httpx") if name in sys.modules])
     """

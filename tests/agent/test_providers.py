@@ -13,7 +13,8 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from recollect.agent.models import Ask, Reply, Said, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Ask, Reply, Said
 from recollect.agent.providers import Access
 from recollect.errors import ModelError, ModelFailed, ModelUnavailable, RecollectError, UsageError
 
@@ -225,7 +226,7 @@ def test_a_server_that_does_not_know_the_path_leads_to_a_hint(there):
 def test_naming_a_model_with_its_address_imports_nothing():
     program = """
         import sys
-        from recollect.agent.models import connect
+        from recollect.agent.connecting import connect
         connect("anthropic:claude-sonnet-4-6", base_url="https://models.example.com", api_key="made-up-by-nobody")
         print([name for name in ("pydantic_ai", "pydantic", "asyncio", "httpx") if name in sys.modules])
     """

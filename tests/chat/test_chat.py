@@ -450,6 +450,8 @@ def test_a_listener_that_fails_after_the_answer_does_not_undo_it(memory: Memory,
         ({"user": ""}, InvalidScope),
         ({"user": None}, InvalidScope),
         ({"memory_policy": {"archival_limit": 0}}, UsageError),
+        ({"after": -1}, UsageError),
+        ({"after": "7"}, UsageError),
     ],
 )
 def test_what_names_nothing_is_refused_and_nothing_is_kept(

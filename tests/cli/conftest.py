@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import apsw
 import openai_server
 import pytest
+import warm_recollect
 from typer.testing import CliRunner
 
 from recollect.cli.app import app
@@ -61,13 +62,10 @@ def cli() -> Call:
     return call
 
 
-@pytest.fixture
-def process() -> Call:
-    """Call a command as its own process."""
-
+def _calling(*command: str) -> Call:
     def call(*arguments: str, input: str | None = None, env: dict[str, str] | None = None) -> Result:
         done = subprocess.run(
-            [sys.executable, "-m", "recollect.cli", *arguments],
+            [*command, *arguments],
             input=input,
             stdin=subprocess.DEVNULL if input is None else None,
             capture_output=True,
@@ -78,6 +76,18 @@ def process() -> Call:
         return Result(done.returncode, done.stdout, done.stderr)
 
     return call
+
+
+@pytest.fixture
+def process() -> Call:
+    """Call a command as its own process, forked from one that has imported what commands need."""
+    return _calling(str(warm_recollect.folder() / "recollect"))
+
+
+@pytest.fixture
+def started() -> Call:
+    """Call a command as its own process, started as a shell starts it."""
+    return _calling(sys.executable, "-m", "recollect.cli")
 
 
 def change_a_byte(file: str | Path, position: int, *, old: bytes = b'"owner"', new: bytes = b'"ownex"') -> None:

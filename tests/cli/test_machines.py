@@ -170,6 +170,20 @@ def test_a_refusal_ends_the_run_and_nothing_is_done(cli):
     assert entries(cli) == ["Ada has borrowed Emma"]
 
 
+def test_a_run_that_waits_is_cancelled_and_nothing_is_done(cli):
+    id = begun(cli, "lending.mashin", "-i", GIVEN)
+    done = cli("cancel", id, "--reason", "the shelf is empty")
+    assert (done.code, done.out, done.err) == (0, f"{id} is cancelled\n", "")
+    assert "the shelf is empty" in cli("runs", "show", id).out
+    late = cli("approve", id, "lend")
+    assert (late.code, "is cancelled and waits for nothing" in late.err) == (1, True)
+    assert cli("replay", id).code == 0
+    assert entries(cli) == []
+    other = begun(cli, "lending.mashin", "-i", GIVEN)
+    assert cli("approve", other, "lend").code == 0
+    assert entries(cli) == ["Ada has borrowed Emma"]
+
+
 def test_a_refusal_that_the_machine_handles_gives_its_output(cli):
     handled = LENDING.partition("  verifies")[0]
     handled += '    on failure\n      compute sorry\n        { message: "No: ${error.type}", stored: false }\n'

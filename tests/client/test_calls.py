@@ -228,7 +228,7 @@ def test_an_export_is_a_file_only_once_it_is_whole(client: Any, loopback: Loopba
     with pytest.raises(recollect.Unavailable):
         client.export(tmp_path / "all.jsonl", scope="user:mara")
     assert list(tmp_path.iterdir()) == []
-    assert client.export(tmp_path / "all.jsonl") == 2
+    assert client.export(tmp_path / "all.jsonl") == 1
     assert (tmp_path / "all.jsonl").read_bytes() == lines
     assert [one.name for one in tmp_path.iterdir()] == ["all.jsonl"]
     assert loopback.asked[0].target == "/api/v1/export?scope=user%3Amara"

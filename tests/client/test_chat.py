@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from scripted_server import Answer, LoopbackServer, answers, hangs_up, problem
 
@@ -53,6 +55,7 @@ def test_a_message_whose_answer_was_lost_is_sent_again_under_its_id(client: Any,
     client.chat("beds", "Water at six")
     assert len(loopback.asked) == 3
     assert len({asked.content for asked in loopback.asked}) == 1
+    assert {asked.headers.get("last-event-id") for asked in loopback.asked} == {"0"}
 
 
 @pytest.mark.parametrize(
@@ -98,7 +101,7 @@ def test_a_stream_that_fails_raises_what_chat_would(client: Any, loopback: Loopb
 def test_a_stream_that_breaks_off_is_no_answer(client: Any, loopback: LoopbackServer) -> None:
     whole = events({"type": "start"}, {"type": "delta", "content": "Six"}, {"type": "end"})
     for answer in (Answer(200, whole, cut=len(whole) - 9), Answer(200, events({"type": "start"}))):
-        loopback.waiting = [answer]
+        loopback.waiting = [answer] * 3
         with pytest.raises(recollect.Unavailable) as raised:
             list(client.stream("beds", "Water at six"))
         assert raised.value.sent is True
@@ -107,6 +110,49 @@ def test_a_stream_that_breaks_off_is_no_answer(client: Any, loopback: LoopbackSe
         list(client.stream("beds", "Water at six"))
     loopback.waiting = [Answer(200, whole)]
     assert len(list(client.stream("beds", "Water at six"))) == 3
+
+
+def before(id: int, told: bytes) -> Answer:
+    """Answer with a stream that is lost in the middle of an event."""
+    return Answer(200, told, cut=told.index(b"id: %d" % id) + 9)
+
+
+TOLD = events({"type": "start"}, *({"type": "delta", "content": word} for word in "abc"), {"type": "end"})
+
+
+def test_a_lost_stream_is_taken_up_after_the_last_event_that_came(client: Any, loopback: LoopbackServer) -> None:
+    rest = TOLD[TOLD.index(b"id: 3") :]
+    last = TOLD[TOLD.index(b"id: 5") :]
+    loopback.waiting = [hangs_up, before(3, TOLD), problem(503, "unavailable"), before(5, rest), Answer(200, last)]
+    found = list(client.stream("beds", "Water at six"))
+    assert [(one.seq, one.type) for one in found] == [
+        (1, "start"),
+        (2, "delta"),
+        (3, "delta"),
+        (4, "delta"),
+        (5, "end"),
+    ]
+    assert [asked.headers.get("last-event-id") for asked in loopback.asked] == [None, "0", "2", "2", "4"]
+    assert len({asked.content for asked in loopback.asked}) == 1
+
+
+def test_a_stream_is_not_taken_up_for_ever_nor_where_it_was_refused(client: Any, loopback: LoopbackServer) -> None:
+    loopback.waiting = [before(3, TOLD), hangs_up, hangs_up, Answer(200, TOLD)]
+    with pytest.raises(recollect.Unavailable):
+        list(client.stream("beds", "Water at six"))
+    assert len(loopback.asked) == 3
+    loopback.waiting = [before(3, TOLD), problem(409, "conflict"), Answer(200, TOLD)]
+    with pytest.raises(recollect.Conflict):
+        list(client.stream("beds", "Water at six"))
+    assert len(loopback.asked) == 5
+    assert len(list(client.stream("beds", "Water at six"))) == 5
+
+
+def test_a_stream_that_is_late_is_not_taken_up(connect: Any, loopback: LoopbackServer) -> None:
+    loopback.waiting = [loopback.stays_silent]
+    with pytest.raises(recollect.Unavailable, match="did not answer within"):
+        list(connect(loopback.url, timeout=0.2).stream("beds", "Water at six"))
+    assert len(loopback.asked) == 1
 
 
 def test_events_are_the_same_however_their_bytes_are_cut() -> None:
@@ -197,13 +243,63 @@ def test_an_agent_answers_at_once_and_as_a_stream_and_once_only(connect: Any, se
     assert (again.text, again.replayed) == (answer.text, True)
     told = list(mara.stream("beds", "And now?", conversation_id="c-1"))
     assert [told[0].type, told[-1].type] == ["start", "end"]
-    assert "And now?" in "".join(one.content for one in told if one.type == "delta")
+    words = [one.content for one in told if one.type == "delta"]
+    assert "".join(words) == told[-1].content and "And now?" in told[-1].content and len(words) > 3
     found = mara.conversations.get("c-1")
     assert [part.kind for part in found.parts] == ["user", "agent_text"] * (len(found.parts) // 2)
     assert [one.id for one in mara.conversations.list()] == ["c-1"]
     assert mara.conversations.get("c-2") is None
     noor = connect(served.url, served.key("noor"))
     assert noor.conversations.get("c-1") is None and noor.conversations.list() == []
+
+
+class Cutting(httpx.HTTPTransport):
+    """A network that loses the connection of an answer after so many of its pieces."""
+
+    def __init__(self, pieces: int) -> None:
+        super().__init__()
+        self.pieces = pieces
+        self.asked: list[str | None] = []
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        self.asked.append(request.headers.get("last-event-id"))
+        answer = super().handle_request(request)
+        assert isinstance(answer.stream, httpx.SyncByteStream)
+        return httpx.Response(
+            answer.status_code, headers=answer.headers, stream=Cut(answer.stream, self.pieces), request=request
+        )
+
+
+class Cut(httpx.SyncByteStream):
+    def __init__(self, stream: httpx.SyncByteStream, pieces: int) -> None:
+        self.stream = stream
+        self.pieces = pieces
+
+    def __iter__(self) -> Iterator[bytes]:
+        for place, piece in enumerate(self.stream):
+            if place == self.pieces:
+                raise httpx.ReadError("the network is down")
+            yield piece
+
+    def close(self) -> None:
+        self.stream.close()
+
+
+@pytest.mark.parametrize("pieces", [1, 3])
+def test_an_answer_is_heard_whole_and_made_once_over_a_network_that_breaks(served: Any, pieces: int) -> None:
+    network = Cutting(pieces)
+    with recollect.Client(served.url, served.key(f"iris-{pieces}"), transport=network) as iris:
+        said = " ".join(f"word{number}" for number in range(20))
+        told = list(iris.stream("beds", said, conversation_id="c-1"))
+        assert len(network.asked) > 2 and network.asked[0] is None
+        assert [told[0].type, told[-1].type] == ["start", "end"]
+        assert {one.type for one in told[1:-1]} == {"delta"}
+        assert "".join(one.content for one in told[1:-1]) == told[-1].content and said in told[-1].content
+        numbers = [one.seq for one in told]
+        assert numbers == sorted(set(numbers))
+        network.pieces = 1_000
+        found = iris.conversations.get("c-1")
+        assert found is not None and [part.kind for part in found.parts] == ["user", "agent_text"]
 
 
 def test_a_preview_shows_the_prompt_and_writes_nothing(connect: Any, served: Any) -> None:

@@ -1,4 +1,4 @@
-"""Memory blocks, the ledger and erasures: the promises of stores, through the client and a real server."""
+"""Memory blocks, the ledger, erasures and transfer: the promises of stores, through the client and a real server."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from remote_memory import RemoteConformance
 from recollect.testing.conformance.blocks import BlockPromises
 from recollect.testing.conformance.erasure import ErasurePromises
 from recollect.testing.conformance.ledger import LedgerPromises
+from recollect.testing.conformance.transfer import TransferPromises
 
 
-class TestThroughTheClient(BlockPromises, LedgerPromises, ErasurePromises, RemoteConformance):
+class TestThroughTheClient(BlockPromises, LedgerPromises, ErasurePromises, TransferPromises, RemoteConformance):
     """See `remote_memory.py` for how a promise reaches the server."""

@@ -1,8 +1,9 @@
 """Facts, their history, their end and their scopes: the promises of stores, through the client and a real server.
 
 The promises of the other files called `test_conformance_…` are the rest of what the client can be asked. What it has no
-words for, and why, is in the reasons of what is skipped (`pytest -rs`). Left out whole, because they have no routes:
-batches, permissions, quotas, approvals, sessions of one's own, what programs record of their runs, and imports.
+words for, and why, is in the reasons of what is skipped (`pytest -rs`). Left out whole are permissions, quotas,
+approvals, sessions and what programs record of their runs: they speak of handles that a program hands out, and here a
+key is the handle.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from remote_memory import LEFT_OUT, RemoteConformance
 
 from recollect.testing.conformance import StoreConformance
+from recollect.testing.conformance.batches import BatchPromises
 from recollect.testing.conformance.expiry import ExpiryPromises
 from recollect.testing.conformance.facts import FactPromises
 from recollect.testing.conformance.history import HistoryPromises
@@ -18,7 +20,7 @@ from recollect.testing.conformance.scopes import ScopePromises
 
 
 class TestThroughTheClient(
-    FactPromises, HistoryPromises, ExpiryPromises, ScopePromises, IdempotencyPromises, RemoteConformance
+    FactPromises, BatchPromises, HistoryPromises, ExpiryPromises, ScopePromises, IdempotencyPromises, RemoteConformance
 ):
     """See `remote_memory.py` for how a promise reaches the server."""
 

@@ -3,7 +3,8 @@
 A block marked `python` is run, with `>>>` lines checked as doctests; what a `try` says is raised has to be raised.
 In a block marked `console` every line that begins with `$ ` is run, and the lines below it are compared with what it
 prints; `…` stands for any text on that line, alone on a line for any lines. A command leaves with 0 unless it ends
-in `# exit N`. What must not run is marked `text`, so nothing is skipped without saying so.
+in `# exit N`; all commands of a page are run in one shell. What must not run is marked `text`, so nothing is skipped
+without saying so. A page that speaks of `URL` and `KEY` finds a server there that `make serve` would have started.
 """
 
 from __future__ import annotations
@@ -11,17 +12,18 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
-import os
 import pkgutil
 import re
-import subprocess
-import sys
+import shutil
 import traceback
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from demo_server import Demo, run_demo
+from shell import Shell
 
 import recollect
 from recollect import errors
@@ -34,10 +36,14 @@ DOCUMENTS = sorted([*ROOT.glob("*.md"), *DOCS.rglob("*.md")])
 
 RUN = {"python", "console"}
 SHOWN = {"abl", "mashin", "text", "json", "sql", "toml", "yaml"}
+GENERATED = {"pycon"}
+"""Examples of docstrings, in the reference: they are run where they stand."""
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<word>[^\n]*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
+_COMMAND = re.compile(r"\b(recollect|curl)\b|^[A-Z]+=")
+_SERVER = re.compile(r"\$(URL|KEY)\b|environ\[.(URL|KEY).\]")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -112,6 +118,8 @@ def commands(block: Block) -> Iterator[tuple[str, str, int]]:
             command, shown, begins = line[2:], [], number
         elif command.endswith("\\") and not shown:
             command = command[:-1] + line.removeprefix("> ").strip()
+        elif line.startswith("> ") and command and not shown:
+            command += "\n" + line.removeprefix("> ")
         else:
             assert command, f"line {number}: a console block begins with a command"
             shown.append(line)
@@ -119,35 +127,40 @@ def commands(block: Block) -> Iterator[tuple[str, str, int]]:
     yield command, "\n".join(shown), begins
 
 
-def run_console(block: Block, folder: Path, path: str) -> None:
-    """Run the commands of a block in a folder and compare what they print, where output is shown."""
-    bin = Path(sys.executable).parent
-    clean = {key: value for key, value in os.environ.items() if not key.startswith("RECOLLECT_")}
-    environment = {
-        **clean,
-        "PATH": f"{bin}{os.pathsep}{os.environ.get('PATH', '')}",
-        "COLUMNS": "120",
-        "NO_COLOR": "1",
-        "PYTHONIOENCODING": "utf-8",
-    }
-    for command, shown, line in commands(block):
-        where = f"{path}:{line}: $ {command}"
-        assert re.search(r"\brecollect\b", command), f"{where}: only `recollect` is run here; mark the block `text`"
-        done = subprocess.run(
-            ["sh", "-c", command],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            encoding="utf-8",
-            timeout=60,
-        )
-        expected = int(code[1]) if (code := _EXIT.search(command)) else 0
-        assert done.returncode == expected, f"{where}\nleft with {done.returncode}, not {expected}:\n{done.stdout}"
-        if shown.strip():
-            assert fits(shown, done.stdout), f"{where}\nprinted:\n{done.stdout}\nthe document shows:\n{shown}"
+class Step(NamedTuple):
+    """A command of a page: what is shown below it, what it leaves with, and its line."""
+
+    command: str
+    shown: str
+    code: int
+    line: int
+
+
+def steps(block: Block) -> list[Step]:
+    """Return the commands of a console block."""
+    return [
+        Step(command, shown, int(code[1]) if (code := _EXIT.search(command)) else 0, line)
+        for command, shown, line in commands(block)
+    ]
+
+
+def run_console(block: Block, shell: Shell, path: str) -> None:
+    """Run the commands of a block in a shell and compare what they print, where output is shown."""
+    for step in steps(block):
+        where = f"{path}:{step.line}: $ {step.command}"
+        assert _COMMAND.search(step.command), f"{where}: only recollect and curl are run; mark the block `text`"
+        wrong = run_step(step, shell)
+        assert not wrong, f"{where}\n{wrong}"
+
+
+def run_step(step: Step, shell: Shell) -> str:
+    """Run a command; return what is wrong with what it printed and left with, nothing where it is as shown."""
+    printed, code = shell.run(step.command)
+    if code != step.code:
+        return f"left with {code}, not {step.code}:\n{printed}"
+    if step.shown.strip() and not fits(step.shown, printed):
+        return f"printed:\n{printed}\nthe document shows:\n{step.shown}"
+    return ""
 
 
 def fits(shown: str, printed: str) -> bool:
@@ -168,20 +181,46 @@ def _tidy(line: str) -> str:
     return re.sub("─+", "─", " ".join(line.split()))
 
 
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
+    """One server for all pages; each finds it as if it had been started for that page alone."""
+    with run_demo(tmp_path_factory.mktemp("demo")) as demo:
+        yield demo
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=name)
-def test_every_example_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_example_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    text = path.read_text(encoding="utf-8")
+    if "$ curl " in text and shutil.which("curl") is None:
+        pytest.skip("there is no curl here")
     monkeypatch.chdir(tmp_path)
+    if _SERVER.search(text):
+        demo: Demo = request.getfixturevalue("demo")
+        monkeypatch.setenv("URL", demo.address)
+        # The quickstart has the key that was printed, and the folder; other pages must not see what it does there.
+        first = path == DOCS / "quickstart.md"
+        monkeypatch.setenv("KEY", demo.key if first else demo.key_in(name(path).replace("/", "-").lower()))
+        if first:
+            (tmp_path / "build").mkdir()
+            (tmp_path / "build/demo").symlink_to(demo.folder)
     names: dict[str, Any] = {"__name__": "__main__"}
-    for block in blocks(path.read_text(encoding="utf-8")):
-        if block.mark == "python":
-            run_python(block, names, name(path))
-        elif block.mark == "console":
-            run_console(block, tmp_path, name(path))
+    # Commands of the first page that people see are the installed one; others need not wait for its imports.
+    with ExitStack() as opened:
+        shell: Shell | None = None
+        for block in blocks(text):
+            if block.mark == "python":
+                run_python(block, names, name(path))
+            elif block.mark == "console":
+                shell = shell or opened.enter_context(Shell(tmp_path, warm=path.name != "README.md"))
+                run_console(block, shell, name(path))
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=name)
 def test_every_block_says_whether_it_runs(path: Path) -> None:
-    unknown = [block for block in blocks(path.read_text(encoding="utf-8")) if block.mark not in RUN | SHOWN]
+    known = RUN | SHOWN | (GENERATED if path.parent == DOCS / "reference" else set[str]())
+    unknown = [block for block in blocks(path.read_text(encoding="utf-8")) if block.mark not in known]
     assert not unknown, f"mark what runs {sorted(RUN)} and what does not {sorted(SHOWN)}: {unknown}"
 
 
@@ -193,15 +232,16 @@ def test_a_wrong_example_fails(tmp_path: Path) -> None:
     assert traceback.extract_tb(raised.value.__traceback__)[-1].lineno == 8
     with pytest.raises(AssertionError, match="line 3: no KeyError was raised"):
         run_python(Block("python", "try:\n    x = 1\nexcept KeyError:\n    pass\n", 3), {}, "doc")
-    for text in (
-        "$ recollect --version\nrecollect 99\n",
-        "$ recollect nonsense\n",
-        "$ recollect --version  # exit 1\n",
-        "$ ls\n",
-        "no command\n",
-    ):
-        with pytest.raises(AssertionError):
-            run_console(Block("console", text, 1), tmp_path, "doc")
+    with Shell(tmp_path) as shell:
+        for text in (
+            "$ recollect --version\nrecollect 99\n",
+            "$ recollect nonsense\n",
+            "$ recollect --version  # exit 1\n",
+            "$ ls\n",
+            "no command\n",
+        ):
+            with pytest.raises(AssertionError):
+                run_console(Block("console", text, 1), shell, "doc")
     with pytest.raises(AssertionError):
         blocks("```python\nnever closed")
 
@@ -210,8 +250,31 @@ def test_a_right_example_passes(tmp_path: Path) -> None:
     names: dict[str, Any] = {}
     run_python(Block("python", ">>> x = 1 + 1\n>>> x\n2\n", 1), names, "doc")
     run_python(Block("python", "assert x == 2\n", 1), names, "doc")
-    run_console(Block("console", "$ recollect --version\nrecollect …\n", 1), tmp_path, "doc")
-    run_console(Block("console", "$ recollect nonsense  # exit 2\n", 1), tmp_path, "doc")
+    with Shell(tmp_path) as shell:
+        for text in (
+            "$ recollect --version\nrecollect …\n",
+            "$ recollect nonsense  # exit 2\n",
+            "$ version=$(recollect --version)\n$ echo $version of recollect\nrecollect … of recollect\n",
+        ):
+            run_console(Block("console", text, 1), shell, "doc")
+
+
+def test_a_recollect_that_need_not_be_imported_is_the_installed_one_in_all_else(tmp_path: Path) -> None:
+    said: list[list[tuple[str, int]]] = []
+    for warm in (True, False):
+        folder = tmp_path / str(warm)
+        folder.mkdir()
+        with Shell(folder, warm=warm) as shell:
+            commands = (
+                "export RECOLLECT_DB=a.db",
+                "printf '\"ü\"' | recollect facts set word - --as-json --user ada && echo done",
+                "recollect facts get word --user ada | cat; ls a.db",
+                "recollect facts get none --user ada",
+                "cd / && recollect facts get word --user ada --db nowhere.db",
+            )
+            said.append([shell.run(command) for command in commands])
+    assert said[0] == said[1]
+    assert [code for _, code in said[0]] == [0, 0, 0, 1, 1]
 
 
 def test_a_wildcard_stands_for_text_of_one_line_or_for_lines() -> None:
@@ -310,6 +373,25 @@ def error_classes() -> list[type[errors.RecollectError]]:
 def test_the_table_of_errors_holds_every_error_and_no_other() -> None:
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)` \|", (DOCS / "errors.md").read_text(encoding="utf-8"), re.MULTILINE)
     assert sorted(rows) == sorted((kind.__name__, kind.code) for kind in error_classes())
+
+
+def test_the_table_of_statuses_holds_every_code_that_a_server_answers_with_and_no_other() -> None:
+    from recollect.server import problems
+
+    section = (DOCS / "errors.md").read_text(encoding="utf-8").partition("## Over HTTP")[2]
+    rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", section, re.MULTILINE)
+    documented = {(int(status), code) for status, codes in rows for code in re.findall(r"`([a-z_]+)`", codes)}
+    by_http: dict[int, str] = problems._HTTP_CODES  # pyright: ignore[reportPrivateUsage]
+    answered = {(status, code) for code, status in problems.STATUSES.items()} | set(by_http.items())
+    assert documented == answered | {(500, "internal_error")}
+
+
+def test_the_page_about_security_names_every_address_that_needs_no_token() -> None:
+    from recollect.server.callers import OPEN_PATHS
+
+    section = (DOCS / "security.md").read_text(encoding="utf-8").partition("## Who is calling")[2].partition("\n## ")[0]
+    assert "/health" in OPEN_PATHS
+    assert [path for path in sorted(OPEN_PATHS) if f"`{path}`" not in section] == []
 
 
 def test_every_public_name_says_what_it_is() -> None:

@@ -8,19 +8,18 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import os
-import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import anthropic_server
 import openai_server
 import pytest
+from shell import Shell
+from warm_recollect import MODELS
 
 import recollect
 from recollect.mashin.document import Node
@@ -200,26 +199,6 @@ def test_an_order_that_does_not_come_is_chased(memory: recollect.Memory, clock: 
 # the page
 
 
-class Step(NamedTuple):
-    """A command of the page, what is shown below it, what it leaves with, and its line."""
-
-    command: str
-    shown: str
-    code: int
-    line: int
-
-
-def steps() -> list[Step]:
-    found: list[Step] = []
-    for block in DOCS.blocks(PAGE.read_text(encoding="utf-8")):
-        if block.mark == "console":
-            for command, shown, line in DOCS.commands(block):
-                left = re.search(r"#\s*exit (\d+)\s*$", command)
-                found.append(Step(command, shown, int(left[1]) if left else 0, line))
-    return found
-
-
-_MARK = "=== end of command"
 _KNOWN = {
     "reply": "Clean the disc with alcohol.",
     "words": "Come by on Thursday.",
@@ -241,33 +220,18 @@ def _told(wire: ModuleType) -> Any:
     return answer
 
 
-def run_page(folder: Path, environment: dict[str, str]) -> list[tuple[Step, str, int]]:
-    """Run all commands of the page in one shell, and return what each printed and left with."""
-    found = steps()
-    script = "".join(
-        f"{{ {step.command.partition('  # exit')[0]}\n}} 2>&1\nprintf '\\n%s %s\\n' '{_MARK}' $?\n" for step in found
-    )
-    done = subprocess.run(
-        ["sh", "-s"],
-        input=script,
-        cwd=folder,
-        env=environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        encoding="utf-8",
-        timeout=300,
-    )
-    told = re.split(rf"\n{_MARK} (\d+)\n", done.stdout)
-    printed, codes = told[:-1:2], told[1::2]
-    assert len(printed) == len(found), done.stdout
-    return [(step, text, int(code)) for step, text, code in zip(found, printed, codes, strict=True)]
-
-
-def environment(**others: str) -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not re.search("RECOLLECT_|_API_KEY$|_BASE_URL$", name)}
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}"
-    return {**kept, "PATH": path, "COLUMNS": "160", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **others}
+def run_page(page: Path, folder: Path, **variables: str) -> None:
+    """Run all commands of a page in one shell; what they print is what the page shows."""
+    found = [block for block in DOCS.blocks(page.read_text(encoding="utf-8")) if block.mark == "console"]
+    assert found
+    with Shell(folder, imported=MODELS, COLUMNS="160", **variables) as shell:
+        wrong = [
+            f"{page.name}:{step.line}: $ {step.command}\n{fault}"
+            for block in found
+            for step in DOCS.steps(block)
+            if (fault := DOCS.run_step(step, shell))
+        ]
+    assert not wrong, "\n\n".join(wrong)
 
 
 def test_every_command_of_the_page_prints_what_the_page_shows(tmp_path: Path) -> None:
@@ -275,15 +239,9 @@ def test_every_command_of_the_page_prints_what_the_page_shows(tmp_path: Path) ->
     shutil.copytree(MACHINES, folder)
     with anthropic_server.AnthropicServer() as claude, openai_server.OpenAIServer() as gpt:
         claude.default, gpt.default = _told(anthropic_server), _told(openai_server)
-        ran = run_page(folder, environment(ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url))
+        run_page(PAGE, folder, ANTHROPIC_BASE_URL=claude.url, OPENAI_BASE_URL=gpt.url)
         tasks = [json.dumps(asked.body) for asked in claude.asked]
         others = [json.dumps(asked.body) for asked in gpt.asked]
-    wrong = [
-        f"{PAGE.name}:{step.line}: $ {step.command}\nleft with {code}, not {step.code}, and printed:\n{printed}"
-        for step, printed, code in ran
-        if code != step.code or (step.shown.strip() and not DOCS.fits(step.shown, printed))
-    ]
-    assert not wrong, "\n\n".join(wrong)
     # What the models were asked once there was a key: pages of the category, and what the customer said before.
     brakes, first, second, wheels = tasks
     assert "oil on the disc" in brakes and "out of true" not in brakes

@@ -103,6 +103,7 @@ HARMLESS = {
     "Memory.through",
     "Memory.scrub",
     "Memory.inspect",
+    "Memory.tenants",
     "Memory.may",
     "Memory.level",
     "Memory.settle",
@@ -181,6 +182,7 @@ HARMLESS_COMMANDS = {
     "export",
     "doctor",
     "config show",
+    "tour",  # on a memory of its own
 }
 
 EFFECTS = typing.get_args(effect.Effect)
@@ -228,7 +230,8 @@ def test_every_command_is_on_the_list() -> None:
 
 
 def test_every_effect_has_exactly_one_verb_and_a_capability() -> None:
-    handled = {*VERBS, *OVERSIGHT, *RUNS, effect.Decide, effect.RecordRun, effect.Scrub, effect.Inspect}
+    looks = {effect.Inspect, effect.ListTenants}
+    handled = {*VERBS, *OVERSIGHT, *RUNS, *looks, effect.Decide, effect.RecordRun, effect.Scrub}
     assert set(EFFECTS) == handled
     for kind in EFFECTS:
         assert kind.capability in CAPABILITIES

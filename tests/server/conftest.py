@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,8 @@ PATIENCE = 120.0
 """Seconds after which a client or an ending server counts as hung."""
 LIFETIME = 7_200.0 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 600.0
 """Seconds after which a server is ended even if its test hangs."""
+
+_numbers = count(1)
 
 
 class Served:
@@ -106,9 +109,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def someone(served: Served, request: pytest.FixtureRequest) -> httpx.Client:
-    """A client for a user that no other test has."""
-    return served.client(served.key_for(request.node.name[:60]))
+def user(request: pytest.FixtureRequest) -> str:
+    """A user that no other test has."""
+    return f"{request.node.name[:40]}-{next(_numbers)}"
+
+
+@pytest.fixture
+def someone(served: Served, user: str) -> httpx.Client:
+    """The client of that user."""
+    return served.client(served.key_for(user))
 
 
 @pytest.fixture

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import resource
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 
@@ -217,22 +218,63 @@ def test_a12_limits_of_a_recall(someone):
 def test_of_a_thousand_clients_with_one_stamp_one_wins_and_the_others_are_told(served):
     key = served.key_for("crowded")
     stamp = put(served.client(key), "core", "- Start", None).json()["updated_at"]
-    together = asyncio.Semaphore(400)
 
-    async def claim(number: int) -> int:
+    async def claim(number: int, together: asyncio.Barrier) -> int:
         body = json.dumps({"content": f"- {number}", "expected_updated_at": stamp}).encode()
         head = f"PUT {BLOCKS}/core HTTP/1.1\r\nHost: memory\r\nAuthorization: Bearer {key}\r\nConnection: close\r\n"
-        async with together:
-            reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-            writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
-            answer = await reader.read()
-            writer.close()
-            await writer.wait_closed()
+        reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
+        await together.wait()
+        writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
         return int(answer.split(maxsplit=2)[1])
 
     async def everybody() -> list[int]:
-        return await asyncio.gather(*(claim(number) for number in range(1_000)))
+        together = asyncio.Barrier(1_000)
+        return await asyncio.gather(*(claim(number, together) for number in range(1_000)))
 
+    usual, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(usual, min(2_048, most)), most))
     assert sorted(asyncio.run(everybody())) == [200] + [409] * 999
     history = served.client(key).get("/api/v1/memory/facts/blocks.core/history").json()["revisions"]
     assert len(history) == 2
+
+
+def test_every_text_of_a_block_is_told_and_the_last_one_taken_back(someone):
+    place = f"{BLOCKS}/core"
+    assert someone.get(f"{place}/history").status_code == 404
+    assert someone.post(f"{place}/undo", json={"expected_updated_at": None}).status_code == 404
+    first = someone.put(place, json={"content": "- Rows", "expected_updated_at": None, "source": "harbour"}).json()
+    second = someone.put(place, json={"content": "- Sails", "expected_updated_at": first["updated_at"]}).json()
+    told = someone.get(f"{place}/history").json()["revisions"]
+    assert [(one["value"], one["version"], one["origin"]["source"]) for one in told] == [
+        ("- Rows", 1, "harbour"),
+        ("- Sails", 2, None),
+    ]
+    late = someone.post(f"{place}/undo", json={"expected_updated_at": first["updated_at"]})
+    assert (late.status_code, late.json()["current_updated_at"][:26]) == (409, second["updated_at"][:26])
+    assert someone.post(f"{place}/undo", json={}).status_code == 422
+    undone = someone.post(f"{place}/undo", json={"expected_updated_at": second["updated_at"]})
+    assert (undone.status_code, undone.json()["content"]) == (200, "- Rows")
+    redone = someone.post(f"{place}/undo", json={}, headers={"If-Match": undone.headers["ETag"]})
+    assert redone.json()["content"] == "- Sails"
+    assert someone.delete(place, params={"source": "storm"}).status_code == 204
+    assert someone.get(f"{place}/history").json()["revisions"][-1]["origin"]["source"] == "storm"
+    back = someone.post(f"{place}/undo", json={"expected_updated_at": None})
+    assert back.json()["content"] == "- Sails"
+    assert someone.get(f"{place}/history", params={"agent_id": "mail"}).status_code == 404
+
+
+def test_who_only_reads_sees_the_history_of_a_block_and_takes_nothing_back(served):
+    writer, reader = (served.client(served.key_for("b-history", role=role)) for role in ("member", "reader"))
+    stamp = None
+    for text in ("- Rows", "- Sails"):
+        stamp = writer.put(f"{BLOCKS}/core", json={"content": text, "expected_updated_at": stamp}).json()["updated_at"]
+    assert len(reader.get(f"{BLOCKS}/core/history").json()["revisions"]) == 2
+    refused = reader.post(f"{BLOCKS}/core/undo", json={"expected_updated_at": stamp})
+    assert (refused.status_code, refused.json()["code"]) == (403, "denied")
+    for stranger in ("b-history2", "b-stranger"):
+        assert served.client(served.key_for(stranger)).get(f"{BLOCKS}/core/history").status_code == 404
+    elsewhere = served.client(served.key_for("b-history", tenant="other"))
+    assert elsewhere.get(f"{BLOCKS}/core/history").status_code == 404

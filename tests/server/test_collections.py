@@ -68,7 +68,9 @@ def test_what_cannot_be_remembered_or_asked_is_refused(someone):
         answer = someone.post(f"{COLLECTIONS}/refused/remember", json=body)
         assert answer.status_code == 422, body
     for body in (
-        {"query": "x", "limit": 0},
+        {"query": "x", "limit": -1},
+        {"query": "x", "limit": 1_001},
+        {"query": "x", "expand": 1_001},
         {"query": "x", "threshold": 2},
         {"query": "x", "mode": "psychic"},
         {"query": "x", "filter": {"a": {"$near": 1}}},
@@ -77,3 +79,70 @@ def test_what_cannot_be_remembered_or_asked_is_refused(someone):
         answer = someone.post(f"{COLLECTIONS}/refused/recall", json=body)
         assert answer.status_code == 422, body
     assert someone.post(f"{COLLECTIONS}/refused/recall", json={"query": "x"}).json() == {"results": [], "count": 0}
+    bounds = {"query": "x", "limit": 0, "expand": 1_000}
+    assert someone.post(f"{COLLECTIONS}/refused/recall", json=bounds).json() == {"results": [], "count": 0}
+
+
+def test_several_things_are_remembered_all_or_none(someone):
+    entries = f"{COLLECTIONS}/log/entries"
+    done = someone.post(
+        entries, json={"items": [{"content": "fog"}, {"content": {"knots": 9}, "metadata": {"at": "sea"}, "key": "k"}]}
+    )
+    assert done.status_code == 201, done.text
+    assert [one["stored"] for one in done.json()["remembered"]] == [True, True]
+    for bad in ({"content": ""}, {"metadata": {}}, {"content": "x", "user": "eve"}, {"content": "x", "key": ""}):
+        refused = someone.post(entries, json={"items": [{"content": "calm"}, bad]})
+        assert refused.status_code == 422, bad
+    assert [one["content"] for one in someone.get(entries).json()["entries"]] == ["fog", {"knots": 9}]
+    assert someone.post(entries, json={"items": []}).json() == {"remembered": []}
+
+
+def test_a_long_text_is_remembered_in_parts(someone):
+    text = "The mast is new.\n\nThe sail is old.\n\nThe hull is green."
+    done = someone.post(f"{COLLECTIONS}/hull/texts", json={"text": text, "chunk": 20, "metadata": {"of": "boat"}})
+    assert (done.status_code, len(done.json()["remembered"])) == (201, 3)
+    found = recall(someone, "What colour is the hull?", collection="hull", limit=1, expand=1).json()["results"][0]
+    assert (found["content"], found["metadata"]["part"]) == ("The hull is green.", 3)
+    assert [one["content"] for one in found["before"]] == ["The sail is old."]
+    assert someone.post(f"{COLLECTIONS}/hull/texts", json={"text": " "}).status_code == 422
+
+
+def test_an_entry_is_forgotten_by_its_key(served, someone):
+    remember(someone, "anchor up", key="state")
+    remember(someone, "anchor down", key="state", namespace="night")
+    stranger = served.client(served.key_for("stranger-to-keys"))
+    place = f"{COLLECTIONS}/logbook/entries"
+    assert stranger.delete(place, params={"key": "state"}).status_code == 404
+    assert someone.delete(place).status_code == 422
+    assert someone.delete(place, params={"key": "state"}).status_code == 204
+    assert someone.delete(place, params={"key": "state"}).status_code == 404
+    assert [one["content"] for one in someone.get(place).json()["entries"]] == ["anchor down"]
+
+
+def test_a_member_sees_collections_with_something_of_theirs_and_an_admin_all(served, someone):
+    remember(someone, "mine", collection="shared-shelf")
+    someone.post(f"{COLLECTIONS}/agents-shelf/remember?scope=agent:mate", json={"content": "an agent's"})
+    other = served.client(served.key_for("shelf-owner"))
+    for number in range(3):
+        remember(other, f"theirs {number}", collection="shared-shelf")
+    remember(other, "secret plans", collection="secret-shelf")
+    counts = {one["name"]: one["entries"] for one in someone.get(COLLECTIONS).json()["collections"]}
+    assert counts == {"shared-shelf": 1, "agents-shelf": 1}
+    reader = served.client(served.key_for("shelf-owner", role="reader"))
+    assert {one["name"] for one in reader.get(COLLECTIONS).json()["collections"]} == {"shared-shelf", "secret-shelf"}
+    every = {one["name"]: one["entries"] for one in served.client().get(COLLECTIONS).json()["collections"]}
+    assert (every["shared-shelf"], every["secret-shelf"]) == (4, 1)
+    elsewhere = served.client(served.key_for("shelf-owner", tenant="other-shelves", role="admin"))
+    assert elsewhere.get(COLLECTIONS).json()["collections"] == []
+
+
+def test_a_collection_is_deleted_by_an_administrator_with_what_everybody_has_in_it(served, someone):
+    remember(someone, "mine", collection="doomed")
+    remember(served.client(served.key_for("another-doomed")), "theirs", collection="doomed")
+    refused = someone.delete(f"{COLLECTIONS}/doomed")
+    assert (refused.status_code, refused.json()["code"]) == (403, "denied")
+    elsewhere = served.client(served.key_for("boss", tenant="other-doomed", role="admin"))
+    assert elsewhere.delete(f"{COLLECTIONS}/doomed").status_code == 404
+    assert recall(someone, "mine", collection="doomed").json()["count"] == 1
+    assert served.client().delete(f"{COLLECTIONS}/doomed").json() == {"entries": 2}
+    assert recall(someone, "mine", collection="doomed").json()["count"] == 0

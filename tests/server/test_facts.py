@@ -190,3 +190,55 @@ def test_a_body_says_which_field_is_wrong(someone):
         assert (answer.status_code, answer.json()["path"]) == (422, path), body
     assert someone.put(f"{FACTS}/seat", json={"value": 1, "ttl": "soon"}).json()["code"] == "invalid_duration"
     assert someone.get(f"{FACTS}/seat").status_code == 404
+
+
+def test_several_writes_are_kept_all_together_or_not_at_all(someone):
+    someone.put(f"{FACTS}/seat", json={"value": "4B"})
+    done = someone.post(
+        FACTS,
+        json={
+            "writes": [
+                {"key": "meal", "value": None, "ttl": "1h", "domain": "trip"},
+                {"key": "seat", "delete": True, "expect": 1},
+                {"key": "meal", "value": "soup", "expect": 0, "scope": "agent:kitchen"},
+                {"key": "never", "delete": True},
+            ]
+        },
+    )
+    assert done.status_code == 200, done.text
+    meal, seat, kitchen, never = done.json()["results"]
+    assert (meal["version"], meal["value"], meal["domain"], seat, never) == (1, None, "trip", True, False)
+    assert (kitchen["scope"].partition("/")[2], kitchen["value"]) == ("agent:kitchen", "soup")
+    for last, status in (
+        ({"key": "meal", "value": 1, "expect": 7}, 409),
+        ({"key": "meal"}, 422),
+        ({"key": "meal", "delete": True, "value": 1}, 422),
+        ({"key": "a..b", "value": 1}, 422),
+        ({"key": "meal", "value": 1, "scope": "user:eve"}, 422),
+        ({"key": "meal", "value": 1, "tenant": "other"}, 422),
+    ):
+        refused = someone.post(FACTS, json={"writes": [{"key": "first", "value": 1}, last]})
+        assert (refused.status_code, someone.get(f"{FACTS}/first").status_code) == (status, 404), last
+        told = refused.json()
+        assert told["current_version"] == 1 if status == 409 else told["path"].startswith("$"), told
+    assert someone.post(FACTS, json={"writes": []}).json() == {"results": []}
+
+
+def test_a_batch_under_an_idempotency_key_is_written_once(someone):
+    batch, once = {"writes": [{"key": "visits", "value": 1}]}, {"Idempotency-Key": "monday"}
+    first = someone.post(FACTS, json=batch, headers=once).json()
+    assert someone.post(FACTS, json=batch, headers=once).json() == first
+    assert someone.get(f"{FACTS}/visits").json()["version"] == 1
+    assert someone.post(FACTS, json=batch).json()["results"][0]["version"] == 2
+
+
+def test_a_delete_can_expect_that_there_is_nothing(someone):
+    someone.put(f"{FACTS}/lamp", json={"value": "on"})
+    absent = {"If-None-Match": "*"}
+    met = someone.delete(f"{FACTS}/lamp", headers=absent)
+    assert (met.status_code, met.json()["current_version"]) == (409, 1)
+    assert someone.get(f"{FACTS}/lamp").status_code == 200
+    assert someone.delete(f"{FACTS}/shade", headers=absent).status_code == 404
+    assert someone.delete(f"{FACTS}/lamp", params={"source": "dusk"}).status_code == 204
+    last = someone.get(f"{FACTS}/lamp/history").json()["revisions"][-1]
+    assert (last["change"], last["origin"]["source"]) == ("deleted", "dusk")

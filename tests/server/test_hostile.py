@@ -240,7 +240,65 @@ def test_odd_paths_get_an_answer_and_no_file(strict, raw, path):
     assert is_well(strict)
 
 
+@pytest.mark.parametrize(
+    ("head", "status"),
+    [
+        (b"GET /health HTTP/1.1\r\nHost: a\r\n\r\n", 200),
+        (b"GET /health HTTP/1.0\r\n\r\n", 200),
+        (b"GET /health HTTP/1.1\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400),
+        (b"GET /health HTTP/2.0\r\nHost: a\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nContent-Length: 3\r\n\r\n", 400),
+        (b"GET /health HTTP/1.1\r\nHost: a\r\nX: " + b"y" * 70_000 + b"\r\n\r\n", 431),
+    ],
+)
+def test_a_head_that_others_would_read_otherwise_is_refused(strict, raw, head, status):
+    raw.send(head)
+    assert raw.answer()[0] == status
+
+
+def test_a_head_that_grows_without_end_is_refused_before_it_ends(strict, raw):
+    raw.send(b"GET /health HTTP/1.1\r\nHost: a\r\n")
+    with pytest.raises(OSError):
+        for _ in range(5_000):
+            raw.send(b"X: " + b"y" * 2_000 + b"\r\n")
+    assert is_well(strict)
+
+
+def test_headers_that_come_after_the_body_say_nothing(strict, raw):
+    body = b"c\r\n" + b'{"value": 1}' + b"\r\n0\r\n"
+    head = raw.head(path=f"{FACTS}/late", Transfer_Encoding="chunked", X_Request_Id="in-front")
+    raw.send(head + body + b'X-Request-Id: behind\r\nIf-Match: "7"\r\n\r\n')
+    status, headers, _ = raw.answer()
+    assert (status, headers["x-request-id"]) == (200, "in-front")
+    raw.send(raw.head(path=f"{FACTS}/late", Transfer_Encoding="chunked", If_Match='"7"') + body + b"\r\n")
+    assert raw.answer()[0] == 409
+
+
+def test_who_sends_rubbish_after_a_request_gets_the_answer_to_the_request_and_no_other(strict, raw):
+    raw.send(raw.head("GET", "/ready") + b"\x00rubbish\r\n\r\n")
+    said = b""
+    while part := raw.socket.recv(65_536):
+        said += part
+    assert said.startswith(b"HTTP/1.1 200 ")
+    assert said.count(b"HTTP/1.1 ") == 1
+
+
+def test_a_connection_is_not_changed_into_another_kind(strict, raw):
+    raw.send(raw.head("GET", "/health", Connection="Upgrade", Upgrade="websocket") + b"\x81\x05hello")
+    status, headers, _ = raw.answer()
+    assert (status, headers["connection"]) == (200, "close")
+    assert raw.answer()[0] == 0
+
+
+def test_ends_of_lines_that_never_become_a_request_are_cut_off(strict, raw):
+    raw.send(raw.head("GET", "/health"))
+    assert raw.answer()[0] == 200
+    raw.send(b"\r\n\r\n")
+    assert raw.answer()[0] == 0
+
+
 def test_nothing_of_it_was_a_fault_of_ours(strict):
-    assert {line["status"] for line in strict.lines() if "status" in line} <= {200, 400, 404, 405, 408, 413, 422}
+    assert {line["status"] for line in strict.lines() if "status" in line} <= {200, 400, 404, 405, 408, 409, 413, 422}
     faults = [line for line in strict.lines() if "traceback" in line or line["level"] == "error"]
     assert not faults, "\n".join(line.get("traceback", line["message"]) for line in faults)

@@ -5,14 +5,19 @@ import gzip
 import os
 import re
 import signal
+import socket
+import subprocess
+import sys
 import threading
 import time
+from collections.abc import Callable
 
 import httpx
 import pytest
 
 import recollect
 from recollect.server.app import create_app
+from recollect.server.serving import _listen
 from recollect.server.settings import Settings
 
 FACTS = "/api/v1/memory/facts"
@@ -59,10 +64,10 @@ def test_metrics_count_by_route_and_status_and_name_nobody(served, someone):
     for _ in range(3):
         someone.get(f"{FACTS}/hidden-name")
     assert counted(FACTS + "/{key}", 404) == before + 3
-    httpx.request("MADEUP", f"{served.address}/hidden-path")
+    httpx.request("PROPFIND", f"{served.address}/hidden-path")
     text = httpx.get(f"{served.address}/metrics").text
     assert re.search(r'requests_total{method="other",route="",status="40[45]"} [1-9]', text)
-    assert "MADEUP" not in text
+    assert "PROPFIND" not in text
     assert "hidden-" not in text
     assert "user:" not in text
     assert re.search(r'request_seconds_bucket{route="/metrics",le="\+Inf"} [1-9]', text)
@@ -152,6 +157,80 @@ def test_a_server_that_is_told_to_stop_answers_what_is_under_way(start):
     assert all(kept.get(f"{FACTS}/n{number}").json()["value"] == number for number in written)
 
 
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_answers_what_is_under_way_and_leaves_no_process_and_no_traceback(start, workers):
+    one = start("--workers", str(workers))
+    until(lambda: httpx.get(f"{one.address}/ready").status_code == 200)
+    started = children_of(one.process.pid)
+    assert len(started) == (workers if workers > 1 else 0)
+    body = b'{"value": "half and half"}'
+    head = f"PUT {FACTS}/half HTTP/1.1\r\nHost: memory\r\nAuthorization: Bearer {one.key}\r\n"
+    with socket.create_connection(("127.0.0.1", one.port), timeout=60) as connection:
+        connection.sendall(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body[:9])
+        until(lambda: "requests_in_flight 2" in httpx.get(f"{one.address}/metrics").text)
+        # A terminal sends it to everybody.
+        for pid in (*started, one.process.pid):
+            os.kill(pid, signal.SIGINT)
+        until(lambda: is_refused(one.address))
+        connection.sendall(body[9:])
+        assert connection.recv(65_536).startswith(b"HTTP/1.1 200 ")
+    assert one.process.wait(60) == 0
+    assert not [pid for pid in started if os.path.exists(f"/proc/{pid}")]
+    assert "Traceback" not in one.log.read_text()
+    with recollect.open(one.db) as memory:
+        assert memory.scope(user="admin").value("half") == "half and half"
+
+
+def test_a_worker_that_starts_says_nothing_about_ctrl_c(start):
+    one = start("--workers", "2")  # the address is told before the workers are there
+    for pid in (*children_of(one.process.pid), one.process.pid):
+        os.kill(pid, signal.SIGINT)
+    assert one.process.wait(60) == 0
+    assert "Traceback" not in one.log.read_text()
+
+
+def test_the_demo_ends_in_good_order_by_ctrl_c(tmp_path):
+    with subprocess.Popen(
+        [sys.executable, "-m", "recollect.server.demo", "--folder", str(tmp_path / "demo"), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as demo:
+        assert demo.stdout is not None and demo.stderr is not None
+        address = demo.stdout.readline().split()[-1]
+        assert until(lambda: httpx.get(f"{address}/ready").status_code == 200)
+        os.kill(demo.pid, signal.SIGINT)
+        said = demo.stderr.read()
+        assert demo.wait(60) == 0
+    assert "Shutting down" in said
+    assert "Traceback" not in said
+
+
+def test_a_program_that_cannot_be_compiled_stops_the_start_of_all_workers_and_says_where(start, tmp_path):
+    (tmp_path / "bell.mashin").write_text("machine bell\n  implments\n")
+    with pytest.raises(AssertionError, match=r"(?s)bell\.mashin.*implments"):
+        start("--workers", "2", RECOLLECT_MACHINES=str(tmp_path))
+
+
+def test_small_answers_leave_at_once():
+    async def delayed() -> bool:
+        listening = _listen(Settings(port=0))
+        met: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+
+        def meet(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            accepted = writer.get_extra_info("socket")
+            met.set_result(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+            writer.close()
+
+        server = await asyncio.start_server(meet, sock=listening)
+        async with server:
+            _, writer = await asyncio.open_connection(*listening.getsockname())
+            writer.close()
+            return not await met
+
+    assert asyncio.run(delayed()) is False
+
+
 def test_a_port_that_is_taken_is_said_so(start, tmp_path):
     one = start()
     with pytest.raises(AssertionError, match="unavailable"):
@@ -183,19 +262,56 @@ def test_several_workers_answer_over_one_file_and_a_dead_one_is_replaced(start):
     assert enough.wait(100)
     workers = children_of(one.process.pid)
     assert len(workers) == 2
+    answered = len(kept)
     os.kill(workers[0], signal.SIGKILL)
     for writer in writers:
         writer.join(100)
-    assert len(kept) > 100
+    assert len(kept) > answered + 100  # the other one went on
     reader = one.client()
     for number, version in kept.items():
         found = reader.get(f"{FACTS}/w{number}")
         assert (found.status_code, found.json()["version"]) == (200, version)
-    until = time.monotonic() + 60
-    while workers[0] in children_of(one.process.pid) or len(children_of(one.process.pid)) < 2:
-        assert time.monotonic() < until
-        time.sleep(0.1)
+    until(lambda: workers[0] not in children_of(one.process.pid) and len(children_of(one.process.pid)) == 2)
     assert reader.get("/api/v1/ledger/verify").json()["ok"] is True
+    # Without the process that started them, the workers end too.
+    left = children_of(one.process.pid)
+    os.kill(one.process.pid, signal.SIGKILL)
+    one.process.wait(60)
+    until(lambda: not [pid for pid in left if is_running(pid)])
+
+
+def until(look: Callable[[], bool]) -> bool:
+    """Return once something is so."""
+    end = time.monotonic() + 60
+    while not is_so(look):
+        assert time.monotonic() < end, "it did not happen"
+        time.sleep(0.02)
+    return True
+
+
+def is_so(look: Callable[[], bool]) -> bool:
+    try:
+        return look()
+    except httpx.TransportError:
+        return False  # nobody answers yet
+
+
+def is_refused(address: str) -> bool:
+    """Say whether no more requests are taken."""
+    try:
+        httpx.get(f"{address}/health")
+    except httpx.TransportError:
+        return True
+    return False
+
+
+def is_running(pid: int) -> bool:
+    """Say whether a process is there and not only its remains, which nobody has looked at yet."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8") as file:
+            return file.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def children_of(pid: int) -> list[int]:

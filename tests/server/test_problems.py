@@ -1,13 +1,21 @@
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import re
 
+import httpx
 import pytest
 
+import recollect
 from recollect import errors
+from recollect.api.scoped import ScopedMemory
 from recollect.errors import Conflict, Corrupt, Denied, QuotaExceeded, RecollectError, Unavailable
+from recollect.server.app import create_app
+from recollect.server.auth.keys import create_key
 from recollect.server.problems import STATUSES, problem_of
+from recollect.server.settings import Settings
 from recollect.wire.problems import decode_problem
 
 
@@ -82,6 +90,28 @@ def test_every_answer_has_the_id_of_its_request(served):
     for unfit in ("two words", "x" * 65, "a\tb", '{"a":1}', ""):
         other = client.get("/health", headers={"X-Request-Id": unfit})
         assert other.headers["x-request-id"].startswith("req_")
+
+
+def test_what_nobody_foresaw_is_in_the_log_with_where_it_happened_and_not_in_the_answer(monkeypatch, caplog):
+    with recollect.open(":memory:") as memory:
+        key = create_key(memory, tenant="default", user="ada", role="member").token
+        app = create_app(Settings(db=":memory:", sleep=False), memory)
+        monkeypatch.setattr(ScopedMemory, "history", lambda self, key: 1 // 0)
+
+        async def ask(path: str) -> httpx.Response:
+            transport = httpx.ASGITransport(app=app)
+            async with httpx.AsyncClient(transport=transport, base_url="http://memory") as client:
+                return await client.get(path, headers={"Authorization": f"Bearer {key}", "X-Request-ID": "req-seven"})
+
+        with caplog.at_level(logging.ERROR, logger="recollect"):
+            assert asyncio.run(ask("/api/v1/memory/facts/tea")).status_code == 404
+            assert caplog.records == []
+            answer = asyncio.run(ask("/api/v1/memory/facts/tea/history"))
+    assert (answer.status_code, answer.json()["code"]) == (500, "internal_error")
+    assert "division" not in answer.text
+    [told] = caplog.records
+    assert told.exc_info is not None and isinstance(told.exc_info[1], ZeroDivisionError)
+    assert told.__dict__["fields"] == {"request_id": "req-seven"}
 
 
 def test_an_address_that_is_no_route_is_another_problem_than_a_missing_fact(served):

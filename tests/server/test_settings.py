@@ -3,9 +3,9 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 
 import pytest
+import warm_recollect
 
 from recollect.errors import UsageError
 from recollect.server.settings import Settings
@@ -13,7 +13,7 @@ from recollect.server.settings import Settings
 
 def show(tmp_path, *flags, **variables):
     done = subprocess.run(
-        [sys.executable, "-m", "recollect.cli", "config", "show", "--json", *flags],
+        [warm_recollect.folder() / "recollect", "config", "show", "--json", *flags],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -41,10 +41,19 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
     }
 
 
+def test_a_server_sleeps_unless_it_is_told_not_to(tmp_path):
+    (tmp_path / "r.toml").write_text('sleep = false\nsleep_delay = 60\nsleep_model = "openai:gpt-5.2"\n')
+    told = show(tmp_path, "--config", "r.toml", RECOLLECT_SLEEP_EVERY="2.5")
+    assert told["sleep"] == {"value": False, "origin": "file", "variable": "RECOLLECT_SLEEP"}
+    assert [told[f"sleep_{name}"]["value"] for name in ("delay", "every", "model")] == [60, 2.5, "openai:gpt-5.2"]
+    assert show(tmp_path)["sleep"]["value"] is True
+    assert show(tmp_path, "--config", "r.toml", RECOLLECT_SLEEP="yes")["sleep"]["value"] is True
+
+
 def test_the_file_holds_for_every_command(tmp_path):
     (tmp_path / "r.toml").write_text('db = "team.db"\n')
     done = subprocess.run(
-        [sys.executable, "-m", "recollect.cli", "facts", "set", "a", "b", "--user", "ada"],
+        [warm_recollect.folder() / "recollect", "facts", "set", "a", "b", "--user", "ada"],
         cwd=tmp_path,
         env={**os.environ, "RECOLLECT_CONFIG": "r.toml"},
         timeout=60,
@@ -92,9 +101,18 @@ def test_a_wrong_variable_is_named(tmp_path, name, value):
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"port": 65_536}, {"workers": 0}, {"body_bytes": 1}, {"read_timeout": 0}, {"rate": -1}, {"log_level": "loud"}],
+    [
+        {"port": 65_536},
+        {"workers": 0},
+        {"body_bytes": 1},
+        {"read_timeout": 0},
+        {"rate": -1},
+        {"log_level": "loud"},
+        {"sleep_delay": -1},
+        {"sleep_every": 0},
+    ],
 )
 def test_a_server_cannot_be_started_with_numbers_it_cannot_run_with(wrong):
     with pytest.raises(UsageError):
         Settings(**wrong)
-    assert Settings(port=0, workers=2).port == 0
+    assert Settings(port=0, workers=2, sleep_delay=0, sleep_every=1).port == 0

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from recollect import Memory
-from recollect.agent.models import ANSWER, Ask, Reply
+from recollect.agent.models import Ask, Reply
+from recollect.agent.requests import ANSWER
 from recollect.chat.conversations import Part, PartKind
 from recollect.errors import ModelFailed, ModelUnavailable
 from recollect.sleep.extracting import (

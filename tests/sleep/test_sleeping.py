@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import recollect
-from recollect import Conflict, Memory, NotFound, Policy
+from recollect import Conflict, Denied, Memory, NotFound, Policy
 from recollect.chat.conversations import Draft, Part, Usage, conversation_scope, list_conversations, read_conversation
 from recollect.model.block import CORE_CHARACTERS, CORE_ENTRIES
 from recollect.sleep.extracting import Learned, Lesson, Standing, extract_by_rules
 from recollect.sleep.jobs import MOST_ATTEMPTS, lease
-from recollect.sleep.sleeping import SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
+from recollect.sleep.sleeping import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
 from recollect.testing import FakeClock
 
 SETTLED = 300
@@ -407,6 +407,62 @@ def test_the_worker_goes_on_after_a_look_that_failed(memory: Memory, clock: Fake
     assert done.wait(60)
     worker.stop()
     assert (lines(), worker.failure) == (["- Lives in Porto"], "")
+
+
+def test_what_is_wrong_with_one_tenant_keeps_no_other_from_its_memory(
+    memory: Memory, clock: FakeClock, talk: Any, lines: Any
+) -> None:
+    talk("I live in Porto.")
+    clock.advance(SETTLED)
+    reports: list[Looked] = []
+    told = threading.Event()
+
+    def report(looked: Looked) -> None:
+        reports.append(looked)
+        if len(reports) >= 3:
+            told.set()
+
+    outsider = memory.acting_as("outsider", policy=Policy())
+
+    def handles() -> Iterator[Memory]:
+        yield outsider
+        yield memory
+        raise OSError("the list of tenants ends in the middle")
+
+    worker = SleepWorker(handles, every=60, report=report)
+    worker.start()
+    assert told.wait(60)
+    worker.stop()
+    refused, done, unlisted = reports
+    assert (refused.memory, type(refused.failure), refused.ran) == (outsider, Denied, ())
+    assert (done.failure, [one.failed for one in done.ran], dict(done.jobs)) == (None, [False], {"done": 1})
+    assert (unlisted.memory, type(unlisted.failure)) == (None, OSError)
+    assert lines() == ["- Lives in Porto"]
+    assert worker.failure.startswith("denied: ")
+
+
+def test_a_worker_that_is_stopped_finishes_the_job_at_hand_and_leaves_the_next(
+    memory: Memory, clock: FakeClock, talk: Any
+) -> None:
+    for number in range(3):
+        talk(f"I prefer tea number {number}.", conversation=f"c{number}")
+    clock.advance(SETTLED)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(parts: Sequence[Part], standing: Standing) -> Learned:
+        begun.set()
+        assert go_on.wait(60)
+        return extract_by_rules(parts, standing)
+
+    worker = SleepWorker(memory, extractor=slow, every=60)
+    worker.start()
+    assert begun.wait(60)
+    worker.stop(timeout=0)
+    go_on.set()
+    states = ["waiting"]
+    while "running" in states or "done" not in states:
+        states = sorted(job.state for job in sleep_jobs(memory))
+    assert states == ["done", "waiting", "waiting"]
 
 
 def test_two_processes_consolidate_each_conversation_once(tmp_path: Path, run_child: Any) -> None:

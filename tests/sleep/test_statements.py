@@ -235,4 +235,4 @@ def test_a_long_text_takes_time_in_proportion(piece: str) -> None:
         return time.thread_time() - begin
 
     short = max(min(taken(piece * 2_000) for _ in range(3)), 0.002)
-    assert min(taken(piece * 32_000) for _ in range(2)) < short * 80
+    assert any(taken(piece * 32_000) < short * 80 for _ in range(2))

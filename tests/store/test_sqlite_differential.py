@@ -277,6 +277,7 @@ def in_scope(rows: Any, scope: Scope) -> dict[str, Any]:
         "last": [rows.last_version(scope, key) for key in KEYS],
         "session": rows.session(scope),
         "owned": rows.sessions_owned(scope),
+        "facts of owned": [rows.facts_owned(scope, key) for key in KEYS],
         "replays": [rows.replay(scope, key) for key in KEYS],
         "erasure": rows.erasure(scope),
         "subject": rows.content_key(scope.tenant, scope.path),

@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from loopback_server import Answer, Asked, LoopbackServer, Waiting, errs, sends
+from loopback_server import Answer, Asked, LoopbackServer, Waiting, errs, pauses, sends, stops, streams, words
 
-__all__ = ["AnthropicServer", "breaks_off", "calls", "declines", "refuses", "says", "sends"]
+__all__ = ["AnthropicServer", "breaks_off", "calls", "declines", "pauses", "refuses", "says", "sends", "stops"]
 
 Block = dict[str, Any]
 _ERRORS = {
@@ -97,23 +97,20 @@ def _started(asked: Asked) -> dict[str, Any]:
 
 
 def _block(place: int, block: Block) -> list[dict[str, Any]]:
-    """Return the events of one block, its content in two parts."""
+    """Return the events of one block: its words, or the halves of its arguments."""
     if block["type"] == "text":
-        empty, kind, field, whole = {"type": "text", "text": ""}, "text_delta", "text", block["text"]
+        empty, kind, field, parts = {"type": "text", "text": ""}, "text_delta", "text", words(block["text"])
     else:
         empty, kind, field = {**block, "input": {}}, "input_json_delta", "partial_json"
         whole = block["input"] if isinstance(block["input"], str) else json.dumps(block["input"])
-    half = len(whole) // 2
+        half = len(whole) // 2
+        parts = [whole[:half], whole[half:]]
     return [
         {"type": "content_block_start", "index": place, "content_block": empty},
-        *(
-            {"type": "content_block_delta", "index": place, "delta": {"type": kind, field: part}}
-            for part in (whole[:half], whole[half:])
-        ),
+        *({"type": "content_block_delta", "index": place, "delta": {"type": kind, field: part}} for part in parts),
         {"type": "content_block_stop", "index": place},
     ]
 
 
 def _streamed(events: list[dict[str, Any]]) -> Answer:
-    lines = [f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events]
-    return Answer(200, "".join(lines).encode(), {"content-type": "text/event-stream"})
+    return streams(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in events)

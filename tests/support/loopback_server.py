@@ -1,14 +1,17 @@
 """A server on the loopback that answers what it was told to answer: what the servers of all wire formats share.
 
 It answers with what is put into `waiting`, one answer a request, and else says `default`. What it was asked is in
-`asked`. Use it as a context manager, or end it with `close`.
+`asked`. Use it as a context manager, or end it with `close`. What is asked for as a stream comes in pieces; `pauses`
+and `stops` say what happens between them.
 """
 
 from __future__ import annotations
 
 import json
+import re
+import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 
@@ -22,15 +25,57 @@ class Asked(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What to send: a status, a body as it is, and headers."""
+    """What to send: a status, a body as it is or in pieces, and headers."""
 
     status: int
-    content: bytes
+    content: bytes | Iterable[bytes]
     headers: dict[str, str]
 
 
 Waiting = Callable[[Asked], Answer]
 """An answer, once it is known what was asked."""
+
+
+class BrokenOff(Exception):
+    """Raised between two pieces of an answer: the connection is closed."""
+
+
+def streams(events: Iterable[str]) -> Answer:
+    """Return an answer that is a stream of events, each sent by itself."""
+    return Answer(200, (event.encode() for event in events), {"content-type": "text/event-stream"})
+
+
+def words(text: str) -> list[str]:
+    """Return a text in pieces, as a model says it: word by word."""
+    return re.findall(r"\s*\S+|\s+$", text)
+
+
+def pauses(answer: Waiting, go_on: threading.Event, *, before: str) -> Waiting:
+    """Stream an answer, and wait before the first event that holds these words."""
+    return lambda asked: _between(answer(asked), before, lambda: go_on.wait(30))
+
+
+def stops(answer: Waiting, *, before: str) -> Waiting:
+    """Stream an answer, and close the connection before the first event that holds these words."""
+
+    def broken() -> None:
+        raise BrokenOff
+
+    return lambda asked: _between(answer(asked), before, broken)
+
+
+def _between(answer: Answer, before: str, act: Callable[[], object]) -> Answer:
+    assert not isinstance(answer.content, bytes), "the answer is no stream"
+
+    def pieces(content: Iterable[bytes]) -> Iterator[bytes]:
+        acted = False
+        for piece in content:
+            if not acted and before.encode() in piece:
+                acted = True
+                act()
+            yield piece
+
+    return answer._replace(content=pieces(answer.content))
 
 
 def sends(content: bytes, kind: str = "application/json", status: int = 200) -> Waiting:
@@ -57,6 +102,7 @@ class LoopbackServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
 
             def do_POST(self) -> None:
                 body = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -67,9 +113,23 @@ class LoopbackServer:
                 self.send_response(answer.status)
                 for name, value in {"content-type": "application/json", **answer.headers}.items():
                     self.send_header(name, value)
-                self.send_header("content-length", str(len(answer.content)))
-                self.end_headers()
-                self.wfile.write(answer.content)
+                if isinstance(answer.content, bytes):
+                    self.send_header("content-length", str(len(answer.content)))
+                    self.end_headers()
+                    self.wfile.write(answer.content)
+                else:
+                    self.send_header("transfer-encoding", "chunked")
+                    self.end_headers()
+                    self._send_in_pieces(answer.content)
+
+            def _send_in_pieces(self, content: Iterable[bytes]) -> None:
+                try:
+                    for piece in content:
+                        self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece))
+                    self.wfile.write(b"0\r\n\r\n")
+                except BrokenOff:
+                    self.close_connection = True
+                    self.connection.shutdown(socket.SHUT_RDWR)
 
             def handle_one_request(self) -> None:
                 try:

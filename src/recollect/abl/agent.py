@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -24,6 +24,8 @@ from recollect.model.text import check_label, require_label
 from recollect.model.value import decode, encode, encode_checked
 
 DEFAULT_PROJECT = "default"
+DOOR = "abl"
+"""What the ledger calls the way that an agent's writes came by."""
 
 
 class Agent:
@@ -34,7 +36,7 @@ class Agent:
         member: Member,
         *,
         memory: Memory,
-        agents: Sequence[Agent],
+        agents: Iterable[Agent],
         behaviour: Behaviour,
         diagnostics: tuple[Diagnostic, ...],
         file: str,
@@ -46,13 +48,30 @@ class Agent:
         self.diagnostics = diagnostics
         """What there is to say about its text: warnings and notes."""
         self.file = file
-        self._team: dict[str, Agent] = {}
+        self._team: dict[str, Agent] = {self.name: self}
+        self.meet(agents)
+        self._kept = False
+        self._awake = Awake(behaviour.awake)
+
+    def meet(self, agents: Iterable[Agent]) -> None:
+        """Let it hand over to these agents, and to those that they know; of two with one name, the first."""
         for agent in agents:
             for other in (agent, *agent._team.values()):
                 self._team.setdefault(other.name, other)
-        self._team[self.name] = self
-        self._kept = False
-        self._awake = Awake(behaviour.awake)
+
+    def on(self, memory: Memory) -> Agent:
+        """Return the same agent on another handle of memory: what it and those it hands over to may is what that may.
+
+        Nothing is compiled again. Its sessions are its own: what is held of them here is not known there.
+        """
+        return Agent(
+            self._member,
+            memory=memory.through(DOOR),
+            agents=[agent for agent in self._team.values() if agent is not self],
+            behaviour=self.behaviour,
+            diagnostics=self.diagnostics,
+            file=self.file,
+        )
 
     @property
     def name(self) -> str:

@@ -7,6 +7,7 @@ keyword means. A fault is noted and the next line is read; whatever the text, th
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 import msgspec
@@ -231,8 +232,13 @@ class _Scanner:
         return _joined(pieces, " " if folded else "\n")
 
 
+def margin_of(lines: Iterable[str]) -> int:
+    """Return how many signs every line of a block text is indented by, at least; blank lines do not count."""
+    return min((len(line) - len(line.lstrip(" \t")) for line in lines if line.strip()), default=0)
+
+
 def _joined(pieces: list[tuple[str, int]], glue: str) -> Value:
-    margin = min(len(text) - len(text.lstrip(" \t")) for text, _ in pieces if text.strip())
+    margin = margin_of(text for text, _ in pieces)
     runs: list[tuple[int, int]] = []
     lines: list[str] = []
     length = 0

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recollect.abl.agent import Agent, register, registered, source_place
+from recollect.abl.agent import DOOR, Agent, register, registered, source_place
 from recollect.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from recollect.abl.checker.check import check_source
 from recollect.abl.compiler.agent import compile_agent
@@ -67,7 +67,7 @@ def load(
     """
     file, text = _read(source)
     # The writes of an agent say through which door and from which agent they came.
-    door = memory.through("abl")
+    door = memory.through(DOOR)
     kit = _Kit(tools, secrets or {}, _connected(model), behaviour)
     team = [agent if isinstance(agent, Agent) else _made(*_read(agent), door, kit, ()) for agent in agents]
     agent = _made(file, text, door, kit, team)
@@ -108,7 +108,7 @@ def _made(file: str, text: str, memory: Memory, kit: _Kit, team: Sequence[Agent]
 def _connected(model: Any) -> Model | None:
     if model is None:
         return None
-    from recollect.agent.models import connect
+    from recollect.agent.connecting import connect
 
     return connect(model)
 
@@ -139,7 +139,7 @@ def resume(
 
 
 def _from_kept(memory: Memory, agents: Mapping[str, str], root: str, kit: _Kit) -> Agent:
-    door = memory.through("abl")
+    door = memory.through(DOOR)
     team: list[Agent] = []
     for name in (*(name for name in agents if name != root), root):
         scope, key = source_place(memory.tenant, name, agents[name])

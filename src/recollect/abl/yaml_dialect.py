@@ -7,7 +7,6 @@ written, with its place. Anchors, aliases and several documents in one file are 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from textwrap import dedent
 from typing import cast
 
 import yaml
@@ -21,6 +20,7 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
+from recollect.abl.lines import margin_of
 from recollect.abl.tree import Line, Lines, Value
 from recollect.abl.values import end_of_key, left_open
 from recollect.lang.diagnostics import Diagnostics
@@ -200,8 +200,9 @@ def _scalar(source: Source, event: ScalarEvent) -> Value | None:
     """Return a scalar as `.abl` would write it, so that both dialects have one meaning of quotes."""
     span, text = _span(event), str(event.value)
     if event.style in ("|", ">") or (event.style is None and "\n" in text):
-        lines = dedent(text).rstrip().split("\n")
-        return Value("\n".join(line.rstrip() for line in lines), "block", ((0, span.start),), span=span)
+        lines = text.rstrip().split("\n")
+        margin = margin_of(lines)
+        return Value("\n".join(line[margin:].rstrip() for line in lines), "block", ((0, span.start),), span=span)
     if event.style in ("'", '"'):
         written = source.slice(span)
         if written[1:-1] != text or "\\" in text or event.style in text:

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import asyncio
 import os
+import queue
 import threading
-from collections.abc import Coroutine
+import time
+from collections.abc import Callable, Coroutine, Generator
 from typing import Any, TypeVar
 
+P = TypeVar("P")
 T = TypeVar("T")
 
 _GRACE = 1.0
@@ -37,6 +40,28 @@ class Background:
                 # Something on the loop blocks it. The next request must not wait for that.
                 self._give_up(loop)
             raise
+        finally:
+            future.cancel()
+
+    def stream(
+        self, work: Callable[[Callable[[P], None]], Coroutine[Any, Any, T]], *, timeout: float
+    ) -> Generator[P, None, T]:
+        """Yield what a coroutine tells while it runs, then return what it gives; raise as `run` does.
+
+        Who stops listening ends it.
+        """
+        loop = self._running()
+        told: queue.SimpleQueue[P | None] = queue.SimpleQueue()
+        ends = time.monotonic() + timeout + _GRACE
+        future = asyncio.run_coroutine_threadsafe(_within(work(told.put), timeout), loop)
+        future.add_done_callback(lambda _: told.put(None))
+        try:
+            while (piece := told.get(timeout=max(0.0, ends - time.monotonic()))) is not None:
+                yield piece
+            return future.result()
+        except queue.Empty:
+            self._give_up(loop)
+            raise TimeoutError from None
         finally:
             future.cancel()
 

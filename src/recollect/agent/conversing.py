@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from recollect.agent.models import Ask, Model, Reply, Said, ToolCall
+from recollect.agent.models import Ask, Model, Reply, Said, ToolCall, hear
 from recollect.errors import InvalidValue, LimitExceeded, ModelFailed, SchemaViolation, UsageError
 from recollect.model.limits import Limits
 from recollect.model.text import quote
@@ -64,6 +64,7 @@ class Conversation:
         call_tool: CallTool | None = None,
         attempt: Callable[[int], None] | None = None,
         used: Callable[[int, int], None] | None = None,
+        words: Callable[[str], None] | None = None,
     ) -> None:
         """Begin with a question.
 
@@ -75,6 +76,8 @@ class Conversation:
             call_tool: calls the tools; what it raises ends the conversation, but for ToolFailed.
             attempt: called with 1, 2, 3… before each request; what it raises ends the conversation.
             used: called after each request that was answered, with the tokens that it read and wrote.
+            words: called with the words of a reply as they come, if the model streams; whether they count is known
+                when `hear` returns.
         """
         if ask.tools and call_tool is None:
             raise UsageError("the question has tools, and nobody to call them", hint="Pass `call_tool`")
@@ -85,6 +88,7 @@ class Conversation:
         self._call_tool = call_tool
         self._attempt = attempt
         self._used = used
+        self._words = words
         self._said = list(ask.messages)
         self._faults: list[str] = []
         self.results: list[Result] = []
@@ -123,7 +127,7 @@ class Conversation:
         if self._attempt is not None:
             self._attempt(self.requests)
         try:
-            reply = self._model.reply(ask, timeout=self._timeout)
+            reply = self._asked(ask)
         except ModelFailed as error:
             details = error.details
             if "tokens_in" in details:
@@ -133,6 +137,11 @@ class Conversation:
             raise _Unfit(details.get("fault", error.message), details.get("said", "")) from error
         self._count(reply.tokens_in, reply.tokens_out)
         return reply
+
+    def _asked(self, ask: Ask) -> Reply:
+        if self._words is None:
+            return self._model.reply(ask, timeout=self._timeout)
+        return hear(self._model, ask, self._words, timeout=self._timeout)
 
     def _count(self, tokens_in: int, tokens_out: int) -> None:
         self.tokens_in += tokens_in

@@ -87,7 +87,7 @@ def find_model(name: str, access: Access) -> ProviderModel:
     except ImportError as error:
         raise ModelUnavailable(
             f"the model {quote(name)} needs the package `pydantic-ai`, which is not installed",
-            hint="Install it with `pip install 'recollect[llm]'`",
+            hint='Install it with `pip install "recollect[llm]"`',
             model=name,
         ) from error
     try:

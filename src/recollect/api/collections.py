@@ -34,9 +34,12 @@ class Collections:
         self._caller = caller
         self._shared = shared
 
-    def list(self) -> list[Holding]:
-        """Return every collection with its embedder and how much is in it, by name."""
-        return self._gate.perform(ReadCollections(scope=self._shared), self._caller)
+    def list(self, *, below: Scope | None = None) -> list[Holding]:
+        """Return every collection with its embedder and how much is in it, by name.
+
+        With a scope, only those that hold something of it or of a scope below, and how much that is.
+        """
+        return self._gate.perform(ReadCollections(scope=below or self._shared), self._caller)
 
     def delete(self, name: str) -> int:
         """Delete a collection with its entries in every scope; return how many there were."""

@@ -27,7 +27,7 @@ from recollect.errors import Denied
 from recollect.governance.gate import Caller, Gate
 from recollect.governance.inspection import Finding
 from recollect.model.clock import Clock, SystemClock
-from recollect.model.effect import Effect, Erase, Export, Inspect, Scrub, Sweep
+from recollect.model.effect import Effect, Erase, Export, Inspect, ListTenants, Scrub, Sweep
 from recollect.model.ids import Ids, SystemIds
 from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Level, Policy
@@ -230,6 +230,10 @@ class Memory:
     def inspect(self) -> list[Finding]:
         """Look for damage: the file, every tenant's chain, and whether ledger and facts agree."""
         return self.perform(Inspect(scope=self._shared))
+
+    def tenants(self) -> list[str]:
+        """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one."""
+        return self.perform(ListTenants(scope=self._shared))
 
     def settle(self) -> None:
         """Return once everything that happens in the background has happened."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from recollect.errors import NotFound, UsageError
 from recollect.governance.gate import Caller, Gate
 from recollect.model.approval import Approval
@@ -27,16 +29,30 @@ class Runs:
         program: str | None = None,
         language: Language | None = None,
         status: RunStatus | None = None,
+        owner: Scope | None = None,
+        after: tuple[datetime, str] | None = None,
         limit: int | None = None,
     ) -> list[RunSummary]:
-        """Return where runs stand, those that started last first; all of them, or those of one program or status."""
+        """Return where runs stand, those that started last first; all of them, or those of one program or status.
+
+        `owner` is whose runs: those whose memory is that scope or lies below it. `after` goes on behind a run, by when
+        it started and its id.
+        """
         check_label("program", program)
         check_count("limit", limit)
         if language is not None and language not in LANGUAGES:
             raise UsageError(f"{quote(language)} is not a language", hint=f"Programs are in {', '.join(LANGUAGES)}")
         if status is not None and status not in RUN_STATUSES:
             raise UsageError(f"{quote(status)} is not a status", hint=f"A run is one of {', '.join(RUN_STATUSES)}")
-        effect = ReadRuns(scope=self._shared, program=program, language=language, status=status, limit=limit)
+        effect = ReadRuns(
+            scope=self._shared,
+            program=program,
+            language=language,
+            status=status,
+            owner=owner,
+            after=after,
+            limit=limit,
+        )
         return self._gate.perform(effect, self._caller)
 
     def get(self, run: str) -> RunSummary:

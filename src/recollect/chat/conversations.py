@@ -33,8 +33,11 @@ PartKind = Literal["user", "agent_text", "tool_request", "tool_response", "syste
 _PARTS, _MESSAGES = "chat.parts", "chat.messages"
 INTERRUPTED = encode({"error": "This call was interrupted. It is not known whether it was carried out."}).decode()
 """What a model is told of a call that nobody lived to tell about: providers want a result for each."""
-_EVENTS_SKIPPED = 1_000
-"""Numbers of events that are left out when an interrupted reply is taken up: nobody knows which of them were seen."""
+_EVENTS_SKIPPED = 10_000_000
+"""Numbers of events that are left out when an interrupted reply is taken up: nobody knows which of them were seen.
+
+More than the characters of any reply, for each of which there is a number."""
+_TOLD_WHEN_KEPT = frozenset({"tool_request", "tool_response"})
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +65,8 @@ class Part(Draft, frozen=True, kw_only=True):
     at: datetime
     message_id: str
     """The message of the user that it belongs to."""
+    event: int = 0
+    """The number of the last event that tells of it; 0 of what no event tells."""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -165,6 +170,15 @@ def find_answer(memory: Memory, user: str, id: str, *, message_id: str, text: st
     return None if fact is None else _answer_to(memory, scope, msgspec.convert(fact.value, _Message), text)
 
 
+def is_being_answered(memory: Memory, user: str, id: str, *, message_id: str) -> bool:
+    """Return whether a reply to this message is being made, by whomever."""
+    standing = _standing(memory, conversation_scope(memory, user, id))
+    if standing is None:
+        return False
+    kept, _ = standing
+    return kept.active is not None and kept.active.message_id == message_id and _is_held(kept, _now(memory))
+
+
 class OpenTurn:
     """A reply that is being made: adds parts to its conversation, which it holds until it is answered or given up.
 
@@ -184,9 +198,13 @@ class OpenTurn:
         self.parts: list[Part] = []
         """The parts of this turn, in order; of one that was taken up, also those from before."""
 
-    def next_event(self) -> int:
-        """Return a number for an event, higher than all before it in this conversation."""
-        self._kept = msgspec.structs.replace(self._kept, events=self._kept.events + 1)
+    def next_event(self, words: str = "") -> int:
+        """Return a number for an event, higher than all before it in this conversation.
+
+        An event with words takes as many numbers as these have characters. So the number of the last event that
+        somebody saw says how much of a reply that was, even when the events are gone.
+        """
+        self._kept = msgspec.structs.replace(self._kept, events=self._kept.events + (len(words) or 1))
         return self._kept.events
 
     def begin(self, drafts: Sequence[Draft]) -> None:
@@ -205,31 +223,35 @@ class OpenTurn:
         )
 
     def add(self, drafts: Sequence[Draft]) -> list[Part]:
-        """Add parts, all or none, and hold the conversation for longer; return them with their numbers."""
+        """Add parts, all or none, and hold the conversation for longer; return them with their numbers.
+
+        What the agent says is told before it is kept, calls and their results afterwards.
+        """
         return self._write(drafts)
 
     def answer(self, text: str, usage: Usage) -> list[Part]:
         """Add the agent's last words, keep the message as answered, and let go of the conversation."""
-        # Two events tell of it: the words, and the end. They are counted now, because nothing is written after them.
-        ahead = msgspec.structs.replace(self._kept, events=self._kept.events + 2)
-        message = msgspec.structs.replace(self._message, last=ahead.seq + 1, usage=usage, last_event=ahead.events)
-        events, self._kept = self._kept.events, ahead
-        added = self._write(
-            [Draft(kind="agent_text", text=text)], _set(self._scope, _message_key(message.id), message), held=False
+        # One event is still to be told, the end. It is counted now, because nothing is written after it.
+        last_event = self._kept.events + 1
+        message = msgspec.structs.replace(self._message, last=self._kept.seq + 1, usage=usage, last_event=last_event)
+        return self._write(
+            [Draft(kind="agent_text", text=text)],
+            _set(self._scope, _message_key(message.id), message),
+            held=False,
+            events_ahead=1,
         )
-        self._kept = msgspec.structs.replace(self._kept, events=events)
-        return added
 
     def give_up(self) -> None:
         """Let go of the conversation without an answer: who sends the same message again goes on from here."""
         self._write((), held=False)
 
-    def _write(self, drafts: Sequence[Draft], *also: SetFact, held: bool = True) -> list[Part]:
+    def _write(self, drafts: Sequence[Draft], *also: SetFact, held: bool = True, events_ahead: int = 0) -> list[Part]:
         now = _now(self._memory)
         kept, parts = _with_parts(self._kept, drafts, now, self._message.id)
         active = _Active(message_id=self._message.id, until=now + self._lease) if held else None
         kept = msgspec.structs.replace(kept, active=active)
-        self._version = _keep(self._memory, self._scope, kept, parts, *also, expect=self._version)
+        written = msgspec.structs.replace(kept, events=kept.events + events_ahead)
+        self._version = _keep(self._memory, self._scope, written, parts, *also, expect=self._version)
         self._kept = kept
         self.parts += parts
         return parts
@@ -392,13 +414,15 @@ def _with_parts(kept: _Kept, drafts: Iterable[Draft], now: datetime, message_id:
     """Return the record with parts added, and the parts with their places."""
     # Parts never go back in time, whatever the clock does.
     at = max(now, kept.last_at)
-    parts = [
-        Part(**msgspec.structs.asdict(draft), seq=seq, at=at, message_id=message_id)
-        for seq, draft in enumerate(drafts, kept.seq + 1)
-    ]
+    events = kept.events
+    parts: list[Part] = []
+    for seq, draft in enumerate(drafts, kept.seq + 1):
+        events += draft.kind in _TOLD_WHEN_KEPT
+        event = events if draft.kind == "agent_text" or draft.kind in _TOLD_WHEN_KEPT else 0
+        parts.append(Part(**msgspec.structs.asdict(draft), seq=seq, at=at, message_id=message_id, event=event))
     if not parts:
         return kept, parts
-    return msgspec.structs.replace(kept, seq=parts[-1].seq, last_at=at), parts
+    return msgspec.structs.replace(kept, seq=parts[-1].seq, last_at=at, events=events), parts
 
 
 def _keep(memory: Memory, scope: Scope, kept: _Kept, parts: Sequence[Part], *also: SetFact, expect: int) -> int:

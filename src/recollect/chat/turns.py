@@ -2,7 +2,8 @@
 
 Every step is kept before the next is taken: what the user said before the model is asked, a call before it is made, its
 result before the model is told. So a message that is sent again is answered once, and a turn that was interrupted is
-taken up where it stood; a call that may have been made is not made again.
+taken up where it stood; a call that may have been made is not made again. Only the words of a reply are told before
+they are kept, as they come: what was told of a reply that broke off is no part of the conversation.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
 import msgspec
 
+from recollect.agent.connecting import connect
 from recollect.agent.conversing import CORRECTIONS, Conversation, Heard, ToolFailed
-from recollect.agent.models import Model, connect
+from recollect.agent.models import Model
 from recollect.api.memory import Memory
 from recollect.chat.agents import Agent
 from recollect.chat.compaction import compact, summarise_by
@@ -35,11 +38,13 @@ from recollect.chat.memory_policy import MemoryPolicy, policy_for
 from recollect.chat.memory_tools import MemoryTools
 from recollect.chat.preview import Assembled, ask_of, assemble, check_message
 from recollect.errors import Conflict, ModelError, ModelFailed, ModelUnavailable, RecollectError
+from recollect.model.limits import check_count
 from recollect.model.text import cleaned, quote
 from recollect.model.value import encode
 
-EventType = Literal["start", "delta", "tool_request", "tool_response", "end", "error"]
-"""What happened in a turn: it began, the agent said something, called a tool, got its result; it ended, or failed."""
+EventType = Literal["start", "delta", "retract", "tool_request", "tool_response", "end", "error"]
+"""What happened in a turn: it began, the agent said something or took it back, called a tool, got its result; it ended,
+or failed."""
 
 _ATTEMPTS = 20
 _TOOL_TIME = 60.0
@@ -90,6 +95,7 @@ def chat(
     memory_policy: MemoryPolicy | Mapping[str, Any] | None = None,
     model: object = None,
     on_event: OnEvent | None = None,
+    after: int | None = None,
 ) -> Turn:
     """Return an agent's answer to a message, in a conversation that is begun where there is none.
 
@@ -105,18 +111,22 @@ def chat(
         message_id: what the message is known by when it is sent again.
         memory_policy: which memory the model is shown in this run; fields that are left out are the agent's.
         model: who answers in this run, instead of the agent's own model.
-        on_event: called with each thing that happens, as it happens; before `chat` raises, with the error.
+        on_event: called with each thing that happens, as it happens; before `chat` raises, with the error. Where it is
+            given, a model that can is heard word by word.
+        after: the number of the last event that the listener has seen; of a message that was answered before, it is
+            told what came after that. Without it, it is told the answer.
     """
     check_message(memory, message)
+    check_count("event", after)
     policy = policy_for(memory_policy, agent.memory_policy)
     place = _Place(memory=memory, user=user, conversation_id=conversation_id, message_id=message_id, listener=on_event)
     answered = find_answer(memory, user, conversation_id, message_id=message_id, text=message)
     if answered is not None:
-        return _told_again(place, answered)
+        return _told_again(place, answered, after)
     answering = _model_of(agent, model)
     begun = _begin(place, agent, message, policy)
     if isinstance(begun, Answered):
-        return _told_again(place, begun)
+        return _told_again(place, begun, after)
     turn = begun.answered_by(answering)
     # The answer is kept: that the conversation could not be made shorter is made up for after the next one.
     with contextlib.suppress(ModelError):
@@ -140,6 +150,15 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
             ids = {"conversation_id": self.conversation_id, "message_id": self.message_id}
             self.listener(ChatEvent(type=type, seq=seq, at=at, **ids, **about))
 
+    def tell_part(self, part: Part, *, after: int = 0) -> None:
+        """Tell whoever listens of a part that is kept, or of what is left of it after the number of an event."""
+        if part.event <= after:
+            return
+        if part.kind == "agent_text":
+            self.tell("delta", part.event, content=part.text[max(0, after - _number_before(part)) :])
+        elif part.kind in ("tool_request", "tool_response"):
+            self.tell(part.kind, part.event, content=part.text, call_id=part.call_id, tool=part.tool)
+
     def turn(self, parts: Sequence[Part], usage: Usage, *, replayed: bool) -> Turn:
         """Return the turn that these parts are, the last of which is the answer."""
         return Turn(
@@ -161,6 +180,8 @@ class _Run:
         self._agent = agent
         self._turn = turn
         self._prompt = assembled.prompt
+        self._told = ""
+        """What was told of the reply that is being made."""
         self._tools = {tool.name: tool for tool in agent.tools}
         self._memory_tools = MemoryTools(
             place.memory,
@@ -173,7 +194,12 @@ class _Run:
     def answered_by(self, model: Model) -> Turn:
         """Return the answer of a model, once it is kept; let go of the conversation where there is none."""
         talk = Conversation(
-            model, ask_of(self._agent, self._prompt), timeout=self._agent.timeout, call_tool=self._call_tool
+            model,
+            ask_of(self._agent, self._prompt),
+            timeout=self._agent.timeout,
+            call_tool=self._call_tool,
+            attempt=lambda _: self._take_back(),
+            words=None if self._place.listener is None else self._say,
         )
         try:
             self._tell("start", metadata={"replayed": False})
@@ -183,18 +209,17 @@ class _Run:
         except BaseException as error:
             self._fail(error)
             raise
-        self._tell("delta", content=text)
         self._tell("end", content=text, metadata=msgspec.structs.asdict(usage))
         return self._place.turn(self._turn.parts, usage, replayed=False)
 
     def _answer(self, talk: Conversation) -> str:
         """Return what the model says once it wants no more tools."""
         for _ in range(self._agent.max_rounds):
-            heard = talk.hear()
+            heard = self._hear(talk)
             if not heard.calls:
                 return heard.answer
             self._carry_out(talk, heard)
-        heard = talk.hear()
+        heard = self._hear(talk)
         if heard.calls:
             raise ModelFailed(
                 f"the model still called tools after {self._agent.max_rounds} rounds of them",
@@ -204,19 +229,39 @@ class _Run:
             )
         return heard.answer
 
+    def _hear(self, talk: Conversation) -> Heard:
+        """Return what the model says next, once all of its words are told."""
+        heard = talk.hear()
+        words = _words(heard)
+        if not words.startswith(self._told):
+            self._take_back()
+        self._say(words[len(self._told) :])
+        self._told = ""
+        return heard
+
+    def _say(self, words: str) -> None:
+        """Tell words of the reply that is being made."""
+        content = cleaned(words)
+        if content:
+            self._told += content
+            self._place.tell("delta", self._turn.next_event(content), content=content)
+
+    def _take_back(self) -> None:
+        """Tell that what was told of this reply does not count: the model is asked again."""
+        if self._told:
+            self._told = ""
+            self._tell("retract")
+
     def _carry_out(self, talk: Conversation, heard: Heard) -> None:
         """Make the calls that the model wants; each is kept before it is made, and its result before it is told."""
-        words = cleaned(heard.text)
+        words = _words(heard)
+        spoken = [Draft(kind="agent_text", text=words)] if words else []
         requests = [
             Draft(kind="tool_request", text=_json(call.arguments), call_id=call.id, tool=call.name)
             for call in heard.calls
         ]
-        spoken = [Draft(kind="agent_text", text=words)] if words else []
-        self._turn.add([*spoken, *requests])
-        if words:
-            self._tell("delta", content=words)
-        for one in requests:
-            self._tell("tool_request", content=one.text, call_id=one.call_id, tool=one.tool)
+        for part in self._turn.add([*spoken, *requests])[len(spoken) :]:
+            self._place.tell_part(part)
         results = [
             Draft(
                 kind="tool_response",
@@ -227,9 +272,8 @@ class _Run:
             )
             for result in talk.call_tools(heard)
         ]
-        self._turn.add(results)
-        for one in results:
-            self._tell("tool_response", content=one.text, call_id=one.call_id, tool=one.tool)
+        for part in self._turn.add(results):
+            self._place.tell_part(part)
 
     def _call_tool(self, name: str, arguments: dict[str, Any]) -> Any:
         tool = self._tools.get(name)
@@ -287,13 +331,36 @@ def _begin(place: _Place, agent: Agent, message: str, policy: MemoryPolicy) -> _
     )
 
 
-def _told_again(place: _Place, answered: Answered) -> Turn:
-    """Return an answer that was given before, and tell it as if it were made now."""
-    text, last = answered.parts[-1].text, answered.last_event
-    place.tell("start", last - 2, metadata={"replayed": True})
-    place.tell("delta", last - 1, content=text)
-    place.tell("end", last, content=text, metadata=msgspec.structs.asdict(answered.usage))
+def _told_again(place: _Place, answered: Answered, after: int | None) -> Turn:
+    """Return an answer that was given before, and tell it as if it were made now; or only what comes after a number."""
+    answer, last = answered.parts[-1], answered.last_event
+    told = [answer] if after is None else [part for part in answered.parts if part.event]
+    seen = -1 if after is None else after
+    begun = _number_before(told[0])
+    if seen < begun:
+        place.tell("start", begun, metadata={"replayed": True})
+    elif _saw_retracted(told, seen):
+        place.tell("retract", seen + 1)
+    for part in told:
+        place.tell_part(part, after=seen)
+    if seen < last:
+        place.tell("end", last, content=answer.text, metadata=msgspec.structs.asdict(answered.usage))
     return place.turn(answered.parts, answered.usage, replayed=True)
+
+
+def _saw_retracted(told: Sequence[Part], seen: int) -> bool:
+    """Return whether the last that somebody saw were words that were not kept: their number lies between two parts."""
+    return any(before.event < seen < _number_before(part) for before, part in pairwise(told))
+
+
+def _number_before(part: Part) -> int:
+    """Return the number that events had come to before they told of a part: words have one for each character."""
+    return part.event - (len(part.text) if part.kind == "agent_text" else 1)
+
+
+def _words(heard: Heard) -> str:
+    """Return what a model said, as it is told and kept."""
+    return cleaned(heard.text) if heard.calls else heard.answer
 
 
 def _model_of(agent: Agent, model: object) -> Model:

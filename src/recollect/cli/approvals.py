@@ -43,7 +43,7 @@ def show(desk: Desk, approval: Which) -> None:
     found = desk.memory.approvals.get(approval)
     if desk.out.json:
         return desk.out.document(found)
-    from recollect.cli.shapes import plain
+    from recollect.wire.shapes import plain
 
     effect = "(gone: it was decided or erased)" if found.effect is None else wording.value(plain(found.effect))
     desk.out.pairs(

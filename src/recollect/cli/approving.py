@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from recollect.cli.command import Desk, command, group
-from recollect.cli.executing import command_for, find, find_machine, find_workflow, named, said_by, show
+from recollect.cli.executing import command_for, find, find_machine, named, said_by, show
 from recollect.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
 from recollect.cli.reading import read_json
 from recollect.errors import Conflict, UsageError
@@ -117,11 +117,9 @@ def cancel(
         bool, typer.Option("--force", help="End one that is running, too: its process may be gone.")
     ] = False,
 ) -> None:
-    """End the run of a workflow that waits, and forget what it kept for itself."""
+    """End a run that waits, and forget what it kept for itself."""
     kit = equip()
-    otherwise = "which ends when what it waits for is refused"
-    hint = f"If it waits for approval: {command_for(desk, kit, 'approve', run, 'STEP', '--refuse')}"
-    held = find_workflow(desk, run, kit, otherwise=otherwise, hint=hint)
+    held = find(desk, run, kit)
     if held.status == "running" and not force:
         raise Conflict(
             f"the run {quote(run)} is running",

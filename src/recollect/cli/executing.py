@@ -62,23 +62,13 @@ def find(desk: Desk, id: str, kit: Kit) -> Run:
 
 def find_machine(desk: Desk, id: str, kit: Kit, *, otherwise: str, hint: str) -> MachineRun:
     """Return a run of a machine; of a workflow's, say why it cannot be, and what can."""
-    _require_language(desk, id, "mashin", otherwise, hint)
-    return cast("MachineRun", find(desk, id, kit))
-
-
-def find_workflow(desk: Desk, id: str, kit: Kit, *, otherwise: str, hint: str) -> WorkflowRun:
-    """Return a run of a workflow; of a machine's, say why it cannot be, and what can."""
-    _require_language(desk, id, "workflow", otherwise, hint)
-    return cast("WorkflowRun", find(desk, id, kit))
-
-
-def _require_language(desk: Desk, id: str, wanted: Language, otherwise: str, hint: str) -> None:
     from recollect.runs.sources import WORDS
 
     language = _language_of_kept(desk, id)
-    if language != wanted:
+    if language != "mashin":
         message = f"the run {quote(id)} is of a {WORDS[language]}, {otherwise}"
         raise UsageError(message, hint=hint, run=id)
+    return cast("MachineRun", find(desk, id, kit))
 
 
 def _language_of_kept(desk: Desk, id: str) -> Language:

@@ -17,6 +17,7 @@ class Entry(NamedTuple):
 
 
 COMMANDS = {
+    "tour": Entry("touring", "Show the whole product in two minutes, on a memory that is gone afterwards."),
     "serve": Entry("serving", "Answer requests over HTTP until stopped."),
     "run": Entry("running", "Talk to an agent, or run a machine or a workflow."),
     "check": Entry("checking", "Look for everything that is wrong with a program."),
@@ -24,7 +25,7 @@ COMMANDS = {
     "test": Entry("testing", "Run the tests of agents, machines and workflows."),
     "approve": Entry("approving", "Approve or refuse the step that a run waits at, and go on."),
     "resume": Entry("approving", "Go on with a run that waits: deliver its event, or see whether its time is over."),
-    "cancel": Entry("approving", "End the run of a workflow that waits, and forget what it kept for itself."),
+    "cancel": Entry("approving", "End a run that waits, and forget what it kept for itself."),
     "replay": Entry("replaying", "Take the steps of a run again, on what was recorded of it."),
     "workflows": Entry("bundles", "Workflows: moved from memory to memory, with the definitions they name."),
     "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),

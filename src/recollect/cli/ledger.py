@@ -109,11 +109,8 @@ def anchor(desk: Desk) -> None:
 
 
 def _verify_all(desk: Desk) -> list[tuple[str, Verification]]:
-    # The findings of an inspection are what names the tenants of a database.
-    mark = "ledger of "
-    named = [finding.what for finding in desk.memory.inspect() if finding.what.startswith(mark)]
     found: list[tuple[str, Verification]] = []
-    for tenant in (what.removeprefix(mark) for what in named):
+    for tenant in desk.memory.tenants():
         with desk.open(tenant) as memory:
             found.append((tenant, memory.ledger.verify()))
     return found
@@ -129,7 +126,7 @@ def _parse_anchor(text: str) -> Anchor:
 
 
 def _described(tenant: str, found: Verification) -> dict[str, Any]:
-    from recollect.cli.shapes import plain
+    from recollect.wire.shapes import plain
 
     return {"tenant": tenant, **plain(found)}
 

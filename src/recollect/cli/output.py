@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 from recollect.cli import wording
 from recollect.errors import RecollectError
@@ -20,6 +20,7 @@ _GAP = 2
 """Blanks between two columns of a table."""
 _NARROWEST = 4
 """Signs of a column that is cut, at least."""
+_STYLES = {"plain": "", "bold": "1", "dim": "2", "alarm": "1;31"}
 
 
 class Output:
@@ -42,9 +43,9 @@ class Output:
         """Whether a person is looking at stdout."""
         return sys.stdout.isatty()
 
-    def say(self, text: str) -> None:
+    def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain") -> None:
         """Print a line of the result."""
-        sys.stdout.write(wording.visible(text, lines=True) + "\n")
+        sys.stdout.write(_styled(wording.visible(text, lines=True), style, sys.stdout) + "\n")
 
     def raw(self, text: str) -> None:
         """Print a value: byte for byte to a pipe or a file, made harmless on a terminal."""
@@ -57,10 +58,8 @@ class Output:
 
     def aside(self, text: str) -> None:
         """Print a remark that goes along with the result, dimmed on a terminal."""
-        dimmed = sys.stderr.isatty() and not os.environ.get("NO_COLOR")
         sys.stdout.flush()
-        shown = wording.visible(text, lines=True)
-        sys.stderr.write(f"\x1b[2m{shown}\x1b[0m\n" if dimmed else f"{shown}\n")
+        sys.stderr.write(_styled(wording.visible(text, lines=True), "dim", sys.stderr) + "\n")
 
     def table(
         self,
@@ -130,10 +129,8 @@ class Output:
         if self.json:
             _write_json(sys.stderr, {"error": _described(error)})
             return
-        head, rest = f"error[{error.code}]:", f" {wording.visible(error.message)}"
-        if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
-            head = f"\x1b[1;31m{head}\x1b[0m"
-        sys.stderr.write(f"{head}{rest}\n")
+        head = _styled(f"error[{error.code}]:", "alarm", sys.stderr)
+        sys.stderr.write(f"{head} {wording.visible(error.message)}\n")
         if error.hint:
             sys.stderr.write(f"hint: {wording.visible(wording.hint(error.hint))}\n")
 
@@ -182,6 +179,13 @@ class Output:
                 yield line
 
 
+def _styled(text: str, style: str, stream: TextIO) -> str:
+    """Return a text as it is shown on a terminal in colour; as it is elsewhere."""
+    if not _STYLES[style] or not stream.isatty() or os.environ.get("NO_COLOR"):
+        return text
+    return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
+
+
 def _widest(widths: Sequence[int], room: int) -> int:
     """Return how wide a column may be at most so that all of them have room; only the widest are cut."""
     widest = min(max(widths, default=0), room)
@@ -199,7 +203,7 @@ def _console(*, stderr: bool = False) -> Console:
 def _write_json(stream: TextIO, value: Any) -> None:
     import msgspec
 
-    from recollect.cli.shapes import plain
+    from recollect.wire.shapes import plain
 
     try:
         text = msgspec.json.encode(plain(value))

@@ -52,7 +52,7 @@ def remember(
         read, collection=collection, metadata=labels, namespace=namespace, ttl=ttl, key=key, source=source
     )
     if desk.out.json:
-        from recollect.cli.shapes import plain
+        from recollect.wire.shapes import plain
 
         return desk.out.document({"tenant": desk.tenant, "scope": place.scope, **plain(done)})
     desk.out.say(_became(desk, done, place.scope))

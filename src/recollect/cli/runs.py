@@ -55,7 +55,7 @@ def show(
     found = desk.memory.runs.get(run)
     verified = desk.memory.runs.verify(run)
     if desk.out.json:
-        from recollect.cli.shapes import plain
+        from recollect.wire.shapes import plain
 
         return desk.out.document({**plain(found), "verified": verified})
     desk.out.pairs(

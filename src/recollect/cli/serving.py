@@ -25,6 +25,10 @@ def serve(
         int | None, typer.Option("--port", metavar="N", help="Where to listen; 0 takes a free one.")
     ] = None,
     workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="How many processes answer.")] = None,
+    sleep: Annotated[
+        bool | None,
+        typer.Option("--sleep/--no-sleep", help="Whether settled conversations become memory. Default: they do."),
+    ] = None,
     config: Annotated[
         str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: RECOLLECT_CONFIG.")
     ] = None,
@@ -34,13 +38,15 @@ def serve(
     Everybody needs a key. Where the database has none, an administrator's key is made and shown this once. Settings
     come from flags, then the environment, then the file; `recollect config show` lists them.
     """
-    settings = resolve_server(desk.settings, config=config, host=host, port=port, workers=workers)
+    settings = resolve_server(desk.settings, config=config, host=host, port=port, workers=workers, sleep=sleep)
     try:
         from recollect.server.serving import serve as run
     except ImportError as missing:
+        absent = isinstance(missing, ModuleNotFoundError)
         raise UsageError(
-            f"the server needs a package that is not installed: {missing.name}",
-            hint='Install it with pip install "recollect[server]"',
+            f"the server needs {'a package that is not installed' if absent else 'another version of a package'}: "
+            f"{missing.name}",
+            hint='Install it with `pip install "recollect[server]"`',
         ) from None
 
     def announce(address: str, key: NewKey | None) -> None:

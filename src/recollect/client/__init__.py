@@ -22,7 +22,7 @@ def __getattr__(name: str) -> Any:
         import httpx as httpx
     except ModuleNotFoundError as missing:
         raise UsageError(
-            "the client needs the package `httpx`", hint="Install it with `pip install 'recollect[client]'`"
+            "the client needs the package `httpx`", hint='Install it with `pip install "recollect[client]"`'
         ) from missing
     if name == "Client":
         from recollect.client.sync.client import Client

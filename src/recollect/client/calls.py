@@ -47,12 +47,18 @@ def _segment(name: object) -> str:
     # A client may not send `.` or `..` as they are: whatever stands in between is allowed to resolve them.
     if not isinstance(name, str) or name in ("", ".", ".."):
         raise UsageError(f"{quote(name)} cannot be part of an address", hint="Pass the name or id that the server gave")
+    return percent(_whole(name), safe="")
+
+
+def _whole(text: str) -> str:
+    """Return a text that an address can hold."""
     try:
-        return percent(name, safe="")
+        text.encode()
     except UnicodeEncodeError:
         raise UsageError(
-            f"{quote(name)} cannot be part of an address", hint="It holds half of a character: pass whole text"
+            f"{quote(text)} cannot be part of an address", hint="It holds half of a character: pass whole text"
         ) from None
+    return text
 
 
 def parameters(**given: object) -> dict[str, str]:
@@ -67,7 +73,7 @@ def parameters(**given: object) -> dict[str, str]:
 def _parameter(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
-    return value.isoformat() if isinstance(value, datetime) else str(value)
+    return _whole(value.isoformat() if isinstance(value, datetime) else str(value))
 
 
 def moment(given: datetime | str | None) -> str | None:
@@ -102,6 +108,17 @@ def checked_filter(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return dict(filter)
 
 
+def checked_item(item: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Return one of many things to remember; refuse what is none, as the engine would: with its number."""
+    if not isinstance(cast(object, item), Mapping) or "content" not in item:
+        raise UsageError(
+            f"item {number} is {quote(item)}, not something to remember",
+            hint='Pass maps such as {"content": "…", "metadata": {…}, "key": "…"}',
+            item=number,
+        )
+    return {name: value for name, value in item.items() if name == "content" or value is not None}
+
+
 def given(**fields: Any) -> dict[str, Any]:
     """Return the fields that were given; the server knows the defaults of the others.
 
@@ -109,6 +126,17 @@ def given(**fields: Any) -> dict[str, Any]:
     {'query': 'price'}
     """
     return {name: value for name, value in fields.items() if value is not None}
+
+
+def expecting(version: int | None) -> dict[str, str]:
+    """Return the header that says which version a write must find, 0 for none at all.
+
+    >>> expecting(3), expecting(0), expecting(None)
+    ({'If-Match': '"3"'}, {'If-None-Match': '*'}, {})
+    """
+    if version is None:
+        return {}
+    return {"If-Match": f'"{version}"'} if version else {"If-None-Match": "*"}
 
 
 def once(idempotency_key: str | None) -> dict[str, str]:

@@ -9,6 +9,9 @@ import msgspec
 # The ends of lines are these three and no others: data may hold U+2028, which `str.splitlines` would cut at.
 _LINE_END = re.compile(rb"\r\n|\n|\r")
 
+BEGINNING = "0"
+"""The id of the last event, for who has seen none."""
+
 
 class ServerEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One event as it was sent: its name, its data, and the id to go on from."""

@@ -49,8 +49,10 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_collections(rows: Reader, effect: ReadCollections, call: Call) -> Outcome[list[Holding]]:
-    """Return the collections of a tenant, by name."""
-    return Outcome([_holding(rows, one) for one in rows.collections(effect.scope.tenant)])
+    """Return the collections of a tenant, by name; of a scope, those that hold something at or below it."""
+    scope = effect.scope
+    every = [_holding(rows, one, scope) for one in rows.collections(scope.tenant)]
+    return Outcome([one for one in every if one.entries or not scope.path])
 
 
 def delete_collection(rows: Transaction, effect: DeleteCollection, call: Call) -> Outcome[int]:
@@ -131,8 +133,9 @@ def _successor(collection: Collection) -> Space:
     return collection.successor
 
 
-def _holding(rows: Reader, collection: Collection) -> Holding:
-    shelves = rows.shelves(collection.tenant, collection.name)
+def _holding(rows: Reader, collection: Collection, scope: Scope) -> Holding:
+    every = rows.shelves(collection.tenant, collection.name)
+    shelves = [(shelf, number) for shelf, number in every if scope.covers(shelf.scope)]
     successor = collection.successor
     moved = rows.vector_counts(collection.tenant, collection.name).get(successor.embedder, 0) if successor else 0
     return Holding(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from recollect.errors import EmbedderMismatch
@@ -22,6 +23,7 @@ class EmbedderBook:
         self._choice = default
         self._default: Embedder | None = None
         self._known: dict[str, Embedder] = {}
+        self._made: list[Embedder] = []
 
     def default(self) -> Embedder:
         """Return the embedder that new collections get."""
@@ -34,8 +36,18 @@ class EmbedderBook:
         from recollect.retrieval.embed.caching import cached
         from recollect.retrieval.embed.naming import resolve
 
-        loaded = cached(resolve(choice) if isinstance(choice, str) else choice)
+        if isinstance(choice, str):
+            choice = resolve(choice)
+            self._made.append(choice)
+        loaded = cached(choice)
         return self._known.setdefault(loaded.id, loaded)
+
+    def close(self) -> None:
+        """Let go of what embedders hold that were made here, such as connections; one that was given stays open."""
+        for made in self._made:
+            end: Callable[[], None] | None = getattr(made, "close", None)
+            if end is not None:
+                end()
 
     def of(self, space: Space) -> Embedder:
         """Return the embedder of a space, or say how it can be had."""

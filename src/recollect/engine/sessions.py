@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, cast
 
 import msgspec
@@ -15,8 +16,9 @@ from recollect.model.key import lies_under
 from recollect.model.scope import ENDING_KINDS, Scope
 from recollect.store.base import Erasure, Reader, Session, Transaction
 
-# A look at the text spares most writes the look-up; an id that happens to hold a mark only costs one.
 _MARKS = tuple(f"{kind}:" for kind in ENDING_KINDS)
+# A look at the text spares most writes the look-up; an id that happens to hold a mark only costs one.
+_find_mark = re.compile("|".join(_MARKS)).search
 
 
 def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcome[Session]:
@@ -75,7 +77,7 @@ def ensure_open(rows: Reader, scope: Scope) -> None:
 
 def ended_session(rows: Reader, scope: Scope) -> Session | None:
     """Return the session at or above a scope that has ended, None if all of them go on."""
-    if not any(mark in scope.path for mark in _MARKS):
+    if _find_mark(scope.path) is None:
         return None
     path = ""
     for part in scope.path.split("/"):
@@ -90,7 +92,7 @@ def ended_session(rows: Reader, scope: Scope) -> Session | None:
 
 def is_session(scope: Scope) -> bool:
     """Say whether a scope is that of a session itself, whose record may hold variables."""
-    return "session:" in scope.path and scope.parts[-1][0] == "session"
+    return scope.path.rpartition("/")[2].startswith("session:")
 
 
 def variables_of(record: Fact | None, prefix: str = "") -> list[Fact]:

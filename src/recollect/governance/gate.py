@@ -48,6 +48,7 @@ from recollect.model.effect import (
     Inspect,
     ListBlocks,
     ListFacts,
+    ListTenants,
     ReadRecords,
     Recall,
     RecallBlocks,
@@ -155,11 +156,12 @@ class Gate:
         self._deferred.flush()
 
     def close(self) -> None:
-        """Write what was put off, and close the store."""
+        """Write what was put off, and let go of the store and of what was opened to embed."""
         try:
             self._deferred.close()
         finally:
             self._store.close()
+            self._embedders.close()
 
     def _read(self, effect: Effect, caller: Caller) -> Any:
         policies = self._policies_now(effect, caller)
@@ -168,17 +170,19 @@ class Gate:
             raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
         call = self._call(caller)
         may_read = readable(policies)
-        if isinstance(effect, Inspect):
+        if type(effect) is Inspect:
             value: Any = self._inspect(caller)
+        elif type(effect) is ListTenants:
+            value = self._store.read(lambda rows: _tenants(rows, caller))
         else:
             value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
-        if isinstance(effect, Export):
+        if type(effect) is Export:
             # What leaves the house is on record before it does.
             left = export_note(effect, value)
             self._store.transact(lambda rows: append(rows, (left,), self._signature(effect, call, "allow")))
-        elif isinstance(effect, Recall):
+        elif type(effect) is Recall:
             self._deferred.add(recall_note(effect, value), self._signature(effect, call, "allow"))
-        elif isinstance(effect, RecallBlocks):
+        elif type(effect) is RecallBlocks:
             self._deferred.add(recall_blocks_note(effect, value), self._signature(effect, call, "allow"))
         elif self._record_reads:
             note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
@@ -191,8 +195,7 @@ class Gate:
         file = Finding(what=f"storage {self._store.url}", ok=not damage, detail="; ".join(damage[:3]))
 
         def tenants(rows: Reader) -> list[Finding]:
-            seen = rows.tenants() if caller.tenant is None else [caller.tenant]
-            return [finding for tenant in seen for finding in inspect_tenant(rows, tenant, now)]
+            return [finding for tenant in _tenants(rows, caller) for finding in inspect_tenant(rows, tenant, now)]
 
         return [file, *self._store.read(tenants)]
 
@@ -219,9 +222,9 @@ class Gate:
             if fact is None and is_session(effect.scope):
                 fact = variable_of(self._store.fact(effect.scope, SESSION_RECORD), effect.key)
             return fact if fact is not None and fact.active_at(call.now) else None
-        if isinstance(effect, Scrub):
+        if type(effect) is Scrub:
             return self._store.scrub()
-        if isinstance(effect, Recall):
+        if type(effect) is Recall:
             return recall_from(self._store.read, effect, call)  # not one read: the query is embedded in between
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
 
@@ -229,7 +232,9 @@ class Gate:
         for _ in range(_ATTEMPTS):
             call = self._call(caller)
             try:
-                return self._write_once(effect, caller, self._with_derived(effect, caller, call))
+                if type(effect) is Decide or holds_text(effect):
+                    call = self._with_derived(effect, caller, call)
+                return self._write_once(effect, caller, call)
             except Stale:
                 continue  # a collection moved to another embedder since the vectors were made
         raise Conflict("the collection's embedder changed again and again", hint="Try again in a moment")
@@ -307,9 +312,6 @@ class Gate:
     def _carry_out(self, rows: Transaction, effect: Effect, call: Call, decision: Decision) -> Any:
         if type(effect) is RecordRun:
             return record_run(rows, effect, call, self._signature(effect, call, decision))
-        earlier = _replayed(rows, effect)
-        if earlier is not None:
-            return earlier
         outcome = _VERBS[type(effect)](rows, effect, call)
         repeatable = _repeatable(effect)
         if repeatable is not None and repeatable.idempotency_key is not None:
@@ -325,11 +327,12 @@ class Gate:
         append(rows, (note,), self._signature(effect, call, effect.verdict))
         if effect.verdict == "refused" or approval.effect is None:
             return Decided(approval=approval)
-        asked = Origin(approval.actor, approval.door)
-        return Decided(
-            approval=approval,
-            result=self._carry_out(rows, approval.effect, msgspec.structs.replace(call, origin=asked), "approved"),
-        )
+        # Somebody may have sent the same request again, without its having to wait.
+        result = _replayed(rows, approval.effect)
+        if result is None:
+            asked = Origin(approval.actor, approval.door)
+            result = self._carry_out(rows, approval.effect, msgspec.structs.replace(call, origin=asked), "approved")
+        return Decided(approval=approval, result=result)
 
     def _hold_step(self, rows: Transaction, effect: HoldStep, call: Call) -> Approval:
         """Keep a step until somebody decides. That is what was asked for, so it is no refusal."""
@@ -388,6 +391,10 @@ class Gate:
             decision=decision,
             keep_text=self._keep_text,
         )
+
+
+def _tenants(rows: Reader, caller: Caller) -> list[str]:
+    return rows.tenants() if caller.tenant is None else [caller.tenant]
 
 
 def _repeatable(effect: Effect) -> Repeatable | None:

@@ -25,18 +25,15 @@ def decide(policies: Sequence[Policy], effect: EffectBase) -> Verdict:
     """Return the strictest verdict of all policies on all places the effect touches."""
     if len(policies) == 1 and policies[0] is OWNER:
         return Verdict("allow", effect.capability)
-    verdicts = [
-        _decide_one(policy, capability, scope, key)
-        for policy in policies
-        for capability, scope, key in effect.demands()
-    ]
-    for level in ("deny", "approve"):
-        for verdict in verdicts:
-            if verdict.level == level:
+    strictest: Verdict | None = None
+    for policy in policies:
+        for capability, scope, key in effect.demands():
+            verdict = _decide_one(policy, capability, scope, key)
+            if verdict.level == "deny":
                 return verdict
-    if not verdicts:
-        return Verdict("deny", effect.capability, "no policy speaks for this actor")
-    return verdicts[0]
+            if strictest is None or (verdict.level == "approve" and strictest.level == "allow"):
+                strictest = verdict
+    return strictest or Verdict("deny", effect.capability, "no policy speaks for this actor")
 
 
 def readable(policies: Sequence[Policy]) -> Callable[[str], bool] | None:
@@ -53,14 +50,16 @@ def granted_policy(grants: Sequence[Grant], actor: str) -> Policy:
 
 
 def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
+    if capability in policy.free:
+        return Verdict("allow", capability)
     levels = policy.levels(capability, scope, key)
     if "deny" in levels:
         denied = f"{capability} is denied for {_place(scope, key)}"
         return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
     if not levels:
         return Verdict("deny", capability, f"nothing grants {capability} for {_place(scope, key)}")
-    needed = {"memory.read": "read", "memory.write": "write"}.get(capability)
-    if needed and key is not None:
+    needed = _NEEDED.get(capability)
+    if needed and key is not None and policy.access:
         access = _access_of(policy, key)
         if access not in (needed, "readwrite"):
             closed = f"`{key}` has access {access}, so it cannot be {_PAST[needed]}"
@@ -74,6 +73,8 @@ def _place(scope: Scope, key: str | None) -> str:
     return f"`{scope}`" if key is None else f"`{key}` in `{scope}`"
 
 
+_NEEDED: dict[str, Access] = {"memory.read": "read", "memory.write": "write"}
+"""The access that a key must have for a capability to reach it."""
 _PAST = {"read": "read", "write": "written"}
 
 

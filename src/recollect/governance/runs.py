@@ -131,18 +131,23 @@ def read_runs(rows: Reader, effect: ReadRuns, call: Call) -> Outcome[list[RunSum
     """Return where runs stand, those that started last first."""
     tenant = effect.scope.tenant
     if effect.run is None:
-        found = [_summary(fact) for fact in _records(rows, tenant, call.now)]
+        found = [_summary(fact) for fact in _records(rows, tenant, call.now, effect.owner)]
     else:
         record = _record_of(rows, tenant, effect.run, call.now)
         found = [] if record is None else [_summary(record)]
     found = [run for run in found if _is_asked_for(run, effect)]
-    found.sort(key=lambda run: (run.started_at, run.id), reverse=True)
+    found.sort(key=_start, reverse=True)
     return Outcome(found[: effect.limit])
 
 
 def _is_asked_for(run: RunSummary, effect: ReadRuns) -> bool:
     asked = ((effect.program, run.program), (effect.language, run.language), (effect.status, run.status))
-    return all(wanted in (None, found) for wanted, found in asked)
+    seen = effect.after is not None and _start(run) >= effect.after
+    return not seen and all(wanted in (None, found) for wanted, found in asked)
+
+
+def _start(run: RunSummary) -> tuple[datetime, str]:
+    return run.started_at, run.id
 
 
 def broken_runs(rows: Reader, tenant: str, now: datetime) -> Iterator[str]:
@@ -204,8 +209,8 @@ def _can_be_a_run(run: str) -> bool:
     return why_not_a_name(run, longest=LONGEST_ID) is None
 
 
-def _records(rows: Reader, tenant: str, now: datetime) -> list[Fact]:
-    facts = rows.facts_named(tenant, RUN_RECORD)
+def _records(rows: Reader, tenant: str, now: datetime, owner: Scope | None = None) -> list[Fact]:
+    facts = rows.facts_named(tenant, RUN_RECORD) if owner is None else rows.facts_owned(owner, RUN_RECORD)
     return [fact for fact in facts if fact.active_at(now) and fact.scope.shape == ("run",)]
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
+from recollect.errors import LimitExceeded
 from recollect.lang.expression.bounds import exceeded
 from recollect.lang.expression.compiler import CORE, Layer, compile_node
 from recollect.lang.expression.dialect import Closure, Compilation, Dialect, Names, Resolve, Run
@@ -65,29 +66,43 @@ class CompiledTemplate:
 
 
 def _template(node: Template, to: Compilation) -> Closure:
-    parts = tuple((to.compile(part), isinstance(part, (Choice, Loop))) for part in node.parts)
     word, trimmed = to.dialect.word, node.trimmed
-    if not any(not isinstance(part, Constant) for part in node.parts):
+    if all(isinstance(part, Constant) for part in node.parts):
         text = "".join(word(cast("Constant", part).value) for part in node.parts)
-        return lambda names, run: _count(text, run)
+
+        def repeat(names: Names, run: Run) -> str:
+            run.written += len(text)
+            if run.written > run.bounds.output:
+                raise _too_much(run)
+            return text
+
+        return repeat
+    parts = tuple((_written(part), to.compile(part), isinstance(part, (Choice, Loop))) for part in node.parts)
 
     def render(names: Names, run: Run) -> str:
         out: list[str] = []
-        for part, counted in parts:
-            value = part(names, run)
-            text = value if type(value) is str else word(value)
-            out.append(text if counted else _count(text, run))
+        for text, part, counted in parts:
+            if text is None:
+                value = part(names, run)
+                text = value if type(value) is str else word(value)
+            if not counted:
+                run.written += len(text)
+                if run.written > run.bounds.output:
+                    raise _too_much(run)
+            out.append(text)
         whole = "".join(out)
         return whole.removesuffix("\n") if trimmed else whole
 
     return render
 
 
-def _count(text: str, run: Run) -> str:
-    run.written += len(text)
-    if run.written > run.bounds.output:
-        raise exceeded("what a template renders", run.bounds.output, run.written)
-    return text
+def _written(part: Node) -> str | None:
+    """Return the text that a part is, None for one that has to be computed."""
+    return part.value if isinstance(part, Constant) and type(part.value) is str else None
+
+
+def _too_much(run: Run) -> LimitExceeded:
+    return exceeded("what a template renders", run.bounds.output, run.written)
 
 
 def _choice(node: Choice, to: Compilation) -> Closure:

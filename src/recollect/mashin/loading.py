@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from recollect.agent.models import connect
+from recollect.agent.connecting import connect
 from recollect.api.memory import Memory
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import Diagnostic

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from recollect.agent.models import Model, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Model
 from recollect.api.memory import Memory
 from recollect.errors import (
     Conflict,
@@ -40,6 +41,7 @@ from recollect.model.run import OVER, RunSummary
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
+from recollect.runs.cancelling import end_cancelled
 from recollect.runs.executing import Outcome
 from recollect.runs.journal import Journal, Noted
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
@@ -166,6 +168,29 @@ class Machine:
 
     def resumed(self, kept: KeptRun, entry: Noted | None, *, spending: Spending | None = None) -> Run:
         """Go on with a run that waited, with what it waited for."""
+        summary = self._ours(kept)
+        begun = begun_of(kept.begun)
+        entries = kept.entries if entry is None else (*kept.entries, entry)
+        waiting = msgspec.convert(summary.waiting, Waiting) if summary.waiting else None
+        return self._go_on(summary, begun, entries, spending=spending or Spending(begun.budget), waited=waiting)
+
+    def cancelled(self, kept: KeptRun, reason: str) -> Run:
+        """End a run that waited, or that nobody runs any more."""
+        summary = self._ours(kept)
+        place = run_scope(self._memory.tenant, summary.id)
+        keeper = self._outside(Scope.parse(summary.scope, tenant=self._memory.tenant)).keeper
+        recorder = Recorder(keeper, place, summary.id, index=summary.events, head=summary.head)
+        over = end_cancelled(recorder, summary, reason, at=self._memory.clock.now())
+        writes = closing_writes(place, over, begun_of(kept.begun), kept.entries, None, ttl=self._keeping)
+        try:
+            recorder.flush((*self._own_text(place), *writes))
+        except Unrecorded as broken:
+            raise broken.error from broken
+        ended = msgspec.structs.replace(over, events=recorder.index, head=recorder.head)
+        return Run(self, msgspec.structs.replace(kept, summary=ended, output=None))
+
+    def _ours(self, kept: KeptRun) -> RunSummary:
+        """Return where a run stands, or refuse to go on with one that is not ours."""
         summary = kept.summary
         if summary.digest != self.plan.digest:
             raise Conflict(
@@ -180,10 +205,7 @@ class Machine:
                 hint=f"Let `{summary.actor}` resume it",
                 actor=self.actor,
             )
-        begun = begun_of(kept.begun)
-        entries = kept.entries if entry is None else (*kept.entries, entry)
-        waiting = msgspec.convert(summary.waiting, Waiting) if summary.waiting else None
-        return self._go_on(summary, begun, entries, spending=spending or Spending(begun.budget), waited=waiting)
+        return summary
 
     # being called by another machine
 
@@ -196,8 +218,8 @@ class Machine:
         with _nested(by.spending, self.behaviour.machines):
             return _called(machine._begin(begun, mode=by.mode, scope=scope, spending=by.spending, parent=by.id))
 
-    def _take_up(self, id: str, by: Work) -> Called:
-        """Go on with a run that this machine called and that waited, with the text that the run began with."""
+    def find_called(self, id: str) -> Run:
+        """Return a run that this machine called, with the text that the run began with."""
         kept = read_run(self._memory, id)
         summary = kept.summary
         machine = self._others.get(summary.program)
@@ -205,8 +227,12 @@ class Machine:
             text = read_source(self._memory, kept)
             machine = make_machine(text.source, text.file, self._kit, memory=self._memory)
             machine.meet(self._others.values())
+        return Run(machine.on(self._memory), kept)
+
+    def _take_up(self, id: str, by: Work) -> Called:
+        """Go on with a run that this machine called and that waited."""
         with _nested(by.spending, self.behaviour.machines):
-            run = Run(machine.on(self._memory), kept)
+            run = self.find_called(id)
             return _called(run.resume(spending=by.spending) if run.status == "waiting" else run)
 
     def _beside(self, by: Work) -> tuple[Machine, Scope]:
@@ -320,13 +346,18 @@ class Machine:
                 error=msgspec.to_builtins(outcome.error) if outcome.error else None,
                 waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
             )
-            ttl = parse_duration(self.behaviour.keep) if over and self.behaviour.keep is not None else None
+            ttl = self._keeping if over else None
             writes = closing_writes(place, ended, begun, work.journal.entries, outcome.output, ttl=ttl)
             work.recorder.flush((*self._own_text(place), *writes))
             ended = msgspec.structs.replace(ended, events=work.recorder.index, head=work.recorder.head)
             return KeptRun(summary=ended, begun=begun, entries=tuple(work.journal.entries), output=outcome.output)
 
         return Run(self, execute(work, keep), steps=work.steps)
+
+    @property
+    def _keeping(self) -> int | None:
+        """How many seconds a run is kept that is over; None for ever."""
+        return None if self.behaviour.keep is None else parse_duration(self.behaviour.keep)
 
     def _held(self, work: Work, place: Scope, waiting: Waiting) -> Waiting:
         """Ask for an approval, and return what is waited for with its id."""

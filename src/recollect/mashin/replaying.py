@@ -136,18 +136,22 @@ def _decisions(work: Work) -> list[tuple[str, int, Decision, str, str]]:
 
 def _differences(machine: Machine, kept: KeptRun, work: Work, outcome: Outcome) -> list[str]:
     summary = kept.summary
+    # What waits, or was cancelled while it did, has no end of its own to compare.
+    ended = summary.status not in ("waiting", "cancelled")
     found: list[str] = []
     if machine.plan.digest != summary.digest:
         found.append("the text of the machine is another one")
-    if outcome.status != summary.status and summary.status != "waiting":
+    if outcome.status != summary.status and ended:
         found.append(f"it was {summary.status} and is {outcome.status}")
     if outcome.output != kept.output:
         found.append("the output is another one")
     was = (summary.error or {}).get("type")
     now = outcome.error.type if outcome.error else None
-    if was != now and summary.status != "waiting":
+    if was != now and ended:
         found.append(f"the failure was {was} and is {now}")
     recorded = [(event.kind, event.step, event.decision) for event in machine.memory.runs.events(summary.id)]
+    if summary.status == "cancelled":
+        recorded = recorded[:-1]
     made = [(note.kind, note.step, note.decision) for note in work.recorder.made][: len(recorded)]
     if summary.events and made != recorded:
         place = next((n for n, (one, two) in enumerate(zip(made, recorded, strict=False)) if one != two), len(made))

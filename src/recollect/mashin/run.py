@@ -9,6 +9,7 @@ from recollect.lang.expression.dialect import Run as Drawing
 from recollect.mashin.keeping import begun_of
 from recollect.mashin.replaying import Replay, Simulation, replay_run, simulate_run
 from recollect.mashin.runtime.plan import WaitFor
+from recollect.model.run import OVER
 from recollect.model.value import decode, encode_checked
 from recollect.runs.handle import RunHandle
 from recollect.runs.journal import Noted
@@ -96,6 +97,21 @@ class Run(RunHandle):
             late = Noted(step=waiting.step, time=waiting.time, kind="event", about={"timeout": True})
             return self._go_on(late, spending)
         return self._go_on(None, spending)
+
+    def cancel(self, *, reason: str = "", force: bool = False) -> Run:
+        """End a run that waits, and the run of another machine that it waits for.
+
+        With `force`, one that is `running` is ended too: its process may be gone. If it is not, it gets a Conflict with
+        its next step. What it asked somebody to approve can still be decided, and nothing comes of it.
+        """
+        if force and self.status == "running":
+            return self._machine.cancelled(self._as_it_runs(), reason)
+        waiting = self._require_waiting()
+        if waiting.run is not None:
+            called = self._machine.find_called(waiting.run)
+            if called.status not in OVER:
+                called.cancel(reason=reason, force=force)
+        return self._machine.cancelled(self._as_it_waits(), reason)
 
     def _go_on(self, entry: Noted | None, spending: Spending | None = None) -> Run:
         return self._machine.resumed(self._as_it_waits(), entry, spending=spending)

@@ -250,7 +250,7 @@ class RecallBlocks(EffectBase, frozen=True, kw_only=True, tag="recall_blocks"):
 
 
 class ReadCollections(EffectBase, frozen=True, kw_only=True, tag="read_collections"):
-    """Read the collections of a tenant, with how much is in them."""
+    """Read the collections of a tenant, with how much is in them; of a scope, those with something of it."""
 
     capability: ClassVar[str] = "collections.read"
     mutates: ClassVar[bool] = False
@@ -396,6 +396,13 @@ class Inspect(EffectBase, frozen=True, kw_only=True, tag="inspect"):
     mutates: ClassVar[bool] = False
 
 
+class ListTenants(EffectBase, frozen=True, kw_only=True, tag="list_tenants"):
+    """Name every tenant that anything is kept of; to whoever stands in one, only that one."""
+
+    capability: ClassVar[str] = "upkeep"
+    mutates: ClassVar[bool] = False
+
+
 class ReadLedger(EffectBase, frozen=True, kw_only=True, tag="read_ledger"):
     """Read events of a tenant's ledger: from a position on, or the newest ones."""
 
@@ -499,7 +506,7 @@ class HoldStep(_OfRun, frozen=True, kw_only=True, tag="hold_step"):
 
 
 class ReadRuns(EffectBase, frozen=True, kw_only=True, tag="read_runs"):
-    """Read where runs stand, newest first: one of them, or those of a program, a language or a status."""
+    """Read where runs stand, newest first: one of them, or those of a program, a language, a status or an owner."""
 
     capability: ClassVar[str] = "runs.read"
     mutates: ClassVar[bool] = False
@@ -507,7 +514,15 @@ class ReadRuns(EffectBase, frozen=True, kw_only=True, tag="read_runs"):
     program: str | None = None
     language: Language | None = None
     status: RunStatus | None = None
+    owner: Scope | None = None
+    """Only runs whose memory is here or below."""
+    after: tuple[datetime, str] | None = None
+    """When the last one that was seen started, and its id: go on behind it."""
     limit: int | None = None
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to see runs: those of an owner, or those of everybody."""
+        yield self.capability, self.scope if self.owner is None else self.owner, None
 
 
 class ReadRunEvents(_OfRun, frozen=True, kw_only=True, tag="read_run_events"):
@@ -659,6 +674,7 @@ Effect = (
     | Sweep
     | Scrub
     | Inspect
+    | ListTenants
     | ReadLedger
     | VerifyLedger
     | ReadGrants

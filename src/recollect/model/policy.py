@@ -98,6 +98,9 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
         parse_duration(self.per)
 
 
+_ALLOWED: frozenset[Level] = frozenset({"allow"})
+
+
 class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What an actor may do. Nothing is allowed unless a rule says so, and a denial beats everything.
 
@@ -122,6 +125,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if everywhere is not None and capability in everywhere:
             return everywhere[capability]
         return frozenset(rule.level for rule in self.rules if rule.matches(capability, scope, key))
+
+    @cached_property
+    def free(self) -> frozenset[str]:
+        """The capabilities that need no second look: allowed everywhere, and no key has an access of its own."""
+        if self.access or self._everywhere is None:
+            return frozenset()
+        return frozenset(capability for capability, levels in self._everywhere.items() if levels == _ALLOWED)
 
     @cached_property
     def _everywhere(self) -> dict[str, frozenset[Level]] | None:

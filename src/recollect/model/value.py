@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 
@@ -72,8 +72,8 @@ class _TooDeep(Exception):
         self.path = path
 
 
-def _check(value: Any, path: str, depth: int) -> None:
-    check = _CHECKS.get(cast(type[Any], type(value)))
+def _check(value: object, path: str, depth: int) -> None:
+    check = _CHECKS.get(type(value))
     if check is None:
         raise InvalidValue(
             f"{quote(value)} at {path} is {type(value).__name__}, which JSON has no word for",
@@ -99,14 +99,16 @@ def _check_number(value: float, path: str, depth: int) -> None:
 
 
 def _check_list(value: list[Any], path: str, depth: int) -> None:
-    _check_depth(path, depth)
+    if depth <= 0:
+        raise _TooDeep(path)
     for place, item in enumerate(value):
         if not _plain(item):
             _check(item, f"{path}[{place}]", depth - 1)
 
 
 def _check_object(value: dict[Any, Any], path: str, depth: int) -> None:
-    _check_depth(path, depth)
+    if depth <= 0:
+        raise _TooDeep(path)
     for name, item in value.items():
         if type(name) is not str or "\0" in name:
             raise InvalidValue(
@@ -118,14 +120,13 @@ def _check_object(value: dict[Any, Any], path: str, depth: int) -> None:
             _check(item, f"{path}.{name}", depth - 1)
 
 
-def _plain(item: Any) -> bool:
+def _plain(item: object) -> bool:
     """Say whether an item is certainly well: most are, and need no path to be told about."""
-    return (type(item) is str and "\0" not in item) or item is None or item is True or item is False
-
-
-def _check_depth(path: str, depth: int) -> None:
-    if depth <= 0:
-        raise _TooDeep(path)
+    if type(item) is str:
+        return "\0" not in item
+    if type(item) is int:
+        return _SMALLEST <= item <= _LARGEST
+    return item is None or item is True or item is False
 
 
 def _check_nothing(value: Any, path: str, depth: int) -> None:

@@ -82,28 +82,25 @@ class Recorder:
     def flush(self, writes: tuple[SetFact, ...] = ()) -> Recorded | None:
         """Write what waits, together with these writes, in one transaction."""
         with self._lock:
-            return self._flush(writes)
-
-    def _flush(self, writes: tuple[SetFact, ...]) -> Recorded | None:
-        if self._memory is None or not (self._waiting or writes):
+            if self._memory is None or not (self._waiting or writes):
+                self._waiting.clear()
+                return None
+            if self.opening is not None:
+                writes = writes or self.opening()
+                self.opening = None
+            effect = RecordRun(
+                scope=self._scope,
+                run=self._run,
+                index=self.index,
+                previous=self.head,
+                notes=tuple(self._waiting),
+                writes=writes,
+                owner=self._owner,
+            )
+            try:
+                recorded: Recorded = self._memory.perform(effect)
+            except RecollectError as error:
+                raise Unrecorded(error) from error
+            self.index, self.head = recorded.index, recorded.head
             self._waiting.clear()
-            return None
-        if self.opening is not None and not writes:
-            writes = self.opening()
-        self.opening = None
-        effect = RecordRun(
-            scope=self._scope,
-            run=self._run,
-            index=self.index,
-            previous=self.head,
-            notes=tuple(self._waiting),
-            writes=writes,
-            owner=self._owner,
-        )
-        try:
-            recorded: Recorded = self._memory.perform(effect)
-        except RecollectError as error:
-            raise Unrecorded(error) from error
-        self.index, self.head = recorded.index, recorded.head
-        self._waiting.clear()
-        return recorded
+            return recorded

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import AsyncGenerator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 from litestar import Litestar, Router
@@ -13,9 +12,12 @@ from litestar.config.compression import CompressionConfig
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.di import Provide
+from litestar.plugins import PluginProtocol
+from litestar.plugins.core import MsgspecDIPlugin
 
 import recollect
 from recollect.api.memory import Memory
+from recollect.server.admin.door import WithPages
 from recollect.server.bodies import StrictRequest
 from recollect.server.callers import access_of, authenticate, caller_of, handle_of
 from recollect.server.envelope import Envelope
@@ -25,6 +27,7 @@ from recollect.server.parameters import refuse_unknown_parameters
 from recollect.server.problems import respond_with_problem
 from recollect.server.programs import load_programs
 from recollect.server.routes import (
+    approvals,
     blocks,
     chat,
     collections,
@@ -32,12 +35,19 @@ from recollect.server.routes import (
     definitions,
     facts,
     health,
+    keys,
     ledger,
+    permissions,
     programs,
+    runs,
     sessions,
+    sleep,
     upkeep,
 )
 from recollect.server.settings import Settings
+from recollect.server.sleeping import start_sleeping
+from recollect.server.streams import UnderWay
+from recollect.server.threads import Threads
 
 PREFIX = "/api/v1"
 _COMPRESSED_FROM = 1_024
@@ -58,6 +68,14 @@ def open_memory(settings: Settings) -> Memory:
     )
 
 
+class _Application(Litestar):
+    """Litestar without what it adds for values of pydantic and attrs: we have none, and importing them takes longer."""
+
+    @staticmethod
+    def _get_default_plugins(plugins: list[PluginProtocol]) -> list[PluginProtocol]:
+        return [*plugins, MsgspecDIPlugin()]
+
+
 def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     """Return the application; the memory it opens itself, because none is given, it also closes."""
     opened = memory is None
@@ -70,9 +88,13 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         # computes is made to let go: ten times sooner than is usual, or writers would hold up everybody.
         sys.setswitchinterval(_TURN)
         try:
-            with ThreadPoolExecutor(settings.threads, thread_name_prefix="recollect") as threads:
+            with Threads(settings.threads) as threads:
                 asyncio.get_running_loop().set_default_executor(threads)
+                # Nobody waits for it: what it imports is not needed to be ready.
+                sleeping = threads.submit(start_sleeping, settings, standing, counted) if settings.sleep else None
                 yield
+                if sleeping is not None:
+                    (await sleeping).stop(timeout=settings.shutdown_timeout)
         finally:
             sys.setswitchinterval(usual)
             if opened:
@@ -89,7 +111,12 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             ledger.router,
             upkeep.router,
             programs.router,
+            runs.router,
             sessions.router,
+            approvals.router,
+            permissions.router,
+            keys.router,
+            sleep.router,
             chat.router,
             conversations.router,
         ],
@@ -99,10 +126,16 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             "memory": Provide(handle_of, sync_to_thread=False),
         },
     )
-    app = Litestar(
+    app = _Application(
         [api, health.health, health.ready, health.metrics, openapi],
         state=State(
-            {"memory": standing, "metrics": counted, "programs": load_programs(settings, standing)}, deep_copy=False
+            {
+                "memory": standing,
+                "metrics": counted,
+                "programs": load_programs(settings, standing),
+                "turns": UnderWay(),
+            },
+            deep_copy=False,
         ),
         middleware=[authenticate(settings, standing), refuse_unknown_parameters],
         lifespan=[work],
@@ -118,5 +151,6 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         request_max_body_size=settings.body_bytes,
         logging_config=None,
     )
-    app.asgi_handler = Envelope(app.asgi_handler, metrics=counted, ids=standing.ids)
+    surrounded = WithPages(app.asgi_handler, settings, standing, app.state.programs)
+    app.asgi_handler = Envelope(surrounded, metrics=counted, ids=standing.ids)
     return app

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache, partial
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -24,8 +24,11 @@ from recollect.model.policy import OWNER, Policy, Rule
 from recollect.model.scope import Scope
 from recollect.server.auth.keys import Role, find_key, note_use
 from recollect.server.auth.limits import RateLimit
-from recollect.server.auth.tokens import Claims, TokenReader, TokenSettings, token_reader
+from recollect.server.auth.token_settings import TokenSettings, takes_tokens
 from recollect.server.problems import RequestFault
+
+if TYPE_CHECKING:
+    from recollect.server.auth.tokens import Claims, TokenReader
 
 DOOR = "rest"
 
@@ -41,10 +44,10 @@ _log = logging.getLogger(__name__)
 
 # What a role may do in the memory of its own user, and in the tenant.
 _OWN: dict[Role, tuple[str, ...]] = {
-    "reader": ("memory.read", "runs.read"),
-    "member": ("memory.read", "memory.write", "runs.read", "runs.write"),
+    "reader": ("memory.read", "collections.read", "runs.read"),
+    "member": ("memory.read", "memory.write", "collections.read", "runs.read", "runs.write"),
 }
-_TENANT_WIDE = ("collections.read", "definitions.read")
+_TENANT_WIDE = ("definitions.read",)
 
 
 class CallerSettings(TokenSettings, Protocol):
@@ -94,11 +97,15 @@ class Access:
         self.own = self.memory.at(caller.scope)
         """The memory of the user who calls."""
 
-    def reaching(self, *scopes: Scope) -> Memory:
-        """Return the caller's handle, which may also work in scopes that were shown to be the caller's."""
-        handle = self._everything.in_tenant(self.caller.tenant).acting_as(
-            self.caller.actor, policy=policy_of(self.caller, *scopes), door=DOOR
-        )
+    def reaching(self, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
+        """Return the caller's handle, which may also work in scopes that were shown to be the caller's.
+
+        `also` is for what a role may do only where a route has seen what it is about.
+        """
+        policy = policy_of(self.caller, *scopes)
+        if also and policy is not OWNER:
+            policy = Policy(rules=(*policy.rules, *also))
+        handle = self._everything.in_tenant(self.caller.tenant).acting_as(self.caller.actor, policy=policy, door=DOOR)
         return handle.narrowed(Policy.of(allow=self.caller.scopes)) if self.caller.scopes else handle
 
 
@@ -137,8 +144,16 @@ def reaching(request: ASGIConnection[Any, Any, Any, Any], *scopes: Scope) -> Mem
 def authenticate(settings: CallerSettings, memory: Memory) -> ASGIMiddleware:
     """Return the middleware that lets nobody pass without a valid token; refuse settings that are unsafe."""
     return _Authentication(
-        memory, tokens=token_reader(settings, clock=memory.clock), limit=RateLimit(settings.rate, settings.burst)
+        memory, tokens=_token_reader(settings, memory), limit=RateLimit(settings.rate, settings.burst)
     )
+
+
+def _token_reader(settings: TokenSettings, memory: Memory) -> TokenReader | None:
+    if not takes_tokens(settings):
+        return None
+    from recollect.server.auth.tokens import token_reader
+
+    return token_reader(settings, clock=memory.clock)
 
 
 class _Authentication(ASGIMiddleware):

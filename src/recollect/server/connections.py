@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Any
+from typing import Any, Literal
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from recollect.server.problems import RequestFault, problem_of
 from recollect.wire.problems import MEDIA_TYPE
+
+LARGEST_HEAD = 65_536
+"""Bytes of the first line and the headers of one request."""
+
+_VERSIONS = ("1.0", "1.1")
 
 
 class ServerConfig(uvicorn.Config):
@@ -20,31 +24,41 @@ class ServerConfig(uvicorn.Config):
     read_timeout: float = 30.0
 
 
-class Connection(H11Protocol):
-    """A connection that is ended when a request does not arrive in time.
+class Connection(HttpToolsProtocol):
+    """A connection that is ended when a request does not arrive in time, and that takes no odd ones.
 
-    uvicorn itself waits for ever, so whoever opens connections and says nothing could use them up.
+    uvicorn itself waits for ever, so whoever opens connections and says nothing could use them up. Its parser lets
+    pass what others would read as another request: heads of any size, several hosts, headers that come after the body.
     """
 
     def __init__(self, config: ServerConfig, *args: Any, **options: Any) -> None:
         """Wait for the first request."""
         super().__init__(config, *args, **options)
         self._patience = config.read_timeout
-        self._awaited: object = None
-        """What is half there: h11.IDLE for a head, h11.SEND_BODY for a body."""
+        self._half: Literal["head", "body"] | None = None
+        """What of a request is only half there."""
+        self._head_bytes = 0
+        self._awaited: Literal["head", "body"] | None = None
         self._deadline: asyncio.TimerHandle | None = None
+        self._fault = RequestFault(400, "this is no HTTP request")
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a head."""
         super().connection_made(transport)
-        self._wait_for(h11.IDLE)
+        self._wait_for("head")
 
     def data_received(self, data: bytes) -> None:
         """Go on waiting while a head or a body is only half there."""
         super().data_received(data)
-        state = self.conn.their_state
-        half = state is h11.SEND_BODY or (state is h11.IDLE and self.conn.trailing_data[0])
-        self._wait_for(state if half else None)
+        if self.transport.is_closing():
+            return
+        if self._half == "head":
+            self._head_bytes += len(data)
+            if self._head_bytes > LARGEST_HEAD:
+                self._refuse(_too_large())
+                return
+        # Whoever sends only ends of lines has begun nothing, and is waited for all the same.
+        self._wait_for("head" if self._half is None and not self._owes_an_answer() else self._half)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop waiting."""
@@ -53,16 +67,54 @@ class Connection(H11Protocol):
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asyncio asks for it
         """Keep the connection of a caller who has said everything and waits for the answer; end any other."""
-        waits = self.cycle and not self.cycle.response_complete and self.conn.their_state in (h11.DONE, h11.MUST_CLOSE)
+        waits = self._half is None and self._owes_an_answer()
         if waits:
             self.cycle.keep_alive = False
-        return bool(waits)
+        return waits
 
     def send_400_response(self, msg: str) -> None:
         """Answer bytes that are no HTTP with a problem, as everything else that is wrong."""
-        self._refuse(RequestFault(400, "this is no HTTP request"))
+        self._refuse(self._fault)
 
-    def _wait_for(self, awaited: object) -> None:
+    # what the parser says
+
+    def on_message_begin(self) -> None:
+        """Begin a head."""
+        super().on_message_begin()
+        self._half = "head"
+        self._head_bytes = 0
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; one that comes after the body is not of those that said who is calling."""
+        if self._half == "head":
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Refuse an odd head, and begin to answer any other."""
+        if len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers) > LARGEST_HEAD:
+            raise self._refusal(_too_large())
+        assert self.parser is not None, "it is the parser that calls this"
+        version = self.parser.get_http_version()
+        hosts = sum(name == b"host" for name, _ in self.headers)
+        if version not in _VERSIONS or hosts > 1 or (hosts == 0 and version == "1.1"):
+            raise self._refusal(self._fault)
+        super().on_headers_complete()
+        self._half = "body"
+
+    def on_message_complete(self) -> None:
+        """Have a whole request."""
+        super().on_message_complete()
+        self._half = None
+        self._wait_for(None)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        # What follows is no HTTP to the parser: the request is answered as it is, and nothing after it is read.
+        if self.cycle:
+            self.cycle.keep_alive = False
+
+    # what is done about it
+
+    def _wait_for(self, awaited: Literal["head", "body"] | None) -> None:
         if awaited is self._awaited:
             return
         if self._deadline is not None:
@@ -73,31 +125,46 @@ class Connection(H11Protocol):
             self._deadline = self.loop.call_later(self._patience, self._give_up)
 
     def _give_up(self) -> None:
-        if self._awaited is h11.SEND_BODY:
+        if self._awaited == "body":
             self._refuse(RequestFault(408, "the body did not arrive in time", hint="Send it again, faster"))
         else:
             self.transport.close()
 
+    def _owes_an_answer(self) -> bool:
+        """Say whether there is a request, whole or with half of its body, that was not answered to the end."""
+        return bool(self.cycle) and not self.cycle.response_complete
+
+    def _refusal(self, fault: RequestFault) -> RequestFault:
+        """Return what to raise in the parser, which then asks for an answer to bytes that are no HTTP."""
+        self._fault = fault
+        return fault
+
     def _refuse(self, fault: RequestFault) -> None:
         """Answer in place of the application, and end the connection."""
-        if self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE):
+        unanswered = self._owes_an_answer()
+        if unanswered and self._half != "body":
+            # Others are before it: ours would be taken for the answer to theirs. They are answered, and that is all.
+            self.cycle.keep_alive = False
+            self.flow.pause_reading()
+            return
+        if self.pipeline or (unanswered and self.cycle.response_started):
             self.transport.close()  # an answer is under way: whatever were added would be read as part of it
             return
-        state: dict[str, Any] = self.scope.get("state", {}) if self.cycle else {}
+        state: dict[str, Any] = self.scope.get("state", {}) if unanswered else {}
         status, body, _ = problem_of(fault, state.get("request_id", ""))
-        head = h11.Response(
-            status_code=status,
-            headers=[
-                (b"content-type", MEDIA_TYPE.encode()),
-                (b"content-length", str(len(body)).encode()),
-                (b"connection", b"close"),
-            ],
-            reason=HTTPStatus(status).phrase.encode(),
-        )
-        for event in (head, h11.Data(data=body), h11.EndOfMessage()):
-            self.transport.write(self.conn.send(event) or b"")
-        if self.cycle:
+        head = [
+            f"HTTP/1.1 {status} {HTTPStatus(status).phrase}",
+            f"content-type: {MEDIA_TYPE}",
+            f"content-length: {len(body)}",
+            "connection: close",
+        ]
+        self.transport.write("\r\n".join([*head, "\r\n"]).encode() + body)
+        if unanswered:
             # Whoever handles the request learns that nobody waits for another answer.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         self.transport.close()
+
+
+def _too_large() -> RequestFault:
+    return RequestFault(431, f"the head of this request has more than {LARGEST_HEAD} bytes", hint="Send fewer headers")

@@ -196,6 +196,7 @@ def _serve(folder: Path, *, host: str, port: int) -> None:
             "Try:",
             *(f"  {line}" for line in commands(address, token)),
             "",
+            f"The pages: {address}/admin    sign in with one of the keys above",
             f"All routes: {address}/docs    Stop: Ctrl-C",
         ]
         sys.stdout.write("\n".join(lines) + "\n")

@@ -52,14 +52,17 @@ class Envelope:
         try:
             _keep_slashes(scope)
             await self._app(scope, receive, send_with_id)
-        # The last place that can answer. What is not ours to name is in the log with its traceback, not in the answer.
+        # The last place that can answer.
         except Exception as error:
             if answered:
                 raise
-            if not isinstance(error, RequestFault):
-                _log.exception("a request failed", extra={"fields": {"request_id": request_id}})
+            scope["state"]["problem"] = error
             await _refuse(error, request_id, send_with_id)
         finally:
+            if status == 500:
+                # What is not ours to name is in the log with its traceback, not in the answer.
+                failure = scope["state"].get("problem")
+                _log.error("a request failed", exc_info=failure, extra={"fields": {"request_id": request_id}})
             self._metrics.in_flight -= 1
             seconds = perf_counter() - begun
             route: str = cast("dict[str, Any]", scope).get("path_template", "")

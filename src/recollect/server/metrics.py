@@ -1,14 +1,17 @@
-"""Requests in, Prometheus text out: how many by route and status, how long they took, how many are under way."""
+"""What a server did in, Prometheus text out: requests by route and status, how long they took, what was slept on."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper ends of the histogram, in seconds."""
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "POST", "PATCH", "DELETE"})
+_JOB_STATES = ("waiting", "running", "done", "dead")
+_OUTCOMES = ("done", "failed", "look_failed")
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
@@ -22,6 +25,10 @@ class Metrics:
         self._buckets: dict[str, list[int]] = {}
         self._seconds: Counter[str] = Counter()
         self.in_flight = 0
+        self.slept: Counter[str] = Counter()
+        """Conversations that were consolidated, and what failed; counted by one thread, and read by another."""
+        self.sleep_jobs: Mapping[str, int] = {}
+        """How many jobs of sleep-time memory stood how at the last look, in the whole database."""
 
     def count(self, method: str, route: str, status: int, seconds: float) -> None:
         """Count a request that is over."""
@@ -45,6 +52,12 @@ class Metrics:
             "# HELP recollect_resident_bytes Memory of the process.",
             "# TYPE recollect_resident_bytes gauge",
             f"recollect_resident_bytes {_resident_bytes()}",
+            "# HELP recollect_sleep_jobs Conversations by how far sleep-time memory is with them, at the last look.",
+            "# TYPE recollect_sleep_jobs gauge",
+            *(f'recollect_sleep_jobs{{state="{one}"}} {self.sleep_jobs.get(one, 0)}' for one in _JOB_STATES),
+            "# HELP recollect_slept_total Conversations that were consolidated or failed, and looks that failed.",
+            "# TYPE recollect_slept_total counter",
+            *(f'recollect_slept_total{{outcome="{one}"}} {self.slept[one]}' for one in _OUTCOMES),
             "# HELP recollect_requests_total Requests that were answered.",
             "# TYPE recollect_requests_total counter",
         ]

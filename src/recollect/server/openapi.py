@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from typing import Any
+from collections.abc import Iterator
+from typing import Any, get_args, get_type_hints
 
 import msgspec
 from litestar import Litestar, Request, Response, get
@@ -43,11 +44,19 @@ def _strict_bodies(app: Litestar) -> set[str]:
     """Return the names of the bodies that may hold nothing but what they say, which Litestar leaves out."""
     handlers = (handler for route in app.routes if isinstance(route, HTTPRoute) for handler in route.route_handlers)
     kinds = (handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field is not None)
-    return {
-        kind.__name__
-        for kind in kinds
-        if isinstance(kind, type) and issubclass(kind, msgspec.Struct) and kind.__struct_config__.forbid_unknown_fields
-    }
+    structs = {struct for kind in kinds for struct in _structs_in(kind)}
+    return {struct.__name__ for struct in structs if struct.__struct_config__.forbid_unknown_fields}
+
+
+def _structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    """Yield the structs that a type is made of."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+        parts = get_type_hints(kind).values()
+    else:
+        parts = get_args(kind)
+    for part in parts:
+        yield from _structs_in(part)
 
 
 @get("/openapi.json", sync_to_thread=True, include_in_schema=False)

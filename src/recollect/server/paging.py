@@ -27,7 +27,7 @@ def decode_cursor(cursor: str | None) -> str:
     except (binascii.Error, ValueError):
         place = ""
     if not place:
-        raise _no_cursor(cursor)
+        raise cursor_fault(cursor)
     return place
 
 
@@ -35,7 +35,7 @@ def decode_number(cursor: str | None) -> int:
     """Return the number of a cursor, 0 for the beginning."""
     place = decode_cursor(cursor)
     if place and not (place.isascii() and place.isdecimal() and len(place) < 19):
-        raise _no_cursor(cursor)
+        raise cursor_fault(cursor)
     return int(place or 0)
 
 
@@ -45,5 +45,18 @@ def page(items: Sequence[Item], limit: int, place_of: Callable[[Item], object]) 
     return kept, encode_cursor(str(place_of(kept[-1]))) if len(items) > limit else None
 
 
-def _no_cursor(cursor: str | None) -> UsageError:
+def page_of_list(
+    items: Sequence[Item], cursor: str | None, limit: int, id_of: Callable[[Item], str]
+) -> tuple[list[Item], str | None]:
+    """Return a page of a list that is there as a whole: what comes after the item whose id the cursor is."""
+    last = decode_cursor(cursor)
+    ids = [id_of(item) for item in items]
+    if last and last not in ids:
+        raise UsageError("where this cursor stood is gone", hint="Begin again without `after`", path="after")
+    begin = ids.index(last) + 1 if last else 0
+    return page(items[begin : begin + limit + 1], limit, id_of)
+
+
+def cursor_fault(cursor: str | None) -> UsageError:
+    """Return the error for what is no cursor of this list."""
     return UsageError(f"{quote(cursor)} is no cursor", hint="Pass the `next` of an answer as it is", path="after")

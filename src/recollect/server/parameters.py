@@ -41,6 +41,7 @@ Below = Annotated[
         description="A scope below the caller's own, such as `agent:emails`; without it, that one.",
     ),
 ]
+Source = Annotated[str | None, QueryParameter(description="Where this comes from; kept in the history.")]
 
 IfMatch = Annotated[str | None, HeaderParameter(name="If-Match", description="The ETag that it must still have.")]
 IfNoneMatch = Annotated[

@@ -6,6 +6,8 @@ It lets a chat be tried, and a deployment be tested, without a model.
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Generator
 
 from recollect.agent.models import Ask, Reply
 from recollect.chat.memory_prompt import unescape
@@ -17,6 +19,9 @@ _CORE = re.compile(r"<core[^>]*>\n(.*?)\n</core>", re.DOTALL)
 _REMINDER = re.compile(r"<memory[^>]*>\n(.*?)\n</memory>", re.DOTALL)
 _REMINDERS = "<system_reminders>"
 _TOKEN = 4
+_WORD = re.compile(r"\s*\S+")
+_PACE, _LONGEST = 0.03, 1.0
+"""Seconds between two words, and for all of them: somebody shall see them come, and nobody wait for them."""
 
 
 class Parrot:
@@ -33,3 +38,12 @@ class Parrot:
         lines = [line for text in known for line in unescape(text).splitlines() if line.strip()]
         text = "\n".join([f"You said: {words}", *(["What I know of you:", *lines] if lines else [])])
         return Reply(text, tokens_in=len(ask.instructions) // _TOKEN, tokens_out=len(text) // _TOKEN)
+
+    def stream(self, ask: Ask, *, timeout: float = 30.0) -> Generator[str | Reply]:
+        """Yield what it says word by word, and then the reply."""
+        reply = self.reply(ask, timeout=timeout)
+        words: list[str] = _WORD.findall(reply.text)
+        for word in words:
+            time.sleep(min(_PACE, _LONGEST / len(words)))
+            yield word
+        yield reply

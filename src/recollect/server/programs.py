@@ -9,11 +9,10 @@ import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import msgspec
 
-from recollect import mashin, workflow
 from recollect.api.memory import Memory
 from recollect.chat.agents import Agent
 from recollect.chat.memory_policy import MemoryPolicy, policy_for
@@ -22,10 +21,15 @@ from recollect.lang.diagnostics import closest
 from recollect.lang.modules import load_module
 from recollect.model.policy import OWNER, Policy, Rule
 from recollect.model.run import RunSummary
+from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.server.callers import DOOR, Caller, policy_of
 from recollect.server.parrot import PARROT, Parrot
 from recollect.server.sessions import Conversants
+
+if TYPE_CHECKING:
+    # Imported where one is loaded or looked up: a server without programs is ready sooner.
+    from recollect import mashin, workflow
 
 CHAT_FILE = "chat.toml"
 """The file, in the folder of agents, that describes those who can be chatted with."""
@@ -93,14 +97,14 @@ class Programs:
         _named(self._workflows, name, "workflow")
         return next(one for one in self._workflows_for(self.handle(caller)) if one.name == name)
 
-    def runs(self, caller: Caller) -> list[RunSummary]:
-        """Return the runs of a caller, those that started last first."""
-        return [one for one in self.handle(caller).runs.list() if one.scope == caller.scope.path]
+    def runs(self, caller: Caller, **asked: Any) -> list[RunSummary]:
+        """Return the runs of a caller, those that started last first; `asked` is what `memory.runs.list` takes."""
+        return self.handle(caller).runs.list(owner=caller.scope, **asked)
 
     def summary(self, id: str, caller: Caller) -> RunSummary:
         """Return where a run of the caller stands; somebody else's is not found."""
         summary = self.handle(caller).runs.get(id)
-        if summary.scope != caller.scope.path:
+        if not caller.scope.covers(Scope(caller.tenant, summary.scope)):
             raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
         return summary
 
@@ -110,11 +114,17 @@ class Programs:
         if summary.language == "mashin":
             machines = self._machines_for(handle)
             machine = next((one for one in machines if _is_of(summary, one)), None)
-            return machine.find(id) if machine is not None else mashin.find(handle, id, machines=machines)
+            if machine is not None:
+                return machine.find(id)
+            from recollect import mashin
+
+            return mashin.find(handle, id, machines=machines)
         workflows = self._workflows_for(handle)
         flow = next((one for one in workflows if _is_of(summary, one)), None)
         if flow is not None:
             return flow.find(id)
+        from recollect import workflow
+
         return workflow.find(handle, id, workflows=workflows, actions=self._actions)
 
     def handle(self, caller: Caller) -> Memory:
@@ -144,17 +154,12 @@ class Programs:
 
 def load_programs(settings: ProgramSettings, memory: Memory) -> Programs:
     """Compile what the folders of the settings hold; raise with what is wrong, before anybody is served."""
-    sources = _files(settings.workflows, "workflows", ".yaml", ".yml")
     marked = _module_in(settings.workflows, ACTIONS_FILE, "actions")
     actions = () if marked is None else (marked,)
     return Programs(
         memory,
-        machines=[mashin.load(file, memory=memory) for file in _files(settings.machines, "machines", ".mashin")],
-        workflows=[
-            workflow.load(file, memory=memory, actions=actions)
-            for file in sources
-            if not file.name.endswith((".tests.yaml", ".tests.yml"))
-        ],
+        machines=_machines(settings.machines, memory),
+        workflows=_workflows(settings.workflows, memory, actions),
         agents=_chat_agents(settings.agents),
         actions=actions,
         conversants=Conversants(
@@ -211,6 +216,28 @@ def _agent(id: str, one: _ChatAgent) -> Agent:
         temperature=one.temperature,
         max_tokens=one.max_tokens,
     )
+
+
+def _machines(folder: str, memory: Memory) -> list[mashin.Machine]:
+    files = _files(folder, "machines", ".mashin")
+    if not files:
+        return []
+    from recollect import mashin
+
+    return [mashin.load(file, memory=memory) for file in files]
+
+
+def _workflows(folder: str, memory: Memory, actions: tuple[Any, ...]) -> list[workflow.Workflow]:
+    files = [
+        file
+        for file in _files(folder, "workflows", ".yaml", ".yml")
+        if not file.name.endswith((".tests.yaml", ".tests.yml"))
+    ]
+    if not files:
+        return []
+    from recollect import workflow
+
+    return [workflow.load(file, memory=memory, actions=actions) for file in files]
 
 
 def _chat_agents(folder: str) -> list[Agent]:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import resource
 import signal
 import socket
 from collections.abc import Callable
 from functools import partial
+from multiprocessing import parent_process
+from multiprocessing.process import BaseProcess
+from threading import Thread
+from types import FrameType
 
+from litestar import Litestar
 from uvicorn import Server
 from uvicorn.supervisors.multiprocess import Multiprocess
 
@@ -16,9 +23,12 @@ from recollect.server.auth.keys import NewKey, first_key
 from recollect.server.callers import authenticate
 from recollect.server.connections import Connection, ServerConfig
 from recollect.server.logs import log_configuration
+from recollect.server.programs import load_programs
 from recollect.server.settings import Settings
+from recollect.server.sleeping import extractor_named
 
 _BACKLOG = 2_048
+_CONNECTIONS = 65_536
 
 
 def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None]) -> None:
@@ -29,12 +39,11 @@ def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None])
     listening = _listen(settings)
     with listening:
         key = _prepare(settings)
-        announce(_address(listening), key)
         config = ServerConfig(
-            partial(create_app, settings),
+            partial(_create_app, settings),
             factory=True,
             workers=settings.workers,
-            loop="asyncio",
+            loop="auto",
             http=Connection,
             ws="none",
             lifespan="on",
@@ -45,18 +54,62 @@ def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None])
             timeout_graceful_shutdown=max(1, round(settings.shutdown_timeout)),
         )
         config.read_timeout = settings.read_timeout
-        if settings.workers > 1:
-            Multiprocess(config, sockets=[listening]).run()
-            return
-        # uvicorn ends the process by the signal that it was stopped with; this one was answered in good order.
-        signal.signal(signal.SIGTERM, lambda number, frame: None)
-        Server(config).run(sockets=[listening])
+        _allow_connections()
+        run = _one_process(config, listening) if settings.workers == 1 else _workers(config, listening)
+        announce(_address(listening), key)
+        run()
+
+
+def _allow_connections() -> None:
+    """Let this process and its workers hold as many connections as the machine lets them; systems begin at 1,024."""
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _CONNECTIONS if most == resource.RLIM_INFINITY else min(_CONNECTIONS, most)
+    if least != resource.RLIM_INFINITY and least < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, most))
+
+
+def _one_process(config: ServerConfig, listening: socket.socket) -> Callable[[], None]:
+    server = Server(config)
+
+    # uvicorn ends the process by the signal that it was stopped with, but this one was answered in good order. Before
+    # it begins to serve, and so to listen to signals itself, ours makes it end as soon as it has begun.
+    def stop(number: int, frame: FrameType | None) -> None:
+        server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stop)
+    return lambda: server.run(sockets=[listening])
+
+
+def _workers(config: ServerConfig, listening: socket.socket) -> Callable[[], None]:
+    supervisor = Multiprocess(config, sockets=[listening])
+    # A terminal sends Ctrl-C to every process. Workers inherit that they do not hear it: they are told by us to end,
+    # also when they are still starting, and say nothing about having been interrupted.
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    Thread(target=lambda: supervisor.signal_queue.append(signal.sigwait({signal.SIGINT})), daemon=True).start()
+    return supervisor.run
+
+
+def _create_app(settings: Settings) -> Litestar:
+    """Return the application of this process; a worker without the process that started it would serve for ever."""
+    parent = parent_process()
+    if parent is not None:
+        Thread(target=_end_with, args=(parent,), daemon=True).start()
+    return create_app(settings)
+
+
+def _end_with(parent: BaseProcess) -> None:
+    parent.join()
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _prepare(settings: Settings) -> NewKey | None:
     """Return the first key, if there is none yet; what would stop every worker stops us here, before any starts."""
     with open_memory(settings) as memory:
         authenticate(settings, memory)
+        load_programs(settings, memory)
+        if settings.sleep and settings.sleep_model:
+            extractor_named(settings.sleep_model)
         return first_key(memory, admin_key=settings.admin_key or None)
 
 

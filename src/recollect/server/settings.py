@@ -19,13 +19,20 @@ class Settings:
     """What `serve` and `create_app` go by."""
 
     db: str = "memory.db"
+    """The database: a path, or `:memory:`."""
     embedder: str = "wordllama"
+    """What new collections are embedded with."""
     durability: Literal["full", "normal"] = "full"
+    """`full`: what is acknowledged is on disk; `normal`: the newest commits may be lost with the power, never torn."""
     ledger: Literal["writes", "all"] = "writes"
+    """`writes`, or `all` to record reads too."""
     busy_timeout: float = 5.0
+    """Seconds that a write waits for other processes."""
 
     host: str = "127.0.0.1"
+    """The address that is listened on; one that others reach belongs behind a proxy with TLS."""
     port: int = 8765
+    """0 for any that is free."""
     workers: int = 1
     """Processes on one database."""
     threads: int = 32
@@ -39,6 +46,7 @@ class Settings:
     cors: tuple[str, ...] = ()
     """Origins whose pages may call; none unless said."""
     log_level: LogLevel = "info"
+    """The least that is logged: `debug`, `info`, `warning` or `error`."""
 
     admin_key: str = field(default="", metadata=_SECRET)
     """The key of the first administrator; one is made and shown once where this is empty."""
@@ -51,15 +59,29 @@ class Settings:
     jwt_algorithm: Literal["", "HS256", "RS256"] = ""
     """Which one tokens are signed with; empty for RS256 where only `jwks` is set, else HS256."""
     jwt_secret: str = field(default="", metadata=_SECRET)
+    """What tokens of HS256 are signed with."""
     jwks: str = ""
     """A file or address with the public keys of RS256."""
     jwt_issuer: str = ""
+    """Who must have issued a token; empty for anybody who could sign it."""
     jwt_audience: str = ""
+    """Whom a token must be for; where this is empty, one that is meant for somebody is refused."""
+
+    sleep: bool = True
+    """Whether conversations that have settled become memory while the server runs."""
+    sleep_delay: int = 300
+    """Seconds without a word after which a conversation has settled; 0 is as soon as the reply is there."""
+    sleep_every: float = 30.0
+    """Seconds between two looks for such conversations."""
+    sleep_model: str = ""
+    """Who says what a conversation teaches, such as `openai:gpt-5.2`; empty for rules, which need no model."""
 
     agents: str = ""
     """The folder of the agents that the server runs."""
     machines: str = ""
+    """The folder of the machines."""
     workflows: str = ""
+    """The folder of the workflows."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that a server cannot run with."""
@@ -69,6 +91,8 @@ class Settings:
         _check_range("body_bytes", self.body_bytes, 1_024, 1_073_741_824)
         _check_range("read_timeout", self.read_timeout, 0.05, 3_600)
         _check_range("shutdown_timeout", self.shutdown_timeout, 0, 3_600)
+        _check_range("sleep_delay", self.sleep_delay, 0, 31_536_000)
+        _check_range("sleep_every", self.sleep_every, 0.05, 86_400)
         _check_range("rate", self.rate, 0, 1_000_000_000)
         _check_range("burst", self.burst, 1, 1_000_000_000)
         if self.log_level not in LOG_LEVELS:

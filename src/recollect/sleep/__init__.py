@@ -6,10 +6,11 @@ learned.
 """
 
 from recollect.sleep.extracting import extract_by_model, extract_by_rules
-from recollect.sleep.sleeping import SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
+from recollect.sleep.sleeping import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
 from recollect.sleep.taking_back import forget_conversation, sources_of, undo
 
 __all__ = [
+    "Looked",
     "SleepWorker",
     "extract_by_model",
     "extract_by_rules",

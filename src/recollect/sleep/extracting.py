@@ -14,8 +14,9 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from recollect.agent.connecting import connect
 from recollect.agent.conversing import Conversation
-from recollect.agent.models import Ask, Said, connect
+from recollect.agent.models import Ask, Said
 from recollect.agent.prompt import data_fence
 from recollect.chat.conversations import Part
 from recollect.errors import InvalidValue

@@ -9,9 +9,9 @@ nothing of one user can reach another.
 
 from __future__ import annotations
 
-import hashlib
 import threading
-from collections.abc import Callable, Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -24,13 +24,14 @@ from recollect.chat.conversations import (
     conversation_scope,
     list_conversations,
     read_conversation,
+    source_label,
 )
-from recollect.errors import Conflict, RecollectError
+from recollect.errors import Conflict
 from recollect.model.block import Block, as_block, is_block_key
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.effect import WriteFacts
 from recollect.model.fact import Fact
-from recollect.model.text import LONGEST_LABEL, quote, words_of
+from recollect.model.text import quote, words_of
 from recollect.sleep.consolidating import SLEEP, Change, LeftOut, Merged, merge
 from recollect.sleep.extracting import Extractor, extract_by_rules, spoken_by_user
 from recollect.sleep.jobs import (
@@ -107,11 +108,8 @@ def run_due(
     most_attempts: int = MOST_ATTEMPTS,
 ) -> list[Ran]:
     """Do the jobs that are due, and return what each came to. What fails is kept with its job, and raised nowhere."""
-    wait = _waiting(delay)
     name = worker or memory.ids.new("worker")
-    due = [job for job in sleep_jobs(memory) if job.is_due(_now(memory))]
-    ran = (_run(memory, job, extractor, wait, name, most_attempts) for job in due[:limit])
-    return [one for one in ran if one is not None]
+    return list(_run_each(memory, extractor, _waiting(delay), name, limit, most_attempts))
 
 
 def run_sleep_time(
@@ -147,6 +145,18 @@ def sleep_jobs(memory: Memory, *, user: str | None = None, state: JobState | Non
     return list_jobs(memory, KIND, user=user, state=state)
 
 
+class Looked(msgspec.Struct, frozen=True, kw_only=True):
+    """What one look of a worker came to."""
+
+    memory: Memory | None = None
+    """Where it looked; None where it could not even find out where to look."""
+    ran: tuple[Ran, ...] = ()
+    jobs: Mapping[str, int] = {}
+    """How many jobs stand how, after it."""
+    failure: Exception | None = None
+    """Why the look failed as a whole, such as a disk that is full. What fails in a job is kept with the job."""
+
+
 class SleepWorker:
     """A thread that consolidates conversations as they settle, beside whatever the program does.
 
@@ -161,6 +171,7 @@ class SleepWorker:
         delay: Duration = DELAY,
         every: float = _EVERY,
         most_attempts: int = MOST_ATTEMPTS,
+        report: Callable[[Looked], None] = lambda looked: None,
     ) -> None:
         """Do nothing yet.
 
@@ -170,12 +181,14 @@ class SleepWorker:
             delay: how long nothing has to be said before a conversation has settled.
             every: seconds between two looks.
             most_attempts: how often a job is tried before it is given up.
+            report: is told what each look at a memory came to, in the thread.
         """
         self._memories = memories
         self._extractor = extractor
         self._delay = delay
-        _waiting(delay)  # refused here, not in the thread
+        self._wait = _waiting(delay)
         self._every = every
+        self._report = report
         self._most_attempts = most_attempts
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -190,7 +203,10 @@ class SleepWorker:
             self._thread.start()
 
     def stop(self, *, timeout: float | None = None) -> None:
-        """Finish the job at hand and end; a second time changes nothing."""
+        """Finish the job at hand and end; a second time changes nothing.
+
+        A job that takes longer than `timeout` is another worker's once its lease is over.
+        """
         self._ending.set()
         if self._thread is not None:
             self._thread.join(timeout)
@@ -198,22 +214,62 @@ class SleepWorker:
 
     def look(self) -> list[Ran]:
         """Look once, in this thread: ask for what has settled, and do what is due."""
-        found = [self._memories] if isinstance(self._memories, Memory) else self._memories()
-        ran: list[Ran] = []
-        for memory in found:
-            settle(memory, delay=self._delay)
-            ran += run_due(memory, extractor=self._extractor, delay=self._delay, most_attempts=self._most_attempts)
-        return ran
+        return [ran for memory in self._found() for ran in self._look_at(memory)]
+
+    def _found(self) -> Iterable[Memory]:
+        return [self._memories] if isinstance(self._memories, Memory) else self._memories()
+
+    def _look_at(self, memory: Memory) -> Iterator[Ran]:
+        settle(memory, delay=self._delay)
+        name = memory.ids.new("worker")
+        yield from _run_each(memory, self._extractor, self._wait, name, None, self._most_attempts)
 
     def _work(self) -> None:
         while not self._ending.is_set():
-            try:
-                self.look()
-                self.failure = ""
-            # The jobs keep their own failures; a database that cannot be reached now may be there next time.
-            except RecollectError as error:
-                self.failure = f"{error.code}: {words_of(error)}"
+            failures: list[Exception] = []
+            for one in self._looks():
+                self._report(one)
+                failures += [one.failure] if one.failure is not None else []
+            self.failure = _said(failures[0]) if failures else ""
             self._ending.wait(self._every)
+
+    # The thread goes on, whatever fails: a database that cannot be reached now may be there next time, and what is
+    # wrong with one tenant keeps no other from its memory. `failure` and the report say what it was.
+    def _looks(self) -> Iterator[Looked]:
+        try:
+            for memory in self._found():
+                yield self._worked_on(memory)
+                if self._ending.is_set():
+                    return
+        except Exception as error:
+            yield Looked(failure=error)
+
+    def _worked_on(self, memory: Memory) -> Looked:
+        ran: list[Ran] = []
+        try:
+            for one in self._look_at(memory):
+                ran.append(one)
+                if self._ending.is_set():
+                    break
+            jobs = Counter[str](job.state for job in sleep_jobs(memory))
+        except Exception as error:
+            return Looked(memory=memory, ran=tuple(ran), failure=error)
+        return Looked(memory=memory, ran=tuple(ran), jobs=jobs)
+
+
+def _said(error: Exception) -> str:
+    return f"{getattr(error, 'code', type(error).__name__)}: {words_of(error)}"
+
+
+def _run_each(
+    memory: Memory, extractor: Extractor, wait: timedelta, worker: str, limit: int | None, most_attempts: int
+) -> Iterator[Ran]:
+    """Do the jobs that are due one by one, as long as somebody asks for the next."""
+    due = [job for job in sleep_jobs(memory) if job.is_due(_now(memory))]
+    for job in due[:limit]:
+        ran = _run(memory, job, extractor, wait, worker, most_attempts)
+        if ran is not None:
+            yield ran
 
 
 def _waiting(delay: Duration) -> timedelta:
@@ -261,7 +317,7 @@ def _consolidate(memory: Memory, conversation: ConversationRecord, job: Job, ext
     places = places_of(own, conversation.user, conversation.agent_id)
     learned = extractor(new, read_shelves(own, places).standing())
     moments = {part.seq: part.at for part in spoken_by_user(new)}
-    source = _label(conversation.id, conversation.last_seq)
+    source = source_label(conversation.id, conversation.last_seq)
     for race in range(RACES):
         shelves = read_shelves(own, places)
         merged = merge(shelves.by_scope, learned, conversation=conversation.id, moments=moments)
@@ -303,14 +359,6 @@ def _result(merged: Merged, agent: str, source: str) -> dict[str, Any]:
 def _is_ours(memory: Memory, job: Job) -> bool:
     standing = find_job(memory, job.scope, KIND)
     return standing is not None and standing.version == job.version
-
-
-def _label(conversation: str, seq: int) -> str:
-    """Return what the history of a block calls a consolidation."""
-    label = f"conversation:{conversation}#{seq}"
-    if len(label) <= LONGEST_LABEL:
-        return label
-    return f"conversation:{hashlib.sha256(conversation.encode()).hexdigest()}#{seq}"
 
 
 def _now(memory: Memory) -> datetime:

@@ -116,6 +116,10 @@ class Reader(Protocol):
         """
         ...
 
+    def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
+        """Return the facts of this key in the sessions of a scope and of those below it, expired or not, by scope."""
+        ...
+
     def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
         """Return facts whose expiry is not after now."""
         ...

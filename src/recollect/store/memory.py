@@ -170,6 +170,10 @@ class _Rows:
         found = [_fact(row) for (owner, name), row in rows if owner.tenant == tenant and name == key]
         return [fact for fact in found if not below or fact.scope.path.startswith(f"{below}/")]
 
+    def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
+        found = [self.fact(session, key) for session in self.sessions_owned(owner)]
+        return [fact for fact in found if fact is not None]
+
     def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
         rows = sorted(self._t.facts.items(), key=_by_scope_and_key)
         gone = [_fact(row) for (owner, _), row in rows if owner.tenant == tenant and not row[0].active_at(now)]

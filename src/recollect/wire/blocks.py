@@ -23,6 +23,14 @@ class UpdateBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     content: str
     expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    source: str | None = None
+    """Where the text comes from; kept in the history."""
+
+
+class UndoBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The stamp of the block whose newest text is taken back, null for one that was deleted."""
+
+    expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
 
 
 class RecallBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

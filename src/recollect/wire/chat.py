@@ -61,9 +61,9 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class ChatEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened while an answer was made: the data of a server-sent event."""
 
-    type: Literal["start", "delta", "tool_request", "tool_response", "end", "error"]
+    type: Literal["start", "delta", "retract", "tool_request", "tool_response", "end", "error"]
     seq: int
-    """Higher than that of every event before it in the conversation; the `id` of the event."""
+    """Higher than that of every event before it in the conversation, with gaps; the `id` of the event."""
     conversation_id: str
     message_id: str
     content: str = ""

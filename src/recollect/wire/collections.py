@@ -25,17 +25,51 @@ class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     source: str | None = None
 
 
+class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of many things to remember."""
+
+    content: Any
+    metadata: dict[str, Any] = {}
+    key: str | None = None
+
+
+class RememberMany(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Things to remember, all or none of them."""
+
+    items: list[Item]
+    namespace: str = ""
+    ttl: str | int | None = None
+    source: str | None = None
+
+
+class RememberText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A long text to remember in parts of at most `chunk` characters."""
+
+    text: str
+    chunk: Annotated[int, msgspec.Meta(ge=1)] = 1_200
+    metadata: dict[str, Any] = {}
+    namespace: str = ""
+    ttl: str | int | None = None
+    source: str | None = None
+
+
+class AllRemembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of each, in their order."""
+
+    remembered: list[Remembered]
+
+
 class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A question; without a `namespace` all of them are looked through."""
 
     query: str
     namespace: str | None = None
-    limit: Annotated[int, msgspec.Meta(ge=1, le=1_000)] = 5
+    limit: Annotated[int, msgspec.Meta(ge=0)] = 5
     threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
     filter: dict[str, Any] | None = None
     as_of: datetime | None = None
     mode: Mode = "hybrid"
-    expand: Annotated[int, msgspec.Meta(ge=0, le=100)] = 0
+    expand: Annotated[int, msgspec.Meta(ge=0)] = 0
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,6 +128,12 @@ class Holding(msgspec.Struct, frozen=True, kw_only=True):
     namespaces: int
     moving_to: str | None = None
     moved: int = 0
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """How many entries went with a collection, in all scopes of the tenant."""
+
+    entries: int
 
 
 class Collections(msgspec.Struct, frozen=True, kw_only=True):

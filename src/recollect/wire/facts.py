@@ -21,6 +21,25 @@ class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     source: str | None = None
 
 
+class BatchedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One write of a batch: a `value` to set, or `delete` instead of one."""
+
+    key: str
+    value: Any | msgspec.UnsetType = msgspec.UNSET
+    delete: bool = False
+    expect: int | None = None
+    ttl: str | int | None = None
+    domain: str | None = None
+    scope: str | None = None
+    """A scope below the caller's own, such as `agent:emails`."""
+
+
+class WriteFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Writes that are kept all together, or not at all."""
+
+    writes: list[BatchedWrite]
+
+
 class Fact(msgspec.Struct, frozen=True, kw_only=True):
     """A value that is remembered now."""
 
@@ -60,6 +79,12 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     facts: list[Fact]
     next: str | None = None
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """Per write, in their order: the fact that it made, or whether there was one to delete."""
+
+    results: list[Fact | bool]
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):

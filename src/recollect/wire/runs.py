@@ -9,6 +9,7 @@ import msgspec
 from recollect.model.run import RunEvent as RunEvent
 from recollect.model.run import RunStatus
 from recollect.model.run import RunSummary as RunSummary
+from recollect.model.run import RunVerification as RunVerification
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -23,6 +24,13 @@ class DeliverToRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """What a run waits for."""
 
     payload: Any = None
+
+
+class DecideRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why a step is approved or refused; with `step`, only if the run waits at that one."""
+
+    reason: str = ""
+    step: str | None = None
 
 
 class CancelRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

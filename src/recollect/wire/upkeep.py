@@ -1,4 +1,4 @@
-"""Erasures as they travel."""
+"""Erasures, sweeps, imports and the ends of scopes as they travel."""
 
 from __future__ import annotations
 
@@ -30,3 +30,42 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True):
     removed: dict[str, int]
     position: int
     scrubbed: bool
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep removed, by kind."""
+
+    facts: int = 0
+    revisions: int = 0
+    entries: int = 0
+    idempotency_keys: int = 0
+    records: dict[str, int] = {}
+    """How many of the facts were records, by the slug of their definition."""
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import wrote, and why the rest was left alone."""
+
+    written: int = 0
+    kept: int = 0
+    """Facts that were changed or deleted here later than in the file."""
+    erased: int = 0
+    """Facts of subjects that were erased since the file was made: they stay erased."""
+    ended: int = 0
+    """Facts of sessions that are over."""
+    expired: int = 0
+    definitions: int = 0
+    remembered: int = 0
+    """Entries that were written."""
+
+
+class EndScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A session, run or tree below the caller, such as `session:s1`, that is over."""
+
+    scope: str
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What went with a scope that ended, by kind."""
+
+    removed: dict[str, int]

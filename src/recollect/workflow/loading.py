@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from recollect.agent.models import connect
+from recollect.agent.connecting import connect
 from recollect.api.memory import Memory
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import Diagnostic, source_error

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from recollect.agent.models import Model, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Model
 from recollect.errors import ModelUnavailable, NotFound
 from recollect.lang.diagnostics import did_you_mean
 from recollect.model.text import quote

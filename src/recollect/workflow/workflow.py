@@ -17,10 +17,10 @@ from recollect.model.effect import EndScope, RecordRun, SetFact
 from recollect.model.event import GENESIS
 from recollect.model.run import OVER, RunSummary
 from recollect.model.scope import Scope
-from recollect.model.text import cleaned, quote
+from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
+from recollect.runs.cancelling import end_cancelled
 from recollect.runs.executing import Outcome
-from recollect.runs.failures import Failure
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
 from recollect.runs.recording import Recorder
 from recollect.runs.sources import WORDS, ProgramText, keep_source, own_source, read_source
@@ -36,8 +36,6 @@ from recollect.workflow.runtime.plan import Plan
 from recollect.workflow.runtime.strand import Stop, Strand
 from recollect.workflow.runtime.work import Work
 from recollect.workflow.threads import Thread, add_message, check_text, closed_thread, find_thread, open_thread
-
-_LONGEST_REASON = 1_000
 
 
 class Workflow:
@@ -236,7 +234,6 @@ class Workflow:
 
     def cancelled(self, kept: KeptRun, reason: str) -> Run:
         """End a run that waited, or that nobody runs any more."""
-        check_reason(reason)
         summary, begun, state = self._ours(kept)
         recorder = Recorder(
             self._memory,
@@ -245,15 +242,7 @@ class Workflow:
             index=summary.events,
             head=summary.head,
         )
-        recorder.note("exec_end", detail={"status": "cancelled"})
-        failure = Failure(type="cancelled", message=reason or "the run was cancelled")
-        over = msgspec.structs.replace(
-            summary,
-            status="cancelled",
-            ended_at=self._memory.clock.now(),
-            waiting=None,
-            error=msgspec.to_builtins(failure),
-        )
+        over = end_cancelled(recorder, summary, reason, at=self._memory.clock.now())
         try:
             run = self._closed(recorder, over, begun, msgspec.structs.replace(state, position=()), None)
         except Unrecorded as broken:
@@ -417,13 +406,6 @@ class Workflow:
     def __repr__(self) -> str:
         """Return its name and where it came from."""
         return f"<recollect.workflow.Workflow {self.name} from {self.file}>"
-
-
-def check_reason(reason: Any) -> None:
-    """Refuse what cannot be kept as the reason of something."""
-    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or reason != cleaned(reason):
-        hint = f"Pass a text of at most {_LONGEST_REASON:,} characters"
-        raise InvalidValue(f"{quote(reason)} is no reason that can be kept", hint=hint, path="reason")
 
 
 def _text_of(payload: Any) -> str | None:

@@ -92,6 +92,7 @@ def test_escapes_of_yaml_are_resolved() -> None:
         ("|\n    a  \n      b\n\n", "a\n  b"),
         (">\n  a\n  b\n", "a b"),
         ("|2\n    a\n", "a"),
+        ("|\n \t a\n  b\n", " a\nb"),
         ("'a\n\n  b'\n", "a\nb"),
     ],
 )

@@ -548,7 +548,7 @@ def test_without_httpx_it_says_what_to_install(call, monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     failure = call(GET).failure
     assert failure is not None and failure.kind == "tool_error"
-    assert "pip install 'recollect[api]'" in failure.message
+    assert 'pip install "recollect[api]"' in failure.message
     monkeypatch.undo()
     assert call(GET).failure is None
 

@@ -183,7 +183,7 @@ def test_a_long_text_takes_no_longer_than_its_length(kind: str) -> None:
     spent(1_000)
     short = min(spent(4_000) for _ in range(3))
     # 25 times the text: what lies behind the part that is looked at costs a pass or two; squared, it would be 625.
-    assert min(spent(100_000) for _ in range(2)) < 150 * short
+    assert any(spent(100_000) < 150 * short for _ in range(2))
 
 
 def test_the_value_of_a_long_answer_is_all_of_it() -> None:

@@ -178,7 +178,7 @@ def test_a_missing_extra_is_named(build: Build, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(onnx, "import_module", missing)
     with pytest.raises(EmbeddingFailed, match="`onnxruntime`, which is not installed") as caught:
         embedder.embed(["noon"])
-    assert "pip install 'recollect[onnx]'" in caught.value.hint
+    assert 'pip install "recollect[onnx]"' in caught.value.hint
     monkeypatch.undo()
     assert embedder.embed(["noon"]).shape == (1, DIMENSION)
 

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import recollect
 from recollect.errors import EmbeddingFailed, UsageError
 from recollect.retrieval.embed import openai
 from recollect.retrieval.embed.hashing import Hashing
@@ -337,10 +338,26 @@ def test_a_missing_extra_is_named(ready: OpenAI, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(EmbeddingFailed, match="`httpx`, which is not installed") as caught:
         OpenAI("small").embed(["ferry"])
-    assert "pip install 'recollect[api]'" in caught.value.hint
+    assert 'pip install "recollect[api]"' in caught.value.hint
 
 
 def test_a_model_without_a_name_is_refused() -> None:
     with pytest.raises(UsageError, match="needs the name of a model"):
         OpenAI("")
     assert OpenAI("small").calibration is None
+
+
+def test_a_memory_closes_an_embedder_that_it_made_and_leaves_one_that_it_was_given(
+    server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed: list[str] = []
+    monkeypatch.setattr(OpenAI, "close", lambda self: closed.append(repr(self)))
+    monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+    with recollect.open(":memory:", embedder=OpenAI("given", base_url=server.url, api_key=KEY)) as memory:
+        memory.scope(user="ada").remember("one", collection="notes")
+    assert closed == []
+    with recollect.open(":memory:", embedder="openai:named") as memory:
+        memory.scope(user="ada").remember("one", collection="notes")
+        assert closed == []
+    assert closed == ["OpenAI('named')"]

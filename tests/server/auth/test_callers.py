@@ -166,9 +166,9 @@ def allowed(role: Any, scope: Scope) -> set[str]:
 
 
 def test_roles_reach_what_they_may():
-    wide = {"collections.read", "definitions.read"}
-    assert allowed("reader", MINE) == {"memory.read", "runs.read"} | wide
-    assert allowed("member", MINE) == {"memory.read", "memory.write", "runs.read", "runs.write"} | wide
+    wide, reads = {"definitions.read"}, {"memory.read", "collections.read", "runs.read"}
+    assert allowed("reader", MINE) == reads | wide
+    assert allowed("member", MINE) == reads | {"memory.write", "runs.write"} | wide
     assert allowed("admin", MINE) == allowed("admin", TENANT) == set(CAPABILITIES)
     below = Scope.of(tenant="orchard", user="pippin", agent="press")
     assert allowed("member", below) == allowed("member", MINE)
@@ -212,6 +212,24 @@ ROUTES = [
         {"name": "N", "slug": "n", "scope": "global", "schema": {"type": "object"}},
         "admin",
     ),
+    ("POST", "/memory/facts", {"writes": [{"key": "fruit", "value": 1}]}, "member admin"),
+    ("POST", "/memory/end", {"scope": "session:picking"}, "member admin"),
+    ("POST", "/collections/notes/entries", {"items": [{"content": "ripe in June"}]}, "member admin"),
+    ("POST", "/collections/notes/texts", {"text": "ripe in July"}, "member admin"),
+    ("GET", "/runs", None, "reader member admin"),
+    ("GET", "/sleep/jobs", None, "reader member admin"),
+    ("GET", "/sleep/jobs?everybody=true", None, "admin"),
+    ("GET", "/sleep/jobs?user=nobody", None, "admin"),
+    ("POST", "/sleep/jobs/c1/forget", None, "member admin"),
+    ("POST", "/sleep/jobs/c1/forget?user=nobody", None, "admin"),
+    ("GET", "/approvals", None, "admin"),
+    ("GET", "/permissions", None, "admin"),
+    ("POST", "/permissions", {"actor": "agent:press", "capability": "memory.read"}, "admin"),
+    ("GET", "/keys", None, "admin"),
+    ("POST", "/keys", {"user": "idared"}, "admin"),
+    ("POST", "/sweep", None, "admin"),
+    ("POST", "/import", {"recollect": 1}, "admin"),
+    ("GET", "/ledger/tail", None, "admin"),
     ("GET", "/ledger", None, "admin"),
     ("GET", "/ledger/verify", None, "admin"),
     ("POST", "/erase", {"user": "nobody"}, "admin"),

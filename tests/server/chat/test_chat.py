@@ -25,12 +25,14 @@ def test_an_answer_comes_as_events_unless_told_otherwise(talk, provider, wire, e
     answer = talk.client.post(f"{API}/agent/keeper/chat", json=body)
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/event-stream")
+    assert (answer.headers["cache-control"], answer.headers["x-accel-buffering"]) == ("no-cache", "no")
     found = events(answer.text)
-    assert [name for _, name, _ in found] == ["start", "delta", "end"]
+    assert [name for _, name, _ in found] == ["start", "delta", "delta", "delta", "end"]
     assert [id for id, _, data in found] == [str(data["seq"]) for _, _, data in found]
     numbers = [data["seq"] for _, _, data in found]
     assert numbers == sorted(set(numbers))
-    assert found[1][2]["content"] == found[2][2]["content"] == "Mind the\nstep."
+    assert [data["content"] for _, _, data in found[1:]] == ["Mind", " the", "\nstep.", "Mind the\nstep."]
+    assert found[-1][2]["metadata"] == {"requests": 1, "tokens_in": 11, "tokens_out": 7}
     assert {data["conversation_id"] for _, _, data in found} == {"c1"}
     more = talk.client.post(f"{API}/agent/keeper/chat", json=body | {"message": "And now?", "message_id": "m2"})
     assert min(data["seq"] for _, _, data in events(more.text)) > max(numbers)
@@ -88,6 +90,9 @@ def test_while_an_answer_is_made_another_message_is_refused(talk, provider, wire
 
 
 def test_a_model_that_fails_is_told_as_an_event_or_as_a_problem_and_can_be_tried_again(talk, provider, wire, events):
+    provider.waiting.append(wire.stops(wire.says("Half of what"), before="what"))
+    broken = talk.send("Hello", message_id="m1", stream=True)
+    assert [name for _, name, _ in events(broken.text)] == ["start", "delta", "delta", "error"]
     provider.waiting.append(wire.refuses(400, "out of order"))
     streamed = talk.send("Hello", message_id="m1", stream=True)
     found = events(streamed.text)
@@ -96,9 +101,9 @@ def test_a_model_that_fails_is_told_as_an_event_or_as_a_problem_and_can_be_tried
     provider.waiting.append(wire.refuses(400, "out of order"))
     answer = talk.send("Hello", message_id="m1")
     assert (answer.status_code, answer.json()["code"]) == (502, "model_failed")
-    assert "sk-made-up" not in streamed.text + answer.text
+    assert "sk-made-up" not in broken.text + streamed.text + answer.text
     provider.waiting.append(wire.says("Better."))
-    assert talk.say("Hello", message_id="m1")["text"] == "Better."
+    assert [part["text"] for part in talk.say("Hello", message_id="m1")["parts"]] == ["Hello", "Better."]
 
 
 def test_what_the_model_writes_is_in_the_users_block_at_once(talk, provider, wire):

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import pytest
+
+import recollect
 
 CORE = "- Rows before breakfast"
 OWN_CORE = "- Has locker nine"
@@ -88,17 +92,29 @@ def test_p6_off_and_tool_only_are_the_same_prompt_and_the_tool_works_in_both(kno
         assert len(results) == 1 and "leaks at the stern" in results[0]
 
 
-def test_p7_a_preview_is_what_the_chat_sends_and_writes_nothing(known, provider):
+def test_p7_a_preview_is_what_the_chat_sends_and_writes_nothing(known, served, provider):
     known.say("Good morning")
-    for policy in (None, {"archival_mode": "auto"}, {"include_user_core": False}):
-        before = known.client.get("/api/v1/conversations/c1").json()
+    policies = (None, {"archival_mode": "auto"}, {"include_user_core": False})
+    for policy, stream in product(policies, (False, True)):
+        before, written = known.client.get("/api/v1/conversations/c1").json(), writes(served)
         prompt = known.preview("Is the green skiff free?", conversation_id="c1", memory_policy=policy)
-        assert known.client.get("/api/v1/conversations/c1").json() == before
-        known.say("Is the green skiff free?", memory_policy=policy)
+        assert known.client.get("/api/v1/conversations/c1").json() == before and writes(served) == written
+        asked = known.send("Is the green skiff free?", memory_policy=policy, stream=stream)
+        assert asked.status_code == 200 and writes(served) > written
         system, messages = sent(provider)
+        assert provider.asked[-1].body.get("stream", False) is stream
         assert system == prompt["system"]
         reminded = [prompt["system_reminders"]] if prompt["system_reminders"] else []
         assert [one["content"] for one in messages] == [one["text"] for one in prompt["messages"]] + reminded
+        tools = [one["function"] for one in provider.asked[-1].body["tools"]]
+        shown = [{name: one[name] for name in ("name", "description", "parameters")} for one in tools]
+        assert shown == prompt["tools"]
+
+
+def writes(served):
+    """Return how many effects wrote anything, in the memory of everybody."""
+    with recollect.open(served.db) as memory:
+        return sum(1 for event in memory.ledger.events() if event.effect != "recall_blocks")
 
 
 def test_p8_a_reminder_stays_in_the_history_as_it_was(known, provider):

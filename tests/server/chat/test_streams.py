@@ -1,4 +1,4 @@
-"""Events of work in a thread: as they happen, with a sign of life where nothing does."""
+"""Events of work in a thread: as they happen, to all who listen, with a sign of life where nothing does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from recollect.errors import NotFound
 from recollect.server import streams
-from recollect.server.streams import stream_of
+from recollect.server.streams import UnderWay, stream_of
 
 
 def test_a_quiet_stream_says_that_it_is_still_there(monkeypatch):
@@ -17,15 +17,15 @@ def test_a_quiet_stream_says_that_it_is_still_there(monkeypatch):
     go_on = threading.Event()
 
     def work(tell):
-        tell(b"one")
+        tell(1, b"one")
         go_on.wait(60)
-        tell(b"two")
+        tell(2, b"two")
         return "done"
 
     async def listen():
         stream = await stream_of(work)
         heard = []
-        async for event in stream:
+        async for event in stream.after():
             heard.append(event)
             if len(heard) == 3:
                 go_on.set()
@@ -40,14 +40,14 @@ def test_what_fails_before_the_first_event_is_raised_and_what_fails_later_ends_t
         raise NotFound("nobody there")
 
     def fails_later(tell):
-        tell(b"one")
+        tell(1, b"one")
         raise NotFound("gone")
 
     async def listen():
         with pytest.raises(NotFound, match="nobody"):
             await stream_of(fails_at_once)
         stream = await stream_of(fails_later)
-        heard = [event async for event in stream]
+        heard = [event async for event in stream.after()]
         with pytest.raises(NotFound, match="gone"):
             await stream.result()
         return heard
@@ -59,14 +59,62 @@ def test_work_goes_on_when_nobody_listens():
     done = threading.Event()
 
     def work(tell):
-        tell(b"one")
-        tell(b"two")
+        tell(1, b"one")
+        tell(2, b"two")
         done.set()
 
     async def leave():
         stream = await stream_of(work)
-        async for _ in stream:
+        async for _ in stream.after():
             break
 
     asyncio.run(leave())
     assert done.wait(60)
+
+
+def test_all_who_listen_hear_what_comes_after_their_number():
+    told = threading.Event()
+
+    def work(tell):
+        for number in (2, 4, 7):
+            tell(number, b"%d " % number)
+        told.wait(60)
+        tell(9, b"9 ")
+
+    async def listen():
+        stream = await stream_of(work)
+        listening = [asyncio.create_task(_all(stream.after(number))) for number in (-1, 2, 5, 9)]
+        await asyncio.sleep(0.05)
+        told.set()
+        return await asyncio.gather(*listening), await _all(stream.after(4))
+
+    async def _all(events):
+        return b"".join([event async for event in events])
+
+    assert asyncio.run(listen()) == ([b"2 4 7 9 ", b"4 7 9 ", b"7 9 ", b""], b"7 9 ")
+
+
+def test_work_is_found_while_it_is_under_way_and_not_afterwards():
+    go_on = threading.Event()
+
+    def work(tell):
+        tell(1, b"one")
+        go_on.wait(60)
+        return "done"
+
+    def refused(tell):
+        raise NotFound("nobody there")
+
+    async def look():
+        turns = UnderWay()
+        with pytest.raises(NotFound):
+            await turns.begin("a", refused)
+        assert turns.find("a") is None
+        stream = await turns.begin("a", work)
+        assert turns.find("a") is stream and turns.find("b") is None
+        go_on.set()
+        assert await stream.result() == "done"
+        await asyncio.sleep(0)
+        assert turns.find("a") is None
+
+    asyncio.run(look())

@@ -39,6 +39,44 @@ machine gate "Wait for a visitor"
     compute welcome
       "Come in, ${visitor.name}."
 """,
+    "vault.mashin": """
+machine vault "Keep what somebody agreed to"
+  accepts
+    note as text, is required
+  ensures
+    permissions
+      requires approval for
+        memory
+  implements
+    remember kept
+      content: input.note
+      collection: "vault"
+    compute done
+      "kept"
+""",
+    "hall.mashin": """
+machine hall "Let another machine wait for the visitor"
+  ensures
+    permissions
+      allowed to call "gate"
+  implements
+    ask met, from: "gate"
+    compute done
+      met
+""",
+    "bank.mashin": """
+machine bank "Let another machine keep what somebody agreed to"
+  ensures
+    permissions
+      allowed to
+        memory
+      allowed to call "vault"
+  implements
+    ask stored, from: "vault"
+      note: "from the bank"
+    compute done
+      stored
+""",
     "porch.mashin": """
 machine porch "Let another machine keep the note"
   accepts
@@ -78,6 +116,12 @@ flow:
   - do: louder
 outputs:
   text: "=$output.louder"
+""",
+    "brittle.yaml": """
+defs:
+  drop: {kind: task, action: drop, inputs: {}}
+flow:
+  - do: drop
 """,
     "hello.tests.yaml": "this: is not a workflow\n",
 }
@@ -127,12 +171,17 @@ from recollect.workflow import action
 def louder(text: str) -> str:
     """Say it louder."""
     return text.upper()
+
+@action
+def drop() -> str:
+    """Fail with a word."""
+    raise ValueError("the plum jam was in the blue jar")
 '''
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def served(tmp_path_factory: pytest.TempPathFactory, serving: Any) -> Iterator[Any]:
-    """One server with programs for all tests of a file."""
+    """One server with programs for all tests of this folder; each takes a user or a tenant of its own."""
     folder = tmp_path_factory.mktemp("programs")
     with serving(folder / "memory.db", **write_programs(folder)) as one:
         yield one

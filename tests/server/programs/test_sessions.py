@@ -67,3 +67,16 @@ def test_agents_that_are_not_there_and_bodies_that_do_not_fit_are_refused(someon
     id = start(someone)["id"]
     assert someone.post(f"{API}/sessions/{id}/messages", json={"text": 7}).status_code == 422
     assert say(someone, id, "row nine")["status"] == "completed"
+
+
+def test_a_session_that_was_ended_is_gone_and_what_it_remembered_stays(served, someone):
+    id = someone.post(f"{API}/agents/Usher/sessions", json={}).json()["id"]
+    someone.post(f"{API}/sessions/{id}/messages", json={"text": "seat 4B"})
+    stranger = served.client(served.key_for("not-seated"))
+    assert stranger.post(f"{API}/sessions/{id}/end").status_code == 404
+    ended = someone.post(f"{API}/sessions/{id}/end")
+    assert ended.status_code == 200, ended.text
+    assert someone.get(f"{API}/sessions/{id}").status_code == 404
+    assert someone.post(f"{API}/sessions/{id}/end").status_code == 404
+    again = someone.post(f"{API}/agents/Usher/sessions", json={}).json()
+    assert "4B" in again["turns"][0]["messages"][0]

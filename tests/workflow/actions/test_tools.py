@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.models import Reply, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Reply
 from recollect.api.memory import Memory
 from recollect.errors import ActionFailed, Busy, ModelFailed, NotFound, UsageError
 from recollect.workflow.actions.base import Tool

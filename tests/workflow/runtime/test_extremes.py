@@ -122,8 +122,8 @@ def test_a_run_of_many_steps_takes_time_in_proportion_to_them(load: Any, kitchen
         return time.perf_counter() - before
 
     took(1)
-    ratio = min(took(60) / took(1) for _ in range(3))
-    assert ratio < 6, f"with sixty outputs there, three hundred steps took {ratio:.1f} times as long"
+    quick = any((ratio := took(60) / took(1)) < 6 for _ in range(3))
+    assert quick, f"with sixty outputs there, three hundred steps took {ratio:.1f} times as long"
 
 
 def test_a_machine_that_has_no_more_threads_ends_the_run_and_those_that_had_begun(

@@ -416,5 +416,5 @@ def test_a_loop_that_runs_long_takes_time_in_proportion(load: Any) -> None:
         return time.perf_counter() - begun
 
     took(100)
-    ratio = min(took(4000) / took(500) for _ in range(3))
-    assert ratio < 8 * 3, f"eight times as many passes took {ratio:.1f} times as long"
+    in_proportion = any((ratio := took(4000) / took(500)) < 8 * 3 for _ in range(3))
+    assert in_proportion, f"eight times as many passes took {ratio:.1f} times as long"

@@ -82,8 +82,8 @@ def test_many_branches_take_about_as_long_as_one(load: Any, kitchen: Any) -> Non
         return time.perf_counter() - begun
 
     took(alone)
-    ratio = min(took(together) / took(alone) for _ in range(3))
-    assert ratio < 5, f"fifty branches took {ratio:.1f} times as long as one"
+    at_once = any((ratio := took(together) / took(alone)) < 5 for _ in range(3))
+    assert at_once, f"fifty branches took {ratio:.1f} times as long as one"
 
 
 @pytest.mark.parametrize(("behaviour", "most"), [(Behaviour(), 64), (Behaviour(branches=3), 3)])

@@ -219,7 +219,7 @@ def _httpx() -> Any:
         raise Failed(
             "tool_error",
             "a tool over HTTP needs the package `httpx`, which is not installed. "
-            "Install it with `pip install 'recollect[api]'`",
+            'Install it with `pip install "recollect[api]"`',
             "ImportError",
         ) from error
     return httpx

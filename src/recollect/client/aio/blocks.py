@@ -9,6 +9,7 @@ from typing import Literal
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.calls import Call, body, given, moment, once, parameters, path
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType
+from recollect.wire.facts import History, Revision
 
 
 class AsyncBlockCalls:
@@ -18,9 +19,11 @@ class AsyncBlockCalls:
         """Stand on a connection; `client.memory` makes these."""
         self._connection = connection
 
-    async def list(self, *, scope: Literal["user", "agent", "all"] | None = None) -> builtins.list[Block]:
-        """Return the user's blocks; with `scope="agent"` those of every agent, with `"all"` both."""
-        call = Call(method="GET", path=path("memory", "blocks"), query=parameters(scope=scope), repeatable=True)
+    async def list(
+        self, *, scope: Literal["user", "agent", "all"] | None = None, agent_id: str | None = None
+    ) -> builtins.list[Block]:
+        """Return the user's blocks; with `scope="agent"` those of every agent or of one, with `"all"` both."""
+        call = Call(method="GET", path=path("memory", "blocks"), query=_owner(scope, agent_id), repeatable=True)
         return await self._connection.fetch(call, builtins.list[Block])
 
     async def get(
@@ -38,6 +41,7 @@ class AsyncBlockCalls:
         expected_updated_at: datetime | str | None,
         scope: BlockScope | None = None,
         agent_id: str | None = None,
+        source: str | None = None,
         idempotency_key: str | None = None,
     ) -> Block:
         """Replace a block whole and return it. The stamp is the `updated_at` that was read last; None creates it.
@@ -49,7 +53,7 @@ class AsyncBlockCalls:
             path=_path(block),
             query=_owner(scope, agent_id),
             headers=once(idempotency_key),
-            body=body(content=content, expected_updated_at=moment(expected_updated_at)),
+            body=body(content=content, expected_updated_at=moment(expected_updated_at), **given(source=source)),
             repeatable=True,
         )
         return await self._connection.fetch(call, Block)
@@ -61,16 +65,46 @@ class AsyncBlockCalls:
         expected_updated_at: datetime | str | None = None,
         scope: BlockScope | None = None,
         agent_id: str | None = None,
+        source: str | None = None,
     ) -> bool:
         """Delete a block and say whether there was one; with a stamp, only while it still has that."""
         stamp = moment(expected_updated_at)
         call = Call(
             method="DELETE",
             path=_path(block),
-            query=_owner(scope, agent_id) | parameters(expected_updated_at=stamp),
+            query=_owner(scope, agent_id) | parameters(expected_updated_at=stamp, source=source),
             repeatable=stamp is not None,
         )
         return (await self._connection.send(call, missing=True)).status_code != 404
+
+    async def history(
+        self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None
+    ) -> builtins.list[Revision]:
+        """Return every text a block had, oldest first: what it was, since when, by whom; none where it never was."""
+        call = Call(method="GET", path=f"{_path(block)}/history", query=_owner(scope, agent_id), repeatable=True)
+        found = await self._connection.find(call, History)
+        return [] if found is None else found.revisions
+
+    async def undo(
+        self,
+        block: BlockType,
+        *,
+        expected_updated_at: datetime | str | None,
+        scope: BlockScope | None = None,
+        agent_id: str | None = None,
+    ) -> Block:
+        """Bring back the text that a block had before its newest one, or before it was deleted; undoing twice redoes.
+
+        The stamp is the `updated_at` that was read last, None for a block that was deleted.
+        """
+        call = Call(
+            method="POST",
+            path=f"{_path(block)}/undo",
+            query=_owner(scope, agent_id),
+            body=body(expected_updated_at=moment(expected_updated_at)),
+            repeatable=True,
+        )
+        return await self._connection.fetch(call, Block)
 
     async def recall(
         self, query: str, *, agent_id: str | None = None, limit: int = 10, min_score: float | None = None

@@ -1,8 +1,8 @@
-"""A client of a Recollect server: blocks, facts, collections, definitions, programs, chat and the ledger."""
+"""A client of a Recollect server: memory, programs, chat, and what an administrator does."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -10,13 +10,17 @@ from typing import Any, Self
 import httpx
 
 from recollect.client.address import DEFAULT_URL
+from recollect.client.aio.approvals import AsyncApprovalCalls
+from recollect.client.aio.batch import AsyncBatch
 from recollect.client.aio.blocks import AsyncBlockCalls
 from recollect.client.aio.chat import AsyncConversationCalls, preview, say, stream
 from recollect.client.aio.collections import AsyncCollectionCalls
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.definitions import AsyncDefinitionCalls
 from recollect.client.aio.facts import AsyncFactCalls
+from recollect.client.aio.keys import AsyncKeyCalls
 from recollect.client.aio.ledger import AsyncLedgerCalls
+from recollect.client.aio.permissions import AsyncPermissionCalls
 from recollect.client.aio.programs import (
     AsyncAgentCalls,
     AsyncMachineCalls,
@@ -24,12 +28,13 @@ from recollect.client.aio.programs import (
     AsyncSessionCalls,
     AsyncWorkflowCalls,
 )
-from recollect.client.aio.transfer import export_to
+from recollect.client.aio.sleep import AsyncSleepCalls
+from recollect.client.aio.transfer import export_to, import_from
 from recollect.client.calls import Call, body, path
 from recollect.client.messages import new_message
 from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
 from recollect.wire.health import Health
-from recollect.wire.upkeep import Receipt
+from recollect.wire.upkeep import Ended, Imported, Receipt, Swept
 
 
 class AsyncClient:
@@ -64,7 +69,15 @@ class AsyncClient:
         self.workflows = AsyncWorkflowCalls(self._connection)
         self.runs = AsyncRunCalls(self._connection)
         self.conversations = AsyncConversationCalls(self._connection)
+        self.sleep = AsyncSleepCalls(self._connection)
         self.ledger = AsyncLedgerCalls(self._connection)
+        self.approvals = AsyncApprovalCalls(self._connection)
+        self.permissions = AsyncPermissionCalls(self._connection)
+        self.keys = AsyncKeyCalls(self._connection)
+
+    def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
+        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        return AsyncBatch(self._connection, idempotency_key)
 
     async def chat(
         self,
@@ -104,8 +117,9 @@ class AsyncClient:
     ) -> AsyncGenerator[ChatEvent]:
         """Say something to an agent and yield what happens while it answers; raise what goes wrong.
 
-        Who stops listening loses nothing: the turn is taken to its end, and its answer is there for `chat` under the
-        same `message_id`.
+        `delta` events have the words as they come; `end` has the whole answer. A connection that is lost is taken up
+        after the last event that came. Who stops listening loses nothing: the turn is taken to its end, and its answer
+        is there for `chat` under the same `message_id`.
         """
         sent = new_message(
             message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=True
@@ -131,12 +145,30 @@ class AsyncClient:
         """Remove everything of a user, project, session… history included; return what went, by kind."""
         return await self._connection.fetch(Call(method="POST", path=path("erase"), body=body(**ids)), Receipt)
 
-    async def export(self, file: str | Path, *, scope: str | None = None) -> int:
-        """Write an export of the tenant, or of what lies at and below a scope, to a file; return its lines.
+    async def end(self, scope: str) -> dict[str, int]:
+        """End a session, run or tree below the user, such as `session:s1`; return what went with it, by kind."""
+        call = Call(method="POST", path=path("memory", "end"), body=body(scope=scope), repeatable=True)
+        return (await self._connection.fetch(call, Ended)).removed
 
-        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind.
+    async def sweep(self) -> Swept:
+        """Remove what has expired in the tenant; return counts by kind."""
+        return await self._connection.fetch(Call(method="POST", path=path("sweep"), repeatable=True), Swept)
+
+    async def export(self, file: str | Path, *, scope: str | None = None) -> int:
+        """Write an export of the tenant, or of what lies at and below a scope, to a file.
+
+        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind. Return how
+        many facts and entries it holds.
         """
         return await export_to(self._connection, file, scope)
+
+    async def import_file(self, file: str | Path) -> Imported:
+        """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
+        return await import_from(self._connection, Path(file).read_bytes(), Path(file).name)
+
+    async def import_lines(self, lines: Iterable[bytes], *, source: str | None = None) -> Imported:
+        """Write what the lines of an export hold, all or nothing; `source` is where they come from."""
+        return await import_from(self._connection, b"\n".join(lines), source)
 
     async def aclose(self) -> None:
         """Close the connections; closing twice is allowed."""

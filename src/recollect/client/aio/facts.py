@@ -9,7 +9,7 @@ from typing import Any
 
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
-from recollect.client.calls import Call, body, given, moment, once, parameters, path
+from recollect.client.calls import Call, body, expecting, given, moment, once, parameters, path
 from recollect.errors import Conflict, NotFound, UsageError
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.text import quote
@@ -117,14 +117,20 @@ class AsyncFactCalls:
         raise UsageError("`attempts` must be at least 1", hint="Leave it out")
 
     async def delete(
-        self, key: str, *, expect: int | None = None, idempotency_key: str | None = None, scope: str | None = None
+        self,
+        key: str,
+        *,
+        expect: int | None = None,
+        source: str | None = None,
+        idempotency_key: str | None = None,
+        scope: str | None = None,
     ) -> bool:
-        """Delete a fact and say whether there was one. Its history stays."""
+        """Delete a fact and say whether there was one; 0 expects that there is none. Its history stays."""
         call = Call(
             method="DELETE",
             path=_path(key),
-            query=parameters(scope=scope),
-            headers=once(idempotency_key) | ({} if expect is None else {"If-Match": f'"{expect}"'}),
+            query=parameters(scope=scope, source=source),
+            headers=once(idempotency_key) | expecting(expect),
             repeatable=expect is not None or idempotency_key is not None,
         )
         return (await self._connection.send(call, missing=True)).status_code != 404

@@ -8,8 +8,10 @@ from typing import Any, Literal
 
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
-from recollect.client.calls import Call, body, given, path
-from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary
+from recollect.client.calls import Call, body, given, parameters, path
+from recollect.model.run import RunStatus
+from recollect.wire.approvals import Approval
+from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary, RunVerification
 from recollect.wire.sessions import Session, SessionTurn
 
 
@@ -39,6 +41,11 @@ class AsyncSessionCalls:
         """Say something in a session and return what came of it."""
         place = path("sessions", session, "messages")
         call = Call(method="POST", path=place, body=body(text=text), timeout=timeout)
+        return await self._connection.fetch(call, SessionTurn)
+
+    async def end(self, session: str, *, timeout: float | None = None) -> SessionTurn:
+        """End a session: its variables go, what it remembered stays, and it is not found any more."""
+        call = Call(method="POST", path=path("sessions", session, "end"), timeout=timeout)
         return await self._connection.fetch(call, SessionTurn)
 
     async def get(self, session: str) -> Session:
@@ -96,9 +103,12 @@ class AsyncRunCalls:
         """Stand on a connection; `client.runs` makes these."""
         self._connection = connection
 
-    async def list(self, *, limit: int | None = None) -> builtins.list[RunSummary]:
-        """Return where runs stand, those that started last first."""
-        return await collect(self._connection, path("runs"), {}, Runs, lambda page: page.runs, limit)
+    async def list(
+        self, *, status: RunStatus | None = None, program: str | None = None, limit: int | None = None
+    ) -> builtins.list[RunSummary]:
+        """Return where runs stand, those that started last first; all, or those of one status or program."""
+        asked = parameters(status=status, program=program)
+        return await collect(self._connection, path("runs"), asked, Runs, lambda page: page.runs, limit)
 
     async def get(self, run: str) -> Run:
         """Return a run as it stands; raise NotFound where there is none."""
@@ -108,6 +118,26 @@ class AsyncRunCalls:
         """Give a run the event that it waits for, and return it once it has ended or waits again."""
         call = Call(method="POST", path=path("runs", run, "deliver"), body=body(payload=payload), timeout=timeout)
         return await self._connection.fetch(call, Run)
+
+    async def resume(self, run: str, *, timeout: float | None = None) -> Run:
+        """Let a run go on if what it waits for is there: a decision, the end of a time, the end of another run."""
+        call = Call(method="POST", path=path("runs", run, "resume"), timeout=timeout)
+        return await self._connection.fetch(call, Run)
+
+    async def approve(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Approve the step that a run of somebody else waits with; it goes on when its owner resumes it."""
+        call = Call(method="POST", path=path("runs", run, "approve"), body=body(reason=reason, **given(step=step)))
+        return await self._connection.fetch(call, Approval)
+
+    async def refuse(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Refuse the step that a run of somebody else waits with."""
+        call = Call(method="POST", path=path("runs", run, "refuse"), body=body(reason=reason, **given(step=step)))
+        return await self._connection.fetch(call, Approval)
+
+    async def verify(self, run: str) -> RunVerification:
+        """Walk the chain of a run and say whether it is whole."""
+        call = Call(method="GET", path=path("runs", run, "verify"), repeatable=True)
+        return await self._connection.fetch(call, RunVerification)
 
     async def cancel(self, run: str, *, reason: str = "", force: bool = False) -> Run:
         """End a run that waits; with `force`, also one whose process may be gone."""

@@ -10,6 +10,7 @@ from typing import Literal
 from recollect.client.calls import Call, body, given, moment, once, parameters, path
 from recollect.client.sync.connection import Connection
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType
+from recollect.wire.facts import History, Revision
 
 
 class BlockCalls:
@@ -19,9 +20,11 @@ class BlockCalls:
         """Stand on a connection; `client.memory` makes these."""
         self._connection = connection
 
-    def list(self, *, scope: Literal["user", "agent", "all"] | None = None) -> builtins.list[Block]:
-        """Return the user's blocks; with `scope="agent"` those of every agent, with `"all"` both."""
-        call = Call(method="GET", path=path("memory", "blocks"), query=parameters(scope=scope), repeatable=True)
+    def list(
+        self, *, scope: Literal["user", "agent", "all"] | None = None, agent_id: str | None = None
+    ) -> builtins.list[Block]:
+        """Return the user's blocks; with `scope="agent"` those of every agent or of one, with `"all"` both."""
+        call = Call(method="GET", path=path("memory", "blocks"), query=_owner(scope, agent_id), repeatable=True)
         return self._connection.fetch(call, builtins.list[Block])
 
     def get(self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None) -> Block | None:
@@ -37,6 +40,7 @@ class BlockCalls:
         expected_updated_at: datetime | str | None,
         scope: BlockScope | None = None,
         agent_id: str | None = None,
+        source: str | None = None,
         idempotency_key: str | None = None,
     ) -> Block:
         """Replace a block whole and return it. The stamp is the `updated_at` that was read last; None creates it.
@@ -48,7 +52,7 @@ class BlockCalls:
             path=_path(block),
             query=_owner(scope, agent_id),
             headers=once(idempotency_key),
-            body=body(content=content, expected_updated_at=moment(expected_updated_at)),
+            body=body(content=content, expected_updated_at=moment(expected_updated_at), **given(source=source)),
             repeatable=True,
         )
         return self._connection.fetch(call, Block)
@@ -60,16 +64,46 @@ class BlockCalls:
         expected_updated_at: datetime | str | None = None,
         scope: BlockScope | None = None,
         agent_id: str | None = None,
+        source: str | None = None,
     ) -> bool:
         """Delete a block and say whether there was one; with a stamp, only while it still has that."""
         stamp = moment(expected_updated_at)
         call = Call(
             method="DELETE",
             path=_path(block),
-            query=_owner(scope, agent_id) | parameters(expected_updated_at=stamp),
+            query=_owner(scope, agent_id) | parameters(expected_updated_at=stamp, source=source),
             repeatable=stamp is not None,
         )
         return (self._connection.send(call, missing=True)).status_code != 404
+
+    def history(
+        self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None
+    ) -> builtins.list[Revision]:
+        """Return every text a block had, oldest first: what it was, since when, by whom; none where it never was."""
+        call = Call(method="GET", path=f"{_path(block)}/history", query=_owner(scope, agent_id), repeatable=True)
+        found = self._connection.find(call, History)
+        return [] if found is None else found.revisions
+
+    def undo(
+        self,
+        block: BlockType,
+        *,
+        expected_updated_at: datetime | str | None,
+        scope: BlockScope | None = None,
+        agent_id: str | None = None,
+    ) -> Block:
+        """Bring back the text that a block had before its newest one, or before it was deleted; undoing twice redoes.
+
+        The stamp is the `updated_at` that was read last, None for a block that was deleted.
+        """
+        call = Call(
+            method="POST",
+            path=f"{_path(block)}/undo",
+            query=_owner(scope, agent_id),
+            body=body(expected_updated_at=moment(expected_updated_at)),
+            repeatable=True,
+        )
+        return self._connection.fetch(call, Block)
 
     def recall(
         self, query: str, *, agent_id: str | None = None, limit: int = 10, min_score: float | None = None

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from recollect.client.calls import Call, body, given, parameters, path
-from recollect.client.events import ServerEvent
+from recollect.client.events import BEGINNING, ServerEvent
 from recollect.client.messages import plain_policy
 from recollect.client.problems import error_named
 from recollect.client.sync.connection import Connection
@@ -21,12 +21,14 @@ from recollect.model.text import quote
 from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
 from recollect.wire.conversations import Conversation, Conversations, ConversationSummary
 
-_KNOWN = frozenset({"start", "delta", "tool_request", "tool_response", "end", "error"})
+_KNOWN = frozenset({"start", "delta", "retract", "tool_request", "tool_response", "end", "error"})
 
 
 def say(connection: Connection, agent_id: str, sent: bytes, timeout: float | None) -> Answer:
     """Send a message and return the answer; its id makes it safe to send again."""
-    return connection.fetch(_to(agent_id, sent, timeout), Answer)
+    # Where it is sent again, the first may still be being answered: then that answer is waited for.
+    waits = {"Last-Event-ID": BEGINNING}
+    return connection.fetch(_to(agent_id, sent, timeout, headers=waits), Answer)
 
 
 def stream(connection: Connection, agent_id: str, sent: bytes, timeout: float | None) -> Generator[ChatEvent]:
@@ -41,12 +43,6 @@ def stream(connection: Connection, agent_id: str, sent: bytes, timeout: float | 
             yield event
             if event.type == "end":
                 return
-    raise Unavailable(
-        "the answer broke off before its end",
-        hint="Ask for it again under the same message_id: the turn goes on without you",
-        url=connection.url,
-        sent=True,
-    )
 
 
 def preview(
@@ -97,5 +93,12 @@ def _read(event: ServerEvent, url: str) -> ChatEvent | None:
         ) from error
 
 
-def _to(agent_id: str, sent: bytes, timeout: float | None) -> Call:
-    return Call(method="POST", path=path("agent", agent_id, "chat"), body=sent, repeatable=True, timeout=timeout)
+def _to(agent_id: str, sent: bytes, timeout: float | None, headers: Mapping[str, str] | None = None) -> Call:
+    return Call(
+        method="POST",
+        path=path("agent", agent_id, "chat"),
+        headers=dict(headers or {}),
+        body=sent,
+        repeatable=True,
+        timeout=timeout,
+    )

@@ -1,9 +1,9 @@
 # Made from client/aio/client.py by recollect.client.generate: change that one.
-"""A client of a Recollect server: blocks, facts, collections, definitions, programs, chat and the ledger."""
+"""A client of a Recollect server: memory, programs, chat, and what an administrator does."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -13,13 +13,17 @@ import httpx
 from recollect.client.address import DEFAULT_URL
 from recollect.client.calls import Call, body, path
 from recollect.client.messages import new_message
+from recollect.client.sync.approvals import ApprovalCalls
+from recollect.client.sync.batch import Batch
 from recollect.client.sync.blocks import BlockCalls
 from recollect.client.sync.chat import ConversationCalls, preview, say, stream
 from recollect.client.sync.collections import CollectionCalls
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.definitions import DefinitionCalls
 from recollect.client.sync.facts import FactCalls
+from recollect.client.sync.keys import KeyCalls
 from recollect.client.sync.ledger import LedgerCalls
+from recollect.client.sync.permissions import PermissionCalls
 from recollect.client.sync.programs import (
     AgentCalls,
     MachineCalls,
@@ -27,10 +31,11 @@ from recollect.client.sync.programs import (
     SessionCalls,
     WorkflowCalls,
 )
-from recollect.client.sync.transfer import export_to
+from recollect.client.sync.sleep import SleepCalls
+from recollect.client.sync.transfer import export_to, import_from
 from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
 from recollect.wire.health import Health
-from recollect.wire.upkeep import Receipt
+from recollect.wire.upkeep import Ended, Imported, Receipt, Swept
 
 
 class Client:
@@ -65,7 +70,15 @@ class Client:
         self.workflows = WorkflowCalls(self._connection)
         self.runs = RunCalls(self._connection)
         self.conversations = ConversationCalls(self._connection)
+        self.sleep = SleepCalls(self._connection)
         self.ledger = LedgerCalls(self._connection)
+        self.approvals = ApprovalCalls(self._connection)
+        self.permissions = PermissionCalls(self._connection)
+        self.keys = KeyCalls(self._connection)
+
+    def batch(self, *, idempotency_key: str | None = None) -> Batch:
+        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        return Batch(self._connection, idempotency_key)
 
     def chat(
         self,
@@ -105,8 +118,9 @@ class Client:
     ) -> Generator[ChatEvent]:
         """Say something to an agent and yield what happens while it answers; raise what goes wrong.
 
-        Who stops listening loses nothing: the turn is taken to its end, and its answer is there for `chat` under the
-        same `message_id`.
+        `delta` events have the words as they come; `end` has the whole answer. A connection that is lost is taken up
+        after the last event that came. Who stops listening loses nothing: the turn is taken to its end, and its answer
+        is there for `chat` under the same `message_id`.
         """
         sent = new_message(
             message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=True
@@ -132,12 +146,30 @@ class Client:
         """Remove everything of a user, project, session… history included; return what went, by kind."""
         return self._connection.fetch(Call(method="POST", path=path("erase"), body=body(**ids)), Receipt)
 
-    def export(self, file: str | Path, *, scope: str | None = None) -> int:
-        """Write an export of the tenant, or of what lies at and below a scope, to a file; return its lines.
+    def end(self, scope: str) -> dict[str, int]:
+        """End a session, run or tree below the user, such as `session:s1`; return what went with it, by kind."""
+        call = Call(method="POST", path=path("memory", "end"), body=body(scope=scope), repeatable=True)
+        return (self._connection.fetch(call, Ended)).removed
 
-        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind.
+    def sweep(self) -> Swept:
+        """Remove what has expired in the tenant; return counts by kind."""
+        return self._connection.fetch(Call(method="POST", path=path("sweep"), repeatable=True), Swept)
+
+    def export(self, file: str | Path, *, scope: str | None = None) -> int:
+        """Write an export of the tenant, or of what lies at and below a scope, to a file.
+
+        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind. Return how
+        many facts and entries it holds.
         """
         return export_to(self._connection, file, scope)
+
+    def import_file(self, file: str | Path) -> Imported:
+        """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
+        return import_from(self._connection, Path(file).read_bytes(), Path(file).name)
+
+    def import_lines(self, lines: Iterable[bytes], *, source: str | None = None) -> Imported:
+        """Write what the lines of an export hold, all or nothing; `source` is where they come from."""
+        return import_from(self._connection, b"\n".join(lines), source)
 
     def close(self) -> None:
         """Close the connections; closing twice is allowed."""

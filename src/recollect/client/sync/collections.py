@@ -4,16 +4,26 @@
 from __future__ import annotations
 
 import builtins
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from recollect.client.calls import Call, body, checked_filter, given, moment, parameters, path
+from recollect.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
+from recollect.errors import UsageError
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.recall import Mode
-from recollect.wire.collections import Collections, Entries, Entry, Holding, Recalled, Remembered
+from recollect.wire.collections import (
+    AllRemembered,
+    Collections,
+    Entries,
+    Entry,
+    Holding,
+    Recalled,
+    Remembered,
+    Removed,
+)
 
 
 class CollectionCalls:
@@ -57,6 +67,51 @@ class CollectionCalls:
         )
         return self._connection.fetch(call, Remembered)
 
+    def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        collection: str,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
+        asked = given(ttl=None if ttl is None else parse_duration(ttl), source=source)
+        sent = [checked_item(item, number) for number, item in enumerate(items)]
+        if not sent:
+            return []
+        call = Call(
+            method="POST",
+            path=path("collections", collection, "entries"),
+            query=parameters(scope=scope),
+            body=body(items=sent, namespace=namespace, **asked),
+        )
+        return (self._connection.fetch(call, AllRemembered)).remembered
+
+    def remember_text(
+        self,
+        text: str,
+        *,
+        collection: str,
+        chunk: int = 1_200,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences."""
+        asked = given(metadata=metadata, ttl=None if ttl is None else parse_duration(ttl), source=source)
+        call = Call(
+            method="POST",
+            path=path("collections", collection, "texts"),
+            query=parameters(scope=scope),
+            body=body(text=text, chunk=chunk, namespace=namespace, **asked),
+        )
+        return (self._connection.fetch(call, AllRemembered)).remembered
+
     def recall(
         self,
         query: str,
@@ -90,16 +145,32 @@ class CollectionCalls:
         asked = parameters(namespace=namespace, scope=scope)
         return collect(self._connection, place, asked, Entries, lambda page: page.entries, limit)
 
-    def forget(self, id: str, *, collection: str, namespace: str | None = None, scope: str | None = None) -> bool:
-        """Forget one entry by its id; say whether it was there."""
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str,
+        key: str | None = None,
+        namespace: str | None = None,
+        scope: str | None = None,
+    ) -> bool:
+        """Forget one entry, by its id or by its key; say whether it was there."""
+        if (id is None) == (key is None):
+            raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
+        place = path("collections", collection, "entries")
         call = Call(
             method="DELETE",
-            path=path("collections", collection, "entries", id),
-            query=parameters(namespace=namespace, scope=scope),
+            path=place if id is None else path("collections", collection, "entries", id),
+            query=parameters(key=key, namespace=namespace, scope=scope),
         )
         return (self._connection.send(call, missing=True)).status_code != 404
 
     def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
-        """Return the collections of the tenant, by name."""
+        """Return the collections with something of the user, by name; for an administrator, those of the tenant."""
         place = path("collections")
         return collect(self._connection, place, {}, Collections, lambda page: page.collections, limit)
+
+    def delete(self, collection: str) -> int:
+        """Delete a collection with the entries of everybody in the tenant; return how many there were."""
+        call = Call(method="DELETE", path=path("collections", collection))
+        return (self._connection.fetch(call, Removed)).entries

@@ -14,7 +14,7 @@ import msgspec
 from recollect.client.address import check_address, check_patience, key_from
 from recollect.client.calls import Call
 from recollect.client.certificates import certificates
-from recollect.client.events import EventReader, ServerEvent
+from recollect.client.events import BEGINNING, EventReader, ServerEvent
 from recollect.client.problems import error_of
 from recollect.client.repeating import may_repeat, retry_after, wait_before
 from recollect.errors import Conflict, NotFound, RecollectError, Unavailable
@@ -85,11 +85,29 @@ class Connection:
             time.sleep(wait)
 
     def stream(self, call: Call) -> Generator[ServerEvent]:
-        """Send a call whose answer is a stream, once, and yield its events as they come."""
-        reader = EventReader()
-        with self._opened(call) as response:
-            for chunk in response.iter_bytes():
-                yield from reader.feed(chunk)
+        """Send a call whose answer is a stream of events, and yield them until its reader has heard enough.
+
+        A stream that is lost, or ends by itself, is taken up after the last event that came, where that is safe.
+        """
+        attempt, last = 0, BEGINNING
+        while True:
+            reader = EventReader()
+            try:
+                with self._opened(call) as response:
+                    for chunk in response.iter_bytes():
+                        for event in reader.feed(chunk):
+                            attempt, last = 0, event.id or last
+                            yield event
+                error: RecollectError = self._broken_off()
+            except RecollectError as failure:
+                error = failure
+            attempt += 1
+            again = attempt <= self._retries and _may_go_on(call, error)
+            wait = wait_before(attempt, error.details.get("retry_after")) if again else None
+            if wait is None:
+                raise error
+            time.sleep(wait)
+            call = msgspec.structs.replace(call, headers={**call.headers, "Last-Event-ID": last})
 
     def lines(self, call: Call) -> Generator[bytes]:
         """Send a call whose answer is JSON Lines, once, and yield them as they come."""
@@ -133,7 +151,7 @@ class Connection:
             raise Unavailable("this client is closed", hint="Make another one", url=self.url, sent=False) from error
 
     def _options(self, call: Call) -> dict[str, Any]:
-        headers = {**call.headers, "Content-Type": "application/json"} if call.body is not None else call.headers
+        headers = {"Content-Type": "application/json", **call.headers} if call.body is not None else call.headers
         return {
             "method": call.method,
             "url": call.path,
@@ -165,6 +183,14 @@ class Connection:
             request_id=response.headers.get("x-request-id", ""),
         )
 
+    def _broken_off(self) -> Unavailable:
+        return Unavailable(
+            "the answer broke off before its end",
+            hint="Ask for it again under the same message_id: the turn goes on without you",
+            url=self.url,
+            sent=True,
+        )
+
     def _unreachable(self, call: Call, error: httpx.TransportError) -> Unavailable:
         """Return the error for a server that gave no answer; `.sent` says whether it may have carried out the call."""
         sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
@@ -175,6 +201,15 @@ class Connection:
             what = f"cannot be reached ({str(error) or type(error).__name__})"
             hint = "See whether the server runs there; `recollect serve` starts one"
         return Unavailable(f"{quote(self.url)} {what}", hint=hint, url=self.url, sent=sent)
+
+
+def _may_go_on(call: Call, error: RecollectError) -> bool:
+    """Say whether a stream that was lost in this way may be asked for again."""
+    if isinstance(error.__cause__, httpx.TimeoutException):
+        return False
+    if "status" in error.details:
+        return may_repeat(call, error, status=error.details["status"])
+    return call.repeatable or not error.details.get("sent", True)
 
 
 def _is_ours_and_missing(error: RecollectError) -> bool:

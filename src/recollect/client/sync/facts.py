@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from recollect.client.calls import Call, body, given, moment, once, parameters, path
+from recollect.client.calls import Call, body, expecting, given, moment, once, parameters, path
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
 from recollect.errors import Conflict, NotFound, UsageError
@@ -118,14 +118,20 @@ class FactCalls:
         raise UsageError("`attempts` must be at least 1", hint="Leave it out")
 
     def delete(
-        self, key: str, *, expect: int | None = None, idempotency_key: str | None = None, scope: str | None = None
+        self,
+        key: str,
+        *,
+        expect: int | None = None,
+        source: str | None = None,
+        idempotency_key: str | None = None,
+        scope: str | None = None,
     ) -> bool:
-        """Delete a fact and say whether there was one. Its history stays."""
+        """Delete a fact and say whether there was one; 0 expects that there is none. Its history stays."""
         call = Call(
             method="DELETE",
             path=_path(key),
-            query=parameters(scope=scope),
-            headers=once(idempotency_key) | ({} if expect is None else {"If-Match": f'"{expect}"'}),
+            query=parameters(scope=scope, source=source),
+            headers=once(idempotency_key) | expecting(expect),
             repeatable=expect is not None or idempotency_key is not None,
         )
         return (self._connection.send(call, missing=True)).status_code != 404

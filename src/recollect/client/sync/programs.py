@@ -7,10 +7,12 @@ import builtins
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from recollect.client.calls import Call, body, given, path
+from recollect.client.calls import Call, body, given, parameters, path
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
-from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary
+from recollect.model.run import RunStatus
+from recollect.wire.approvals import Approval
+from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary, RunVerification
 from recollect.wire.sessions import Session, SessionTurn
 
 
@@ -38,6 +40,11 @@ class SessionCalls:
         """Say something in a session and return what came of it."""
         place = path("sessions", session, "messages")
         call = Call(method="POST", path=place, body=body(text=text), timeout=timeout)
+        return self._connection.fetch(call, SessionTurn)
+
+    def end(self, session: str, *, timeout: float | None = None) -> SessionTurn:
+        """End a session: its variables go, what it remembered stays, and it is not found any more."""
+        call = Call(method="POST", path=path("sessions", session, "end"), timeout=timeout)
         return self._connection.fetch(call, SessionTurn)
 
     def get(self, session: str) -> Session:
@@ -95,9 +102,12 @@ class RunCalls:
         """Stand on a connection; `client.runs` makes these."""
         self._connection = connection
 
-    def list(self, *, limit: int | None = None) -> builtins.list[RunSummary]:
-        """Return where runs stand, those that started last first."""
-        return collect(self._connection, path("runs"), {}, Runs, lambda page: page.runs, limit)
+    def list(
+        self, *, status: RunStatus | None = None, program: str | None = None, limit: int | None = None
+    ) -> builtins.list[RunSummary]:
+        """Return where runs stand, those that started last first; all, or those of one status or program."""
+        asked = parameters(status=status, program=program)
+        return collect(self._connection, path("runs"), asked, Runs, lambda page: page.runs, limit)
 
     def get(self, run: str) -> Run:
         """Return a run as it stands; raise NotFound where there is none."""
@@ -107,6 +117,26 @@ class RunCalls:
         """Give a run the event that it waits for, and return it once it has ended or waits again."""
         call = Call(method="POST", path=path("runs", run, "deliver"), body=body(payload=payload), timeout=timeout)
         return self._connection.fetch(call, Run)
+
+    def resume(self, run: str, *, timeout: float | None = None) -> Run:
+        """Let a run go on if what it waits for is there: a decision, the end of a time, the end of another run."""
+        call = Call(method="POST", path=path("runs", run, "resume"), timeout=timeout)
+        return self._connection.fetch(call, Run)
+
+    def approve(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Approve the step that a run of somebody else waits with; it goes on when its owner resumes it."""
+        call = Call(method="POST", path=path("runs", run, "approve"), body=body(reason=reason, **given(step=step)))
+        return self._connection.fetch(call, Approval)
+
+    def refuse(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Refuse the step that a run of somebody else waits with."""
+        call = Call(method="POST", path=path("runs", run, "refuse"), body=body(reason=reason, **given(step=step)))
+        return self._connection.fetch(call, Approval)
+
+    def verify(self, run: str) -> RunVerification:
+        """Walk the chain of a run and say whether it is whole."""
+        call = Call(method="GET", path=path("runs", run, "verify"), repeatable=True)
+        return self._connection.fetch(call, RunVerification)
 
     def cancel(self, run: str, *, reason: str = "", force: bool = False) -> Run:
         """End a run that waits; with `force`, also one whose process may be gone."""

@@ -248,6 +248,10 @@ def _no_method(value: Any, name: str, shown_of: str) -> EvaluationFailed:
 # The whole
 
 
+_HOLDING = frozenset({list, dict, Arrow})
+"""What may hold a function, or more than it seems to."""
+
+
 def _outcome(node: Outcome, to: Compilation) -> Closure:
     value = to.compile(node.value)
 
@@ -256,7 +260,7 @@ def _outcome(node: Outcome, to: Compilation) -> Closure:
             result = value(names, run)
         except RecursionError:
             raise exceeded("the nesting of calls", run.bounds.calls) from None
-        if type(result) in (list, dict, Arrow):
+        if type(result) in _HOLDING:
             _check_plain(result, run)
         return result
 

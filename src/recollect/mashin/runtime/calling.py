@@ -9,7 +9,7 @@ from recollect.agent.models import ToolSpec
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.lang.expression.dialect import Run
 from recollect.mashin.expression.semantics import is_number, shown
-from recollect.mashin.permissions import Need
+from recollect.mashin.permissions import MODEL, Need
 from recollect.mashin.runtime.asking import Question
 from recollect.mashin.runtime.asking import ask_model as converse
 from recollect.mashin.runtime.failures import Failed, failed
@@ -18,6 +18,8 @@ from recollect.mashin.runtime.plan import AskModel, CallMachine
 from recollect.mashin.runtime.work import Called, Callee, Outside, Taking
 from recollect.model.text import quote
 from recollect.runs.waiting import Paused, Waiting
+
+_ASKING = Need(MODEL)
 
 
 def ask_model(taking: Taking, step: AskModel) -> Any:
@@ -55,9 +57,9 @@ def ask_model(taking: Taking, step: AskModel) -> Any:
         tokens = answer.tokens_in + answer.tokens_out
         return Given(answer.value, {"model": model.name, "requests": answer.requests, "tokens": tokens})
 
-    about = {"effect": "ask", **({} if step.model is None else {"model": step.model})}
+    about = {"effect": "ask"} if step.model is None else {"effect": "ask", "model": step.model}
     act = Act(
-        need=Need("llm_call"),
+        need=_ASKING,
         spends="model_calls",
         sends=sends,
         about=about,

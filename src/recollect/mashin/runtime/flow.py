@@ -102,13 +102,13 @@ def run_block(work: Work, block: Block) -> Any:
 
 
 def _run_item(work: Work, item: Item) -> Any:
-    if isinstance(item, RunFlow):
+    if type(item) is RunFlow:
         if item.jump:
             raise Jumped(item.flow)
         return run_flow(work, work.plan.flows[item.flow])
-    if isinstance(item, Value):
+    if type(item) is Value:
         return _with(work, "", lambda taking: taking.value(item.program))
-    if isinstance(item, Retry):
+    if type(item) is Retry:
         return _again(work, item.attempts, "", lambda: run_block(work, item.body))
     attempts = getattr(item, "attempts", None)
     if attempts is None:

@@ -67,9 +67,10 @@ def governed(taking: Taking, act: Act) -> Any:
         work.spending.add(kept.about.get("spent", {}))
         for call in kept.about.get("calls", ()):
             note_call(taking, call)
-    _note_findings(taking, kept.about.get("found", ()))
     for name, told in kept.about.items():
-        if name not in _OWN:
+        if name == "found":
+            _note_findings(taking, told)
+        elif name not in _OWN:
             taking.about[name] = told
     if kept.error is not None:
         raise Failed(msgspec.convert(kept.error, Failure))
@@ -104,15 +105,16 @@ def _done(taking: Taking, act: Act, sends: dict[str, Any]) -> Noted:
     if failure is None:
         # What a guard withholds is not kept either.
         value, found, failure = _looked_at(taking, value, "after")
-    for name, told in (("spent", work.spending.since(before)), ("calls", taking.calls), ("found", found)):
-        if told:
-            about = {**about, name: told}
+    spent = work.spending.since(before)
+    if spent or taking.calls or found:
+        told = {"spent": spent, "calls": taking.calls, "found": found}
+        about = {**about, **{name: one for name, one in told.items() if one}}
     return taking.keep("result", value, error=None if failure is None else msgspec.to_builtins(failure), about=about)
 
 
 _NOTHING: Any = object()
-_OWN = frozenset({"spent", "calls", "found"})
-"""What the journal keeps of an effect that the event of the step does not repeat."""
+_OWN = frozenset({"spent", "calls"})
+"""What the journal keeps of an effect beside what guards found, and the event of the step does not repeat."""
 _SHOWN = 500
 """Characters of what would be sent that a request for approval shows."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeAlias
+from typing import TypeAlias, final
 
 import msgspec
 
@@ -95,6 +95,7 @@ class WaitFor(msgspec.Struct, frozen=True):
     schema: Contract | None
 
 
+@final
 class RunFlow(msgspec.Struct, frozen=True):
     """A flow that runs here; after a `jump` nothing comes back."""
 
@@ -102,12 +103,14 @@ class RunFlow(msgspec.Struct, frozen=True):
     jump: bool
 
 
+@final
 class Value(msgspec.Struct, frozen=True):
     """An expression on a line of its own."""
 
     program: Expression
 
 
+@final
 class Retry(msgspec.Struct, frozen=True):
     """Steps that are tried again when one of them fails."""
 

@@ -152,7 +152,7 @@ class Taking:
 
     def value(self, program: Any) -> Any:
         """Return the value of an expression among what the run knows."""
-        return program.value(self.work.names, self.run)
+        return program.closure(self.work.names, self.run)
 
     def find(self, kind: Kind) -> Noted | None:
         """Return what came from outside when this step was taken before."""

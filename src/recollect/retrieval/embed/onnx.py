@@ -163,7 +163,7 @@ def _open_session(path: Path, threads: int | None) -> tuple[Any, tuple[type[Exce
     except ImportError as error:
         raise EmbeddingFailed(
             "an embedder from an ONNX folder needs the package `onnxruntime`, which is not installed",
-            hint="Install it with `pip install 'recollect[onnx]'`",
+            hint='Install it with `pip install "recollect[onnx]"`',
             retryable=False,
         ) from error
     # Its errors have no ancestor in common.

@@ -209,7 +209,7 @@ def _httpx() -> Any:
     except ImportError as error:
         raise EmbeddingFailed(
             "an embedder on a server needs the package `httpx`, which is not installed",
-            hint="Install it with `pip install 'recollect[api]'`",
+            hint='Install it with `pip install "recollect[api]"`',
             retryable=False,
         ) from error
     return httpx

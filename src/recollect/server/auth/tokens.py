@@ -7,7 +7,7 @@ public key can never be taken for a secret, and a token that names another algor
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, Protocol, cast, get_args
+from typing import Any, Literal, cast, get_args
 
 import jwt
 import msgspec
@@ -25,6 +25,7 @@ from recollect.model.clock import Clock, SystemClock
 from recollect.model.text import quote
 from recollect.server.auth.jwks import KeySet, open_key_set
 from recollect.server.auth.keys import ROLES, Role, check_caller
+from recollect.server.auth.token_settings import TokenSettings, takes_tokens
 
 Algorithm = Literal["HS256", "RS256"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -37,40 +38,6 @@ EARLY = 5
 
 _HINT = "Get a new token from whoever issues them"
 _MAKE_ONE = "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
-
-
-class TokenSettings(Protocol):
-    """What of the settings speaks about signed tokens."""
-
-    @property
-    def jwt(self) -> bool:
-        """Whether signed tokens are taken; a secret or public keys say so too."""
-        ...
-
-    @property
-    def jwt_algorithm(self) -> str:
-        """HS256 or RS256; where it is empty, what is set of the two below decides."""
-        ...
-
-    @property
-    def jwt_secret(self) -> str:
-        """What HS256 signs with."""
-        ...
-
-    @property
-    def jwks(self) -> str:
-        """The file or address of the public keys of RS256."""
-        ...
-
-    @property
-    def jwt_issuer(self) -> str:
-        """Who has to have issued a token; where it is empty, anybody with the key."""
-        ...
-
-    @property
-    def jwt_audience(self) -> str:
-        """Whom a token has to be for; where it is empty, only tokens that name nobody are taken."""
-        ...
 
 
 class Claims(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +114,7 @@ class TokenReader:
 
 def token_reader(settings: TokenSettings, *, clock: Clock | None = None) -> TokenReader | None:
     """Return what reads signed tokens under these settings, None where they are off; refuse unsafe ones."""
-    if not (settings.jwt or settings.jwt_secret or settings.jwks):
+    if not takes_tokens(settings):
         return None
     algorithm = settings.jwt_algorithm or ("RS256" if settings.jwks and not settings.jwt_secret else "HS256")
     if algorithm not in ALGORITHMS:

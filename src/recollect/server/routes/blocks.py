@@ -14,9 +14,10 @@ from recollect.errors import NotFound, UsageError
 from recollect.model.clock import parse_moment
 from recollect.server.answers import problems
 from recollect.server.callers import Access
-from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach
+from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source
 from recollect.server.tags import expected_moment, is_known, not_modified, tag_of_moment
-from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UpdateBlock
+from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
+from recollect.wire.facts import History, revision_out
 
 Whose = Annotated[
     BlockScope | None, QueryParameter(name="scope", description="`user`, or `agent` together with `agent_id`.")
@@ -73,6 +74,7 @@ def update_block(
         block_type,
         data.content,
         expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match),
+        source=data.source,
         idempotency_key=idempotency_key,
     )
     return Response(block, headers={"ETag": tag_of_moment(block.updated_at)})
@@ -85,13 +87,48 @@ def delete_block(
     whose: Whose = None,
     agent_id: AgentId = None,
     expected_updated_at: FromQuery[datetime | None] = None,
+    source: Source = None,
     if_match: IfMatch = None,
 ) -> None:
     """Delete a block; with a stamp, only if it is still that one."""
     given = msgspec.UNSET if expected_updated_at is None else expected_updated_at
     expected = None if given is msgspec.UNSET and if_match is None else _expected(given, if_match, None)
-    if not _blocks(access, whose, agent_id).delete(block_type, expected_updated_at=expected):
+    if not _blocks(access, whose, agent_id).delete(block_type, expected_updated_at=expected, source=source):
         raise _missing(block_type)
+
+
+@get("/blocks/{block_type:str}/history", sync_to_thread=True, responses=problems(404), summary="Get a block's history")
+def read_block_history(
+    access: Reach, block_type: FromPath[BlockType], whose: Whose = None, agent_id: AgentId = None
+) -> History:
+    """Return every text that a block had, oldest first: what it was, since when, by whom."""
+    revisions = _blocks(access, whose, agent_id).history(block_type)
+    if not revisions:
+        raise _missing(block_type)
+    return History(revisions=[revision_out(one) for one in revisions])
+
+
+@post(
+    "/blocks/{block_type:str}/undo",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 507),
+    summary="Bring back a block's text from before",
+)
+def undo_block(
+    access: Reach,
+    block_type: FromPath[BlockType],
+    data: JSONBody[UndoBlock],
+    whose: Whose = None,
+    agent_id: AgentId = None,
+    if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
+) -> Response[Block]:
+    """Bring back the text that a block had before its newest one, or before it was deleted; undoing twice redoes."""
+    block = _blocks(access, whose, agent_id).undo(
+        block_type, expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match)
+    )
+    return Response(block, headers={"ETag": tag_of_moment(block.updated_at)})
 
 
 @post("/recall", sync_to_thread=True, status_code=200, responses=problems(), summary="Recall lines of archival blocks")
@@ -147,4 +184,15 @@ def _missing(block: BlockType) -> NotFound:
     )
 
 
-router = Router("/memory", route_handlers=[list_blocks, get_block, update_block, delete_block, recall_blocks])
+router = Router(
+    "/memory",
+    route_handlers=[
+        list_blocks,
+        get_block,
+        update_block,
+        delete_block,
+        read_block_history,
+        undo_block,
+        recall_blocks,
+    ],
+)

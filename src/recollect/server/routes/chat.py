@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 from litestar import Response, Router, post
 from litestar.datastructures import State
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
-from litestar.params import JSONBody
+from litestar.params import HeaderParameter, JSONBody
 from litestar.response import Stream
 
 from recollect.agent.models import Said
@@ -22,10 +22,10 @@ from recollect.server.parameters import Name, Reach
 from recollect.server.places import name_of
 from recollect.server.programs import Programs, model_named
 from recollect.server.routes.conversations import parts_out
-from recollect.server.streams import EVENT_STREAM, encode_event, stream_of
+from recollect.server.streams import EVENT_STREAM, stream_of
+from recollect.server.turns import StreamedTurn
 from recollect.wire.chat import (
     Answer,
-    ChatEvent,
     MemoryPolicy,
     PreviewPrompt,
     Prompt,
@@ -35,6 +35,16 @@ from recollect.wire.chat import (
     SendMessage,
     Usage,
 )
+
+LastEvent = Annotated[
+    int | None,
+    HeaderParameter(
+        name="Last-Event-ID",
+        ge=0,
+        le=2**53,
+        description="Of a message that is sent again: the id of the last event that came, or 0; the rest is sent.",
+    ),
+]
 
 
 @dataclass
@@ -56,10 +66,13 @@ class _AnswersInTwoWays(Operation):
     responses=problems(404, 409, 502, 507),
     summary="Say something to an agent",
 )
-async def chat(access: Reach, state: State, agent: Name, data: JSONBody[SendMessage]) -> Response[Answer]:
+async def chat(
+    access: Reach, state: State, agent: Name, data: JSONBody[SendMessage], last_event: LastEvent = None
+) -> Response[Answer]:
     """Return an agent's answer: as server-sent events while it is made, or with `stream` false as one JSON object.
 
-    The turn is taken to its end even if the caller goes away: the same message, sent again, gets its answer.
+    The turn is taken to its end even if the caller goes away: the same message, sent again, gets its answer. With the
+    header `Last-Event-ID` it gets the events that are missing, or the JSON object, also while the answer is being made.
     """
     spoken_to = _tuned(_programs(state).agent(name_of(agent)), data)
     said = partial(
@@ -73,12 +86,20 @@ async def chat(access: Reach, state: State, agent: Name, data: JSONBody[SendMess
         memory_policy=_policy(data.memory_policy),
         model=model_named(data.model),
     )
-    events = await stream_of(lambda tell: said(on_event=lambda event: tell(encode_event(_event_out(event)))))
-    if data.stream:
-        return Stream(  # pyright: ignore[reportReturnType]  # what it streams is in the document by hand
-            events, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
-        )
-    return Response(_answer_out(await events.result(), spoken_to.id))
+    turn = StreamedTurn(state.turns, access, spoken_to.id, data, partial(said, after=last_event))
+    if not data.stream:
+        if last_event is not None:
+            await turn.over()
+        # Nobody listens to its events, but it is taken to its end like any other.
+        whole = await stream_of(lambda _: said())
+        return Response(_answer_out(await whole.result(), spoken_to.id))
+    if last_event is not None and await turn.is_under_way():
+        events = turn.rest(last_event)
+    else:
+        events = (await turn.begin()).after()
+    return Stream(  # pyright: ignore[reportReturnType]  # what it streams is in the document by hand
+        events, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+    )
 
 
 @post(
@@ -121,20 +142,6 @@ def _policy(given: MemoryPolicy | None) -> dict[str, Any] | None:
     if given is None:
         return None
     return {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
-
-
-def _event_out(event: chatting.ChatEvent) -> ChatEvent:
-    return ChatEvent(
-        type=event.type,
-        seq=event.seq,
-        conversation_id=event.conversation_id,
-        message_id=event.message_id,
-        content=event.content,
-        call_id=event.call_id,
-        tool=event.tool,
-        timestamp=event.at,
-        metadata=event.metadata,
-    )
 
 
 def _answer_out(turn: chatting.Turn, agent_id: str) -> Answer:

@@ -15,6 +15,7 @@ from recollect.server.paging import decode_cursor, decode_number, page
 from recollect.server.parameters import PAGE, After, Below, Handle, Name, PageLimit, Reach
 from recollect.server.places import name_of, own
 from recollect.wire.collections import (
+    AllRemembered,
     Collections,
     Entries,
     Holding,
@@ -22,6 +23,9 @@ from recollect.wire.collections import (
     Recalled,
     Remember,
     Remembered,
+    RememberMany,
+    RememberText,
+    Removed,
     entry_out,
     recalled_out,
 )
@@ -30,10 +34,14 @@ Namespace = Annotated[str | None, QueryParameter(description="A part of the coll
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List collections")
-def list_collections(memory: Handle, after: After = None, limit: PageLimit = PAGE) -> Collections:
-    """Return the tenant's collections with their embedders, by name."""
+def list_collections(access: Reach, after: After = None, limit: PageLimit = PAGE) -> Collections:
+    """Return the collections with something of the caller in them, and how much that is, by name.
+
+    An administrator sees those of the whole tenant.
+    """
     last = decode_cursor(after)
-    found = [one for one in memory.collections.list() if one.name > last]
+    below = None if access.caller.role == "admin" else access.caller.scope
+    found = [one for one in access.memory.collections.list(below=below) if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name)
     return Collections(collections=[msgspec.convert(one, Holding, from_attributes=True) for one in kept], next=go_on)
 
@@ -57,6 +65,46 @@ def remember(access: Reach, collection: Name, data: JSONBody[Remember], below: B
         source=data.source,
     )
     return Response(done, status_code=201)
+
+
+@post(
+    "/{collection:str}/entries",
+    sync_to_thread=True,
+    status_code=201,
+    responses=problems(409, 502, 507),
+    summary="Remember several things",
+)
+def remember_many(access: Reach, collection: Name, data: JSONBody[RememberMany], below: Below = None) -> AllRemembered:
+    """Store several things, all or none of them, and say what became of each."""
+    done = own(access, below).remember_many(
+        [msgspec.structs.asdict(item) for item in data.items],
+        collection=name_of(collection),
+        namespace=data.namespace,
+        ttl=data.ttl,
+        source=data.source,
+    )
+    return AllRemembered(remembered=done)
+
+
+@post(
+    "/{collection:str}/texts",
+    sync_to_thread=True,
+    status_code=201,
+    responses=problems(409, 502, 507),
+    summary="Remember a long text in parts",
+)
+def remember_text(access: Reach, collection: Name, data: JSONBody[RememberText], below: Below = None) -> AllRemembered:
+    """Store a long text in parts, cut between paragraphs or sentences; its parts are neighbours of each other."""
+    done = own(access, below).remember_text(
+        data.text,
+        collection=name_of(collection),
+        chunk=data.chunk,
+        metadata=data.metadata,
+        namespace=data.namespace,
+        ttl=data.ttl,
+        source=data.source,
+    )
+    return AllRemembered(remembered=done)
 
 
 @post(
@@ -109,7 +157,50 @@ def forget(access: Reach, collection: Name, entry: Name, namespace: FromQuery[st
     """Forget one entry: it is no longer recalled, except as of an earlier moment."""
     place = own(access, below)
     if not place.forget(name_of(entry), collection=name_of(collection), namespace=namespace):
-        raise NotFound(f"there is no entry {quote(entry)}", hint="GET …/entries lists those there are")
+        raise _missing(name_of(entry))
 
 
-router = Router("/collections", route_handlers=[list_collections, remember, recall, list_entries, forget])
+@delete(
+    "/{collection:str}/entries",
+    sync_to_thread=True,
+    responses=problems(404, 507),
+    summary="Forget what stands under a key",
+)
+def forget_key(
+    access: Reach, collection: Name, key: FromQuery[str], namespace: FromQuery[str] = "", below: Below = None
+) -> None:
+    """Forget the entry that was remembered under a key."""
+    if not own(access, below).forget(key=key, collection=name_of(collection), namespace=namespace):
+        raise _missing(key)
+
+
+@delete(
+    "/{collection:str}",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 507),
+    summary="Delete a collection",
+)
+def delete_collection(memory: Handle, collection: Name) -> Removed:
+    """Delete a collection with the entries of everybody in the tenant; for administrators."""
+    return Removed(entries=memory.collections.delete(name_of(collection)))
+
+
+def _missing(entry: str) -> NotFound:
+    return NotFound(f"there is no entry {quote(entry)}", hint="GET …/entries lists those there are")
+
+
+router = Router(
+    "/collections",
+    route_handlers=[
+        list_collections,
+        remember,
+        remember_many,
+        remember_text,
+        recall,
+        list_entries,
+        forget,
+        forget_key,
+        delete_collection,
+    ],
+)

@@ -9,7 +9,7 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import JSONBody
 
 from recollect.server.answers import problems
-from recollect.server.paging import decode_cursor, decode_number, page
+from recollect.server.paging import decode_number, page, page_of_list
 from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
@@ -21,10 +21,7 @@ Value = TypeVar("Value")
 @get("/", sync_to_thread=True, responses=problems(), summary="List definitions")
 def list_definitions(memory: Handle, after: After = None, limit: PageLimit = PAGE) -> Definitions:
     """Return the tenant's definitions, oldest first."""
-    last = decode_cursor(after)
-    every = memory.definitions.list()
-    begin = next((place for place, one in enumerate(every, start=1) if one.id == last), 0)
-    kept, go_on = page(every[begin : begin + limit + 1], limit, lambda one: one.id)
+    kept, go_on = page_of_list(memory.definitions.list(), after, limit, lambda one: one.id)
     return Definitions(definitions=kept, next=go_on)
 
 

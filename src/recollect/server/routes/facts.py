@@ -2,17 +2,42 @@
 
 from __future__ import annotations
 
-from litestar import Response, Router, delete, get, put
+import msgspec
+from litestar import Response, Router, delete, get, post, put
 from litestar.params import FromQuery, JSONBody
 
-from recollect.errors import NotFound
+from recollect.api.batch import Batch
+from recollect.errors import NotFound, UsageError
 from recollect.model.text import quote
 from recollect.server.answers import problems
+from recollect.server.callers import Access
 from recollect.server.paging import decode_cursor, page
-from recollect.server.parameters import PAGE, After, AsOf, Below, IfMatch, IfNoneMatch, Name, Once, PageLimit, Reach
+from recollect.server.parameters import (
+    PAGE,
+    After,
+    AsOf,
+    Below,
+    IfMatch,
+    IfNoneMatch,
+    Name,
+    Once,
+    PageLimit,
+    Reach,
+    Source,
+)
 from recollect.server.places import name_of, own
 from recollect.server.tags import expected_version, is_known, not_modified, tag_of_version
-from recollect.wire.facts import Fact, Facts, History, WriteFact, fact_out, revision_out
+from recollect.wire.facts import (
+    BatchedWrite,
+    Fact,
+    Facts,
+    History,
+    WriteFact,
+    WriteFacts,
+    Written,
+    fact_out,
+    revision_out,
+)
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List facts")
@@ -30,6 +55,34 @@ def list_facts(
     found = place.list(prefix, domain=domain, after=decode_cursor(after), limit=limit + 1, as_of=as_of)
     kept, go_on = page(found, limit, lambda fact: fact.key)
     return Facts(facts=[fact_out(fact) for fact in kept], next=go_on)
+
+
+@post("/", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Write several facts")
+def write_facts(access: Reach, data: JSONBody[WriteFacts], idempotency_key: Once = None) -> Written:
+    """Set and delete facts, all or none of them: where one is refused or meets another version, nothing changes."""
+    with access.memory.batch(idempotency_key=idempotency_key) as batch:
+        for number, write in enumerate(data.writes):
+            _add(batch, access, write, number)
+    return Written(results=[one if isinstance(one, bool) else fact_out(one) for one in batch.results])
+
+
+def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None:
+    """Add a write to a batch; what is wrong with it is told with its place."""
+    at = f"$.writes[{number}]"
+    try:
+        place = own(access, write.scope)
+        if not write.delete:
+            if write.value is msgspec.UNSET:
+                raise UsageError("a write has a value, or deletes", hint="Send `value`, or `delete` as true", path=at)
+            batch.set(place, write.key, write.value, expect=write.expect, ttl=write.ttl, domain=write.domain)
+        elif write.value is not msgspec.UNSET or write.ttl is not None or write.domain is not None:
+            raise UsageError("what is deleted has no value, ttl or domain", hint="Send two writes", path=at)
+        else:
+            batch.delete(place, write.key, expect=write.expect)
+    except UsageError as error:
+        error.details.setdefault("path", at)
+        error.details["item"] = number
+        raise
 
 
 # A row by its key is read while the loop waits: handing it to a thread would take longer than the reading.
@@ -80,12 +133,14 @@ def delete_fact(
     access: Reach,
     key: Name,
     below: Below = None,
+    source: Source = None,
     if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
     idempotency_key: Once = None,
 ) -> None:
-    """Delete a fact. Its history stays."""
-    expect = expected_version(if_match, None)
-    if not own(access, below).delete(name_of(key), expect=expect, idempotency_key=idempotency_key):
+    """Delete a fact. Its history stays. `If-None-Match: *` says that there must be none: 404 is then what was hoped."""
+    expect = expected_version(if_match, if_none_match)
+    if not own(access, below).delete(name_of(key), expect=expect, source=source, idempotency_key=idempotency_key):
         raise _missing(name_of(key))
 
 
@@ -102,4 +157,6 @@ def _missing(key: str) -> NotFound:
     return NotFound(f"there is no fact {quote(key)}", hint="GET /memory/facts lists those there are", key=key)
 
 
-router = Router("/memory/facts", route_handlers=[list_facts, get_fact, set_fact, delete_fact, read_history])
+router = Router(
+    "/memory/facts", route_handlers=[list_facts, write_facts, get_fact, set_fact, delete_fact, read_history]
+)

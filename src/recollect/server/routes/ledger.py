@@ -2,26 +2,44 @@
 
 from __future__ import annotations
 
-from litestar import Router, get
+from typing import Annotated
 
+from litestar import Router, get
+from litestar.params import QueryParameter
+
+from recollect.errors import UsageError
+from recollect.model.event import Anchor
 from recollect.server.answers import problems
 from recollect.server.paging import decode_number, page
 from recollect.server.parameters import PAGE, After, Handle, PageLimit
 from recollect.wire.ledger import Events, Verification
 
+Start = Annotated[int, QueryParameter(ge=1, description="The position of the first event.")]
+Length = Annotated[int | None, QueryParameter(ge=0, description="How long the chain was, of an anchor taken earlier.")]
+Head = Annotated[str | None, QueryParameter(description="The hash of its last event then.")]
+
 
 @get("/", sync_to_thread=True, responses=problems(), summary="Read the ledger")
-def read_ledger(memory: Handle, after: After = None, limit: PageLimit = PAGE) -> Events:
-    """Return events, oldest first."""
-    found = memory.ledger.events(start=decode_number(after) + 1, limit=limit + 1)
+def read_ledger(memory: Handle, start: Start = 1, after: After = None, limit: PageLimit = PAGE) -> Events:
+    """Return events from a position on, oldest first."""
+    found = memory.ledger.events(start=max(start, decode_number(after) + 1), limit=limit + 1)
     kept, go_on = page(found, limit, lambda event: event.position)
     return Events(events=kept, next=go_on)
 
 
+@get("/tail", sync_to_thread=True, responses=problems(), summary="Read the newest events")
+def read_newest(memory: Handle, limit: PageLimit = PAGE) -> Events:
+    """Return the newest events, oldest first."""
+    return Events(events=memory.ledger.tail(limit))
+
+
 @get("/verify", sync_to_thread=True, responses=problems(), summary="Verify the ledger")
-def verify_ledger(memory: Handle) -> Verification:
-    """Walk the whole chain and say whether it is whole."""
-    return memory.ledger.verify()
+def verify_ledger(memory: Handle, length: Length = None, head: Head = None) -> Verification:
+    """Walk the chain and say whether it is whole; an anchor taken earlier also catches a tail that was cut off."""
+    if (length is None) != (head is None):
+        raise UsageError("an anchor has a length and a head", hint="Send both, or neither", path="head")
+    anchor = None if length is None or head is None else Anchor(length, head)
+    return memory.ledger.verify(anchor=anchor)
 
 
-router = Router("/ledger", route_handlers=[read_ledger, verify_ledger])
+router = Router("/ledger", route_handlers=[read_ledger, read_newest, verify_ledger])

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from litestar import Router, get, post
 from litestar.datastructures import State
 from litestar.params import JSONBody
 
-from recollect import abl
 from recollect.server.answers import problems
 from recollect.server.parameters import Name, Reach
 from recollect.server.places import name_of
 from recollect.server.programs import Programs
 from recollect.server.sessions import Conversants
 from recollect.wire.sessions import PastTurn, SayToSession, Session, SessionTurn, StartSession
+
+if TYPE_CHECKING:
+    from recollect import abl
 
 
 @post(
@@ -35,7 +39,28 @@ def start_session(access: Reach, state: State, agent: Name, data: JSONBody[Start
 )
 def say_to_session(access: Reach, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
     """Take a turn of the caller's session; of two that are said at once, one is refused and can be said again."""
-    turn = _conversants(state).find(access, name_of(session)).say(data.text)
+    return _turn_out(_conversants(state).find(access, name_of(session)).say(data.text))
+
+
+@get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
+def get_session(access: Reach, state: State, session: Name) -> Session:
+    """Return where a session of the caller stands, with what was said in it."""
+    return _session_out(_conversants(state).find(access, name_of(session)))
+
+
+@post(
+    "/sessions/{session:str}/end",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 502, 507),
+    summary="End a session",
+)
+def end_session(access: Reach, state: State, session: Name) -> SessionTurn:
+    """End a session of the caller: its variables go, what it remembered stays, and it is not found any more."""
+    return _turn_out(_conversants(state).find(access, name_of(session)).end())
+
+
+def _turn_out(turn: abl.Turn) -> SessionTurn:
     return SessionTurn(
         number=turn.number,
         messages=turn.messages,
@@ -44,12 +69,6 @@ def say_to_session(access: Reach, state: State, session: Name, data: JSONBody[Sa
         agent=turn.agent,
         escalation=None if turn.escalation is None else dict(turn.escalation),
     )
-
-
-@get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
-def get_session(access: Reach, state: State, session: Name) -> Session:
-    """Return where a session of the caller stands, with what was said in it."""
-    return _session_out(_conversants(state).find(access, name_of(session)))
 
 
 def _session_out(session: abl.Session) -> Session:
@@ -71,4 +90,4 @@ def _conversants(state: State) -> Conversants:
     return programs.conversants
 
 
-router = Router("/", route_handlers=[start_session, say_to_session, get_session])
+router = Router("/", route_handlers=[start_session, say_to_session, get_session, end_session])

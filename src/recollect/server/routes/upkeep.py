@@ -1,27 +1,41 @@
-"""`/erase` and `/export`: what an administrator does with the memory of the tenant."""
+"""`/erase`, `/sweep`, `/export` and `/import`: what an administrator does with the memory of the tenant.
+
+And `/memory/end`: what everybody does with a scope of their own that is over.
+"""
 
 from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, get, post
+from anyio.to_thread import run_sync
+from litestar import Request, Router, get, post
+from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
 
+from recollect.errors import UsageError
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
-from recollect.server.parameters import Handle
-from recollect.wire.upkeep import Erase, Receipt
+from recollect.server.callers import DOOR
+from recollect.server.parameters import Handle, Reach
+from recollect.server.places import own
+from recollect.wire.upkeep import Ended, EndScope, Erase, Imported, Receipt, Swept
 
 _CHUNK = 65_536
+_LINES = "application/x-ndjson"
 
 Whose = Annotated[
     str, QueryParameter(name="scope", description="Only this scope and what lies below, such as `user:ada`.")
 ]
+
+
+Source = Annotated[str, QueryParameter(description="What the lines come from, such as the name of a file.")]
 
 
 @post("/erase", sync_to_thread=True, status_code=200, responses=problems(507), summary="Erase a subject")
@@ -40,7 +54,7 @@ def erase(memory: Handle, data: JSONBody[Erase]) -> Receipt:
     )
 
 
-@get("/export", sync_to_thread=True, responses=problems(507), media_type="application/x-ndjson", summary="Export")
+@get("/export", sync_to_thread=True, responses=problems(507), media_type=_LINES, summary="Export")
 def export(memory: Handle, whose: Whose = "") -> Stream:
     """Return the active facts and entries at and below a scope, and all definitions, as JSON Lines."""
     folder = tempfile.TemporaryDirectory(prefix="recollect-export-")
@@ -50,7 +64,44 @@ def export(memory: Handle, whose: Whose = "") -> Stream:
     except BaseException:
         folder.cleanup()
         raise
-    return Stream(lambda: _read_out(file, folder), media_type="application/x-ndjson")
+    return Stream(lambda: _read_out(file, folder), media_type=_LINES)
+
+
+@dataclass
+class _TakesLines(Operation):
+    """An operation whose body is JSON Lines."""
+
+    def __post_init__(self) -> None:
+        schema = Schema(type="string", description="What an export gave: a header, then one thing a line.")  # pyright: ignore[reportArgumentType]  # the name of a type will do
+        self.request_body = RequestBody(content={_LINES: OpenAPIMediaType(schema=schema)}, required=True)
+
+
+@post("/import", status_code=200, operation_class=_TakesLines, responses=problems(409, 502, 507), summary="Import")
+async def import_lines(memory: Handle, request: Request[Any, Any, Any], source: Source = DOOR) -> Imported:
+    """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
+    lines = (await request.body()).splitlines()
+    if not lines:
+        raise UsageError("this request needs a body", hint="Send the lines of an export", path="$")
+    done = await run_sync(partial(memory.import_lines, lines, source=source))
+    return msgspec.convert(done, Imported, from_attributes=True)
+
+
+@post("/sweep", sync_to_thread=True, status_code=200, responses=problems(507), summary="Sweep")
+def sweep(memory: Handle) -> Swept:
+    """Remove what has expired in the tenant."""
+    return msgspec.convert(memory.sweep(), Swept, from_attributes=True)
+
+
+@post(
+    "/memory/end",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(409, 507),
+    summary="End a session of one's own",
+)
+def end_scope(access: Reach, data: JSONBody[EndScope]) -> Ended:
+    """End a session, run or tree below the caller: its memory goes, and nothing can be written to it again."""
+    return Ended(removed=own(access, data.scope).end())
 
 
 def _read_out(file: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[bytes]:
@@ -60,4 +111,4 @@ def _read_out(file: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[
             yield part
 
 
-router = Router("/", route_handlers=[erase, export])
+router = Router("/", route_handlers=[erase, sweep, export, import_lines, end_scope])

@@ -10,11 +10,11 @@ Invariant: a ticket is settled without an error only after COMMIT has returned.
 
 from __future__ import annotations
 
-import threading
 from collections import deque
-from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable
+from contextlib import suppress
 from copy import copy
+from threading import Lock, RLock, get_ident
 from typing import Any, TypeVar
 
 import apsw
@@ -34,16 +34,15 @@ LARGEST_BATCH = 256
 class _Ticket:
     """One caller's work, and how it went."""
 
-    __slots__ = ("called", "error", "given_up", "leads", "result", "settled", "work")
+    settled = False
+    leads = False
+    given_up = False  # its caller was interrupted: nobody sleeps on it any more
+    result: Any = None
+    error: BaseException | None = None
 
     def __init__(self, work: Callable[[Rows], Any]) -> None:
         self.work = work
-        self.settled = False
-        self.leads = False
-        self.given_up = False  # its caller was interrupted: nobody sleeps on it any more
-        self.result: Any = None
-        self.error: BaseException | None = None
-        self.called = threading.Lock()  # its caller sleeps on it until it is settled, or called to lead
+        self.called = Lock()  # its caller sleeps on it until it is settled, or called to lead
         self.called.acquire()
 
 
@@ -54,7 +53,7 @@ class GroupCommit:
         """Take over the connection; nobody else may write with it."""
         self.commits = 0
         """How many transactions were committed."""
-        self._lock = threading.RLock()
+        self._lock = RLock()
         self._connection: Connection | None = connection
         self._rows = Rows(connection, url)
         self._execute = connection.cursor().execute  # a kept cursor spares making one for each statement
@@ -62,7 +61,7 @@ class GroupCommit:
         self._data_version: int | None = None
         self._queue: deque[_Ticket] = deque()
         self._done: deque[_Ticket] = deque()  # settled, but their callers still sleep
-        self._door = threading.Lock()  # held for moments: who queues, who leads, who is settled
+        self._door = Lock()  # held for moments: who queues, who leads, who is settled
         self._leader: _Ticket | None = None
         # Threads, by ident: who is running a batch, and who only has the connection in hand.
         self._running: int | None = None
@@ -79,7 +78,8 @@ class GroupCommit:
             while not ticket.settled:
                 self._lead(ticket)
         finally:
-            self._hand_over(ticket)
+            if self._leader is ticket:  # which nobody else can make true or false by now
+                self._hand_over()
         if ticket.error is not None:
             try:
                 raise ticket.error
@@ -93,13 +93,12 @@ class GroupCommit:
         with self._lock:
             return action(self._open_connection())
 
-    @contextmanager
-    def in_hand(self) -> Generator[Connection]:
-        """Give out the connection to read with; inside a work it is the work's own, in mid-transaction."""
+    def in_hand(self, action: Callable[[Connection], T]) -> T:
+        """Run an action that only reads; inside a work the connection is the work's own, in mid-transaction."""
         with self._lock:
-            before, self._holder = self._holder, threading.get_ident()
+            before, self._holder = self._holder, get_ident()
             try:
-                yield self._open_connection()
+                return action(self._open_connection())
             finally:
                 self._holder = before
 
@@ -121,7 +120,7 @@ class GroupCommit:
             if self._leader is None:
                 self._leader = ticket
             # Whoever has the connection in hand must not sleep: the leader is waiting for that hand to open.
-            ticket.leads = self._leader is ticket or self._holder == threading.get_ident()
+            ticket.leads = self._leader is ticket or self._holder == get_ident()
 
     def _sleep(self, ticket: _Ticket) -> None:
         """Wait until the ticket is settled, or until its caller is called to lead."""
@@ -138,16 +137,15 @@ class GroupCommit:
             if ticket.settled:
                 self._wake()
 
-    def _hand_over(self, ticket: _Ticket) -> None:
-        """Call the next caller to lead, if this one did; each is woken once, and nobody in vain."""
+    def _hand_over(self) -> None:
+        """Call the next caller to lead; each is woken once, and nobody in vain."""
         with self._door:
-            if self._leader is ticket:
-                self._leader = self._queue[0] if self._queue else None
-                if self._leader is None:
-                    self._wake_one()
-                elif not self._leader.leads:
-                    self._leader.leads = True
-                    self._leader.called.release()
+            self._leader = self._queue[0] if self._queue else None
+            if self._leader is None:
+                self._wake_one()
+            elif not self._leader.leads:
+                self._leader.leads = True
+                self._leader.called.release()
 
     def _wake(self) -> None:
         """Wake one caller whose ticket is settled; it wakes the next, and so on.
@@ -170,7 +168,7 @@ class GroupCommit:
             batch: list[_Ticket] = []
             begun = committed = False
             try:
-                self._running = threading.get_ident()
+                self._running = get_ident()
                 while self._queue and len(batch) < LARGEST_BATCH:
                     batch.append(self._queue.popleft())
                 connection = self._open_connection()
@@ -270,7 +268,7 @@ class GroupCommit:
         return self._connection
 
     def _refuse_nesting(self) -> None:
-        if self._running == threading.get_ident():
+        if self._running == get_ident():
             raise RuntimeError(
                 "work inside a transaction called the store again: use the transaction it was given, "
                 "or do the second write after the first has returned"

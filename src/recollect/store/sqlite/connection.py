@@ -13,6 +13,10 @@ Durability = Literal["full", "normal"]
 
 IN_MEMORY = ":memory:"
 
+_STATEMENTS = 256
+"""Statements kept prepared. APSW lets go of what was not among the last so many that ran, and one conversation runs
+more than the 100 that it keeps by itself."""
+
 
 class Cursor(Protocol):
     """What the store uses of `apsw.Cursor`."""
@@ -107,7 +111,8 @@ def close(connection: Connection) -> None:
 
 def _open(settings: Settings, flags: int) -> Connection:
     # NOMUTEX: a connection is only ever used by the thread that took it from the pool or holds the write lock.
-    opened = apsw.Connection(settings.path, flags | apsw.SQLITE_OPEN_NOMUTEX, settings.vfs)
+    flags |= apsw.SQLITE_OPEN_NOMUTEX
+    opened = apsw.Connection(settings.path, flags, settings.vfs, statementcachesize=_STATEMENTS)
     opened.set_busy_timeout(int(settings.busy_timeout * 1000))
     # Without this SQLite plans a statement anew whenever its values change, which costs more than running it.
     opened.config(apsw.SQLITE_DBCONFIG_ENABLE_QPSG, 1)

@@ -54,6 +54,14 @@ FROM facts INDEXED BY facts_by_key
 WHERE tenant = :tenant AND key = :key AND scope >= :low AND scope < :high
 ORDER BY scope;
 
+-- name: list_facts_owned
+-- The facts of one key in the sessions of a range of owners. The owners come first: others may have any number of them.
+SELECT facts.scope, facts.key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload
+FROM sessions INDEXED BY sessions_by_owner
+CROSS JOIN facts ON facts.tenant = sessions.tenant AND facts.scope = sessions.scope
+WHERE sessions.tenant = :tenant AND facts.key = :key
+AND sessions.owner IS NOT NULL AND sessions.owner >= :low AND sessions.owner < :high;
+
 -- name: list_expired
 -- Facts whose time is up. The inner select reads the index alone, so long values are read only when returned.
 SELECT scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload

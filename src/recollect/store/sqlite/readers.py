@@ -9,7 +9,7 @@ from typing import TypeVar
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.sqlite.commit import GroupCommit
-from recollect.store.sqlite.connection import Settings, close, open_reader
+from recollect.store.sqlite.connection import Connection, Settings, close, open_reader
 from recollect.store.sqlite.errors import closed
 from recollect.store.sqlite.rows import Rows
 
@@ -88,19 +88,36 @@ class SharedConnection:
         """Share the writer's connection."""
         self._writer = writer
         self._url = url
+        self._idle: list[Rows] = []  # more than one only where a read reads again; the writer keeps others out
 
     def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return one fact."""
-        return self.read(lambda rows: rows.fact(scope, key))
+        """Return one fact; nothing of it is kept in mind."""
+
+        def find(connection: Connection) -> Fact | None:
+            rows = self._take(connection)
+            try:
+                return rows.fact(scope, key)
+            finally:
+                self._idle.append(rows)
+
+        return self._writer.in_hand(find)
 
     def read(self, work: Callable[[Rows], T]) -> T:
         """Run work while nobody else writes. No BEGIN: inside a transaction's own work one is open already."""
-        with self._writer.in_hand() as connection:
-            rows = Rows(connection, self._url)
+
+        def look(connection: Connection) -> T:
+            rows = self._take(connection)
             try:
                 return work(rows)
             finally:
                 rows.end_turn()
+                rows.forget()
+                self._idle.append(rows)
+
+        return self._writer.in_hand(look)
+
+    def _take(self, connection: Connection) -> Rows:
+        return self._idle.pop() if self._idle else Rows(connection, self._url)
 
     def close(self) -> None:
         """Have nothing to close: the connection is the writer's."""

@@ -128,6 +128,12 @@ class Rows(EntryRows):
         *_, (low, high) = scopes_under(below)
         return list(self._decoding.facts(tenant, self._all("list_facts_named", tenant, key, low, high)))
 
+    def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
+        """Return the facts of one key in the sessions that belong to a scope or to one below it."""
+        ranges = scopes_under(owner.path)
+        found = [row for each in ranges for row in self._all("list_facts_owned", owner.tenant, key, *each)]
+        return sorted(self._decoding.facts(owner.tenant, found), key=lambda fact: fact.scope.path)
+
     def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
         """Return facts whose time is up."""
         return list(self._decoding.facts(tenant, self._all("list_expired", tenant, to_micros(now), limit)))

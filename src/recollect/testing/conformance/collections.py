@@ -7,7 +7,9 @@ from collections.abc import Callable
 import pytest
 
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, EmbedderMismatch, EmbeddingFailed, NotFound, UsageError
+from recollect.errors import Conflict, Denied, EmbedderMismatch, EmbeddingFailed, NotFound, UsageError
+from recollect.model.policy import Policy, Rule
+from recollect.model.scope import Scope
 from recollect.store.base import Store
 from recollect.testing.clock import FakeClock
 from recollect.testing.conformance.base import EMBEDDER, Capability, recalled, requires, snapshot, standing
@@ -55,6 +57,25 @@ class CollectionPromises:
         made = [event for event in memory.ledger.events() if event.effect == "create_collection"]
         assert [event.key for event in made] == ["collections.tasks", "collections.notes"]
         assert made[0].detail == {"embedder": EMBEDDER, "dimension": 256}
+
+    def test_a_scope_has_the_collections_with_something_of_its_own(self, memory: Memory) -> None:
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        ada.remember("heron", collection="notes")
+        memory.scope(user="ada", agent="x").remember("otter", collection="tasks")
+        for text in ("egret", "stork"):
+            bob.remember(text, collection="notes")
+        bob.remember("crane", collection="plans")
+        assert [(one.name, one.entries) for one in memory.collections.list(below=ada.scope)] == [
+            ("notes", 1),
+            ("tasks", 1),
+        ]
+        assert memory.collections.list(below=Scope.of(user="ad")) == []
+        assert [one.entries for one in memory.collections.list()] == [3, 1, 1]
+        guest = memory.acting_as("user:ada", policy=Policy(rules=(Rule("allow", "collections.read", ada.scope),)))
+        assert guest.collections.list(below=ada.scope) == memory.collections.list(below=ada.scope)
+        for others in (None, bob.scope):
+            with pytest.raises(Denied):
+                guest.collections.list(below=others)
 
     def test_each_tenant_has_its_own_collections(self, memory: Memory, open_beside: Callable[..., Memory]) -> None:
         other = open_beside(tenant="other", embedder="hashing:32")

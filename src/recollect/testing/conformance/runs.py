@@ -24,7 +24,7 @@ from recollect.model.approval import Approval
 from recollect.model.effect import EndScope, HoldStep, RecordRun, SetFact, StartSession
 from recollect.model.event import GENESIS
 from recollect.model.key import RUN_RECORD
-from recollect.model.policy import Policy, Quota
+from recollect.model.policy import Policy, Quota, Rule
 from recollect.model.run import Recorded, RunNote, RunStatus
 from recollect.model.scope import Scope
 from recollect.model.value import encode
@@ -58,11 +58,10 @@ def _summary(memory: Memory, run: str, status: RunStatus, *, machine: str = "kil
     return _own(run, RUN_RECORD, value)
 
 
-def _begun(memory: Memory, run: str, *, owner: str = "ada") -> Recorded:
+def _begun(memory: Memory, run: str, *, owner: str | None = "ada") -> Recorded:
     writes = (_summary(memory, run, "running"),)
-    begin = RecordRun(
-        scope=_scope(run), run=run, index=0, previous=GENESIS, notes=(START,), writes=writes, owner=Scope.of(user=owner)
-    )
+    whose = None if owner is None else Scope.of(user=owner)
+    begin = RecordRun(scope=_scope(run), run=run, index=0, previous=GENESIS, notes=(START,), writes=writes, owner=whose)
     return memory.perform(begin)
 
 
@@ -206,6 +205,27 @@ class RunPromises:
         assert [run.id for run in runs.list(program="kiln")] == ["r3", "r1"]
         assert [run.id for run in runs.list(status="completed")] == ["r2", "r1"]
         assert [run.id for run in runs.list(program="lathe", status="running")] == []
+
+    def test_runs_are_found_by_whose_they_are_and_page_by_page(self, memory: Memory, clock: FakeClock) -> None:
+        for run, owner in (("r1", "ada"), ("r2", "ad"), ("r3", "ada"), ("r4", None), ("r5", "ada")):
+            _begun(memory, run, owner=owner)
+            clock.advance(5)
+        memory.perform(StartSession(scope=Scope.of(session="s1"), owner=Scope.of(user="ada")))
+        runs, ada = memory.runs, Scope.of(user="ada")
+        mine = runs.list(owner=ada)
+        assert [run.id for run in mine] == ["r5", "r3", "r1"]
+        assert [run.id for run in runs.list()] == ["r5", "r4", "r3", "r2", "r1"]
+        assert runs.list(owner=ada, limit=1) == mine[:1]
+        for last in mine:
+            behind = mine[mine.index(last) + 1 :]
+            assert runs.list(owner=ada, after=(last.started_at, last.id)) == behind
+        assert runs.list(owner=Scope.of(user="a")) == runs.list(owner=Scope.of(tenant="other", user="ada")) == []
+        assert runs.list(owner=ada, status="completed") == []
+        guest = memory.acting_as("user:ada", policy=Policy(rules=(Rule("allow", "runs.read", ada),)))
+        assert guest.runs.list(owner=ada) == mine
+        for others in (None, Scope.of(user="ad")):
+            with pytest.raises(Denied):
+                guest.runs.list(owner=others)
 
     def test_what_is_no_run_is_not_found(self, memory: Memory) -> None:
         _finished(memory, "r1")

@@ -44,7 +44,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from recollect.agent.models import Reason
+from recollect.agent.failures import Reason
 from recollect.engine.schemas import prepare_schema
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import Diagnostics

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from recollect.agent.models import Model, connect
+from recollect.agent.connecting import connect
+from recollect.agent.models import Model
 from recollect.api.memory import Memory
 from recollect.api.opening import open as open_memory
 from recollect.errors import NotFound, RecollectError, UsageError

@@ -1,4 +1,4 @@
-"""Values of the engine in, what `--json` prints of them out: scopes as text, beside the tenant they are in."""
+"""Values of the engine in, what is shown of them as JSON out: scopes as text, beside the tenant they are in."""
 
 from __future__ import annotations
 

@@ -1,0 +1,73 @@
+"""Runs of machines and workflows, and what waits for somebody's approval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromPath, FromQuery
+
+from recollect.model.effect import Decide, ReadRuns
+from recollect.model.run import RUN_STATUSES, RunSummary
+from recollect.server.admin.desk import Desk
+from recollect.server.admin.rendering import address, redirect
+
+MOST = 200
+"""Runs and decisions of one page, the newest."""
+
+
+@get("/runs", sync_to_thread=True)
+def list_runs(desk: NamedDependency[Desk], status: FromQuery[str] = "") -> Response[bytes]:
+    """Return where runs stand, those that started last first."""
+    found = runs_of(desk, status=status or None, limit=MOST + 1)
+    return desk.show(
+        "runs.html", section="runs", runs=found[:MOST], more=len(found) > MOST, wanted=status, statuses=RUN_STATUSES
+    )
+
+
+@get("/runs/{id:str}", sync_to_thread=True)
+def see_run(desk: NamedDependency[Desk], id: FromPath[str]) -> Response[bytes]:
+    """Return one run with what the ledger says of it."""
+    everybody = desk.may(ReadRuns(scope=desk.shared))
+    # Who sees only runs of their own is asked about each, as the routes do it.
+    handle = desk.memory if everybody else desk.programs.handle(desk.caller)
+    run = handle.runs.get(id) if everybody else desk.programs.summary(id, desk.caller)
+    return desk.show(
+        "run.html", section="runs", run=run, events=handle.runs.events(id), verification=handle.runs.verify(id)
+    )
+
+
+@get("/approvals", sync_to_thread=True)
+def list_approvals(desk: NamedDependency[Desk], done: FromQuery[str] = "") -> Response[bytes]:
+    """Return what waits for a decision, and what was decided."""
+    every = sorted(desk.memory.approvals.list(status=None), key=lambda one: one.requested_at, reverse=True)
+    return desk.show(
+        "approvals.html",
+        section="approvals",
+        done=done,
+        waiting=[one for one in every if one.status == "pending"],
+        decided=[one for one in every if one.status != "pending"][:MOST],
+        may_decide=desk.may(Decide(scope=desk.shared, approval="", verdict="approved")),
+    )
+
+
+@post("/approvals", sync_to_thread=True, status_code=200)
+def decide(desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Approve a waiting effect, which then happens, or refuse it."""
+    approval, reason = desk.field("approval"), desk.field("reason").strip()
+    if desk.field("verdict") == "approved":
+        desk.memory.approvals.approve(approval, reason=reason)
+        return redirect(address("/approvals", done="approved"))
+    desk.memory.approvals.refuse(approval, reason=reason)
+    return redirect(address("/approvals", done="refused"))
+
+
+def runs_of(desk: Desk, **asked: Any) -> list[RunSummary]:
+    """Return runs of the tenant, as `memory.runs.list` is asked for them; for who may not see those, their own."""
+    if desk.may(ReadRuns(scope=desk.shared)):
+        return desk.memory.runs.list(**asked)
+    return desk.programs.runs(desk.caller, **asked)
+
+
+handlers = [list_runs, see_run, list_approvals, decide]

@@ -1,0 +1,49 @@
+"""Sleep-time jobs: what was learned from conversations that are over, what failed and why, and taking it back."""
+
+from __future__ import annotations
+
+from litestar import Response, get, post
+from litestar.di import NamedDependency
+from litestar.params import FromQuery
+
+from recollect.chat.conversations import conversation_scope
+from recollect.model.block import key_of
+from recollect.server.admin.desk import Desk
+from recollect.server.admin.rendering import address, redirect
+from recollect.sleep import sleep_jobs, undo
+from recollect.sleep.jobs import get_job, retry
+from recollect.sleep.taking_back import KIND
+
+
+@get("/sleep", sync_to_thread=True)
+def list_jobs(desk: NamedDependency[Desk], user: FromQuery[str] = "", done: FromQuery[str] = "") -> Response[bytes]:
+    """Return the jobs, those that need somebody first."""
+    whose = user.strip() or (None if desk.sees_everybody else desk.caller.user)
+    order = ("dead", "running", "waiting", "done")
+    jobs = sorted(sleep_jobs(desk.memory, user=whose), key=lambda job: order.index(job.state))
+    return desk.show(
+        "sleep.html",
+        section="sleep",
+        done=done,
+        jobs=[(dict(job.scope.parts), job) for job in jobs],
+        user=user,
+        writable=desk.may_write(desk.caller.scope, key_of("core")),
+    )
+
+
+@post("/sleep/undo", sync_to_thread=True, status_code=200)
+def undo_job(desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Take back what the newest consolidation of a conversation changed."""
+    changes = undo(desk.memory, desk.field("conversation"), user=desk.field("user"))
+    return redirect(address("/sleep", done="undone" if changes else "unchanged"))
+
+
+@post("/sleep/retry", sync_to_thread=True, status_code=200)
+def retry_job(desk: NamedDependency[Desk]) -> Response[bytes]:
+    """Let a job that was given up be due now."""
+    scope = conversation_scope(desk.memory, desk.field("user"), desk.field("conversation"))
+    retry(desk.memory, get_job(desk.memory, scope, KIND))
+    return redirect(address("/sleep", done="retried"))
+
+
+handlers = [list_jobs, undo_job, retry_job]

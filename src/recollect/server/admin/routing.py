@@ -1,0 +1,61 @@
+"""The pages, put together: every one of them behind the same door."""
+
+from __future__ import annotations
+
+from litestar import Litestar, Router
+from litestar.config.compression import CompressionConfig
+from litestar.datastructures import State
+from litestar.di import Provide
+
+from recollect.api.memory import Memory
+from recollect.server.admin.desk import desk_of
+from recollect.server.admin.failures import respond_with_page
+from recollect.server.admin.pages import (
+    blocks,
+    collections,
+    conversations,
+    definitions,
+    entrance,
+    erasing,
+    facts,
+    ledger,
+    overview,
+    runs,
+    sleeping,
+)
+from recollect.server.admin.protection import Protection
+from recollect.server.auth.limits import RateLimit
+from recollect.server.bodies import StrictRequest
+from recollect.server.programs import Programs
+from recollect.server.settings import Settings
+
+_PAGES = (
+    entrance,
+    overview,
+    definitions,
+    facts,
+    blocks,
+    collections,
+    ledger,
+    runs,
+    conversations,
+    sleeping,
+    erasing,
+)
+
+
+def create_pages(settings: Settings, memory: Memory, programs: Programs) -> Litestar:
+    """Return the application of the pages, on the memory of the whole server."""
+    pages = Router("/admin", route_handlers=[handler for one in _PAGES for handler in one.handlers])
+    return Litestar(
+        [pages],
+        state=State({"memory": memory}, deep_copy=False),
+        dependencies={"desk": Provide(desk_of, sync_to_thread=False)},
+        middleware=[Protection(memory, programs, limit=RateLimit(settings.rate, settings.burst))],
+        exception_handlers={Exception: respond_with_page},
+        compression_config=CompressionConfig(backend="gzip"),
+        openapi_config=None,
+        request_class=StrictRequest,
+        request_max_body_size=settings.body_bytes,
+        logging_config=None,
+    )

@@ -1,0 +1,62 @@
+"""`/approvals`: what waits for somebody's decision, for those who may decide."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from litestar import Router, get, post
+from litestar.params import JSONBody, QueryParameter
+
+from recollect.server.answers import problems
+from recollect.server.paging import page_of_list
+from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
+from recollect.server.places import name_of
+from recollect.wire.approvals import Approval, Approvals, Decide, Decided, approval_out, decided_out
+
+Asked = Annotated[
+    Literal["pending", "approved", "refused", "all"],
+    QueryParameter(name="status", description="What waits, or what was decided."),
+]
+
+
+@get("/", sync_to_thread=True, responses=problems(), summary="List approvals")
+def list_approvals(memory: Handle, asked: Asked = "pending", after: After = None, limit: PageLimit = PAGE) -> Approvals:
+    """Return what waits for a decision in the tenant, oldest first; with a `status` what was decided."""
+    found = memory.approvals.list(status=None if asked == "all" else asked)
+    kept, go_on = page_of_list(found, after, limit, lambda one: one.id)
+    return Approvals(approvals=[approval_out(one) for one in kept], next=go_on)
+
+
+@get("/{approval:str}", sync_to_thread=True, responses=problems(404), summary="Get an approval")
+def get_approval(memory: Handle, approval: Name) -> Approval:
+    """Return one approval with the effect that waits."""
+    return approval_out(memory.approvals.get(name_of(approval)))
+
+
+@post(
+    "/{approval:str}/approve",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 502, 507),
+    summary="Approve what waits",
+)
+def approve_waiting(memory: Handle, approval: Name, data: JSONBody[Decide]) -> Decided:
+    """Let a waiting effect happen now, in the name of who asked; return what it gave."""
+    decided = memory.approvals.approve(name_of(approval), reason=data.reason)
+    return decided_out(decided.approval, decided.result)
+
+
+@post(
+    "/{approval:str}/refuse",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 507),
+    summary="Refuse what waits",
+)
+def refuse_waiting(memory: Handle, approval: Name, data: JSONBody[Decide]) -> Decided:
+    """Drop a waiting effect."""
+    decided = memory.approvals.refuse(name_of(approval), reason=data.reason)
+    return decided_out(decided.approval, decided.result)
+
+
+router = Router("/approvals", route_handlers=[list_approvals, get_approval, approve_waiting, refuse_waiting])

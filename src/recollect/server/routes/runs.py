@@ -1,0 +1,225 @@
+"""`/runs`: where the caller's runs stand, what they are given, and how they go on or end."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+from litestar import Router, get, post
+from litestar.datastructures import State
+from litestar.params import FromQuery, JSONBody, QueryParameter
+
+import recollect
+from recollect.api.memory import Memory
+from recollect.errors import Conflict, UsageError
+from recollect.model.clock import from_micros, to_micros
+from recollect.model.run import RunStatus, RunSummary
+from recollect.model.text import quote
+from recollect.server.answers import problems
+from recollect.server.paging import cursor_fault, decode_cursor, page
+from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit, Reach
+from recollect.server.places import name_of
+from recollect.server.programs import Programs
+from recollect.wire.approvals import Approval, approval_out
+from recollect.wire.runs import CancelRun, DecideRun, DeliverToRun, Run, RunEvents, Runs, RunVerification
+
+if TYPE_CHECKING:
+    from recollect import mashin, workflow
+
+Program = Annotated[str | None, QueryParameter(description="Only runs of the machine or workflow of this name.")]
+
+
+@get("/", sync_to_thread=True, responses=problems(), summary="List runs")
+def list_runs(
+    access: Reach,
+    state: State,
+    status: FromQuery[RunStatus | None] = None,
+    program: Program = None,
+    after: After = None,
+    limit: PageLimit = PAGE,
+) -> Runs:
+    """Return where the caller's runs stand, those that started last first."""
+    found = _programs(state).runs(
+        access.caller, status=status, program=program, after=_start_in(after), limit=limit + 1
+    )
+    kept, go_on = page(found, limit, lambda run: f"{to_micros(run.started_at)}.{run.id}")
+    return Runs(runs=kept, next=go_on)
+
+
+@get("/{run:str}", sync_to_thread=True, responses=problems(404, 409), summary="Get a run")
+def get_run(access: Reach, state: State, run: Name) -> Run:
+    """Return a run of the caller as it stands; if a time that it waits for is over, it is not taken up by looking."""
+    return run_out(_programs(state).find(name_of(run), access.caller))
+
+
+@get("/{run:str}/events", sync_to_thread=True, responses=problems(404), summary="Get the events of a run")
+def list_run_events(access: Reach, state: State, run: Name) -> RunEvents:
+    """Return what the ledger says of a run of the caller, in order."""
+    programs = _programs(state)
+    id = programs.summary(name_of(run), access.caller).id
+    return RunEvents(events=programs.handle(access.caller).runs.events(id))
+
+
+@get("/{run:str}/verify", sync_to_thread=True, responses=problems(404), summary="Verify a run")
+def verify_run(access: Reach, state: State, run: Name) -> RunVerification:
+    """Walk the chain of a run of the caller and say whether it is whole."""
+    programs = _programs(state)
+    id = programs.summary(name_of(run), access.caller).id
+    return programs.handle(access.caller).runs.verify(id)
+
+
+@post(
+    "/{run:str}/deliver",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 502, 507),
+    summary="Give a run what it waits for",
+)
+def deliver_to_run(access: Reach, state: State, run: Name, data: JSONBody[DeliverToRun]) -> Run:
+    """Give a run the event that it waits for, and let it go on until it ends or waits again."""
+    programs = _programs(state)
+    runs = [programs.find(name_of(run), access.caller)]
+    # What a workflow waits for in another one, it hands on itself; machines are given it where they wait.
+    while runs[-1].summary.language == "mashin" and (called := _called(runs[-1])) is not None:
+        below = programs.find(called, access.caller)
+        if below.waiting is None:
+            break
+        runs.append(below)
+    *above, lowest = runs
+    went = lowest.deliver(data.payload)
+    for one in reversed(above):
+        if went.waiting is not None:
+            return run_out(runs[0])
+        went = one.resume()
+    return run_out(went)
+
+
+@post(
+    "/{run:str}/resume",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 502, 507),
+    summary="Let a run go on",
+)
+def resume_run(access: Reach, state: State, run: Name) -> Run:
+    """Let a run go on if what it waits for is there: a decision, the end of a time, the end of another run.
+
+    One that still waits is answered as it is.
+    """
+    return run_out(_programs(state).find(name_of(run), access.caller).resume())
+
+
+@post(
+    "/{run:str}/cancel",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 507),
+    summary="End a run",
+)
+def cancel_run(access: Reach, state: State, run: Name, data: JSONBody[CancelRun]) -> Run:
+    """End a run that waits, and the runs that it waits for."""
+    found = _programs(state).find(name_of(run), access.caller)
+    return run_out(found.cancel(reason=data.reason, force=data.force))
+
+
+# Who asked for a step cannot decide it, so these two find runs of others: by what waits, and nothing else is told.
+
+
+@post(
+    "/{run:str}/approve",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 507),
+    summary="Approve the step that a run waits with",
+)
+def approve_run(memory: Handle, run: Name, data: JSONBody[DecideRun]) -> Approval:
+    """Approve the step that a run of somebody else waits with; it goes on when its owner resumes it."""
+    return approval_out(memory.approvals.approve(_held(memory, name_of(run), data), reason=data.reason).approval)
+
+
+@post(
+    "/{run:str}/refuse",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 507),
+    summary="Refuse the step that a run waits with",
+)
+def refuse_run(memory: Handle, run: Name, data: JSONBody[DecideRun]) -> Approval:
+    """Refuse the step that a run of somebody else waits with; it fails, or does what it has for failures."""
+    return approval_out(memory.approvals.refuse(_held(memory, name_of(run), data), reason=data.reason).approval)
+
+
+def run_out(run: mashin.Run | workflow.Run) -> Run:
+    """Return a run as it travels."""
+    summary = run.summary
+    of_machine = isinstance(run, recollect.mashin.Run)
+    return Run(
+        id=run.id,
+        program=summary.program,
+        status=run.status,
+        output=run.output,
+        outputs=run.steps if of_machine else run.outputs,
+        messages=[] if of_machine else list(run.messages),
+        error=summary.error,
+        waiting=summary.waiting,
+    )
+
+
+def _held(memory: Memory, run: str, data: DecideRun) -> str:
+    """Return the approval that a run waits for, or that a run waits for which it called."""
+    summary = memory.runs.get(run)
+    while (called := _waiting(summary).get("run")) is not None:
+        summary = memory.runs.get(called)
+    waiting = _waiting(summary)
+    if waiting.get("approval") is None:
+        raise Conflict(
+            f"the run {quote(run)} waits for no approval",
+            hint="GET /approvals lists what waits",
+            expected="approval",
+            actual=waiting.get("kind", summary.status),
+        )
+    if data.step not in (None, waiting["step"]):
+        raise UsageError(
+            f"the run {quote(run)} waits at {quote(waiting['step'])}, not at {quote(data.step)}",
+            hint="Name that step, or leave `step` out",
+            path="$.step",
+        )
+    return waiting["approval"]
+
+
+def _waiting(summary: RunSummary) -> dict[str, Any]:
+    return summary.waiting or {}
+
+
+def _called(run: mashin.Run | workflow.Run) -> str | None:
+    return _waiting(run.summary).get("run")
+
+
+def _start_in(cursor: str | None) -> tuple[datetime, str] | None:
+    """Return the start and the id that a cursor stands for."""
+    if cursor is None:
+        return None
+    micros, _, id = decode_cursor(cursor).partition(".")
+    if not (micros.isascii() and micros.isdecimal() and len(micros) < 18 and id):
+        raise cursor_fault(cursor)
+    return from_micros(int(micros)), id
+
+
+def _programs(state: State) -> Programs:
+    return state.programs
+
+
+router = Router(
+    "/runs",
+    route_handlers=[
+        list_runs,
+        get_run,
+        list_run_events,
+        verify_run,
+        deliver_to_run,
+        resume_run,
+        cancel_run,
+        approve_run,
+        refuse_run,
+    ],
+)

@@ -1,0 +1,104 @@
+"""`/sleep/jobs`: what conversations taught while nobody waited, and how that is taken back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+from litestar import Router, get, post
+from litestar.params import QueryParameter
+
+from recollect.api.memory import Memory
+from recollect.model.policy import Rule
+from recollect.model.scope import Scope
+from recollect.server.answers import problems
+from recollect.server.callers import Access
+from recollect.server.paging import page_of_list
+from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
+from recollect.server.places import name_of
+from recollect.wire.sleep import Change, Forgotten, JobState, SleepJob, SleepJobs, Undone
+
+if TYPE_CHECKING:
+    # Imported where one is asked for: a server that is asked for none is ready sooner.
+    from recollect.sleep.jobs import Job
+
+Whose = Annotated[str | None, QueryParameter(name="user", description="Whose conversation; without it, the caller's.")]
+Standing = Annotated[JobState | None, QueryParameter(name="state", description="Only jobs that stand so.")]
+Everybody = Annotated[bool, QueryParameter(description="Those of all users of the tenant, for administrators.")]
+
+
+@get("/", sync_to_thread=True, responses=problems(), summary="List sleep-time jobs")
+def list_sleep_jobs(
+    access: Reach,
+    standing: Standing = None,
+    whose: Whose = None,
+    everybody: Everybody = False,
+    after: After = None,
+    limit: PageLimit = PAGE,
+) -> SleepJobs:
+    """Return the conversations that were consolidated or wait for it, and what failed."""
+    from recollect.sleep.sleeping import sleep_jobs
+
+    found = sleep_jobs(access.memory, user=None if everybody else whose or access.caller.user, state=standing)
+    kept, go_on = page_of_list(found, after, limit, lambda job: job.scope.path)
+    return SleepJobs(jobs=[_job_out(job) for job in kept], next=go_on)
+
+
+@post(
+    "/{conversation:str}/undo",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(404, 409, 507),
+    summary="Take back what a conversation last taught",
+)
+def undo_sleep_job(access: Reach, conversation: Name, whose: Whose = None) -> Undone:
+    """Take back what the newest consolidation changed in the blocks. It is not learned again."""
+    from recollect.sleep.taking_back import undo
+
+    changes = undo(access.memory, name_of(conversation), user=whose or access.caller.user)
+    return Undone(
+        changes=[Change(change=one.change, scope=one.scope, block=one.block, line=one.line) for one in changes]
+    )
+
+
+@post(
+    "/{conversation:str}/forget",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(409, 507),
+    summary="Erase a conversation and what it taught",
+)
+def forget_conversation(access: Reach, conversation: Name, whose: Whose = None) -> Forgotten:
+    """Erase a conversation with the lines that were learned from it alone, and return these lines."""
+    from recollect.sleep.taking_back import forget_conversation
+
+    user, id = whose or access.caller.user, name_of(conversation)
+    return Forgotten(removed=forget_conversation(_erasing(access, user, id), id, user=user))
+
+
+def _erasing(access: Access, user: str, conversation: str) -> Memory:
+    """Return a handle that may erase a conversation, if it is one of the caller's and the caller may write."""
+    caller = access.caller
+    if caller.role != "member" or user != caller.user:
+        return access.memory
+    scope = Scope.of(tenant=caller.tenant, user=user, thread=conversation)
+    return access.reaching(also=(Rule("allow", "memory.erase", scope),))
+
+
+def _job_out(job: Job) -> SleepJob:
+    ids = dict(job.scope.parts)
+    result: dict[str, Any] = job.result
+    return SleepJob(
+        user=ids["user"],
+        conversation_id=ids["thread"],
+        state=job.state,
+        attempts=job.attempts,
+        due_at=job.due_at,
+        finished_at=job.finished_at,
+        error=job.error,
+        added=result.get("added", 0),
+        removed=result.get("removed", 0),
+        undone=bool(result.get("undone")),
+    )
+
+
+router = Router("/sleep/jobs", route_handlers=[list_sleep_jobs, undo_sleep_job, forget_conversation])

@@ -1,0 +1,73 @@
+"""Work that waits for the disk in, its results on the event loop out: the threads of one server process.
+
+Every write passes here, and what asyncio's own pool takes to hand one over is as much as the write itself computes: two
+futures that are chained, four locks, and a second turn of the loop. Here it is one future and one queue.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from queue import SimpleQueue
+from threading import Thread
+from typing import Any, TypeAlias
+
+_Work: TypeAlias = tuple["asyncio.Future[Any]", asyncio.AbstractEventLoop, Callable[..., Any], tuple[Any, ...]]
+
+
+class Threads(ThreadPoolExecutor):
+    """An executor for one event loop, which alone may hand work over to it."""
+
+    def __init__(self, most: int) -> None:
+        """Have no thread yet; begin one whenever all are busy, until there are so many."""
+        super().__init__(most)
+        self._most = most
+        self._begun: list[Thread] = []
+        self._handed_over: SimpleQueue[_Work | None] = SimpleQueue()
+        self._under_way = 0
+
+    def submit(  # pyright: ignore[reportIncompatibleMethodOverride]  # asyncio takes a future of its own as it is
+        self, fn: Callable[..., Any], /, *args: Any
+    ) -> asyncio.Future[Any]:
+        """Let a thread call a function; return what the loop can wait for."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        self._under_way += 1
+        if len(self._begun) < min(self._under_way, self._most):
+            self._begun.append(Thread(target=self._work, name=f"recollect-{len(self._begun)}", daemon=True))
+            self._begun[-1].start()
+        self._handed_over.put((future, loop, fn, args))
+        return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Do what was handed over, and end."""
+        for _ in self._begun:
+            self._handed_over.put(None)
+        while wait and self._begun:
+            self._begun.pop().join()
+
+    def _work(self) -> None:
+        while (work := self._handed_over.get()) is not None:
+            future, loop, fn, args = work
+            result: Any = None
+            fault: BaseException | None = None
+            try:
+                result = fn(*args)
+            # Whoever waits for the future is told, whatever it was.
+            except BaseException as error:
+                # A future refuses this one, and then nobody would ever be told.
+                fault = RuntimeError("a thread raised StopIteration") if isinstance(error, StopIteration) else error
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._settle, future, result, fault)
+            # While this waits for the next, nothing of the last one is held.
+            del work, future, fn, args, result, fault
+
+    def _settle(self, future: asyncio.Future[Any], result: Any, fault: BaseException | None) -> None:
+        self._under_way -= 1
+        if future.done():
+            return  # whoever waited has given up
+        if fault is None:
+            future.set_result(result)
+        else:
+            future.set_exception(fault)

@@ -1,0 +1,156 @@
+"""The demo server with its pages, one process for all tests; each of them takes a tenant of its own."""
+
+from __future__ import annotations
+
+import html
+import os
+import re
+import shutil
+from collections.abc import Callable, Generator
+from contextlib import ExitStack
+from typing import Any
+
+import demo_server
+import httpx
+import pytest
+
+import recollect
+from recollect.api.memory import Memory
+from recollect.chat.turns import chat
+from recollect.model.policy import OWNER
+from recollect.server.admin.signing import COOKIE, find_session
+from recollect.server.auth.keys import create_key
+from recollect.server.demo import settings_in
+from recollect.server.programs import read_chat_agents
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+_GUIDE = read_chat_agents('[agents.guide]\nmodel = "demo:parrot"\nmemory_policy = {archival_mode = "auto"}')[0]
+
+
+class Visitor:
+    """Somebody who has signed in: reads pages, and sends their forms as a browser does."""
+
+    def __init__(self, address: str, key: str, memory: Memory) -> None:
+        self.client = httpx.Client(base_url=address, headers={"Origin": address}, timeout=60)
+        answer = self.client.post("/admin/sign-in", data={"key": key, "onwards": ""})
+        assert answer.status_code == 303, answer.text
+        self.token = find_session(memory, self.client.cookies[COOKIE]).form_token
+
+    def get(self, path: str, **parameters: str) -> httpx.Response:
+        """Return a page."""
+        return self.client.get(f"/admin{path}", params=parameters)
+
+    def post(self, path: str, **fields: str) -> httpx.Response:
+        """Return what a form leads to, without going there."""
+        return self.client.post(f"/admin{path}", data={"form_token": self.token, **fields})
+
+    def read(self, path: str, **parameters: str) -> str:
+        """Return what a page says, as people read it: on one line, without its tags."""
+        answer = self.get(path, **parameters)
+        assert answer.status_code == 200, answer.text
+        return seen(answer)
+
+    def done(self, path: str, **fields: str) -> str:
+        """Send a form that does something, and return what the page after it says."""
+        answer = self.post(path, **fields)
+        assert answer.status_code == 303, seen(answer)
+        return seen(self.client.get(answer.headers["Location"]))
+
+
+def seen(answer: httpx.Response) -> str:
+    """Return what a page says, without its tags, with what stands in its fields."""
+    assert answer.headers["Content-Type"].startswith("text/html"), answer.text
+    body = answer.text.partition("<main")[2]
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", body)).split())
+
+
+class House:
+    """A tenant of one test: its memory, opened beside the server, and visitors of its pages."""
+
+    def __init__(self, demo: demo_server.Demo, memory: Memory, tenant: str, visits: ExitStack) -> None:
+        self.address = demo.address
+        self.memory = memory.in_tenant(tenant)
+        self.tenant = tenant
+        self._visits = visits
+
+    def key(self, user: str = "root", role: Any = "admin", **more: Any) -> str:
+        """Return a new API key."""
+        return create_key(self.memory, user=user, role=role, **{"tenant": self.tenant, **more}).token
+
+    def visitor(self, user: str = "root", role: Any = "admin", **more: Any) -> Visitor:
+        """Return somebody who has signed in."""
+        visitor = Visitor(self.address, self.key(user, role, **more), self.memory)
+        self._visits.callback(visitor.client.close)
+        return visitor
+
+    def talk(self, user: str, *messages: str, id: str = "chat") -> None:
+        """Let a user talk with an agent that repeats what is said."""
+        handle = self.memory.acting_as(f"user:{user}", policy=OWNER, door="test")
+        for number, message in enumerate(messages):
+            chat(handle, _GUIDE, message, user=user, conversation_id=id, message_id=f"m{number}")
+
+
+@pytest.fixture(scope="session")
+def demo(tmp_path_factory: pytest.TempPathFactory) -> Generator[demo_server.Demo]:
+    """The server of `make serve`."""
+    with demo_server.run_demo(tmp_path_factory.mktemp("admin")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def beside(demo: demo_server.Demo) -> Generator[Memory]:
+    """The memory of the server, opened by another process: this one."""
+    with recollect.open(settings_in(demo.folder).db) as memory:
+        yield memory
+
+
+@pytest.fixture
+def house(demo: demo_server.Demo, beside: Memory, request: pytest.FixtureRequest) -> Generator[House]:
+    """A tenant that no other test has."""
+    with ExitStack() as visits:
+        yield House(demo, beside, request.node.name[:80], visits)
+
+
+def find_browser() -> str | None:
+    """Return the program of a browser that can be driven."""
+    named = os.environ.get("RECOLLECT_BROWSER")
+    return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
+
+
+# Not for the whole session: while it is driven, an event loop runs in this thread, and no other test could have one.
+@pytest.fixture(scope="module")
+def browser() -> Generator[Any]:
+    """One browser for all tests of a file."""
+    program = find_browser()
+    if program is None:
+        pytest.skip("no browser: apt-get install chromium, or let RECOLLECT_BROWSER name one")
+    api = pytest.importorskip("playwright.sync_api")
+    with api.sync_playwright() as playwright:
+        # Debian's browser refuses to sandbox for root, and tests in containers are root.
+        arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
+        running = playwright.chromium.launch(executable_path=program, args=arguments)
+        yield running
+        running.close()
+
+
+@pytest.fixture
+def open_page(browser: Any, house: House) -> Generator[Callable[..., Any]]:
+    """Open a page in a browser of one's own, signed in unless there is no role; no script or style may be refused."""
+    complaints: list[str] = []
+    with ExitStack() as contexts:
+
+        def open_page(path: str = "", *, user: str = "root", role: Any = "admin", **options: Any) -> Any:
+            context = browser.new_context(base_url=house.address, **options)
+            contexts.callback(context.close)
+            page = context.new_page()
+            page.set_default_timeout(20_000)
+            page.on("pageerror", lambda error: complaints.append(str(error)))
+            page.on("console", lambda told: complaints.append(told.text) if "Policy" in told.text else None)
+            if role is not None:
+                secret = house.visitor(user, role).client.cookies[COOKIE]
+                context.add_cookies([{"name": COOKIE, "value": secret, "url": f"{house.address}/admin"}])
+            page.goto(f"/admin{path}")
+            return page
+
+        yield open_page
+    assert complaints == []

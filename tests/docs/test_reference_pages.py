@@ -1,0 +1,101 @@
+"""The pages of reference say what the code says, and every public name is on them."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import inspect
+import pkgutil
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import recollect
+from recollect.errors import RecollectError
+
+
+def _generator() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("recollect_reference", Path(__file__).with_name("reference.py"))
+    assert spec and spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+reference = _generator()
+
+
+@pytest.mark.parametrize("name", reference.PAGES)
+def test_a_page_is_what_the_code_gives(name: str) -> None:
+    written = (reference.FOLDER / name).read_text(encoding="utf-8")
+    assert written == reference.PAGES[name](), "run `python tests/docs/reference.py`"
+
+
+def test_a_setting_that_says_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = inspect.getsource(reference.server_settings)
+    assert reference._meanings()["workers"] == "Processes on one database."
+    silent = source.replace('    """Processes on one database."""\n', "")
+    assert silent != source
+    monkeypatch.setattr(reference.inspect, "getsource", lambda _: silent)
+    with pytest.raises(AssertionError, match="`workers` does not say"):
+        reference._meanings()
+
+
+def test_every_route_is_on_the_page_once() -> None:
+    import json
+
+    document = json.loads((reference.ROOT / "docs/openapi.json").read_text(encoding="utf-8"))
+    routes = [f"{verb.upper()} {path}" for path, calls in document["paths"].items() for verb in calls]
+    shown = re.findall(r"^### `([A-Z]+ /[^`]*)`$", reference.rest_page(), re.MULTILINE)
+    assert len(routes) > 60 and sorted(shown) == sorted(routes)
+
+
+# what is public
+
+
+def public(module: str) -> list[str]:
+    return list(importlib.import_module(module).__all__)
+
+
+@pytest.mark.parametrize("module", reference.MODULES)
+def test_what_is_public_is_there_sorted_and_says_what_it_is(module: str) -> None:
+    names = public(module)
+    assert names and len(set(names)) == len(names)
+    # Constants, then classes, then functions: the order that ruff gives.
+    assert names == sorted(names, key=lambda name: (not name.isupper(), not name[0].isupper(), name))
+    things = {name: getattr(importlib.import_module(module), name) for name in names}
+    silent = [
+        name for name, thing in things.items() if (inspect.isclass(thing) or callable(thing)) and not thing.__doc__
+    ]
+    assert silent == []
+
+
+@pytest.mark.parametrize("module", reference.MODULES)
+def test_nothing_visible_is_left_out_of_what_is_public(module: str) -> None:
+    """A name without an underscore in a package's own text is public, or a module below it."""
+    package = importlib.import_module(module)
+    below = {name for _, name, _ in pkgutil.iter_modules(package.__path__)}
+    languages = (
+        {"TYPE_CHECKING", "Any", "import_module", "UsageError"} if module != "recollect" else {"TYPE_CHECKING", "Any"}
+    )
+    visible = {name for name in vars(package) if not name.startswith("_")}
+    assert visible - below - set(package.__all__) - languages == set()
+
+
+@pytest.mark.parametrize("module", reference.MODULES)
+def test_every_public_name_is_on_the_page(module: str) -> None:
+    page = reference.python_page()
+    shown = set(re.findall(r"^### ([\w.]+)$", page, re.MULTILINE))
+    package = importlib.import_module(module)
+    elsewhere = {"AsyncClient"} | (set(recollect.__all__) if module == "recollect.client" else set())
+    wanted = {
+        f"{module}.{name}"
+        for name in package.__all__
+        if name not in elsewhere
+        if not inspect.ismodule(thing := getattr(package, name))
+        if not (inspect.isclass(thing) and issubclass(thing, RecollectError))
+    }
+    assert wanted or module == "recollect.client"
+    assert sorted(wanted - shown) == []

@@ -1,0 +1,90 @@
+"""The server of `make serve` as a process of its own, on a free port, in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+
+import recollect
+
+LIFETIME = 3_600.0
+"""Seconds after which a server is ended even if its tests hang."""
+PATIENCE = 120.0
+"""Seconds after which a request counts as hung."""
+
+
+class Demo(NamedTuple):
+    """A server as `make serve` starts it: what it printed, and what can be read from that."""
+
+    folder: Path
+    said: list[str]
+
+    def after(self, words: str) -> str:
+        """Return what a line says after some words."""
+        return next(line.rpartition(words)[2] for line in self.said if words in line)
+
+    @property
+    def address(self) -> str:
+        return self.after("listens on ")
+
+    @property
+    def key(self) -> str:
+        return self.after("until the next start: ")
+
+    @property
+    def commands(self) -> list[str]:
+        """The lines that it gives for a shell."""
+        return [line.strip() for line in self.said if line.startswith("  curl ")]
+
+    def key_in(self, tenant: str) -> str:
+        """Return a key like the one it printed, in a tenant that holds what a fresh demo does."""
+        # Here and not above: workers that only collect tests need not import a server.
+        from recollect.server.auth.keys import create_key
+        from recollect.server.demo import USER, fill, settings_in
+
+        with recollect.open(settings_in(self.folder).db) as memory:
+            fill(memory.in_tenant(tenant))
+            return create_key(memory, tenant=tenant, user=USER, role="member").token
+
+    def client(self, key: str | None = None) -> httpx.Client:
+        headers = {"Authorization": f"Bearer {key or self.key}"}
+        return httpx.Client(base_url=self.address, headers=headers, timeout=PATIENCE)
+
+
+@contextmanager
+def run_demo(folder: Path) -> Generator[Demo]:
+    """Run the demo as the Makefile does, in a folder, while the block lasts."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "recollect.server.demo", "--folder", str(folder), "--port", "0"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")},
+    )
+    watchdog = threading.Timer(LIFETIME, process.kill)
+    watchdog.daemon = True
+    watchdog.start()
+    try:
+        assert process.stdout is not None
+        said: list[str] = []
+        for line in process.stdout:
+            said.append(line.rstrip("\n"))
+            if line.startswith("All routes"):
+                break
+        yield Demo(folder, said)
+    finally:
+        os.kill(process.pid, signal.SIGTERM)
+        code = process.wait(PATIENCE)
+        watchdog.cancel()
+        assert process.stdout is not None
+        process.stdout.close()
+    assert code == 0

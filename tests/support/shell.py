@@ -1,0 +1,64 @@
+"""A shell that stays open: commands in, what each printed and left with out. Variables last until it is closed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import threading
+from pathlib import Path
+from types import TracebackType
+
+import warm_recollect
+
+PATIENCE = 120.0
+"""Seconds after which a command counts as hung."""
+_END = "=== left with"
+_FOREIGN = "^RECOLLECT_|_API_KEY$|_BASE_URL$"
+
+
+class Shell:
+    """A POSIX shell in a folder, without keys and settings of whoever runs the tests."""
+
+    def __init__(self, folder: Path, *, warm: bool = True, imported: tuple[str, ...] = (), **variables: str) -> None:
+        """Open it; `warm` takes a `recollect` that has been imported, with others, in place of the installed one."""
+        kept = {name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)}
+        places = [*([str(warm_recollect.folder(*imported))] if warm else []), str(Path(sys.executable).parent)]
+        path = os.pathsep.join([*places, os.environ.get("PATH", "")])
+        self._process = subprocess.Popen(
+            ["sh", "-s"],
+            cwd=folder,
+            env={**kept, "PATH": path, "COLUMNS": "120", "NO_COLOR": "1", "PYTHONIOENCODING": "utf-8", **variables},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            encoding="utf-8",
+        )
+
+    def run(self, command: str) -> tuple[str, int]:
+        """Run a command; return what it printed to both streams, and its exit code."""
+        assert self._process.stdin is not None and self._process.stdout is not None
+        # In braces, so that what it sets is there for the next; the line break ends a comment.
+        self._process.stdin.write(f"{{ {command}\n}} </dev/null 2>&1\nprintf '\\n%s %s\\n' '{_END}' $?\n")
+        self._process.stdin.flush()
+        watchdog = threading.Timer(PATIENCE, self._process.kill)
+        watchdog.start()
+        printed: list[str] = []
+        try:
+            for line in self._process.stdout:
+                if line.startswith(_END):
+                    return "".join(printed)[:-1], int(line.split()[-1])
+                printed.append(line)
+        finally:
+            watchdog.cancel()
+        raise AssertionError(f"the shell ended while it ran {command}:\n{''.join(printed)}")
+
+    def __enter__(self) -> Shell:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.communicate()
