@@ -27,7 +27,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check browser format fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
+.PHONY: help setup test check browser format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,11 @@ browser: ## install a browser for the tests of the web pages, where that can be 
 format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
+
+reference: $(READY) ## write what is made of the code: the OpenAPI document, the sync client, the reference pages
+	$(BIN)/python -m recollect.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
+	$(BIN)/python -m recollect.client.generate
+	$(BIN)/python tests/docs/reference.py
 
 fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times, new random input each round)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \

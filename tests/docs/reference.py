@@ -12,6 +12,7 @@ import inspect
 import json
 import re
 import textwrap
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -38,6 +39,26 @@ def page(title: str, *parts: str) -> str:
 def prose(text: str) -> str:
     """Return a paragraph in lines that fit."""
     return textwrap.fill(" ".join(text.split()), WIDTH, break_long_words=False, break_on_hyphens=False)
+
+
+def contents(parts: list[str]) -> str:
+    """Return links to the sections, and to what is in each; of two headings that read alike the second is numbered."""
+    lines: list[str] = []
+    seen: Counter[str] = Counter()
+    section = ""
+    for level, title in re.findall(r"^(#{2,3}) (.+)$", "\n\n".join(parts), re.MULTILINE):
+        anchor = re.sub(r"[^a-z0-9 _-]", "", title.lower()).replace(" ", "-")
+        link = f"(#{anchor}{f'-{seen[anchor]}' if seen[anchor] else ''})"
+        seen[anchor] += 1
+        if level == "##":
+            section = title
+            lines.append(f"- [{title}]{link}:")
+        else:
+            lines[-1] += f" [{title.removeprefix(section + '.')}]{link} ·"
+    return "\n".join(textwrap.fill(line.rstrip(" ·:"), WIDTH, **_LISTED) for line in lines)
+
+
+_LISTED: dict[str, Any] = {"subsequent_indent": "  ", "break_long_words": False, "break_on_hyphens": False}
 
 
 # settings
@@ -70,7 +91,7 @@ def settings_page() -> str:
         "\n".join(rows),
         prose(
             "In the environment a list is written with commas, what is true or false as `true` or `false`. Keys of "
-            "models are variables of their providers, see [chat](../chat.md); the address and key of an embedder are in "
+            "models are variables of their providers, see [chat](../chat.md); address and key of an embedder are in "
             "[embedders](../embedders.md#an-openai-compatible-server); the client reads `RECOLLECT_API_KEY`. How to "
             "set the server's is in [operations](../operations.md)."
         ),
@@ -105,14 +126,14 @@ def _cell(text: str) -> str:
 
 _GROUPS = {
     "Memory blocks": ("/api/v1/memory/blocks", "/api/v1/memory/recall"),
-    "Facts": ("/api/v1/memory/facts", "/api/v1/memory/end"),
-    "Definitions": ("/api/v1/memory/definitions",),
+    "Facts by key": ("/api/v1/memory/facts", "/api/v1/memory/end"),
+    "Definitions of keys": ("/api/v1/memory/definitions",),
     "Semantic memory": ("/api/v1/collections",),
     "Chat": ("/api/v1/agent/", "/api/v1/conversations", "/api/v1/sleep"),
     "Sessions of ABL agents": ("/api/v1/agents/", "/api/v1/sessions"),
     "Machines, workflows and their runs": ("/api/v1/machines", "/api/v1/workflows", "/api/v1/runs"),
     "Approvals and permissions": ("/api/v1/approvals", "/api/v1/permissions"),
-    "Keys": ("/api/v1/keys",),
+    "API keys": ("/api/v1/keys",),
     "Ledger and upkeep": ("/api/v1/ledger", "/api/v1/erase", "/api/v1/sweep", "/api/v1/export", "/api/v1/import"),
     "Is it well?": ("/health", "/ready", "/metrics"),
 }
@@ -128,6 +149,7 @@ def rest_page() -> str:
         missing -= set(paths)
         parts += [f"## {title}", *(_route(path, verb, call) for path in paths for verb, call in _calls(document, path))]
     assert not missing, f"no group has {sorted(missing)}"
+    assert not {title.lower() for title in _GROUPS} & {name.lower() for name in document["components"]["schemas"]}
     shapes = [_shape(name, shape) for name, shape in sorted(document["components"]["schemas"].items())]
     return page(
         "REST",
@@ -136,6 +158,7 @@ def rest_page() -> str:
             "at `/openapi.json`. Requests carry `Authorization: Bearer <key>`; bodies and answers are JSON. What goes "
             "wrong is a [problem](#problem) with a [code](../errors.md#over-http)."
         ),
+        contents([part for part in parts if part.startswith("## ")]),
         *parts,
         "## Shapes",
         prose("A field with a star has to be there."),
@@ -232,6 +255,7 @@ def python_page() -> str:
             "[errors](../errors.md). `AsyncMemory` has the calls of `Memory`, awaited, and `AsyncClient` those of "
             "`Client`."
         ),
+        contents(parts),
         *parts,
     )
 
@@ -347,9 +371,11 @@ def _annotation(kind: Any) -> str:
 def _value(value: Any) -> str:
     """Return a default as it could be written; what cannot, such as an object that stands for nothing given, is `…`."""
     if isinstance(value, tuple) and value:
-        return f"({', '.join(_value(one) for one in value)},)"
+        return f"({', '.join(_value(one) for one in value)}{',' * (len(value) == 1)})"
     named = getattr(value, "__name__", "<")
-    return named if "<" not in named else "…" if " at 0x" in repr(value) else repr(value)
+    if "<" not in named:
+        return named
+    return "…" if " at 0x" in repr(value) else repr(value) if len(repr(value)) < 60 else f"{type(value).__name__}()"
 
 
 def _first(thing: Any) -> str:
@@ -365,6 +391,10 @@ def _said(thing: Any) -> str:
             before, _, example = part.partition(">>>")
             shown += [prose(before)] if before.strip() else []
             shown.append(f"```pycon\n>>>{example}\n```")
+        elif re.match(r"(Args|Raises|Returns|Yields):\n", part):
+            head, _, below = part.partition("\n")
+            listed = re.split(r"\n(?=\S)", textwrap.dedent(below))
+            shown.append("\n".join([{"Args:": "Parameters:"}.get(head, head), "", *map(_item, listed)]))
         elif part.startswith("    "):
             shown.append(f"```text\n{textwrap.dedent(part)}\n```")
         elif part.startswith("- "):
@@ -372,6 +402,12 @@ def _said(thing: Any) -> str:
         else:
             shown.append(prose(part))
     return "\n\n".join(shown)
+
+
+def _item(text: str) -> str:
+    """Return a line of a list such as `name: what it is`, its name as code."""
+    named, colon, said = " ".join(text.split()).partition(": ")
+    return f"- `{named}`: {said}" if colon else f"- {named}"
 
 
 def _constant(module: ModuleType, name: str) -> str:

@@ -12,14 +12,17 @@ from __future__ import annotations
 import ast
 import doctest
 import importlib
+import inspect
 import pkgutil
 import re
 import shutil
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import chain, count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_args
+from xml.etree import ElementTree
 
 import pytest
 from demo_server import Demo, run_demo
@@ -27,6 +30,7 @@ from shell import Shell
 
 import recollect
 from recollect import errors
+from recollect.model.event import Decision
 from recollect.model.policy import CAPABILITIES
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +45,7 @@ GENERATED = {"pycon"}
 
 _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<word>[^\n]*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
+_IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
 _COMMAND = re.compile(r"\b(recollect|curl)\b|^[A-Z]+=")
 _SERVER = re.compile(r"\$(URL|KEY)\b|environ\[.(URL|KEY).\]")
@@ -217,6 +222,29 @@ def test_every_example_runs(
                 run_console(block, shell, name(path))
 
 
+def test_what_the_quickstart_does_not_run_is_what_make_does() -> None:
+    """A server of `make serve` stands behind its samples; what it says of make, address and folder is seen here."""
+    from recollect.server.demo import USER
+    from recollect.server.settings import Settings
+
+    text = (DOCS / "quickstart.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    serve = re.search(r"^serve: .*\n\t(.*)$", makefile, re.MULTILINE)
+    assert serve and "recollect.server.demo" in serve[1]
+    assert f"export URL=http://{Settings().host}:{Settings().port}\n" in text
+    assert "build/demo" in inspect.getsource(importlib.import_module("recollect.server.demo"))
+    assert f"the key of a user, {USER}" in " ".join(text.split())
+
+
+@pytest.mark.parametrize("path", sorted((DOCS / "tutorials").glob("*.md")), ids=name)
+def test_a_tutorial_has_the_steps_that_its_title_promises_and_each_does_something(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    promised = {"seven": 7, "eight": 8}[text.partition("\n")[0].split()[-2]]
+    steps_of = re.split(r"^## (?=\d)", text, flags=re.MULTILINE)[1:]
+    assert [step.partition(".")[0] for step in steps_of] == [str(number) for number in range(1, promised + 1)]
+    assert [step.partition("\n")[0] for step in steps_of if not {block.mark for block in blocks(step)} & RUN] == []
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=name)
 def test_every_block_says_whether_it_runs(path: Path) -> None:
     known = RUN | SHOWN | (GENERATED if path.parent == DOCS / "reference" else set[str]())
@@ -308,7 +336,12 @@ def anchors(text: str) -> set[str]:
     """Return the anchors that a document's headings give, as they are made from their words."""
     prose = _without_blocks(text)
     headings = re.findall(r"^#{1,6} +(.+?) *#*$", prose, re.MULTILINE)
-    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+    found: set[str] = set()
+    for heading in headings:
+        anchor = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        # Of headings that read alike, all but the first are numbered.
+        found.add(next(one for one in chain((anchor,), (f"{anchor}-{n}" for n in count(1))) if one not in found))
+    return found
 
 
 def _without_blocks(text: str) -> str:
@@ -335,6 +368,53 @@ def test_every_link_leads_somewhere(path: Path) -> None:
         elif anchor and anchor not in anchors(target.read_text(encoding="utf-8")):
             broken.append(link)
     assert not broken
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=name)
+def test_every_picture_is_there_and_says_in_words_what_it_shows(path: Path) -> None:
+    for words, image in _IMAGE.findall(_without_blocks(path.read_text(encoding="utf-8"))):
+        assert len(words) > 10, f"{image} says nothing to those who cannot see it"
+        assert ElementTree.parse(path.parent / image).getroot().tag.endswith("svg")
+
+
+def test_every_drawing_is_shown_and_can_be_seen_in_the_dark() -> None:
+    shown = {
+        (path.parent / image).resolve()
+        for path in DOCUMENTS
+        for _, image in _IMAGE.findall(path.read_text(encoding="utf-8"))
+    }
+    drawings = sorted((DOCS / "drawings").glob("*.svg"))
+    assert len(drawings) == 4
+    for drawing in drawings:
+        assert drawing in shown, f"no page shows {drawing.name}"
+        assert "prefers-color-scheme: dark" in drawing.read_text(encoding="utf-8")
+
+
+def test_the_drawing_of_the_gate_names_errors_and_decisions_that_there_are() -> None:
+    drawing = (DOCS / "drawings/gate.svg").read_text(encoding="utf-8")
+    words = set(re.findall(r'class="mono"[^>]*>(\w+)<', drawing))
+    refusals = {word for word in words if word[0].isupper()}
+    known = {kind.__name__ for kind in error_classes() if issubclass(kind, errors.Refused)}
+    # Who shows no key is refused by a server, before there is anybody to ask at the gate.
+    assert refusals == known - {"Refused", "Unauthenticated"}
+    assert words - refusals == {"allow", "deny", "pending"} <= set(get_args(Decision))
+
+
+def test_no_page_leads_to_a_registry_of_packages() -> None:
+    registries = re.compile(r"https?://[\w.]*(pypi|npmjs|crates|docs\.rs|anaconda|rubygems)")
+    assert registries.search("https://pypi.org/project/x")
+    assert [name(path) for path in DOCUMENTS if registries.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_what_is_said_of_others_has_a_source_and_says_where_they_are_ahead() -> None:
+    text = (DOCS / "comparison.md").read_text(encoding="utf-8")
+    sections = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
+    others = ("mem0", "Letta", "LangGraph", "Hindsight", "Chroma")
+    for other in others:
+        ahead = sections[other].partition("**Where it is ahead.**")[2].partition("**Where Recollect is.**")[0]
+        assert ahead.count("\n- ") >= 2 and "](https://" in ahead
+        assert "](https://" in sections[other].partition("**Where it is ahead.**")[0]
+    assert "](https://" not in sections["When to take something else"]
 
 
 @pytest.mark.parametrize("document", ["ARCHITECTURE.md", "AGENTS.md", "CONTRIBUTING.md"])

@@ -86,7 +86,7 @@ def test_nothing_visible_is_left_out_of_what_is_public(module: str) -> None:
 
 @pytest.mark.parametrize("module", reference.MODULES)
 def test_every_public_name_is_on_the_page(module: str) -> None:
-    page = reference.python_page()
+    page = (reference.FOLDER / "python.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^### ([\w.]+)$", page, re.MULTILINE))
     package = importlib.import_module(module)
     elsewhere = {"AsyncClient"} | (set(recollect.__all__) if module == "recollect.client" else set())
@@ -99,3 +99,35 @@ def test_every_public_name_is_on_the_page(module: str) -> None:
     }
     assert wanted or module == "recollect.client"
     assert sorted(wanted - shown) == []
+
+
+# Its examples need a server: docs/client.md has them, and they are run there.
+_SHOWN_ELSEWHERE = {"Client", "AsyncClient"}
+
+
+def _examples(thing: object) -> str:
+    lines = (inspect.getdoc(thing) or "").splitlines()
+    return "\n".join(line for line in lines if line.lstrip().startswith((">>>", "...")))
+
+
+def _is_value(thing: object) -> bool:
+    """Say whether something is a value or what calls return: examples of those calls show it."""
+    if not inspect.isclass(thing):
+        return not callable(thing)
+    fields = ("__struct_fields__", "__dataclass_fields__", "_fields")
+    return issubclass(thing, Exception) or any(hasattr(thing, name) for name in fields)
+
+
+@pytest.mark.parametrize("module", reference.MODULES)
+def test_every_public_call_has_an_example_that_is_run(module: str) -> None:
+    package = importlib.import_module(module)
+    shown = _examples(package)
+    silent: list[str] = []
+    for name in package.__all__:
+        thing = getattr(package, name)
+        if inspect.ismodule(thing) or _is_value(thing) or name in _SHOWN_ELSEWHERE | reference._MADE_BY_CALLS:
+            continue
+        own = [thing, *(vars(thing).values() if inspect.isclass(thing) else ())]
+        if not any(_examples(one) for one in own) and not re.search(rf"\b{name}\(", shown):
+            silent.append(name)
+    assert silent == []

@@ -109,15 +109,15 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 
 
 @pytest.fixture
-def user(request: pytest.FixtureRequest) -> str:
+def newcomer(request: pytest.FixtureRequest) -> str:
     """A user that no other test has."""
     return f"{request.node.name[:40]}-{next(_numbers)}"
 
 
 @pytest.fixture
-def someone(served: Served, user: str) -> httpx.Client:
+def someone(served: Served, newcomer: str) -> httpx.Client:
     """The client of that user."""
-    return served.client(served.key_for(user))
+    return served.client(served.key_for(newcomer))
 
 
 @pytest.fixture

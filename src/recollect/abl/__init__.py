@@ -2,6 +2,28 @@
 
 `load` compiles an agent, `agent.start` begins a session, `session.say` takes a turn. `parse` and `check` look at a
 text without running it; `evaluate` and `render` run a single expression or template.
+
+>>> import recollect
+>>> text = '''
+... AGENT: Porter
+... GOAL: "Know the guests"
+... FLOW:
+...   ask:
+...     REASONING: false
+...     GATHER:
+...       - guest_name:
+...         prompt: "Who are you?"
+...     RESPOND: "Welcome, {{guest_name}}."
+...     THEN: COMPLETE
+... '''
+>>> check(text), parse(text).name.text
+((), 'Porter')
+>>> with recollect.open(":memory:") as memory:
+...     porter = load(text, memory=memory)
+...     session = porter.start(user="ada")
+...     later = resume(memory, session.id, agent=porter)
+...     session.opening.messages, later.say("I am Ada").messages
+(['Who are you?'], ['Welcome, Ada.'])
 """
 
 from recollect.abl.agent import Agent

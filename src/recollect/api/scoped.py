@@ -201,10 +201,10 @@ class ScopedMemory:
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
         ...     ada = memory.scope(user="ada")
-        ...     ada.remember("Acme wants pricing before May 12", collection="notes").stored
-        ...     ada.recall("What does Acme want?", collection="notes").results[0].content
+        ...     ada.remember("The piano tuner comes on Thursday at nine", collection="notes").stored
+        ...     ada.recall("When does the piano tuner come?", collection="notes").results[0].content
         True
-        'Acme wants pricing before May 12'
+        'The piano tuner comes on Thursday at nine'
         """
         item = make_item(content, metadata, key, self._gate.limits)
         return self._remember((item,), collection, namespace, ttl, source)[0]

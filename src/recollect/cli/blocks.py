@@ -101,7 +101,7 @@ def delete_block(desk: Desk, block: Type, expected: Expected = None, source: Sou
     desk.out.say(f"{block} is deleted from {place.scope}")
 
 
-@command(app, "recall", scoped=True, example="recollect blocks recall 'Acme renewal' --user ada --agent emails")
+@command(app, "recall", scoped=True, example="recollect blocks recall 'north gate' --user ada --agent emails")
 def recall_lines(
     desk: Desk,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="Words to look for; '' lists the lines.")],

@@ -28,7 +28,7 @@ _BESIDE = "·"
     "recall",
     scoped=True,
     embeds=True,
-    example="recollect recall 'What does Acme want?' --collection notes --user ada --why",
+    example="recollect recall 'When does the piano tuner come?' --collection notes --user ada --why",
 )
 def recall(
     desk: Desk,

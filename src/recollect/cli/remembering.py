@@ -24,7 +24,7 @@ app = group()
     scoped=True,
     creates=True,
     embeds=True,
-    example="recollect remember 'Acme wants pricing before May 12' --collection notes --user ada",
+    example="recollect remember 'The piano tuner comes on Thursday' --collection notes --user ada",
 )
 def remember(
     desk: Desk,

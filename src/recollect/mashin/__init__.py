@@ -2,6 +2,28 @@
 
 `load` compiles a machine, `machine.run` runs it, `machine.test` runs its tests. `find` and `resume` take up a run that
 was begun earlier. `parse` and `check` look at a text without running it; `evaluate` runs a single expression.
+
+>>> import recollect
+>>> from recollect.mashin import check, find, load, parse, resume
+>>> text = '''
+... machine shelf "Where something is kept"
+...   accepts
+...     thing as text, is required
+...   implements
+...     wait for answer
+...       event: "answered"
+...     compute words
+...       "The ${input.thing} is ${answer.place}"
+... '''
+>>> check(text), parse(text).name.text
+((), 'shelf')
+>>> with recollect.open(":memory:") as memory:
+...     machine = load(text, memory=memory)
+...     run = machine.run({"thing": "ladder"})
+...     waits = resume(memory, run.id).status
+...     done = find(memory, run.id).deliver({"place": "in the shed"})
+>>> run.status, waits, done.output
+('waiting', 'waiting', 'The ladder is in the shed')
 """
 
 from importlib import import_module

@@ -6,6 +6,7 @@ Its canonical text is its address in every store, in the ledger and on the comma
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -105,6 +106,8 @@ def _join(parts: tuple[tuple[str, str], ...]) -> str:
     return "/".join(f"{kind}:{name.replace('%', '%25').replace('/', '%2F')}" for kind, name in parts)
 
 
+# The same few scopes are asked for their parts several times in a write.
+@lru_cache(4_096)
 def _split(path: str) -> tuple[tuple[str, str], ...]:
     if not path:
         return ()

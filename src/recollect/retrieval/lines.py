@@ -24,7 +24,7 @@ _LENGTH = 0.75
 def rank_lines(query: str, lines: Sequence[str]) -> list[tuple[int, float]]:
     """Return the places of the lines that hold a word of the query, with their scores; equal scores in their order.
 
-    >>> found = rank_lines("acme renewal", ["Globex renewal in June", "Tea at four", "Acme renewal before May 12"])
+    >>> found = rank_lines("north gate", ["South gate repainted in June", "Tea at four", "North gate locked in winter"])
     >>> [place for place, score in found]
     [2, 0]
     """

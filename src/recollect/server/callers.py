@@ -176,20 +176,21 @@ class _Authentication(ASGIMiddleware):
         return path in OPEN_PATHS or path.startswith("/docs/")
 
     async def handle(self, scope: Connection, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        caller = await self._identify(_token_in(scope))
+        token = _token_in(scope)
+        if self._tokens is not None and token.count(".") == 2:
+            claims = await self._read(self._tokens, token)
+            caller = Caller(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
+        else:
+            key = find_key(self._memory, token)
+            hour = int(self._memory.clock.now().timestamp()) // 3_600
+            if self._noted.get(key.id) != hour:
+                await self._note_use(key.id, hour)
+            caller = Caller(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, scopes=key.scopes)
         self._limit.take(caller.key_id if caller.key_id != "jwt" else (caller.tenant, caller.user))
         access = self._access_of(caller)
         scope["user"] = caller
         scope["auth"] = access
         await next_app(scope, receive, send)
-
-    async def _identify(self, token: str) -> Caller:
-        if token.count(".") == 2 and self._tokens is not None:
-            claims = await self._read(self._tokens, token)
-            return Caller(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
-        key = find_key(self._memory, token)
-        await self._note_use(key.id)
-        return Caller(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, scopes=key.scopes)
 
     async def _read(self, tokens: TokenReader, token: str) -> Claims:
         try:
@@ -197,11 +198,8 @@ class _Authentication(ASGIMiddleware):
         except Unavailable as fault:
             raise RequestFault(503, fault.message, hint=fault.hint) from None
 
-    async def _note_use(self, id: str) -> None:
+    async def _note_use(self, id: str, hour: int) -> None:
         """Keep once an hour that a key is in use; no request fails because that cannot be kept."""
-        hour = int(self._memory.clock.now().timestamp()) // 3_600
-        if self._noted.get(id) == hour:
-            return
         if len(self._noted) >= _NOTED:
             self._noted.clear()
         self._noted[id] = hour

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from http import HTTPStatus
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -15,6 +15,7 @@ from recollect.wire.problems import MEDIA_TYPE
 LARGEST_HEAD = 65_536
 """Bytes of the first line and the headers of one request."""
 
+_MUCH = 65_536
 _VERSIONS = ("1.0", "1.1")
 
 
@@ -22,6 +23,42 @@ class ServerConfig(uvicorn.Config):
     """How uvicorn runs, and the seconds in which the head of a request, and then its body, must have arrived."""
 
     read_timeout: float = 30.0
+
+
+class _Gathering:
+    """A transport on which the head of an answer and its body go out as one.
+
+    uvicorn writes them one after the other, each a call of the system and a packet; there is nothing that a request
+    costs more of. What is written in one turn of the loop leaves at its end, or as soon as it is much.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._gathered: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        if not self._gathered:
+            self._loop.call_soon(self._let_go)
+        self._gathered.append(data)
+        self._size += len(data)
+        if self._size > _MUCH:
+            self._let_go()
+
+    def close(self) -> None:
+        self._let_go()
+        self._transport.close()
+
+    def _let_go(self) -> None:
+        data = b"".join(self._gathered)
+        self._gathered.clear()
+        self._size = 0
+        if data and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
 
 
 class Connection(HttpToolsProtocol):
@@ -44,7 +81,7 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a head."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
         self._wait_for("head")
 
     def data_received(self, data: bytes) -> None:

@@ -1,6 +1,37 @@
 """What Recollect is tested with, for those who build on it: time, ids, faults, kills and checkers.
 
 `recollect.testing.conformance` holds the promises of each replaceable part as test classes to subclass.
+
+>>> import tempfile
+>>> from pathlib import Path
+>>> recorder = Recorder()
+>>> with recorder.call("ada", "city", "write", argument="Faro") as call:
+...     call.ok(version=1)
+>>> with tempfile.TemporaryDirectory() as place:
+...     save(recorder.history, Path(place) / "history.jsonl")
+...     history = merge(load(Path(place) / "history.jsonl"))
+>>> check(history).ok, check_versions(history).ok
+(True, True)
+
+>>> script = "import time; print('written', flush=True); time.sleep(60)"
+>>> [(one.acknowledged, one.killed) for one in kill_rounds(script, rounds=1, acknowledgements=(1, 1))]
+[(('written',), True)]
+
+>>> import recollect
+>>> from recollect.store.sqlite.store import SqliteStore
+>>> with FaultyDisk() as disk:
+...     def body(trial):
+...         with recollect.Memory(SqliteStore(trial.directory / "m.db", vfs=disk.vfs)) as memory:
+...             memory.scope(user="ada").set("city", "Faro")
+...         trial.acknowledged.append("Faro")
+...
+...     def look(trial):
+...         with recollect.open(trial.directory / "m.db") as memory:
+...             assert memory.scope(user="ada").value("city") in (trial.acknowledged or (None, "Faro"))
+...
+...     swept = sweep(body, look, disk=disk, errors=("full",), most=3)
+>>> len(swept.points)
+6
 """
 
 from recollect.testing.clock import FakeClock

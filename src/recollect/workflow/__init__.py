@@ -2,6 +2,28 @@
 
 `load` compiles a file, and `flow.run` runs it for somebody; `find` and `resume` take up a run that was begun earlier.
 `parse` and `check` look at a file without running it; `evaluate` runs a single expression.
+
+>>> import recollect
+>>> from recollect.workflow import check, find, load, parse, resume
+>>> text = '''
+... defs:
+...   ask: {kind: task, action: send_text_message, inputs: {text: "Which day?"}}
+...   hear: {kind: task, action: wait_for_reply}
+... flow:
+...   - do: ask
+...   - do: hear
+... outputs:
+...   day: "=$output.hear.text"
+... '''
+>>> check(text), [step.task.text for step in parse(text).flow]
+((), ['ask', 'hear'])
+>>> with recollect.open(":memory:") as memory:
+...     workflow = load(text, memory=memory, name="days")
+...     run = workflow.run(owner="ada")
+...     waits = resume(memory, run.id).status
+...     done = find(memory, run.id).deliver("Friday")
+>>> run.messages, waits, done.output
+(['Which day?'], 'waiting', {'day': 'Friday'})
 """
 
 from importlib import import_module

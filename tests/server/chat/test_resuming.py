@@ -195,11 +195,11 @@ class Elsewhere:
 
 
 @pytest.mark.parametrize("fails", [False, True])
-def test_a_turn_made_elsewhere_is_followed(talk, user, served, provider, wire, events, gate, fails):
+def test_a_turn_made_elsewhere_is_followed(talk, newcomer, served, provider, wire, events, gate, fails):
     told, model = [], Elsewhere(gate, fails)
 
     def make():
-        send = {"user": user, "conversation_id": talk.id, "message_id": "m1"}
+        send = {"user": newcomer, "conversation_id": talk.id, "message_id": "m1"}
         with recollect.open(served.db) as memory, contextlib.suppress(recollect.ModelFailed):
             chat(memory, Agent(id="keeper"), "Hello", model=model, on_event=told.append, **send)
 

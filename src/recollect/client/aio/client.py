@@ -40,7 +40,7 @@ from recollect.wire.upkeep import Ended, Imported, Receipt, Swept
 class AsyncClient:
     """One server and one key, so one tenant and one user; a context manager.
 
-    core = await client.memory.get("core")
+    Inside of `async with recollect.AsyncClient(url, key) as client:` one says `await client.memory.get("core")`.
     """
 
     def __init__(

@@ -41,7 +41,7 @@ from recollect.wire.upkeep import Ended, Imported, Receipt, Swept
 class Client:
     """One server and one key, so one tenant and one user; a context manager.
 
-    core = client.memory.get("core")
+    Inside of `with recollect.Client(url, key) as client:` one says `client.memory.get("core")`.
     """
 
     def __init__(

@@ -15,7 +15,7 @@ from recollect.model.clock import parse_moment
 from recollect.server.answers import problems
 from recollect.server.callers import Access
 from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source
-from recollect.server.tags import expected_moment, is_known, not_modified, tag_of_moment
+from recollect.server.tags import Tagged, expected_moment, is_known, not_modified, tag_of_moment
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
 from recollect.wire.facts import History, revision_out
 
@@ -55,7 +55,7 @@ def get_block(
     tag = tag_of_moment(block.updated_at)
     if is_known(tag, if_none_match):
         return not_modified(tag)
-    return Response(block, headers={"ETag": tag})
+    return Tagged(block, tag)
 
 
 @put("/blocks/{block_type:str}", sync_to_thread=True, status_code=200, responses=problems(409, 507))
@@ -77,7 +77,7 @@ def update_block(
         source=data.source,
         idempotency_key=idempotency_key,
     )
-    return Response(block, headers={"ETag": tag_of_moment(block.updated_at)})
+    return Tagged(block, tag_of_moment(block.updated_at))
 
 
 @delete("/blocks/{block_type:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Delete a block")
@@ -128,7 +128,7 @@ def undo_block(
     block = _blocks(access, whose, agent_id).undo(
         block_type, expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match)
     )
-    return Response(block, headers={"ETag": tag_of_moment(block.updated_at)})
+    return Tagged(block, tag_of_moment(block.updated_at))
 
 
 @post("/recall", sync_to_thread=True, status_code=200, responses=problems(), summary="Recall lines of archival blocks")

@@ -26,7 +26,7 @@ from recollect.server.parameters import (
     Source,
 )
 from recollect.server.places import name_of, own
-from recollect.server.tags import expected_version, is_known, not_modified, tag_of_version
+from recollect.server.tags import Tagged, expected_version, is_known, not_modified, tag_of_version
 from recollect.wire.facts import (
     BatchedWrite,
     Fact,
@@ -102,7 +102,7 @@ def get_fact(
     tag = tag_of_version(fact.version)
     if is_known(tag, if_none_match):
         return not_modified(tag)
-    return Response(fact_out(fact), headers={"ETag": tag})
+    return Tagged(fact_out(fact), tag)
 
 
 @put("/{key:str}", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Set a fact")
@@ -125,7 +125,7 @@ def set_fact(
         source=data.source,
         idempotency_key=idempotency_key,
     )
-    return Response(fact_out(fact), headers={"ETag": tag_of_version(fact.version)})
+    return Tagged(fact_out(fact), tag_of_version(fact.version))
 
 
 @delete("/{key:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Delete a fact")

@@ -87,7 +87,7 @@ def open_writer(settings: Settings) -> Connection:
     # FULL syncs the log at every commit, so what was acknowledged survives a power cut; NORMAL only at checkpoints.
     connection.pragma("synchronous", settings.durability)
     connection.pragma("secure_delete", True)  # removed content is overwritten, not left in free pages
-    connection.pragma("cache_size", -16_000)
+    connection.pragma("cache_size", -8_000)  # the system keeps the file in memory too: more would be kept twice
     return connection
 
 
