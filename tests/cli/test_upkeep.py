@@ -77,6 +77,9 @@ def test_import_reads_stdin(cli):
 
 def test_files_that_cannot_be_used(cli):
     cli("facts", "set", "k", "v")
+    assert cli("export", "-").code == 2
+    assert not Path("-").exists()
+    assert cli("export", "all.jsonl").code == 0
     assert cli("import", "nothing.jsonl").code == 2
     Path("wrong.jsonl").write_text("hello\n")
     assert "line 1 is not a line of an export" in cli("import", "wrong.jsonl").err

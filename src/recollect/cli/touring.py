@@ -42,7 +42,8 @@ def tour(
                 break
     out.say("")
     out.say("That was on a memory of its own, which is gone. Your own begins with: recollect facts set KEY VALUE")
-    out.say("A server with sample data: make serve. What each command can do: recollect COMMAND --help")
+    out.say("A server: recollect serve; from a clone, one with sample data: make serve")
+    out.say("What each command can do: recollect COMMAND --help")
 
 
 @contextmanager

@@ -11,7 +11,7 @@ import typer
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
 from recollect.cli.reading import STDIN, unreadable
-from recollect.errors import Unavailable
+from recollect.errors import Unavailable, UsageError
 
 if TYPE_CHECKING:
     from recollect import Imported
@@ -29,6 +29,8 @@ def export(
     It holds what is active at and below the scope that is named, or all of the tenant, and every definition, as JSON
     Lines.
     """
+    if str(file) == "-":
+        raise UsageError("an export is written to a file, not to stdout", hint="Name a file, such as export.jsonl")
     scope = desk.scope
     try:
         with desk.out.working("Exporting"):

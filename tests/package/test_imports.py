@@ -1,0 +1,145 @@
+"""What is imported when: a program that keeps facts loads two packages, and whoever names another loads that one.
+
+Only what is declared may be imported at all: of a package that is there by chance, nobody knows for how long.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import re
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCE = ROOT / "src" / "recollect"
+
+CORE = {"apsw", "msgspec"}
+OPTIONAL_BELOW = {"typing_extensions"}
+"""What these two import themselves, where it is there."""
+LAYERS = {"api", "engine", "errors", "governance", "model", "store"}
+LATER = {"asyncio", "concurrent", "dataclasses", "email", "http", "json", "logging", "multiprocessing", "socket"}
+LATER |= {"sqlite3", "ssl", "subprocess", "tempfile", "unittest", "xml", "zipfile"}
+"""Parts of the standard library that take long, or that a memory in a file has no use for."""
+
+LOADED = """
+import sys
+before = set(sys.modules)
+import {}
+new = [name for name in sys.modules if name not in before]
+import json
+print(json.dumps(new))
+"""
+
+
+def loaded_by(module: str) -> list[str]:
+    """Return the modules that an import loads in a fresh process."""
+    done = subprocess.run([sys.executable, "-c", LOADED.format(module)], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def packages(modules: list[str]) -> set[str]:
+    """Return the packages, other than ours, that modules are of, without those of the standard library."""
+    tops = {name.partition(".")[0] for name in modules}
+    # What Cython and the build of Python leave there belongs to no package.
+    made = {top for top in tops if re.match("_?cython|_sysconfigdata", top)}
+    return tops - sys.stdlib_module_names - made - OPTIONAL_BELOW - {"recollect"}
+
+
+def test_importing_it_loads_two_packages_and_the_layers_below_the_doors() -> None:
+    modules = loaded_by("recollect")
+    assert packages(modules) == CORE
+    assert {name.split(".")[1] for name in modules if name.startswith("recollect.")} == LAYERS
+    assert {name.partition(".")[0] for name in modules} & LATER == set()
+    assert len(modules) <= 200
+
+
+@pytest.mark.parametrize(
+    ("module", "also"),
+    [
+        ("recollect.chat", set[str]()),
+        ("recollect.sleep", set[str]()),
+        ("recollect.client", set[str]()),
+        ("recollect.server", set[str]()),
+        ("recollect.abl.loading", set[str]()),
+        ("recollect.mashin.loading", set[str]()),
+        ("recollect.workflow.loading", {"jsonata", "yaml"}),
+        ("recollect.retrieval.embed.hashing", {"numpy"}),
+    ],
+)
+def test_a_door_loads_what_it_needs_and_no_more(module: str, also: set[str]) -> None:
+    modules = loaded_by(module)
+    assert module in modules
+    assert packages(modules) == CORE | also
+
+
+# what is declared
+
+
+def declared() -> dict[str, set[str]]:
+    """Return the packages that pyproject.toml names: those of the core under `""`, and those of each extra."""
+    project: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    wanted = {"": project["dependencies"], **project["optional-dependencies"]}
+    return {extra: {_name_in(line) for line in lines} for extra, lines in wanted.items() if extra != "all"}
+
+
+def _name_in(requirement: str) -> str:
+    return _plain(re.split(r"[\[<>=;~! (]", requirement)[0])
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+BROUGHT_BY = {"anyio": "litestar", "cryptography": "pyjwt"}
+"""Packages that are part of what another one offers: its event loop, its algorithms."""
+
+
+_IMPORT = re.compile(r'^ *(?:from (\w+)[\w.]* import |import (\w+))|import_module\("(\w+)', re.MULTILINE)
+
+
+def imported() -> dict[str, set[str]]:
+    """Return every package that the source imports, wherever in a file, with the files that do."""
+    found: dict[str, set[str]] = {}
+    for file in SOURCE.rglob("*.py"):
+        for match in _IMPORT.finditer(file.read_text(encoding="utf-8")):
+            found.setdefault(match[match.lastindex or 0], set()).add(file.relative_to(SOURCE).as_posix())
+    return {name: files for name, files in found.items() if name not in {*sys.stdlib_module_names, "recollect"}}
+
+
+def test_every_package_that_is_imported_is_declared() -> None:
+    known = set[str]().union(*declared().values())
+    for part, whole in BROUGHT_BY.items():
+        assert whole in known
+        assert part in {_name_in(line) for line in importlib.metadata.requires(whole) or ()}
+    homes = importlib.metadata.packages_distributions()
+    undeclared = {
+        name: files
+        for name, files in imported().items()
+        if not {_plain(home) for home in homes.get(name, [])} & {*known, *BROUGHT_BY}
+    }
+    # The shipped test suites are there for those who write tests, and so have pytest.
+    beside = {name: files for name, files in undeclared.items() if not all(one.startswith("testing/") for one in files)}
+    assert beside == {}
+    assert {"apsw", "numpy", "typer", "httpx", "litestar"} <= set(imported())
+
+
+def test_what_the_core_needs_is_used() -> None:
+    homes = importlib.metadata.packages_distributions()
+    used = {_plain(home) for name in imported() for home in homes.get(name, [])}
+    # The embedder reads the weights of this one, and needs none of its code.
+    assert declared()[""] - used == {"wordllama"}
+
+
+def test_the_page_about_installing_names_every_extra_and_what_it_brings() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| `(\w+)` \| [^|]+ \| ([^|]*) \| \d+ MiB \|$", page, re.MULTILINE))
+    assert set(rows) == {*declared(), "all"} - {""}
+    assert [
+        (extra, name) for extra, names in declared().items() for name in names if extra and name not in rows[extra]
+    ] == []
