@@ -400,12 +400,6 @@ def test_the_drawing_of_the_gate_names_errors_and_decisions_that_there_are() -> 
     assert words - refusals == {"allow", "deny", "pending"} <= set(get_args(Decision))
 
 
-def test_no_page_leads_to_a_registry_of_packages() -> None:
-    registries = re.compile(r"https?://[\w.]*(pypi|npmjs|crates|docs\.rs|anaconda|rubygems)")
-    assert registries.search("https://pypi.org/project/x")
-    assert [name(path) for path in DOCUMENTS if registries.search(path.read_text(encoding="utf-8"))] == []
-
-
 def test_what_is_said_of_others_has_a_source_and_says_where_they_are_ahead() -> None:
     text = (DOCS / "comparison.md").read_text(encoding="utf-8")
     sections = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
