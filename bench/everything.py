@@ -155,7 +155,7 @@ def write_page(result: Result, printed: str) -> None:
     inside = [
         f"What `make {result.bench.name}` printed on {result.about['date']}. {counted(result.lines)}",
         *(f"![{words}]({file})" for words, file in pictures),
-        f"```text\n{printed.rstrip()}\n```",
+        f"```text\n{printed.strip()}\n```",
     ]
     marked = re.compile(f"{re.escape(BEGIN)}.*?{re.escape(END)}", re.DOTALL)
     if not marked.search(text):
