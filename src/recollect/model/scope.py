@@ -107,7 +107,7 @@ def _join(parts: tuple[tuple[str, str], ...]) -> str:
 
 
 # The same few scopes are asked for their parts several times in a write.
-@lru_cache(4_096)
+@lru_cache(256)
 def _split(path: str) -> tuple[tuple[str, str], ...]:
     if not path:
         return ()
