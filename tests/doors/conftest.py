@@ -11,35 +11,15 @@ from typing import Any
 
 import pytest
 from typer.testing import CliRunner
+from ways import KITE, Scripted
 
 import recollect
-from recollect.agent.models import Ask, Reply, ToolCall
+from recollect.agent.models import Reply, ToolCall
 from recollect.api.memory import Memory
 from recollect.cli.app import app
 from recollect.model.clock import SystemClock
 from recollect.model.definition import Definition
 from recollect.testing import FakeClock
-
-KITE: dict[str, Any] = {
-    "type": "object",
-    "properties": {"colour": {"type": "string"}, "lines": {"type": "integer", "minimum": 1}},
-    "required": ["colour"],
-}
-
-
-class Scripted:
-    """A model that replies with what it was given, and keeps what it was asked."""
-
-    name = "made:up"
-
-    def __init__(self, *replies: Reply | str) -> None:
-        self.replies = list(replies)
-        self.asked: list[Ask] = []
-
-    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
-        self.asked.append(ask)
-        reply = self.replies.pop(0)
-        return Reply(reply) if isinstance(reply, str) else reply
 
 
 @pytest.fixture
