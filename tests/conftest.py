@@ -9,6 +9,7 @@ import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from types import ModuleType
@@ -182,16 +183,16 @@ def anthropic(monkeypatch: pytest.MonkeyPatch) -> Generator[Any]:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Print who reads what others wrote, where that was tested."""
-    seen = {
-        tuple(value)
-        for report in terminalreporter.getreports("passed")
-        for name, value in report.user_properties
-        if name == "memory"
-    }
-    if seen:
-        import ways
+    """Print who reads what others wrote, and who says what about a mistake, where that was tested."""
+    _draw(terminalreporter, "memory", "one memory: who writes, and who reads it", "ways")
+    _draw(terminalreporter, "mistake", "one voice: who says what about a mistake", "mistakes")
 
-        terminalreporter.section("one memory: who writes, and who reads it")
-        for line in ways.drawn(seen):
-            terminalreporter.write_line(line)
+
+def _draw(reporter: pytest.TerminalReporter, property: str, title: str, module: str) -> None:
+    """Print the table of a module, as far as tests have seen it hold."""
+    reports = reporter.getreports("passed")
+    seen = {tuple(value) for report in reports for name, value in report.user_properties if name == property}
+    if seen:
+        reporter.section(title)
+        for line in import_module(module).drawn(seen):
+            reporter.write_line(line)

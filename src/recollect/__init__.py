@@ -18,10 +18,8 @@ from recollect.api.batch import Batch
 from recollect.api.memory import Memory
 from recollect.api.opening import open
 from recollect.api.scoped import ScopedMemory
-from recollect.engine.collections import Holding
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
-from recollect.engine.transfer import Imported
 from recollect.errors import (
     ActionFailed,
     AlreadyExists,
@@ -65,7 +63,7 @@ from recollect.errors import (
 )
 from recollect.model.approval import Approval
 from recollect.model.block import Block, BlockMatch
-from recollect.model.collection import Calibration, Collection
+from recollect.model.collection import Calibration, Collection, Holding
 from recollect.model.definition import Definition
 from recollect.model.entry import Entry
 from recollect.model.event import Anchor, Event, Verification
@@ -75,13 +73,14 @@ from recollect.model.policy import Grant, Policy, Quota, Rule
 from recollect.model.recall import Match, Recalled, Remembered, Why
 from recollect.model.run import RunEvent, RunSummary, RunVerification
 from recollect.model.scope import Scope
+from recollect.model.transfer import Imported
 
 if TYPE_CHECKING:
     from recollect import abl, chat, mashin, sleep, workflow
     from recollect.api.aio import AsyncMemory
     from recollect.client import AsyncClient, Client
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 __all__ = [
     "ActionFailed",

@@ -55,7 +55,12 @@ def _slug(name: str) -> str:
 
 
 class RecollectError(Exception):
-    """Anything Recollect raises on purpose: a message, what to do, and details to act on."""
+    """Anything Recollect raises on purpose: a message, what to do, and details to act on.
+
+    >>> error = InvalidKey("the key cannot be used", hint="Write profile.language", value="a..b")
+    >>> error.code, error.value, str(error)
+    ('invalid_key', 'a..b', 'the key cannot be used. Write profile.language')
+    """
 
     code: ClassVar[str] = "recollect_error"
 

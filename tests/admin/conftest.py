@@ -20,8 +20,8 @@ from recollect.chat.turns import chat
 from recollect.model.policy import OWNER
 from recollect.server.admin.signing import COOKIE, find_session
 from recollect.server.auth.keys import create_key
+from recollect.server.chat_agents import read_chat_agents
 from recollect.server.demo import settings_in
-from recollect.server.programs import read_chat_agents
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _GUIDE = read_chat_agents('[agents.guide]\nmodel = "demo:parrot"\nmemory_policy = {archival_mode = "auto"}')[0]

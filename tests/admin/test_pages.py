@@ -13,7 +13,7 @@ import recollect
 from recollect.chat.conversations import conversation_scope
 from recollect.model.policy import OWNER, Policy, Rule
 from recollect.sleep import jobs, run_sleep_time
-from recollect.sleep.taking_back import KIND
+from recollect.sleep.jobs import KIND
 
 KEEPER = {
     "type": "object",

@@ -156,11 +156,11 @@ def test_one_tenant_knows_nothing_of_another(filled: Any) -> None:
 
 
 def test_a_key_that_is_narrowed_is_narrowed_here_too(filled: Any) -> None:
-    narrowed = filled.visitor(scopes=("memory.read", "definitions.read", "collections.read", "runs.read"))
+    narrowed = filled.visitor(allow=("memory.read", "definitions.read", "collections.read", "runs.read"))
     page = narrowed.get("/facts/one", **PLACE)
     assert page.status_code == 200 and 'action="/admin/facts/delete"' not in page.text
     assert narrowed.get("/ledger").status_code == 403
-    least = filled.visitor("ada", "member", scopes=("collections.read",)).get("")
+    least = filled.visitor("ada", "member", allow=("collections.read",)).get("")
     assert least.status_code == 200 and ">Collections</a>" in least.text and "1</b> collection" in least.text
     for section in ("Facts", "Blocks", "Definitions", "Runs", "Ledger"):
         assert f">{section}</a>" not in least.text and f">{section}</a>" in filled.visitor().get("").text

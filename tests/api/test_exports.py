@@ -8,6 +8,8 @@ import sys
 
 import recollect
 from recollect import errors
+from recollect.api.blocks import Blocks
+from recollect.api.desk import Desk
 
 
 def test_all_is_what_is_visible() -> None:
@@ -20,6 +22,27 @@ def test_all_is_what_is_visible() -> None:
     assert sorted(visible | later) == sorted(recollect.__all__)
     for name in recollect.__all__:
         assert getattr(recollect, name).__doc__
+
+
+WITHOUT_EXAMPLE = {"Memory.close": "a `with` block does it", "Runs.decision": "a run has to wait for it first"}
+
+
+def examples_of(kind: type) -> str:
+    """Return all examples in the docstrings of a class and its members."""
+    said = [kind.__doc__, *(member.__doc__ for member in vars(kind).values())]
+    return "\n".join(line for text in said for line in (text or "").splitlines() if line.strip()[:3] in (">>>", "..."))
+
+
+def test_every_call_of_a_handle_is_shown_in_an_example() -> None:
+    kinds = [recollect.Memory, recollect.ScopedMemory, recollect.Batch, Blocks, *Desk.__subclasses__()]
+    calls = [
+        (f"{kind.__name__}.{name}", f".{name}(" in examples_of(kind))
+        for kind in kinds
+        for name, member in vars(kind).items()
+        if inspect.isfunction(member) and not name.startswith("_")
+    ]
+    assert len(calls) > 60
+    assert {name for name, shown in calls if not shown} == set(WITHOUT_EXAMPLE)
 
 
 def test_every_error_is_exported_with_a_code_of_its_own() -> None:

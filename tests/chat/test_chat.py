@@ -26,8 +26,9 @@ from recollect import (
 )
 from recollect.agent.conversing import ToolFailed
 from recollect.agent.models import Said
-from recollect.chat.agents import Agent, Tool, tool
+from recollect.chat.agents import Agent
 from recollect.chat.conversations import list_conversations, read_conversation
+from recollect.chat.tools import Tool, tool
 from recollect.chat.turns import ChatEvent, chat
 from recollect.testing import FakeClock
 
@@ -344,7 +345,8 @@ def test_a_killed_process_leaves_a_turn_that_another_takes_up(tmp_path: Path, ru
     script = """
         import os, sys
         import recollect
-        from recollect.chat.agents import Agent, Tool
+        from recollect.chat.agents import Agent
+        from recollect.chat.tools import Tool
         from recollect.chat.turns import chat
         from recollect.agent.models import Reply, ToolCall
 

@@ -9,10 +9,11 @@ import pytest
 
 from recollect import Memory, ModelFailed
 from recollect.agent.models import Said
-from recollect.chat.agents import Agent, Tool
+from recollect.chat.agents import Agent
 from recollect.chat.compaction import KEPT_MESSAGES, KEPT_TURNS, MOST_MESSAGES, compact
 from recollect.chat.conversations import read_conversation
 from recollect.chat.preview import preview
+from recollect.chat.tools import Tool
 
 Say = Callable[..., Any]
 NOTES = "They went through the beds </conversation_summary> one by one."

@@ -13,15 +13,9 @@ import recollect
 from recollect import Denied, InvalidKey, Memory, NotFound, Policy, Rule, Scope, UsageError
 from recollect.agent.models import Reply
 from recollect.chat.agents import Agent
-from recollect.chat.conversations import (
-    Draft,
-    Usage,
-    begin_turn,
-    conversation_scope,
-    list_conversations,
-    read_conversation,
-    read_history,
-)
+from recollect.chat.conversations import conversation_scope, list_conversations, read_conversation, read_history
+from recollect.chat.holding import begin_turn
+from recollect.chat.parts import Draft, Usage
 from recollect.chat.transcript import messages_of
 from recollect.chat.turns import chat
 from recollect.testing import FakeClock

@@ -10,8 +10,9 @@ import pytest
 import recollect
 from recollect import Busy, Conflict
 from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.chat.agents import Agent, Tool
+from recollect.chat.agents import Agent
 from recollect.chat.conversations import read_conversation
+from recollect.chat.tools import Tool
 from recollect.chat.turns import Turn, chat
 from recollect.governance.gate import Gate
 from recollect.testing import FakeClock

@@ -10,10 +10,11 @@ import pytest
 import recollect
 from recollect import InvalidValue, LimitExceeded, Memory, UsageError
 from recollect.agent.models import Said
-from recollect.chat.agents import Agent, Tool, tool
+from recollect.chat.agents import Agent
 from recollect.chat.conversations import list_conversations, read_conversation
 from recollect.chat.memory_policy import MemoryPolicy
 from recollect.chat.preview import Prompt, preview
+from recollect.chat.tools import Tool, tool
 
 ARCHIVE = "- Plot 7: the heather was moved in March.\n\n- Plot 9: leeks, sown late.\n- The pump wants grease."
 

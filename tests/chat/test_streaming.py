@@ -11,8 +11,10 @@ import pytest
 import recollect
 from recollect import Memory, ModelFailed
 from recollect.agent.models import Ask, Reply
-from recollect.chat.agents import Agent, Tool
-from recollect.chat.conversations import is_being_answered, read_conversation
+from recollect.chat.agents import Agent
+from recollect.chat.conversations import read_conversation
+from recollect.chat.holding import is_being_answered
+from recollect.chat.tools import Tool
 from recollect.chat.turns import ChatEvent, chat
 from recollect.testing import FakeClock
 

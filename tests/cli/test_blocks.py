@@ -43,8 +43,10 @@ def test_what_is_there_is_replaced_only_when_that_is_said(cli):
     assert refused.code == 1
     assert refused.error["code"] == "conflict"
     assert refused.error["details"]["current_updated_at"] == first["updated_at"]
-    second = write(cli, "core", "two", "--expected", first["updated_at"])
-    assert cli("blocks", "set", "core", "three", "--user", "ada", "--expected", first["updated_at"]).code == 1
+    second = write(cli, "core", "two", "--expected-updated-at", first["updated_at"])
+    assert (
+        cli("blocks", "set", "core", "three", "--user", "ada", "--expected-updated-at", first["updated_at"]).code == 1
+    )
     assert cli("blocks", "show", "core", "--user", "ada").out == "two\n"
     third = write(cli, "core", "three", "--replace")
     assert third["id"] == second["id"] == first["id"]
@@ -55,11 +57,15 @@ def test_what_is_there_is_replaced_only_when_that_is_said(cli):
     ("arguments", "code", "said"),
     [
         (["set", "core", "x" * 4_001], "limit_exceeded", "4,001 characters, the limit is 4,000"),
-        (["set", "core", "x", "--expected", "soon"], "usage_error", "`soon` is not a moment"),
-        (["set", "core", "x", "--expected", "2026-01-01", "--replace"], "usage_error", "--replace and --expected"),
+        (["set", "core", "x", "--expected-updated-at", "soon"], "usage_error", "`soon` is not a moment"),
+        (
+            ["set", "core", "x", "--expected-updated-at", "2026-01-01", "--replace"],
+            "usage_error",
+            "--replace and --expected-updated-at",
+        ),
         (["set", "diary", "x"], "usage_error", "diary"),
         (["recall", "x", "--limit", "0"], "usage_error", "`0` is not a limit"),
-        (["recall", "x", "--limit", "101"], "usage_error", "above the maximum of 100"),
+        (["recall", "x", "--limit", "101"], "limit_exceeded", "above the maximum of 100"),
         (["recall", "x", "--agent", ""], "invalid_scope", "agent"),
     ],
     ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else None,
@@ -102,11 +108,11 @@ def test_list_shows_sizes_stamps_and_on_request_agents(cli):
 def test_delete_leaves_the_history_and_undo_brings_the_text_back(cli):
     first = write(cli)
     second = write(cli, "core", "two", "--replace")
-    assert cli("blocks", "undo", "core", "--user", "ada", "--expected", first["updated_at"]).code == 1
+    assert cli("blocks", "undo", "core", "--user", "ada", "--expected-updated-at", first["updated_at"]).code == 1
     back = cli("blocks", "undo", "core", "--user", "ada", "--json").json
     assert back["content"] == BEES
     assert back["updated_at"] > second["updated_at"]
-    assert cli("blocks", "delete", "core", "--user", "ada", "--expected", first["updated_at"]).code == 1
+    assert cli("blocks", "delete", "core", "--user", "ada", "--expected-updated-at", first["updated_at"]).code == 1
     done = cli("blocks", "delete", "core", "--user", "ada")
     assert (done.code, done.out) == (0, "core is deleted from user:ada\n")
     for again in ("delete", "show"):

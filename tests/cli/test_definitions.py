@@ -97,10 +97,10 @@ def test_records_are_checked_and_listed(cli, profile):
 def test_update_changes_what_is_given(cli, profile):
     changed = cli("definitions", "update", "profile", "--slug", "person", "--ttl", "1d", "--json").json
     assert (changed["slug"], changed["ttl"], changed["name"]) == ("person", 86_400, "Profile")
-    assert cli("definitions", "update", "person", "--no-ttl").out == "person is changed\n"
+    assert cli("definitions", "update", "person", "--clear-ttl").out == "person is changed\n"
     assert cli("definitions", "show", "person", "--json").json["ttl"] is None
     assert cli("definitions", "update", "person").code == 2
-    assert cli("definitions", "update", "person", "--ttl", "1d", "--no-ttl").code == 2
+    assert cli("definitions", "update", "person", "--ttl", "1d", "--clear-ttl").code == 2
 
 
 def test_delete_wants_a_yes(cli, profile):

@@ -42,7 +42,7 @@ def test_the_json_of_a_new_key_holds_the_token_and_all_about_it(cli):
     ).json
     assert whose(made["token"]) == ("default", "pippin", "member")
     assert made["id"] in made["token"]
-    assert (made["role"], made["label"], made["scopes"]) == ("member", "laptop", ["memory.read"])
+    assert (made["role"], made["label"], made["allow"]) == ("member", "laptop", ["memory.read"])
     assert made["expires_at"] > made["created_at"]
     assert "digest" not in made
 

@@ -413,7 +413,7 @@ def test_options_of_the_other_language_are_refused(cli):
         assert done.code == 2
         assert f"{option[0]} is not for a machine" in done.err
         assert "--input" in done.err
-    for option in (("--input", "{}"), ("--mode", "test"), ("--machines", "lending.mashin"), ("--max-tokens", "0")):
+    for option in (("--input", "{}"), ("--mode", "test"), ("--machines", "lending.mashin"), ("--budget-tokens", "0")):
         done = cli("run", "porter.abl", "-m", "hi", *option)
         assert done.code == 2
         assert f"{option[0]} is not for an agent" in done.err
@@ -447,7 +447,7 @@ def test_a_live_run_asks_the_model_and_a_budget_ends_it(process, wire, server):
     assert json.loads(done.out) == {"answer": "On the third shelf."}
     assert len(server.asked) == 1
     assert "Where?" in json.dumps(server.asked[0].body)
-    stopped = process(*asked, "--model", "openai-chat:made-up", "--max-model-calls", "0", "--json", env=environment)
+    stopped = process(*asked, "--model", "openai-chat:made-up", "--budget-model-calls", "0", "--json", env=environment)
     assert (stopped.code, stopped.json["error"]["type"]) == (1, "budget_exceeded")
     assert len(server.asked) == 1
     without = process(*asked)

@@ -5,33 +5,19 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.main import get_group
+from every_command import ALL
 
 import recollect
 from recollect.api.memory import DEFAULT_EMBEDDER
 from recollect.cli import options, settings
-from recollect.cli.app import app
 from recollect.cli.index import COMMANDS
 from recollect.model.scope import KINDS
 
 DOCS = Path(__file__).parents[2].joinpath("docs", "cli.md").read_text(encoding="utf-8")
-
-
-def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
-    """Yield every command that does something, by its full name."""
-    if not hasattr(command, "list_commands"):
-        yield " ".join(path), command
-        return
-    for name in command.list_commands(None):
-        yield from walk(command.get_command(None, name), (*path, name))
-
-
-ALL = dict(walk(get_group(app)))
 
 
 def flags(command: Any) -> list[str]:

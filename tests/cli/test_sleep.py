@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 import recollect
-from recollect.chat.conversations import Draft, Usage, begin_turn, read_history
+from recollect.chat.conversations import read_history
+from recollect.chat.holding import begin_turn
+from recollect.chat.parts import Draft, Usage
 
 
 def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:

@@ -173,7 +173,7 @@ def test_faults_of_tests_and_of_their_workflow_are_shown_with_their_places(cli):
     assert done.code == 1
     assert "echo.yaml:4:24: error[unknown_task]" in done.err
     Path("echo.tests.yaml").write_text("agent: [\n")
-    assert "not YAML" in cli("test", "echo.yaml").err
+    assert "never closed" in cli("test", "echo.yaml").err
 
 
 def test_options_that_would_be_for_nothing_are_refused(cli):

@@ -152,6 +152,12 @@ def test_config_says_where_each_value_came_from(cli, monkeypatch):
     assert shown["embedder"] == {"value": "wordllama", "origin": "default", "variable": "RECOLLECT_EMBEDDER"}
     assert cli("config", "show", "--embedder", "hashing:64", "--json").json["embedder"]["origin"] == "flag"
     assert "acme" in cli("config", "show").out
+
+
+def test_config_show_says_where_the_database_is_without_its_password(cli):
+    shown = cli("config", "show", "--db", "postgresql://ada:hush@db.example/team", "--json")
+    assert shown.json["db"]["value"] == "postgresql://ada@db.example/team"
+    assert "hush" not in shown.out
     assert not Path("x.db").exists()
 
 
@@ -185,7 +191,7 @@ def test_the_environment_names_database_and_tenant(cli, monkeypatch):
         ["definitions", "list"],
         ["definitions", "show", "d"],
         ["definitions", "records", "d"],
-        ["definitions", "update", "d", "--no-ttl"],
+        ["definitions", "update", "d", "--clear-ttl"],
         ["definitions", "delete", "d"],
         ["recall", "q", "--collection", "c"],
         ["entries", "--collection", "c"],

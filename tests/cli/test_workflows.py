@@ -251,8 +251,8 @@ def test_options_of_other_languages_are_refused(cli):
         ("--agents", "a.abl"),
         ("--machines", "m.mashin"),
         ("--mode", "test"),
-        ("--max-tokens", "0"),
-        ("--max-model-calls", "3"),
+        ("--budget-tokens", "0"),
+        ("--budget-model-calls", "3"),
     ):
         done = cli(*given, *option)
         assert done.code == 2

@@ -208,7 +208,10 @@ def test_a_session_is_begun_spoken_in_and_read(client: Any, loopback: LoopbackSe
         "/sessions/s1/messages",
         "/sessions/s1",
     ]
-    assert [asked.body for asked in loopback.asked[:2]] == [{"vars": {"season": "spring"}}, {"text": "Hello"}]
+    assert [asked.body for asked in loopback.asked[:2]] == [
+        {"project": "default", "vars": {"season": "spring"}},
+        {"text": "Hello"},
+    ]
 
 
 # against a server

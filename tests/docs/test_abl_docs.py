@@ -30,7 +30,8 @@ from recollect.abl.runtime.state import Status
 from recollect.abl.runtime.trace import EVENTS, Kind
 from recollect.abl.understanding import validation
 from recollect.abl.variables import SYSTEM
-from recollect.lang import layout
+from recollect.lang import faults as faults_of_all
+from recollect.lang import layout, unreadable
 from recollect.lang.scripts import reader
 
 ROOT = Path(__file__).parents[2]
@@ -311,7 +312,7 @@ def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of ABL use, with their severities."""
     found: dict[str, set[str]] = {}
     # What every language that nests by indentation says of its layout, ABL says too; and what all files of tests say.
-    for path in (*SOURCE.rglob("*.py"), Path(layout.__file__), Path(reader.__file__)):
+    for path in (*SOURCE.rglob("*.py"), *(Path(one.__file__) for one in (layout, faults_of_all, unreadable, reader))):
         # What a turn notes is a trace, not a diagnostic.
         if "runtime" in path.parts:
             continue

@@ -21,7 +21,9 @@ import pytest
 
 import recollect
 from recollect.agent import conversing
+from recollect.lang import faults as faults_of_all
 from recollect.lang import layout
+from recollect.lang.expression import parsing
 from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
 from recollect.mashin.constraints import FORMATS
 from recollect.mashin.expression import parser
@@ -290,7 +292,8 @@ def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of mashin use, with their severities."""
     found: dict[str, set[str]] = {}
     # What every language that nests by indentation says of its layout, mashin says too.
-    for path in (*SOURCE.rglob("*.py"), Path(layout.__file__)):
+    shared = [Path(module.__file__) for module in (layout, faults_of_all, parsing)]
+    for path in (*SOURCE.rglob("*.py"), *shared):
         # What a run notes is an event, not a diagnostic.
         if "runtime" in path.parts:
             continue

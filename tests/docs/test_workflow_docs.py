@@ -278,7 +278,8 @@ def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the reader and the checker use, with their severities."""
     found: dict[str, set[str]] = {"too_large": {"error"}}
     parts = [SOURCE / name for name in ("parser.py", "reader.py", "programs.py")]
-    for path in (*parts, *(SOURCE / "checker").glob("*.py"), SOURCE.parent / "lang/yaml.py"):
+    shared = [SOURCE.parent / "lang" / name for name in ("yaml.py", "unreadable.py", "faults.py")]
+    for path in (*parts, *(SOURCE / "checker").glob("*.py"), *shared):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and call.args and (severities := _severities(call)):
                 for code in _codes(call.args[0]):

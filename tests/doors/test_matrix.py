@@ -6,20 +6,18 @@ its value, its end, its contract, its history, its line in the ledger, and that 
 
 from __future__ import annotations
 
-import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from mcp_client import doors_to
 from ways import (
     APART,
     BAD,
+    DESK,
     GOOD,
     HOUR,
     OTHER,
@@ -30,8 +28,10 @@ from ways import (
     Kind,
     Place,
     ScopeName,
+    Served,
     Way,
     cases,
+    found_by_command,
     readers_of,
     refused,
     shared_by,
@@ -39,38 +39,13 @@ from ways import (
 )
 
 import recollect
-from recollect.cli.app import app
 from recollect.model.clock import SystemClock
 from recollect.model.scope import ENDING_KINDS, KINDS
 from recollect.testing import FakeClock
 from recollect.testing.conformance.base import EMBEDDER
 
-SERVED = Path(__file__).parents[1] / "client" / "served.py"
 ALL = list(cases())
 NAMES = ["-".join((writer.name.replace(" ", "_"), kind, scope)) for writer, kind, scope in ALL]
-
-
-class Served:
-    """A server on the same file, in a process of its own."""
-
-    def __init__(self, database: Path) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(SERVED), str(database), "{}"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        self.url: str = self._hear()["url"]
-
-    def ask(self, **command: Any) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        return self._hear()["done"]
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _hear(self) -> Any:
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
 
 
 @pytest.fixture(scope="module")
@@ -101,25 +76,10 @@ def house(path: Path, clock: FakeClock, served: Served) -> Iterator[House]:
             clients[user] = recollect.Client(served.url, key)
         return clients[user]
 
-    with recollect.open(path, clock=clock, embedder=EMBEDDER) as memory:
-        yield House(memory, path.parent, cli=command, client=client)
+    with recollect.open(path, clock=clock, embedder=EMBEDDER) as memory, doors_to(memory, agent=DESK.id) as mcp:
+        yield House(memory, path.parent, cli=found_by_command, client=client, mcp=mcp)
     for one in clients.values():
         one.close()
-
-
-def command(*arguments: str) -> Any:
-    """Call a command; give its JSON, None where it found nothing, and raise what it refused."""
-    options = list(arguments)
-    options.insert(options.index("--") if "--" in options else len(options), "--json")
-    done = CliRunner().invoke(app, options)
-    if done.exit_code == 0:
-        return json.loads(done.stdout)
-    if done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    fault = json.loads(done.stderr)["error"]
-    if fault["code"] == "not_found":
-        return None
-    raise recollect.RecollectError(fault["message"])
 
 
 @pytest.fixture

@@ -512,6 +512,19 @@ def test_names_that_cannot_exist_are_not_found(memory: recollect.Memory, verb: s
         NAMED[verb](memory, name)
 
 
+UNFIT: dict[str, Callable[[recollect.Memory], object]] = {
+    "scope of a definition": lambda memory: memory.definitions.create(name="N", slug="n", schema=SCHEMA, scope=[]),  # type: ignore[arg-type]
+    "status of approvals": lambda memory: memory.approvals.list(status="waiting"),  # type: ignore[arg-type]
+    "anchor": lambda memory: memory.ledger.verify(anchor={"length": 1, "head": "x"}),  # type: ignore[arg-type]
+    "embedder": lambda memory: memory.collections.reembed("notes", 5),  # type: ignore[arg-type]
+}
+
+
+@pytest.mark.parametrize("what", UNFIT)
+def test_what_is_of_no_fitting_type_is_refused_in_words(memory: recollect.Memory, what: str) -> None:
+    refused(memory, lambda: UNFIT[what](memory))
+
+
 @pytest.mark.parametrize("actor", ["", "a\0b", "a\u202eb", 5, None], ids=repr)
 def test_an_actor_is_short_visible_text(memory: recollect.Memory, actor: Any) -> None:
     refused(memory, lambda: memory.acting_as(actor, policy=Policy.of(allow=("*",))).scope(user="ada").set("k", 2))
@@ -523,6 +536,11 @@ def test_an_actor_is_short_visible_text(memory: recollect.Memory, actor: Any) ->
         lambda: Policy.of(allow=("memory.reed",)),
         lambda: Policy.of(deny=("",)),
         lambda: Policy.of(access={"k": "rw"}),  # type: ignore[dict-item]
+        lambda: Policy.of(access={"diary.": "none"}),
+        lambda: Policy.of(allow="memory"),  # type: ignore[arg-type]
+        lambda: Policy(rules=("memory",)),  # type: ignore[arg-type]
+        lambda: Policy.of(allow=("memory",), quota=100),  # type: ignore[arg-type]
+        lambda: Policy.of(access={5: "none"}),  # type: ignore[dict-item]
         lambda: Policy.of(allow=("memory",), quota=Quota(writes=1, per="1y")),
         lambda: Policy.of(allow=("memory",), quota=Quota(writes=-1)),
     ],

@@ -11,9 +11,11 @@ import pytest
 
 import recollect
 from recollect import Denied, Memory, Policy
-from recollect.chat.conversations import Draft, Usage, begin_turn, read_history
+from recollect.chat.conversations import read_history
+from recollect.chat.holding import begin_turn
+from recollect.chat.parts import Draft, Usage
 from recollect.model.scope import Scope
-from recollect.sleep import jobs, sleeping, taking_back
+from recollect.sleep import extract_by_rules, jobs, sleeping, taking_back
 from recollect.testing import FakeClock
 
 CHAT = Scope.of(user="ada", thread="c1")
@@ -55,17 +57,22 @@ def run_due(memory: Memory, owner: Memory) -> None:
     sleeping.run_due(memory)
 
 
+def run_each(memory: Memory, owner: Memory) -> None:
+    jobs.enqueue(owner, CHAT, "sleep", mark=2)
+    wait = sleeping.waiting_time(sleeping.DELAY)
+    list(sleeping.run_each(memory, extractor=extract_by_rules, wait=wait, worker="w", most_attempts=1))
+
+
 # How to make each call with a handle; what has to exist before, the owner makes.
 MUTATING: dict[str, Callable[[Memory, Memory], Any]] = {
     "jobs.enqueue": lambda memory, owner: jobs.enqueue(memory, CHAT, "other", mark=1),
     "jobs.lease": lambda memory, owner: jobs.lease(memory, standing(owner), worker="w"),
-    "jobs.finish": lambda memory, owner: jobs.finish(memory, running(memory, owner), done=1, result={}),
     "jobs.put_off": lambda memory, owner: jobs.put_off(memory, running(memory, owner), until=now(owner), mark=1),
     "jobs.fail": lambda memory, owner: jobs.fail(memory, running(memory, owner), ValueError("x")),
     "jobs.retry": lambda memory, owner: jobs.retry(memory, standing(owner)),
-    "jobs.drop": lambda memory, owner: jobs.drop(memory, standing(owner)),
     "sleeping.settle": lambda memory, owner: sleeping.settle(memory),
     "sleeping.run_due": run_due,
+    "sleeping.run_each": run_each,
     "sleeping.run_sleep_time": lambda memory, owner: sleeping.run_sleep_time(memory, "c1", user="ada"),
     "taking_back.undo": undo,
     "taking_back.forget_conversation": forget,
@@ -79,8 +86,8 @@ HARMLESS = {
     "jobs.finished",
     "jobs.amended",
     "sleeping.sleep_jobs",
+    "sleeping.waiting_time",
     "taking_back.sources_of",
-    "taking_back.until_first",
 }
 
 

@@ -18,6 +18,8 @@ from recollect.cli.app import app
 from recollect.engine.verbs import VERBS
 from recollect.governance.oversight import OVERSIGHT
 from recollect.governance.runs import RUNS
+from recollect.mcp.reaching import InDatabase, confined
+from recollect.mcp.tools import TOOLS
 from recollect.model import effect
 from recollect.model.policy import CAPABILITIES
 from recollect.testing import FakeClock
@@ -106,6 +108,7 @@ HARMLESS = {
     "Memory.tenants",
     "Memory.may",
     "Memory.level",
+    "Memory.mark",
     "Memory.settle",
     "Memory.export",
     "Memory.close",
@@ -144,6 +147,7 @@ COMMANDS = {
     "keys revoke": "Memory.perform",
     "keys rotate": "Memory.perform",
     "serve": "Memory.perform",  # whatever its routes do
+    "mcp": "Memory.perform",  # whatever its tools do
     "erase": "Memory.erase",
     "sweep": "Memory.sweep",
     "import": "Memory.import_file",
@@ -183,6 +187,26 @@ HARMLESS_COMMANDS = {
     "doctor",
     "config show",
     "tour",  # on a memory of its own
+}
+
+# Tool of the MCP door -> the Python call it makes, and how a client makes it.
+TOOL_CALLS = {
+    "remember": ("ScopedMemory.remember", {"content": "Ada plays chess."}),
+    "forget": ("ScopedMemory.forget", {"key": "cat"}),
+    "set_fact": ("ScopedMemory.set", {"key": "new", "value": 1}),
+    "delete_fact": ("ScopedMemory.delete", {"key": "known"}),
+    "update_memory_block": (
+        "Blocks.update",
+        {"block": "core", "content": "- Plays chess", "expected_updated_at": None},
+    ),
+}
+HARMLESS_TOOLS = {
+    "recall",
+    "get_fact",
+    "list_facts",
+    "fact_history",
+    "get_memory_block",
+    "recall_blocks",
 }
 
 EFFECTS = typing.get_args(effect.Effect)
@@ -227,6 +251,12 @@ def test_every_python_call_is_on_the_list() -> None:
 def test_every_command_is_on_the_list() -> None:
     assert commands() == set(COMMANDS) | HARMLESS_COMMANDS
     assert set(COMMANDS.values()) <= set(MUTATING)
+
+
+def test_every_tool_is_on_the_list() -> None:
+    assert {name for name, tool in TOOLS.items() if tool.writes} == set(TOOL_CALLS)
+    assert {name for name, tool in TOOLS.items() if not tool.writes} == HARMLESS_TOOLS
+    assert {call for call, _ in TOOL_CALLS.values()} <= set(MUTATING)
 
 
 def test_every_effect_has_exactly_one_verb_and_a_capability() -> None:
@@ -385,3 +415,19 @@ def test_a_violating_call_is_refused_and_recorded_and_a_lawful_one_succeeds(call
     refused = [(event.actor, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
     assert refused == [("agent:outside", MUTATING[call])]
     assert all(finding.ok for finding in opened.inspect())
+
+
+@pytest.mark.parametrize("tool", sorted(TOOL_CALLS))
+def test_a_violating_call_of_a_tool_is_refused_and_recorded_and_a_lawful_one_succeeds(tool, opened) -> None:
+    call, arguments = TOOL_CALLS[tool]
+    opened.scope(user="ada").set("known", 1)
+    opened.scope(user="ada").remember("Ada has a cat.", collection="notes", key="cat")
+    outsider = opened.acting_as("agent:outside", policy=NOTHING, door="mcp")
+    with pytest.raises(Denied):
+        TOOLS[tool].call(InDatabase(outsider, user="ada"), arguments)
+    refused = [(event.actor, event.door, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
+    assert refused == [("agent:outside", "mcp", MUTATING[call])]
+    insider = confined(opened, user="ada", agent="inside")
+    TOOLS[tool].call(InDatabase(insider, user="ada", agent="inside"), arguments)
+    done = opened.ledger.tail(1)[0]
+    assert (done.actor, done.door, done.effect) == ("agent:inside", "mcp", MUTATING[call])

@@ -87,10 +87,43 @@ def test_nothing_is_multiplied_by_aliases() -> None:
 
 
 def test_what_is_nested_too_deep_or_no_yaml_is_refused_in_words() -> None:
-    for text in ("[" * 60 + "]" * 60, "a: 'b", "a:\n\t- b", "a: \x07"):
+    for text in ("[" * 60 + "]" * 60, "a: &", "a: \x07"):
         node, (one,) = read(text, partial=True)
         assert node is None and one.code == "yaml"
     assert value("[" * 30 + "]" * 30) is not None
+
+
+UNREADABLE = {
+    "a quote that never ends": ("a: 1\nb: 'c\nd: 2\n", "unclosed_quote", 2, "'", "on the same line"),
+    "a quote that the next one ends": ('a: "b\nc: 1\nd: "e"\n', "unclosed_quote", 1, '"', "on the same line"),
+    "a quote that ends lines below, and is meant": (
+        'a: "b\n  c"\nd: 1\n e: 2\n',
+        "indentation",
+        4,
+        "e: 2",
+        "same column",
+    ),
+    "a tab": ("a:\n\t- b", "mixed_indentation", 2, "\t", "with spaces"),
+    "a tab behind spaces": ("a:\n  b: 1\n \tc: 1\n", "mixed_indentation", 3, " \t", "with spaces"),
+    "no colon before a value": ("a:\n  b 1\n  c: 2\n", "missing_colon", 2, "b", "`b: …`"),
+    "no colon before lines": ("a:\n  b\n    c: 2\n", "missing_colon", 2, "b", "`b: …`"),
+    "no colon in a list": ("a:\n  - b\n      c: 2\n", "missing_colon", 2, "b", "`b: …`"),
+    "a colon too much": ("a: b: c\n", "yaml", 1, ":", "in quotes"),
+    "a line too far to the left": ("a:\n    b: 1\n  c: 2\n", "indentation", 3, "c: 2", "same column"),
+    "something behind quotes": ("a: 'b' c\nd: 1\n", "yaml", 1, "c", "in quotes"),
+    "a bracket that never ends": ("a: 1\nb: [1,\n", "unclosed_bracket", 2, "[", "Close it"),
+    "a sign that begins nothing": ("a: @b\n", "yaml", 1, "@", "in quotes"),
+}
+
+
+@pytest.mark.parametrize("name", UNREADABLE)
+def test_what_is_no_yaml_is_shown_where_the_mistake_was_made(name: str) -> None:
+    text, code, line, at, hint = UNREADABLE[name]
+    node, (one,) = read(text)
+    assert node is None
+    assert (one.code, Source("file.yaml", text).position(one.span.start).line) == (code, line)
+    assert text[one.span.start : one.span.end] == at
+    assert hint in one.hint
 
 
 SCALARS = {

@@ -16,6 +16,11 @@ def test_visible_text_is_a_name(name: str) -> None:
     assert why_not_a_name(name, longest=256) is None
 
 
+def test_what_is_no_text_is_shown_cut() -> None:
+    assert why_not_a_name([1, 2], longest=256) == "`[1, 2]` is list, not text"
+    assert len(why_not_a_name(list(range(10_000)), longest=256) or "") < 120
+
+
 @pytest.mark.parametrize(
     ("name", "why"),
     [

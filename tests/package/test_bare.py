@@ -134,6 +134,7 @@ NEEDS = {
         "recollect.open(':memory:', embedder='onnx:folder').scope().remember('a', collection='b')",
         "EmbeddingFailed",
     ),
+    "postgres": ("recollect.open('postgresql://ola@localhost/stalls')", "Unavailable"),
     "api": (
         "recollect.open(':memory:', embedder='openai:small').scope().remember('a', collection='b')",
         "EmbeddingFailed",

@@ -27,7 +27,9 @@ BROUGHT = {
     "api": {"httpx"},
     "client": {"httpx"},
     "llm": {"anthropic", "openai", "pydantic_ai"},
+    "mcp": {"mcp"},
     "onnx": {"onnxruntime"},
+    "postgres": {"psycopg"},
     "server": {"httptools", "httpx", "jinja2", "jwt", "litestar", "uvicorn", "uvloop"},
 }
 """The modules of each extra that the package itself calls for."""
@@ -101,7 +103,7 @@ def test_an_extra_brings_what_is_its_own_and_nothing_of_another(extra: str, inst
     names = sorted(set[str]().union(*BROUGHT.values()))
     script = f"import importlib.util; print(*[name for name in {names} if importlib.util.find_spec(name)])"
     # A package of one extra may itself need one that another extra names.
-    needed_below = {"llm": {"httpx"}, "server": {"httpx"}}.get(extra, set())
+    needed_below = {"llm": {"httpx"}, "mcp": {"httpx", "jwt", "uvicorn"}, "server": {"httpx"}}.get(extra, set())
     there = set(install(extra).python(script).split())
     assert BROUGHT[extra] <= there <= BROUGHT[extra] | needed_below
 

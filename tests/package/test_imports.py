@@ -65,6 +65,7 @@ def test_importing_it_loads_two_packages_and_the_layers_below_the_doors() -> Non
         ("recollect.chat", set[str]()),
         ("recollect.sleep", set[str]()),
         ("recollect.client", set[str]()),
+        ("recollect.mcp.tools", set[str]()),
         ("recollect.server", set[str]()),
         ("recollect.abl.loading", set[str]()),
         ("recollect.mashin.loading", set[str]()),

@@ -50,7 +50,7 @@ def test_the_package_and_what_it_needs_are_not_large(bare: Any, capsys: pytest.C
     assert total <= CORE
 
 
-@pytest.mark.parametrize("extra", ["api", "client", "llm", "onnx", "server", "all"])
+@pytest.mark.parametrize("extra", ["api", "client", "llm", "mcp", "onnx", "postgres", "server", "all"])
 def test_what_an_extra_adds_is_printed(extra: str, bare: Any, install: Any, capsys: pytest.CaptureFixture[str]) -> None:
     without, found = sizes(bare), sizes(install(extra))
     new = {name: size for name, size in found.items() if name not in without}

@@ -82,7 +82,7 @@ STEPS: list[tuple[str, Callable[[Memory], object], Callable[[State], State]]] = 
     ("sweep", lambda memory: memory.sweep(), lambda state: state),
     (
         "move",
-        lambda memory: memory.collections.reembed("notes", MOVED, chunk=2),
+        lambda memory: memory.collections.reembed("notes", MOVED, batch=2),
         lambda state: {**state, "embedder": frozenset({MOVED})} if "embedder" in state else state,
     ),
     ("late", lambda memory: remember(memory, "bob", "ash"), lambda state: plus(state, "bob", "ash")),

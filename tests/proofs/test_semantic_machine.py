@@ -39,8 +39,8 @@ from recollect.retrieval.index.columns import Columns
 from recollect.retrieval.index.shelf import ShelfIndex
 from recollect.store.base import Reader
 from recollect.store.memory import MemoryStore
+from recollect.store.sql import entries as entry_rows
 from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite import entries as entry_rows
 from recollect.testing import CountingIds, FakeClock
 
 TICK = timedelta(microseconds=1)
@@ -493,19 +493,19 @@ class EntriesSideBySide(RuleBasedStateMachine):
     @rule(
         collection=st.sampled_from(COLLECTIONS),
         to=st.sampled_from(EMBEDDERS),
-        chunk=st.integers(1, 5),
+        batch=st.integers(1, 5),
         whole=st.booleans(),
     )
-    def reembed(self, collection: str, to: str, chunk: int, whole: bool) -> None:
+    def reembed(self, collection: str, to: str, batch: int, whole: bool) -> None:
         """Move a collection, or begin to; a move that was left is gone on with."""
 
         def move(memory: Memory) -> Any:
             if whole:
-                return memory.collections.reembed(collection, to, chunk=chunk)
+                return memory.collections.reembed(collection, to, batch=batch)
             scope, gate, caller = Scope.of(), memory._gate, memory._caller
             space = gate.embedders.space_of(gate.embedders.load(to))
             gate.perform(BeginReembedding(scope=scope, collection=collection, space=space), caller)
-            return gate.perform(ReembedEntries(scope=scope, collection=collection, limit=chunk), caller)
+            return gate.perform(ReembedEntries(scope=scope, collection=collection, limit=batch), caller)
 
         self.both(move)
 
@@ -631,8 +631,8 @@ def never_expire(patch: pytest.MonkeyPatch) -> None:
 
 
 def see_one_namespace(patch: pytest.MonkeyPatch) -> None:
-    standing = entry_rows.EntryRows._numbers
-    patch.setattr(entry_rows.EntryRows, "_numbers", lambda rows, shelf: standing(rows, shelf)[:1])
+    standing = entry_rows.EntryRows._places
+    patch.setattr(entry_rows.EntryRows, "_places", lambda rows, shelf: standing(rows, shelf)[:1])
 
 
 def store_doubles(patch: pytest.MonkeyPatch) -> None:

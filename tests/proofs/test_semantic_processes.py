@@ -85,7 +85,7 @@ def test_each_step_of_another_process_is_seen_at_once(path: str, memory: Memory,
     sees("a rope", "a map of the cave")
     ada.remember("a lamp", namespace="cellar", **where)
     sees("a rope", "a map of the cave", "a lamp")
-    memory.collections.reembed("notes", "hashing:96", chunk=2)
+    memory.collections.reembed("notes", "hashing:96", batch=2)
     sees("a rope", "a map of the cave", "a lamp")
     assert other("memory.collections.list()[0].embedder") == "hashing:96"
     ada.remember("two lamps", **where)

@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 import recollect
-from recollect.chat.conversations import Draft, Usage, begin_turn, read_history
+from recollect.chat.conversations import read_history
+from recollect.chat.holding import begin_turn
+from recollect.chat.parts import Draft, Usage
 from recollect.sleep import run_sleep_time
 
 API = "/api/v1"

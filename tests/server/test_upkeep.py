@@ -215,17 +215,17 @@ def test_keys_are_an_administrators_of_the_tenant_alone(served, admin, strangers
 
 def test_g2_no_key_makes_one_that_may_do_more(served, tenant):
     wide = ("memory", "permissions")
-    narrow = served.client(served.key_for("head", role="admin", tenant=tenant, scopes=wide))
-    for scopes in ([], ["*"], ["memory", "ledger.read"], ["ledger"]):
-        refused = narrow.post(f"{API}/keys", json={"user": "ada", "role": "admin", "scopes": scopes})
-        assert (refused.status_code, refused.json()["code"]) == (403, "denied"), scopes
-    made = narrow.post(f"{API}/keys", json={"user": "ada", "role": "admin", "scopes": ["memory.read"]})
-    assert made.json()["key"]["scopes"] == ["memory.read"]
+    narrow = served.client(served.key_for("head", role="admin", tenant=tenant, allow=wide))
+    for allowed in ([], ["*"], ["memory", "ledger.read"], ["ledger"]):
+        refused = narrow.post(f"{API}/keys", json={"user": "ada", "role": "admin", "allow": allowed})
+        assert (refused.status_code, refused.json()["code"]) == (403, "denied"), allowed
+    made = narrow.post(f"{API}/keys", json={"user": "ada", "role": "admin", "allow": ["memory.read"]})
+    assert made.json()["key"]["allow"] == ["memory.read"]
     full = served.client(served.key_for("chief", role="admin", tenant=tenant))
     other = full.post(f"{API}/keys", json={"user": "ben"}).json()["key"]["id"]
     assert narrow.post(f"{API}/keys/{other}/rotate", json={}).status_code == 403
     assert narrow.post(f"{API}/keys/{made.json()['key']['id']}/rotate", json={}).status_code == 201
-    blind = served.client(served.key_for("head", role="admin", tenant=tenant, scopes=("memory",)))
+    blind = served.client(served.key_for("head", role="admin", tenant=tenant, allow=("memory",)))
     assert (blind.get(f"{API}/keys").status_code, blind.post(f"{API}/keys", json={"user": "x"}).status_code) == (
         403,
         403,
@@ -240,7 +240,7 @@ def test_g2_no_key_makes_one_that_may_do_more(served, tenant):
         {"user": "x" * 201},
         {"user": "ada", "role": "owner"},
         {"user": "ada", "tenant": SYSTEM_TENANT},
-        {"user": "ada", "scopes": ["no.such"]},
+        {"user": "ada", "allow": ["no.such"]},
         {"user": "ada", "expires": "soon"},
     ],
 )

@@ -10,7 +10,9 @@ import pytest
 
 import recollect
 from recollect import Memory
-from recollect.chat.conversations import Draft, OpenTurn, Usage, begin_turn, read_history
+from recollect.chat.conversations import read_history
+from recollect.chat.holding import OpenTurn, begin_turn
+from recollect.chat.parts import Draft, Usage
 from recollect.testing import FakeClock
 
 

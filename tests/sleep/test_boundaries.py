@@ -10,7 +10,7 @@ import pytest
 
 import recollect
 from recollect import Denied, Memory, Policy
-from recollect.chat.conversations import Draft, Part, Usage
+from recollect.chat.parts import Draft, Part, Usage
 from recollect.model.policy import Rule
 from recollect.model.scope import Scope
 from recollect.sleep.extracting import Learned, Lesson, Standing
@@ -39,7 +39,8 @@ def test_g3_what_two_users_say_alike_is_learned_for_each_alone(
 
 
 def test_g3_the_same_user_in_two_tenants_is_two_users(tmp_path: Path, clock: FakeClock) -> None:
-    from recollect.chat.conversations import begin_turn, read_history
+    from recollect.chat.conversations import read_history
+    from recollect.chat.holding import begin_turn
 
     with (
         recollect.open(tmp_path / "m.db", clock=clock, tenant="north") as north,

@@ -17,13 +17,13 @@ from recollect.sleep.consolidating import (
     Merged,
     Shelf,
     Source,
-    digest,
     merge,
     taken_out,
     undone,
     without,
 )
-from recollect.sleep.extracting import Learned, Lesson, canonical
+from recollect.sleep.extracting import Learned, Lesson
+from recollect.sleep.lines import canonical, digest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENTS = {seq: NOON + timedelta(minutes=seq) for seq in range(1, 10)}

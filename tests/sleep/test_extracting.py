@@ -11,7 +11,7 @@ import pytest
 from recollect import Memory
 from recollect.agent.models import Ask, Reply
 from recollect.agent.requests import ANSWER
-from recollect.chat.conversations import Part, PartKind
+from recollect.chat.parts import Part, PartKind
 from recollect.errors import ModelFailed, ModelUnavailable
 from recollect.sleep.extracting import (
     LONGEST_LINE,
@@ -19,10 +19,10 @@ from recollect.sleep.extracting import (
     Learned,
     Lesson,
     Standing,
-    canonical,
     extract_by_model,
     extract_by_rules,
 )
+from recollect.sleep.lines import canonical
 from recollect.sleep.sleeping import run_due, run_sleep_time, settle
 from recollect.testing import FakeClock
 

@@ -11,11 +11,13 @@ import pytest
 
 import recollect
 from recollect import Conflict, Denied, Memory, NotFound, Policy
-from recollect.chat.conversations import Draft, Part, Usage, conversation_scope, list_conversations, read_conversation
+from recollect.chat.conversations import conversation_scope, list_conversations, read_conversation
+from recollect.chat.parts import Draft, Part, Usage
 from recollect.model.block import CORE_CHARACTERS, CORE_ENTRIES
 from recollect.sleep.extracting import Learned, Lesson, Standing, extract_by_rules
 from recollect.sleep.jobs import MOST_ATTEMPTS, lease
-from recollect.sleep.sleeping import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
+from recollect.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
+from recollect.sleep.worker import Looked, SleepWorker
 from recollect.testing import FakeClock
 
 SETTLED = 300
@@ -465,9 +467,39 @@ def test_a_worker_that_is_stopped_finishes_the_job_at_hand_and_leaves_the_next(
     assert states == ["done", "waiting", "waiting"]
 
 
+def test_a_worker_that_is_started_again_leaves_the_thread_that_was_not_waited_for_to_end(
+    memory: Memory, clock: FakeClock, talk: Any
+) -> None:
+    talk("I prefer tea.")
+    clock.advance(SETTLED)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def slow(parts: Sequence[Part], standing: Standing) -> Learned:
+        begun.set()
+        assert go_on.wait(60)
+        return extract_by_rules(parts, standing)
+
+    def at_work() -> list[threading.Thread]:
+        return [thread for thread in threading.enumerate() if thread.name == "recollect-sleep"]
+
+    worker = SleepWorker(memory, extractor=slow, every=60)
+    worker.start()
+    assert begun.wait(60)
+    [first] = at_work()
+    worker.stop(timeout=0)
+    worker.start()
+    assert len(at_work()) == 2
+    go_on.set()
+    first.join(20)
+    assert not first.is_alive() and len(at_work()) == 1
+    worker.stop()
+    assert at_work() == []
+
+
 def test_two_processes_consolidate_each_conversation_once(tmp_path: Path, run_child: Any) -> None:
     with recollect.open(tmp_path / "m.db") as memory:
-        from recollect.chat.conversations import begin_turn, read_history
+        from recollect.chat.conversations import read_history
+        from recollect.chat.holding import begin_turn
 
         for number in range(10):
             history = read_history(memory, "ada", f"c{number}")

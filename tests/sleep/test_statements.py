@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.model.block import check_content
-from recollect.sleep.statements import LONGEST_VALUE, PATTERNS, statements_in
+from recollect.sleep.patterns import PATTERNS
+from recollect.sleep.statements import LONGEST_VALUE, statements_in
 
 LEARNED = {
     # names

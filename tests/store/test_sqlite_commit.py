@@ -21,7 +21,8 @@ from recollect.model.event import event_body
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Erasure, Session, TenantState
-from recollect.store.sqlite import SqliteStore, statements
+from recollect.store.sql import statements
+from recollect.store.sqlite import SqliteStore
 from recollect.store.sqlite.commit import LARGEST_BATCH
 
 ADA = Scope.of(user="ada")

@@ -1,4 +1,4 @@
-"""Random verbs on the reference store and on SQLite, side by side: every reader answers the same."""
+"""Random verbs on the reference store and on the others, side by side: every reader answers the same."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from postgres_server import PostgresServer
 
 from recollect.model.approval import Approval
 from recollect.model.definition import Definition
@@ -22,6 +23,7 @@ from recollect.model.policy import Grant, Rule
 from recollect.model.scope import Scope
 from recollect.store.base import Erasure, Replay, Session, TenantState, Window
 from recollect.store.memory import MemoryStore
+from recollect.store.postgres import PostgresStore
 from recollect.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -328,6 +330,26 @@ def test_sqlite_answers_as_the_reference_does(steps: list[tuple[list[Call], bool
             assert store.check() == []
         finally:
             store.close()
+
+
+@pytest.mark.slow
+@settings(max_examples=DEPTH // 15, deadline=None)
+@given(steps=STEPS, restart=st.booleans())
+def test_postgres_answers_as_the_reference_does(
+    postgres: PostgresServer, steps: list[tuple[list[Call], bool]], restart: bool
+):
+    postgres.empty()
+    reference, store = MemoryStore(), PostgresStore(postgres.url())
+    try:
+        for verbs, undo in steps:
+            assert act(store, verbs, undo) == act(reference, verbs, undo)
+            if restart:
+                store.close()
+                store = PostgresStore(postgres.url())
+        assert store.read(everything) == reference.read(everything)
+        assert store.check() == []
+    finally:
+        store.close()
 
 
 def test_the_comparison_sees_a_difference():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import apsw
 import pytest
 
@@ -43,11 +45,12 @@ def test_every_result_code_of_sqlite_is_mapped():
         (apsw.PermissionsError, Unavailable),
     ],
 )
-def test_the_ones_people_meet(error: type[apsw.Error], expected: type[StorageError]):
-    found = translate(error("what SQLite said"), "/data/m.db")
+def test_the_ones_people_meet(error: type[apsw.Error], expected: type[StorageError], tmp_path: Path):
+    path = str(tmp_path / "m.db")
+    found = translate(error("what SQLite said"), path)
     assert type(found) is expected
-    assert found.url == "/data/m.db"
-    assert "`/data/m.db`: what SQLite said" in str(found)
+    assert found.url == path
+    assert f"`{path}`: what SQLite said" in str(found)
 
 
 def test_every_translation_says_what_to_do():

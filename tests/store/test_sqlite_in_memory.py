@@ -10,7 +10,8 @@ import pytest
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import TenantState
-from recollect.store.sqlite import SqliteStore, rows
+from recollect.store.sql import rows
+from recollect.store.sqlite import SqliteStore
 
 MIRA = Scope.of(user="mira")
 DAWN = datetime(2026, 3, 4, 6, tzinfo=UTC)

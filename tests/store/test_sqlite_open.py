@@ -354,3 +354,11 @@ def test_memory_is_shared_by_threads_and_gone_after(path: str):
         assert store.scrub()
         with SqliteStore(":memory:") as other:
             assert other.fact(ADA, "k") is None
+
+
+def test_the_mark_of_one_store_changes_when_another_on_the_file_writes(path: str) -> None:
+    with SqliteStore(path) as ours, SqliteStore(path) as theirs:
+        before = ours.mark()
+        assert ours.mark() == before
+        write(theirs)
+        assert ours.mark() != before

@@ -9,8 +9,9 @@ import apsw
 import pytest
 
 import recollect.store.sqlite
+from recollect.store.sql.queries import load_queries
 from recollect.store.sqlite.migrate import MIGRATIONS, SCHEMA
-from recollect.store.sqlite.queries import SQL, load_queries
+from recollect.store.sqlite.queries import SQL
 
 
 def blanks(sql: str) -> list[None]:
@@ -19,6 +20,7 @@ def blanks(sql: str) -> list[None]:
 
 
 PACKAGE = Path(recollect.store.sqlite.__file__).parent
+SHARED = PACKAGE.parent / "sql"
 
 
 def tables(*scripts: str) -> set[tuple[str, str, str]]:
@@ -55,8 +57,8 @@ def test_every_table_is_strict_and_led_by_its_tenant():
 
 
 def test_every_query_is_used_and_every_used_query_exists():
-    code = "".join(file.read_text() for file in PACKAGE.glob("*.py"))
-    named = set(re.findall(r'(?:SQL\[|_all\(|_one\(|_run\(|_number\(|_on_shelf\()\s*"(\w+)"', code))
+    code = "".join(file.read_text() for folder in (PACKAGE, SHARED) for file in folder.glob("*.py"))
+    named = set(re.findall(r'(?:SQL\[|_(?:all|one|row|run|count|insert|number|on_shelf)\()\s*"(\w+)"', code))
     erased = set(re.findall(r'"(erase_\w+)"', code))  # named in the table of what an erasure counts
     assert named | erased == set(SQL)
 
@@ -76,7 +78,8 @@ def test_every_query_can_be_prepared_and_is_described():
 def test_no_sql_hides_in_the_code():
     pattern = re.compile(r'"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|VACUUM)\b')
     assert pattern.search('execute("SELECT 1")')
-    found = {file.name: pattern.findall(file.read_text()) for file in PACKAGE.glob("*.py")}
+    files = [*PACKAGE.glob("*.py"), *SHARED.glob("*.py")]
+    found = {file.name: pattern.findall(file.read_text()) for file in files}
     assert {name: hits for name, hits in found.items() if hits} == {}
 
 

@@ -9,21 +9,27 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
 from typing import Any, Literal, NamedTuple
 
+from typer.testing import CliRunner
+
 import recollect
+from recollect import errors
 from recollect.agent.models import Ask, Reply, ToolCall
 from recollect.api.memory import Memory
 from recollect.chat import Agent, chat, preview
+from recollect.cli.app import run
 from recollect.sleep import extract_by_model, extract_by_rules, run_sleep_time
 from recollect.testing.conformance.base import EMBEDDER
 
 Kind = Literal["record", "entry", "core", "archive"]
 ScopeName = Literal["user", "agent", "workflow", "thread", "project", "shared"]
-Wrote = Literal["done", "refused"]
+_SERVED = Path(__file__).parents[1] / "client" / "served.py"
 
 DESK = Agent(id="desk", instructions="You mend kites.")
 FLOW = "kites"
@@ -121,13 +127,23 @@ class Scripted:
 class House:
     """One memory, and what leads to it: commands, a server in another process, and the programs of three languages."""
 
-    def __init__(self, memory: Memory, folder: Path, *, cli: Callable[..., Any], client: Callable[[str], Any]) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        folder: Path,
+        *,
+        cli: Callable[..., Any],
+        client: Callable[[str], Any],
+        mcp: Callable[[str], Any] | None = None,
+    ) -> None:
         self.memory = memory
         self.folder = folder
         self.cli = cli
         """Calls a command; gives its JSON, None where it found nothing, and raises what it refused."""
         self.client = client
         """Gives the client of a user."""
+        self.mcp = mcp
+        """Gives an MCP client of a user."""
         self.definitions = {
             scope: memory.definitions.create(
                 name=slug.replace("_", " ").title(),
@@ -156,6 +172,59 @@ class House:
 
     def machine(self, text: str) -> Any:
         return recollect.mashin.load(dedent(text), memory=self.memory)
+
+
+class Served:
+    """A server on the same file, in a process of its own."""
+
+    def __init__(self, database: Path, **settings: Any) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, str(_SERVED), str(database), json.dumps(settings)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        self.url: str = self._hear()["url"]
+
+    def ask(self, **command: Any) -> Any:
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps(command) + "\n")
+        self._process.stdin.flush()
+        return self._hear()["done"]
+
+    def close(self) -> None:
+        self._process.communicate()
+
+    def _hear(self) -> Any:
+        assert self._process.stdout is not None
+        return json.loads(self._process.stdout.readline())
+
+
+def command(*arguments: str) -> Any:
+    """Call a command; give its JSON, and raise what it refused as the error that it names."""
+    options = list(arguments)
+    options.insert(options.index("--") if "--" in options else len(options), "--json")
+    with CliRunner().isolation() as (stdout, stderr, _):
+        code = run(options)
+        printed, complained = stdout.getvalue(), stderr.getvalue()
+    if code == 0:
+        return json.loads(printed)
+    # A run that failed is printed as it is, and says in it why.
+    fault = json.loads(complained or printed)["error"]
+    told = {
+        "code": "",
+        "hint": "",
+        **fault["details"],
+        **{name: fault[name] for name in ("code", "hint") if name in fault},
+    }
+    kind = next(one for one in vars(errors).values() if getattr(one, "code", None) == told["code"])
+    raise kind(fault["message"], **{name: value for name, value in told.items() if name != "code"})
+
+
+def found_by_command(*arguments: str) -> Any:
+    """Call a command; give None where it found nothing."""
+    with contextlib.suppress(recollect.NotFound):
+        return command(*arguments)
 
 
 # writing
@@ -207,6 +276,20 @@ def by_client(house: House, place: Place, value: Any) -> None:
         named = {"scope": "agent", "agent_id": DESK.id} if place.scope == "agent" else {}
         standing = client.memory.get(place.block, **named)
         client.memory.update(place.block, value, expected_updated_at=standing and standing.updated_at, **named)
+
+
+def by_mcp(house: House, place: Place, value: Any) -> None:
+    door = house.mcp(place.name)
+    if place.kind == "record":
+        ttl = None if place.scope in SLUGS else HOUR
+        door.call("set_fact", key=place.key, value=value, ttl=ttl, scope=place.scope)
+    elif place.kind == "entry":
+        door.call("remember", content=value, collection=place.collection, ttl=HOUR, scope=place.scope)
+    else:
+        named = {"block": place.block, "scope": place.scope}
+        standing = _found(lambda: door.call("get_memory_block", **named))
+        stamp = standing and standing["updated_at"]
+        door.call("update_memory_block", content=value, expected_updated_at=stamp, **named)
 
 
 def by_abl_set(house: House, place: Place, value: Any) -> None:
@@ -429,6 +512,20 @@ def read_by_rest(house: House, place: Place) -> Any:
     return block and block.content
 
 
+def read_by_mcp(house: House, place: Place) -> Any:
+    door = house.mcp(place.name)
+    if place.kind == "record":
+        fact = _found(lambda: door.call("get_fact", key=place.key, scope=place.scope))
+        return fact and fact["value"]
+    if place.kind == "entry":
+        found = door.call("recall", query="kite", collection=place.collection, scope=place.scope)
+        return _first(match["content"] for match in found["results"])
+    if place.kind == "archive":
+        return _first(match["content"] for match in door.call("recall_blocks", query="kite")["memories"])
+    block = _found(lambda: door.call("get_memory_block", block=place.block, scope=place.scope))
+    return block and block["content"]
+
+
 def read_by_abl_expression(house: House, place: Place) -> Any:
     path = f"{place.scope}.{place.key}"
     agent = house.agent(f"""
@@ -588,12 +685,14 @@ _ALL: dict[Kind, tuple[ScopeName, ...]] = {
     "archive": OF_A_BLOCK,
 }
 _OWN: dict[Kind, tuple[ScopeName, ...]] = {**_ALL, "record": OF_A_USER, "entry": OF_A_USER}
+_HERE: dict[Kind, tuple[ScopeName, ...]] = {**_ALL, "record": OF_A_BLOCK, "entry": OF_A_BLOCK}
 
 WRITERS = (
     Way("Python", "python", _ALL, by_python),
     Way("asyncio", "python", _ALL, by_asyncio),
     Way("command line", "cli", _ALL, by_command),
     Way("REST client", "rest", _OWN, by_client),
+    Way("MCP tool", "mcp", _HERE, by_mcp),
     Way("ABL SET", "abl", {"record": OF_AN_AGENT}, by_abl_set),
     Way("ABL remember", "abl", {"record": OF_AN_AGENT}, by_abl_trigger),
     Way("ABL memory.remember", "abl", {"entry": OF_AN_AGENT}, by_abl_tool),
@@ -609,6 +708,7 @@ READERS = (
     Way("Python", "python", _ALL, read_by_python),
     Way("command line", "cli", _ALL, read_by_command),
     Way("REST", "rest", _OWN, read_by_rest),
+    Way("MCP", "mcp", _HERE, read_by_mcp),
     Way("ABL expression", "abl", {"record": OF_AN_AGENT}, read_by_abl_expression),
     Way("ABL recall", "abl", {"record": OF_AN_AGENT, "entry": OF_AN_AGENT}, read_by_abl_recall),
     Way("mashin recall", "mashin", {"entry": ("user", "shared")}, read_by_machine),
@@ -669,6 +769,11 @@ def _start(agent: Any, place: Place, given: dict[str, Any] | None = None) -> Any
 def _kite_in(said: str) -> Any:
     colour, lines = said.split("|")
     return None if colour == "none" else {"colour": colour, "lines": int(lines)}
+
+
+def _found(read: Callable[[], Any]) -> Any:
+    with contextlib.suppress(recollect.NotFound):
+        return read()
 
 
 def _first(found: Iterator[Any]) -> Any:

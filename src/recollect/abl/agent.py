@@ -10,9 +10,7 @@ import msgspec
 
 from recollect.abl.behaviour import Behaviour
 from recollect.abl.document import Document
-from recollect.abl.runtime.facts import SessionFacts
 from recollect.abl.runtime.plan import Plan
-from recollect.abl.runtime.saving import read_state, thaw
 from recollect.abl.runtime.work import Member
 from recollect.abl.session import Awake, Session, Setting, check_variable
 from recollect.api.memory import Memory
@@ -29,7 +27,24 @@ DOOR = "abl"
 
 
 class Agent:
-    """A compiled agent; `load` makes these."""
+    """A compiled agent; `load` makes these.
+
+    >>> import recollect
+    >>> text = '''
+    ... AGENT: Bell
+    ... GOAL: "Ring"
+    ... FLOW:
+    ...   ring:
+    ...     REASONING: false
+    ...     RESPOND: "Ding"
+    ...     THEN: COMPLETE
+    ... '''
+    >>> with recollect.open(":memory:") as memory:
+    ...     bell = recollect.abl.load(text, memory=memory)
+    ...     session = bell.start(user="ada")
+    ...     bell.name, session.status, bell.resume(session.id).opening.messages
+    ('Bell', 'completed', ['Ding'])
+    """
 
     def __init__(
         self,
@@ -102,7 +117,8 @@ class Agent:
         Without a `user`, what belongs to users is neither read nor written. `tree` joins the memory of a handoff tree
         that began elsewhere; `vars` are variables to begin with.
         """
-        check_label("user", user)
+        if user is not None:
+            Scope.of(user=user)  # refuses what cannot be a user's id, in the words of every door
         check_label("session id", id)
         check_label("tree", tree)
         require_label("project", project)
@@ -117,14 +133,7 @@ class Agent:
     def resume(self, id: str) -> Session:
         """Return a session that was started earlier, in this process or another, where it stands."""
         self._keep_sources()
-        memory = self._memory
-        scope = Scope.of(tenant=memory.tenant, session=id)
-        state, version = read_state(memory, scope)
-        facts = SessionFacts(memory, user=state.user, project=state.project, tree=state.tree)
-        setting = self._setting()
-        spreads = setting.behaviour.results_become_variables
-        frames, resting = thaw(memory, scope, state, facts, setting.team.get, spreads=spreads)
-        return Session(setting, state, frames, resting, version)
+        return Session.resumed(self._setting(), id)
 
     def _setting(self) -> Setting:
         team = {name: agent._member for name, agent in self._team.items()}

@@ -14,6 +14,10 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
 
     The words of the language can be read in more than one way at these points. Each is decided here and nowhere
     else, so that another reading is a change of one value.
+
+    >>> patient = Behaviour(tool_seconds=120, retries=5)
+    >>> patient.tool_seconds, patient.remember
+    (120, 'changes')
     """
 
     remember: Literal["changes", "every_turn"] = "changes"

@@ -15,7 +15,13 @@ TargetKind = Literal["step", "complete", "escalate", "handoff", "continue", "ret
 Access = Literal["read", "write", "readwrite"]
 MemoryScope = Literal["user", "project", "execution_tree"]
 
-_PREFIXES: dict[str, MemoryScope] = {"user": "user", "project": "project", "workflow": "execution_tree"}
+PREFIXES: dict[str, MemoryScope] = {"user": "user", "project": "project", "workflow": "execution_tree"}
+"""What a path may begin with to say whose fact it is."""
+
+
+def scope_of(path: str) -> MemoryScope:
+    """Return whose a path is by how it begins; the user's, where it does not say."""
+    return PREFIXES.get(path.partition(".")[0], "user")
 
 
 class Argument(Node, frozen=True):
@@ -54,7 +60,7 @@ class PersistentVariable(Node, frozen=True):
     @property
     def scope(self) -> MemoryScope:
         """Whose fact it is: as declared, else what the path begins with, else the user's."""
-        return self.declared_scope or _PREFIXES.get(self.path.text.partition(".")[0], "user")
+        return self.declared_scope or scope_of(self.path.text)
 
 
 class Remember(Node, frozen=True):

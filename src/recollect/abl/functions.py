@@ -14,15 +14,15 @@ from typing import Any, cast
 from zoneinfo import ZoneInfo
 
 from recollect.abl.expression.semantics import add, divide, equal, member, multiply, number, subtract
-from recollect.lang.expression.bounds import check_text, exceeded
+from recollect.lang.expression.bounds import check_text
 from recollect.lang.expression.currency import format_money
 from recollect.lang.expression.dialect import Function, Run
 from recollect.lang.expression.scalars import moment, moment_word, settle
+from recollect.lang.expression.texts import date_word, joined, padding, repeated, replaced
 from recollect.lang.expression.wording import word
 from recollect.model.clock import EPOCH
 
 _MASK = re.compile(r"(?:(?P<where>first|last)(?P<count>[0-9]{1,3})|(?P<head>[0-9]{1,3})\*(?P<tail>[0-9]{1,3}))")
-_DATE_PARTS = re.compile("YYYY|MM|DD|HH|mm|ss")
 _ISO_DAY = "YYYY-MM-DD"
 _MOST_DIGITS = 15
 _LONGEST_ID = 64
@@ -83,11 +83,7 @@ def _substring(text: Any, start: Any, end: Any = None) -> str:
 
 
 def _replace(run: Run, text: Any, old: Any, new: Any) -> str:
-    whole, gone, come = word(text), word(old), word(new)
-    grown = len(whole) + whole.count(gone) * (len(come) - len(gone))
-    if grown > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text, grown)
-    return whole.replace(gone, come)
+    return replaced(word(text), word(old), word(new), longest=run.bounds.text)
 
 
 def _split(text: Any, separator: Any) -> list[str]:
@@ -98,33 +94,16 @@ def _split(text: Any, separator: Any) -> list[str]:
 def _join(run: Run, items: Any, separator: Any = ",") -> str:
     if type(items) is not list:
         return word(items)
-    left, parts = run.bounds.text, list[str]()
-    for item in cast("list[Any]", items):
-        parts.append(word(item))
-        left -= len(parts[-1])
-        if left < 0:
-            raise exceeded("the text that an expression made", run.bounds.text)
-    between = word(separator)
-    if len(between) * len(parts) > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text)
-    return between.join(parts)
+    return joined(map(word, cast("list[Any]", items)), word(separator), longest=run.bounds.text)
 
 
 def _repeat(run: Run, text: Any, times: Any) -> str:
-    whole, count = word(text), max(0, _count(times) or 0)
-    if len(whole) * count > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text, len(whole) * count)
-    return whole * count
+    return repeated(word(text), max(0, _count(times) or 0), longest=run.bounds.text)
 
 
 def _padding(run: Run, text: Any, length: Any, fill: Any) -> tuple[str, str]:
-    whole, pad = word(text), word(fill)
-    missing = (_count(length) or 0) - len(whole)
-    if missing <= 0 or not pad:
-        return whole, ""
-    if missing > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text, missing)
-    return whole, (pad * (missing // len(pad) + 1))[:missing]
+    whole = word(text)
+    return whole, padding((_count(length) or 0) - len(whole), word(fill), longest=run.bounds.text)
 
 
 def _pad_start(run: Run, text: Any, length: Any, fill: Any = " ") -> str:
@@ -161,15 +140,7 @@ def formatted_date(value: Any, shape: Any = _ISO_DAY, zone: Any = None) -> str |
         local = when.astimezone(ZoneInfo(word(zone))) if zone is not None and word(zone) != "UTC" else when
     except (OSError, ValueError, OverflowError, KeyError):
         return None
-    parts = {
-        "YYYY": f"{local.year:04d}",
-        "MM": f"{local.month:02d}",
-        "DD": f"{local.day:02d}",
-        "HH": f"{local.hour:02d}",
-        "mm": f"{local.minute:02d}",
-        "ss": f"{local.second:02d}",
-    }
-    return _DATE_PARTS.sub(lambda found: parts[found[0]], word(shape) or _ISO_DAY)
+    return date_word(local, word(shape) or _ISO_DAY)
 
 
 def _instant(value: Any) -> datetime | None:

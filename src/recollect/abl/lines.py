@@ -15,7 +15,8 @@ import msgspec
 from recollect.abl.tree import Line, Lines, Runs, Value
 from recollect.abl.values import CLOSERS, OPENERS, decode, end_of_key, is_quoted, left_open
 from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.layout import DEEPEST, TAB, Margins, is_too_long, note_uneven
+from recollect.lang.faults import never_closed, note_uneven
+from recollect.lang.layout import DEEPEST, TAB, Margins, is_too_long
 from recollect.lang.source import Source, Span
 from recollect.model.text import quote
 
@@ -52,6 +53,12 @@ def read_lines(source: Source, said: Diagnostics) -> Lines:
     scanner = _Scanner(source, said)
     scanned = scanner.scan()
     return Lines(_Builder(scanned, said).tree(), tuple(scanner.comments), span=whole)
+
+
+def note_remark(said: Diagnostics, remark: str, span: Span) -> None:
+    """Say that a comment behind a value is left out."""
+    message = f"{quote(remark)} is left out: a comment stands on a line of its own"
+    said.warning("inline_comment", message, span, hint="Move it to the line above")
 
 
 class _Scanner:
@@ -137,12 +144,7 @@ class _Scanner:
             if not after:
                 style = "quoted"
             elif after[0] == "#":
-                self.said.warning(
-                    "inline_comment",
-                    f"{quote(after)} is left out: a comment stands on a line of its own",
-                    Span(offset + len(written) - len(after), offset + len(written)),
-                    hint="Move it to the line above",
-                )
+                note_remark(self.said, after, Span(offset + len(written) - len(after), offset + len(written)))
                 line.comments = (*line.comments, after)
                 line.end, written, style = offset + found.end(), found[0], "quoted"
                 line.text = line.text[: line.end - line.start]
@@ -153,7 +155,7 @@ class _Scanner:
     def _unclosed(self, written: str, offset: int) -> None:
         self.said.error(
             "unclosed_quote",
-            f"the quote at {quote(written, longest=30)} is never closed",
+            never_closed(written),
             Span(offset, offset + 1),
             hint=f"End the text with {written[0]} on the same line, or use a block with |",
         )

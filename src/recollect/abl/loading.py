@@ -153,13 +153,31 @@ def _from_kept(memory: Memory, agents: Mapping[str, str], root: str, kit: _Kit) 
 
 
 def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document:
-    """Parse a file, or with `fragment` any part of one; raise a SourceError with every fault of its grammar."""
+    """Parse a file, or with `fragment` any part of one; raise a SourceError with every fault of its grammar.
+
+    >>> document = parse('''
+    ... MEMORY:
+    ...   persistent:
+    ...     - user.language
+    ... ''', fragment=True)
+    >>> document.memory.persistent[0].path.text
+    'user.language'
+    """
     file, text = _read(source)
     return parse_fragment(text, name=file) if fragment else parse_document(text, name=file)
 
 
 def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Diagnostic, ...]:
-    """Return everything there is to say about a file, errors, warnings and notes, as they stand in it."""
+    """Return everything there is to say about a file, errors, warnings and notes, as they stand in it.
+
+    >>> for one in check('''
+    ... AGENT: Porter
+    ... GAOL: "Greet"
+    ... '''):
+    ...     print(one.severity, one.code, one.hint)
+    error missing Say what the agent is to achieve: `GOAL: …`
+    error unknown_keyword Did you mean `GOAL`?
+    """
     file, text = _read(source)
     return check_source(text, name=file, fragment=fragment)[2]
 

@@ -11,9 +11,11 @@ from msgspec.structs import replace
 from recollect.abl.document import Argument
 from recollect.abl.forms import elements, expanded, mapping, spread, text_of, texts
 from recollect.abl.keywords import LEVELS, Keyword, Level, homes
+from recollect.abl.lines import note_remark
 from recollect.abl.tree import Line, Raw, Value
 from recollect.abl.values import inline_object, part, unquoted, verbatim
 from recollect.lang.diagnostics import Diagnostics, did_you_mean
+from recollect.lang.faults import note_foreign_comment, note_missing_colon
 from recollect.lang.source import Span
 from recollect.model.text import quote
 
@@ -107,15 +109,19 @@ class Reader:
     def misplaced(self, line: Line, table: Level) -> None:
         """Say that a line is no entry where entries are expected."""
         word = line.text.split(maxsplit=1)[0] if line.text.strip() else ""
+        if word.startswith("//"):
+            note_foreign_comment(self.said, "//", "#", line.span)
+            return
         hint = did_you_mean(word, table.names, otherwise=f"Expected one of {', '.join(table.names[:8])}")
         if line.key is None and table.find(word):
-            hint = f"Put a colon after `{word}`"
+            note_missing_colon(self.said, word, line.span.start + line.text.index(word))
+            return
         message = f"{quote(line.text, longest=40)} is no `KEYWORD: value` {table.where}"
         self.said.error("wrong_nesting", message, line.span, hint=hint)
 
     def doubled(self, line: Line, name: str) -> None:
         """Say that something is declared twice in the same place."""
-        message = f"`{name}` is declared a second time in the same place"
+        message = f"`{name}` is declared a second time"
         self.said.error("duplicate", message, line.key_span, hint="Keep one of them")
 
     def not_acted_on(self, line: Line, keyword: Keyword) -> None:
@@ -185,13 +191,9 @@ class Reader:
         remark = _REMARK.match(line.value.text)
         if remark is None:
             return line
-        self._left_out(line.value.text[remark.end() - 1 :], line.value.span)
+        note_remark(self.said, line.value.text[remark.end() - 1 :], line.value.span)
         word = part(verbatim(line.value), 0, remark.end(1))
         return replace(line, value=Value(word.text, "plain", word.runs, span=word.span))
-
-    def _left_out(self, text: str, span: Span) -> None:
-        message = f"{quote(text)} is left out: a comment stands on a line of its own"
-        self.said.warning("inline_comment", message, span, hint="Move it to the line above")
 
     def expected(self, line: Line, keyword: Keyword, what: str) -> None:
         """Say that a value is not what its keyword needs."""
@@ -211,7 +213,7 @@ class Reader:
     def _word(self, raw: Raw, pattern: re.Pattern[str], what: str, made_of: str) -> Raw:
         remark = _REMARK.match(raw.text)
         if remark:
-            self._left_out(raw.text[remark.end() - 1 :], raw.span)
+            note_remark(self.said, raw.text[remark.end() - 1 :], raw.span)
             raw = part(raw, 0, remark.end(1))
         if not pattern.fullmatch(raw.text):
             message = f"{quote(raw.text)} cannot be the name of {what}"

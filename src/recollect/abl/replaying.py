@@ -6,14 +6,15 @@ from datetime import datetime
 
 import msgspec
 
-from recollect.abl.runtime.coordination import first_frame
+from recollect.abl.runtime.activating import first_frame
 from recollect.abl.runtime.facts import SessionFacts
+from recollect.abl.runtime.repeatable import TurnClock, TurnIds
 from recollect.abl.runtime.saving import identity
 from recollect.abl.runtime.state import SessionState, TurnRecord
 from recollect.abl.runtime.trace import Trace
 from recollect.abl.runtime.turns import open_session, take_turn
 from recollect.abl.runtime.work import Frame, Work
-from recollect.abl.session import Setting, TurnClock, TurnIds, give
+from recollect.abl.session import Setting, give
 from recollect.model.clock import parse_moment
 
 

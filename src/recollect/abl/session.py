@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import hashlib
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from copy import deepcopy
-from datetime import UTC, datetime
+from datetime import UTC
 from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
 from recollect.abl.behaviour import Behaviour
-from recollect.abl.runtime.coordination import finish, first_frame
+from recollect.abl.runtime.activating import finish, first_frame
 from recollect.abl.runtime.facts import SessionFacts
 from recollect.abl.runtime.plan import Plan
 from recollect.abl.runtime.recalling import recall
+from recollect.abl.runtime.repeatable import TurnClock, TurnIds
 from recollect.abl.runtime.saving import (
     check_variables,
     encode_state,
@@ -38,7 +38,7 @@ from recollect.errors import LimitExceeded, RecollectError, ScopeEnded, UsageErr
 from recollect.model.effect import EndScope, SetFact, StartSession
 from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
-from recollect.model.text import quote
+from recollect.model.text import quote, without_halves
 from recollect.model.value import decode, encode_checked
 
 if TYPE_CHECKING:
@@ -97,7 +97,27 @@ class Awake:
 
 
 class Session:
-    """One conversation. Turns are taken one after the other, whatever thread they come from."""
+    """One conversation. Turns are taken one after the other, whatever thread they come from.
+
+    >>> import recollect
+    >>> text = '''
+    ... AGENT: Porter
+    ... GOAL: "Know the guests"
+    ... FLOW:
+    ...   ask:
+    ...     REASONING: false
+    ...     GATHER:
+    ...       - guest_name:
+    ...         prompt: "Who are you?"
+    ...     RESPOND: "Welcome, {{guest_name}}."
+    ...     THEN: COMPLETE
+    ... '''
+    >>> with recollect.open(":memory:") as memory:
+    ...     session = recollect.abl.load(text, memory=memory).start(user="ada")
+    ...     turn = session.say("I am Ada")
+    ...     turn.text, turn.status, session.vars["guest_name"], [one.input for one in session.turns()]
+    ('Welcome, Ada.', 'completed', 'Ada', [None, 'I am Ada'])
+    """
 
     __slots__ = (
         "__weakref__",
@@ -174,6 +194,12 @@ class Session:
         session._opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
         return session
 
+    @classmethod
+    def resumed(cls, setting: Setting, id: str) -> Session:
+        """Return a session that was started earlier, where it stands."""
+        state, version, frames, resting = _restored(setting, Scope.of(tenant=setting.memory.tenant, session=id))
+        return cls(setting, state, frames, resting, version)
+
     # what there is to see
 
     @property
@@ -243,7 +269,7 @@ class Session:
                 actual=len(text),
             )
         # What no text encoding, or no fact, can hold would be lost with the variable it stands in.
-        text = text.encode("utf-8", "replace").decode().replace("\0", "\ufffd")
+        text = without_halves(text).replace("\0", "\ufffd")
         return self._take(text, take_turn)
 
     def replay(self) -> Replay:
@@ -350,7 +376,7 @@ class Session:
         return work
 
     def _past(self, frame: Frame) -> list[tuple[Any, str]]:
-        first, count = frame.state.system.get("history") or (0, None)
+        first, count = frame.state.mind.history
         return cast("list[tuple[Any, str]]", past(read_turns(self._setting.memory, self._scope), first, count))
 
     def rest(self) -> None:
@@ -369,17 +395,14 @@ class Session:
         """Read the session again after a rest, or after a turn that could not be kept."""
         if not self._stale:
             return
-        memory = self._setting.memory
-        self._state, self._version = read_state(memory, self._scope)
-        facts = SessionFacts(memory, user=self._state.user, project=self._state.project, tree=self._state.tree)
-        spreads = self._setting.behaviour.results_become_variables
-        team = self._setting.team
-        self._frames, self._resting = thaw(memory, self._scope, self._state, facts, team.get, spreads=spreads)
+        self._state, self._version, self._frames, self._resting = _restored(self._setting, self._scope)
         self._stale = False
 
     def _check_open(self) -> None:
         if self._ended:
-            raise ScopeEnded(f"the session {quote(self.id)} has ended", hint="Start a new one")
+            raise ScopeEnded(
+                f"`{self._scope}` has ended", hint="Start a new one: ids of ended sessions are not used again"
+            )
 
     def _assign(self, name: str, value: Any) -> None:
         """Give a variable of the active agent a value from outside, and keep it at once."""
@@ -426,6 +449,15 @@ class Session:
     def __repr__(self) -> str:
         """Return whose session it is, and where it stands."""
         return f"<recollect.abl.Session {self.id} user={self.user} agent={self.agent} step={self.step}>"
+
+
+def _restored(setting: Setting, scope: Scope) -> tuple[SessionState, int, list[Frame], dict[str, Frame]]:
+    """Return what is kept of a session: its state with its version, and the frames of its agents."""
+    memory = setting.memory
+    state, version = read_state(memory, scope)
+    facts = SessionFacts(memory, user=state.user, project=state.project, tree=state.tree)
+    spreads = setting.behaviour.results_become_variables
+    return state, version, *thaw(memory, scope, state, facts, setting.team.get, spreads=spreads)
 
 
 _NOTHING: tuple[SessionState, list[Frame], dict[str, Frame]] = (SessionState("", None, ""), [], {})
@@ -477,30 +509,3 @@ class _Variables(MutableMapping[str, Any]):
 
     def __repr__(self) -> str:
         return repr(self._held())
-
-
-class TurnClock:
-    """A clock that stands still for a turn, so that the whole turn happens at one moment."""
-
-    def __init__(self, moment: datetime) -> None:
-        """Show a moment."""
-        self._moment = moment
-
-    def now(self) -> datetime:
-        """Return the moment of the turn."""
-        return self._moment
-
-
-class TurnIds:
-    """Ids that are the same when a turn is done again."""
-
-    def __init__(self, session: str, number: int) -> None:
-        """Make the ids of one turn of a session."""
-        self._seed = f"{session}:{number}"
-        self._made = 0
-
-    def new(self, kind: str) -> str:
-        """Return the next id of this turn."""
-        self._made += 1
-        text = f"{self._seed}:{self._made}"
-        return f"{kind}_{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"

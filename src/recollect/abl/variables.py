@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Protocol, cast
 
 import msgspec
 
-from recollect.abl.document import Access, Document, Memory, MemoryScope, PersistentVariable
+from recollect.abl.document import PREFIXES, Access, Document, Memory, MemoryScope, PersistentVariable, scope_of
 from recollect.lang.expression.compiler import MISSING
 from recollect.lang.expression.dialect import Closure, Names, Run
 from recollect.lang.expression.nodes import Path
@@ -20,7 +20,6 @@ FACTS = "\0facts"
 KEPT_FROM_VIEW = "(kept from view)"
 """What traces and prompts show in place of a sensitive value."""
 
-PREFIXES: dict[str, MemoryScope] = {"user": "user", "project": "project", "workflow": "execution_tree"}
 SYSTEM_PATHS = frozenset({"user.intent", "user.sentiment"})
 FROM_OUTSIDE = frozenset({"channel", "intent", "language", "locale"})
 """Names of the runtime that the program around a session may set: only it knows them."""
@@ -75,9 +74,11 @@ def key_of(path: str) -> str:
     return rest if rest and head in PREFIXES else path
 
 
-def scope_of(path: str) -> MemoryScope:
-    """Return whose a path is by how it begins; the user's, where it does not say."""
-    return PREFIXES.get(path.partition(".")[0], "user")
+def at_or_above(path: str) -> Iterator[tuple[str, Path]]:
+    """Give a path and those that it lies below, the longest first, each with what is left of it."""
+    segments = path.split(".")
+    for count in range(len(segments), 0, -1):
+        yield ".".join(segments[:count]), tuple(segments[count:])
 
 
 class Declarations:
@@ -104,12 +105,8 @@ class Declarations:
 
     def find(self, path: str) -> tuple[Persistent, Path] | None:
         """Return the longest declared path that this one lies at or below, and what is left of it."""
-        segments = path.split(".")
-        for count in range(len(segments), 0, -1):
-            variable = self.persistent.get(".".join(segments[:count]))
-            if variable is not None:
-                return variable, tuple(segments[count:])
-        return None
+        found = ((self.persistent.get(above), rest) for above, rest in at_or_above(path))
+        return next(((variable, rest) for variable, rest in found if variable is not None), None)
 
     def resolve(self, path: Path) -> tuple[int, Closure] | None:
         """Return how to read a path that is remembered; None for a path of the session."""

@@ -26,6 +26,7 @@ from recollect.abl.values import end_of_key, left_open
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.layout import DEEPEST, is_too_long
 from recollect.lang.source import Source, Span
+from recollect.lang.unreadable import note_unreadable
 from recollect.model.text import quote
 
 _parse = cast("Callable[..., Iterator[Event]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
@@ -84,18 +85,8 @@ class _Converter:
                 if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                     self._refuse("anchors and aliases are not part of this dialect", event, "Write the value again")
                 yield event
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            at = mark.index if mark else 0
-            problem = error.problem or "it cannot be read"
-            self.said.error(
-                "yaml", f"this is not YAML: {problem}", Span(at, at + 1), hint="Check indentation and quotes"
-            )
-            raise _Unreadable from error
-        except yaml.reader.ReaderError as error:
-            at = int(error.position)
-            message = f"the character U+{ord(self.source.text[at]):04X} cannot stand in YAML"
-            self.said.error("yaml", message, Span(at, at + 1), hint="Remove it")
+        except yaml.YAMLError as error:
+            note_unreadable(error, self.said)
             raise _Unreadable from error
 
     def _refuse(self, message: str, event: Event, hint: str) -> None:

@@ -13,15 +13,19 @@ from typing import Any, TypeAlias
 import msgspec
 
 from recollect.agent.models import Ask, Model, Reply, Said, ToolCall, hear
-from recollect.errors import InvalidValue, LimitExceeded, ModelFailed, SchemaViolation, UsageError
+from recollect.errors import InvalidValue, LimitExceeded, ModelFailed, RecollectError, SchemaViolation, UsageError
 from recollect.model.limits import Limits
-from recollect.model.text import quote
+from recollect.model.text import cleaned, quote
 from recollect.model.value import encode, encode_checked
 
 CORRECTIONS = 2
 """How often a model is asked again in a conversation when its answer does not fit."""
 _ECHO = 4_000
 """Characters of an answer that does not fit that are shown to the model again."""
+_TOLD = ("path", "expected", "limit", "actual", "what", "capability", "approval", "retry_after")
+"""Details of an error that a model can act on."""
+_PLACE = 120
+"""Characters of one detail of an error that a model is told."""
 _LIMITS = Limits()
 
 Fit: TypeAlias = Callable[[dict[str, Any]], Any]
@@ -31,7 +35,15 @@ CallTool: TypeAlias = Callable[[str, dict[str, Any]], Any]
 
 
 class ToolFailed(Exception):
-    """A tool failed in a way that the model is told about, in these words; it may go on without it."""
+    """A tool failed in a way that the model is told about; it may go on without it."""
+
+    def __init__(self, why: str | RecollectError) -> None:
+        """Keep the words that the model is told; of one of our errors also its code, and its limits and places."""
+        super().__init__(str(why))
+        self.about: dict[str, Any] = {}
+        if isinstance(why, RecollectError):
+            told = {name: _short(why.details[name]) for name in _TOLD if name in why.details}
+            self.about = {"code": why.code, **told}
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -177,7 +189,7 @@ class Conversation:
         try:
             text = _json(self._called(call))
         except ToolFailed as error:
-            failed, text = True, _json({"error": _sendable(str(error))})
+            failed, text = True, _json({"error": _sendable(str(error)), **error.about})
         said = Said("tool", text, call_id=call.id, tool=call.name)
         return Result(name=call.name, said=said, failed=failed)
 
@@ -204,6 +216,11 @@ def _text(reply: Reply) -> str:
     # Providers let pass what cannot be kept, such as half of a character.
     encode_checked(reply.text, _LIMITS)
     return reply.text
+
+
+def _short(detail: Any) -> Any:
+    """Return a detail of an error as a model is told it: a place deep inside a value is as long as the value."""
+    return cleaned(detail, longest=_PLACE) if isinstance(detail, str) else detail
 
 
 def _sendable(text: str) -> str:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from typing import Any, Literal, cast
 
-from recollect.agent.providers import Access
+from recollect.agent.providers import NAMING, Access
 from recollect.errors import ModelError, ModelFailed, ModelUnavailable
 from recollect.model.text import quote
 
 Reason = Literal["timeout", "rate_limited", "refused", "invalid_answer", "silent", "unreachable", "provider"]
 """Why a model failed, as `ModelFailed.reason` says it; `refused` is a model that declines, `provider` all the rest."""
 
-NAMING = "Write `provider:model`, such as `anthropic:claude-sonnet-4-6` or `openai:gpt-5.2`"
 SHOWN = 200
 """Signs of what a provider said that an error repeats."""
 AS_IT_IS = Access()

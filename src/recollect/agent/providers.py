@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from pydantic_ai.models import Model as ProviderModel
     from pydantic_ai.providers import Provider
 
+NAMING = "Write `provider:model`, such as `anthropic:claude-sonnet-4-6` or `openai:gpt-5.2`"
 _PARAMETERS = (("base_url", "base_url"), ("base_url", "api_base"), ("api_key", "api_key"))
 """Our options, and what constructors of providers call them."""
 _ORGANIZED = frozenset({"openai", "openai-chat", "openai-responses"})
 """The providers that know organizations."""
 _NO_KEY = "none-given"
 _HEADER = re.compile(r"[!-~]+")
+_HOW_IN_PYTHON = re.compile(r" or pass it via `[^`]*`[^.]*\.?")
 _SECRET = 8
 """Characters of a secret; shorter keys are words such as `none`, which servers without keys are given."""
 
@@ -97,9 +99,11 @@ def find_model(name: str, access: Access) -> ProviderModel:
             raise _unknown(name, access.given, {})
         return infer_model(name, provider_factory=lambda provider: _provider(name, provider, access))
     except (UserError, ImportError, ValueError) as error:
-        # Of several sentences, the first says which setting or package is missing.
-        reason, _, _ = str(error).partition(" To try ")
-        raise ModelUnavailable(f"the model {quote(name)} cannot be used", hint=reason, model=name) from error
+        # Of several sentences, the first says which setting or package is missing; how its own classes take a key
+        # is of no use here.
+        reason = _HOW_IN_PYTHON.sub(".", str(error).partition(" To try ")[0])
+        hint = f"{reason}. {NAMING}" if reason.startswith("Unknown") else reason
+        raise ModelUnavailable(f"the model {quote(name)} cannot be used", hint=hint, model=name) from error
 
 
 def _provider(name: str, provider: str, access: Access) -> Provider[Any]:

@@ -13,20 +13,15 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Self
 
-from recollect.api.approvals import Approvals
 from recollect.api.batch import Batch
 from recollect.api.blocks import Blocks
-from recollect.api.collections import Collections
-from recollect.api.definitions import Definitions
-from recollect.api.ledger import Ledger
+from recollect.api.desk import Desk
 from recollect.api.memory import Memory
 from recollect.api.opening import open as open_memory
-from recollect.api.permissions import Permissions
-from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
 
 # What a call gives back that itself has calls to make; making one of these touches no store.
-_HANDLES = (Memory, ScopedMemory, Batch, Blocks, Collections, Definitions, Ledger, Permissions, Approvals, Runs)
+_HANDLES = (Memory, ScopedMemory, Batch, Blocks, Desk)
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 

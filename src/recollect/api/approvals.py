@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
-from recollect.errors import NotFound
-from recollect.governance.gate import Caller, Decided, Gate
-from recollect.model.approval import Approval, Status
+from typing import Literal
+
+from recollect.api.desk import Desk
+from recollect.errors import NotFound, UsageError
+from recollect.governance.gate import Decided
+from recollect.model.approval import STATUSES, Approval, Status
 from recollect.model.effect import Decide, ReadApprovals
-from recollect.model.scope import Scope
-from recollect.model.text import quote
+from recollect.model.text import check_reason, quote
 
 
-class Approvals:
-    """Effects that wait for a person."""
+class Approvals(Desk):
+    """Effects that wait for a person.
 
-    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
-        """Stand in a tenant; `memory.approvals` makes these."""
-        self._gate = gate
-        self._caller = caller
-        self._shared = shared
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     grant = memory.permissions.grant("agent:mail", "memory.write", level="approve")
+    ...     try:
+    ...         memory.acting_as("agent:mail").scope(user="ada").set("tone", "warm")
+    ...     except recollect.ApprovalRequired as waits:
+    ...         approval = waits.approval
+    ...     [waiting.actor for waiting in memory.approvals.list()]
+    ...     memory.approvals.approve(approval).result.value
+    ...     memory.scope(user="ada").value("tone")
+    ['agent:mail']
+    'warm'
+    'warm'
+    """
 
-    def list(self, *, status: Status | None = "pending") -> list[Approval]:
-        """Return what waits, or what was decided; None returns all."""
-        every: list[Approval] = self._gate.perform(ReadApprovals(scope=self._shared), self._caller)
-        return [approval for approval in every if status is None or approval.status == status]
+    def list(self, *, status: Status | Literal["all"] = "pending") -> list[Approval]:
+        """Return what waits, or what was decided, or all of it."""
+        known = (*STATUSES, "all")
+        if status not in known:
+            raise UsageError(f"{quote(status)} is not a status", hint=f"Pass one of {', '.join(known)}", value=status)
+        every: list[Approval] = self._perform(ReadApprovals(scope=self._shared))
+        return [approval for approval in every if status in ("all", approval.status)]
 
     def get(self, approval: str) -> Approval:
         """Return one approval by its id."""
-        for known in self.list(status=None):
+        for known in self.list(status="all"):
             if known.id == approval:
                 return known
         raise NotFound(f"there is no approval {quote(approval)}", hint="List them with memory.approvals.list()")
 
     def approve(self, approval: str, *, reason: str = "") -> Decided:
         """Let a waiting effect happen now; return the decision and what the effect gave."""
-        return self._gate.perform(
-            Decide(scope=self._shared, approval=approval, verdict="approved", reason=reason), self._caller
-        )
+        return self._decide(approval, "approved", reason)
 
     def refuse(self, approval: str, *, reason: str = "") -> Decided:
-        """Drop a waiting effect."""
-        return self._gate.perform(
-            Decide(scope=self._shared, approval=approval, verdict="refused", reason=reason), self._caller
-        )
+        """Drop a waiting effect.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.write", level="approve")
+        ...     try:
+        ...         memory.acting_as("agent:mail").scope(user="ada").set("tone", "warm")
+        ...     except recollect.ApprovalRequired as waits:
+        ...         approval = waits.approval
+        ...     memory.approvals.refuse(approval, reason="not today").approval.status
+        ...     memory.approvals.get(approval).reason
+        'refused'
+        'not today'
+        """
+        return self._decide(approval, "refused", reason)
+
+    def _decide(self, approval: str, verdict: Literal["approved", "refused"], reason: str) -> Decided:
+        check_reason(reason)
+        return self._perform(Decide(scope=self._shared, approval=approval, verdict=verdict, reason=reason))

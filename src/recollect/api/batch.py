@@ -22,8 +22,9 @@ class Batch:
     ...     with memory.batch() as batch:
     ...         batch.set(ada, "name", "Ada")
     ...         batch.set(ada, "language", "en")
-    ...     [fact.key for fact in ada.list()]
-    ['language', 'name']
+    ...         batch.delete(ada, "nickname")
+    ...     [fact.key for fact in ada.list()], batch.results[2]
+    (['language', 'name'], False)
     """
 
     def __init__(self, gate: Gate, caller: Caller, idempotency_key: str | None = None) -> None:

@@ -16,14 +16,15 @@ from recollect.model.block import (
     BLOCK_SCOPES,
     BLOCK_TYPES,
     BLOCKS,
-    MOST_MATCHES,
     Block,
     BlockMatch,
     BlockScope,
     BlockType,
     agent_scope,
     as_block,
+    check_block_scope,
     check_content,
+    check_lines,
     key_of,
     owner_of,
     user_scope,
@@ -31,7 +32,7 @@ from recollect.model.block import (
 from recollect.model.clock import parse_moment
 from recollect.model.effect import DeleteFact, GetFact, ListBlocks, ListFacts, ReadHistory, RecallBlocks, SetFact
 from recollect.model.fact import Fact, Revision
-from recollect.model.limits import Limits, check_count
+from recollect.model.limits import Limits
 from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote
 from recollect.model.value import encode_checked
@@ -60,7 +61,14 @@ class Blocks:
         self._kind, self._agent = owner_of(scope)
 
     def get(self, block: BlockType) -> Block | None:
-        """Return a block; None when there is none."""
+        """Return a block; None when there is none.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     blocks.get("core") is None
+        True
+        """
         fact = self._gate.perform(GetFact(scope=self._scope, key=key_of(block)), self._caller)
         return None if fact is None else as_block(fact)
 
@@ -69,14 +77,16 @@ class Blocks:
 
         Of a user, `scope="agent"` gives those of every agent instead, and `all` both. Of an agent, `user` gives
         those that its user shares with all agents, and `all` both.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     core = blocks.update("core", "- Throws on Tuesdays", expected_updated_at=None)
+        ...     [(block.block_type, block.content) for block in blocks.list()]
+        [('core', '- Throws on Tuesdays')]
         """
         wanted = self._kind if scope is None else scope
-        if wanted not in (*BLOCK_SCOPES, "all"):
-            raise UsageError(
-                f"{quote(scope)} is not a scope of blocks",
-                hint=f"Scopes are {', '.join(BLOCK_SCOPES)}, all",
-                value=scope,
-            )
+        check_block_scope(wanted, (*BLOCK_SCOPES, "all"))
         facts: builtins.list[Fact] = []
         if wanted in ("user", "all"):
             facts += self._listed(user_scope(self._scope))
@@ -98,6 +108,16 @@ class Blocks:
 
         `expected_updated_at` is the `updated_at` last read, as a moment or as ISO 8601 text; None makes a block that
         must not exist yet. A text over the limits is refused, never cut. Line ends become LF.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     core = blocks.update("core", "- Throws on Tuesdays", expected_updated_at=None)
+        ...     try:
+        ...         blocks.update("core", "- Never throws", expected_updated_at=None)
+        ...     except recollect.Conflict as conflict:
+        ...         conflict.current_updated_at == core.updated_at
+        True
         """
         effect = update_effect(
             self._scope,
@@ -113,7 +133,15 @@ class Blocks:
     def delete(
         self, block: BlockType, *, expected_updated_at: datetime | str | None = None, source: str | None = None
     ) -> bool:
-        """Delete a block and say whether there was one; with a stamp, only if it is still that one."""
+        """Delete a block and say whether there was one; with a stamp, only if it is still that one.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     core = blocks.update("core", "- Throws on Tuesdays", expected_updated_at=None)
+        ...     blocks.delete("core", expected_updated_at=core.updated_at), blocks.delete("core")
+        (True, False)
+        """
         check_label("source", source)
         stamp = None if expected_updated_at is None else parse_moment(expected_updated_at)
         effect = DeleteFact(scope=self._scope, key=key_of(block), stamp=stamp, source=source)
@@ -122,13 +150,21 @@ class Blocks:
     def recall(
         self, query: str, *, agent: str | None = None, limit: int = 10, min_score: float | None = None
     ) -> builtins.list[BlockMatch]:
-        """Return the lines of the archival block that hold words of a query, best first.
+        r"""Return the lines of the archival block that hold words of a query, best first.
 
         With an agent, and always in the scope of one, the lines of the user's and of that agent's archive together.
         An empty query lists all lines in their order. Lines that score less than `min_score` are left out.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     text = "Kiln: cone 6\nWheel: left foot\nGlaze: celadon"
+        ...     block = blocks.update("archival", text, expected_updated_at=None)
+        ...     [(match.line_number, match.content) for match in blocks.recall("which glaze?")]
+        [(3, 'Glaze: celadon')]
         """
         check_query(query, self._gate.limits)
-        _check_limit(limit)
+        check_lines(limit)
         effect = RecallBlocks(
             scope=user_scope(self._scope),
             query=query,
@@ -139,7 +175,15 @@ class Blocks:
         return self._gate.perform(effect, self._caller)
 
     def history(self, block: BlockType) -> builtins.list[Revision]:
-        """Return every text a block had, oldest first: what it was, since when, by whom."""
+        """Return every text a block had, oldest first: what it was, since when, by whom.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     core = blocks.update("core", "- Throws on Tuesdays", expected_updated_at=None)
+        ...     [revision.value for revision in blocks.history("core")]
+        ['- Throws on Tuesdays']
+        """
         return self._gate.perform(ReadHistory(scope=self._scope, key=key_of(block)), self._caller)
 
     def undo(self, block: BlockType, *, expected_updated_at: datetime | str | None) -> Block:
@@ -147,6 +191,14 @@ class Blocks:
 
         `expected_updated_at` is the `updated_at` last read, None for a block that was deleted. It is a write like any
         other, with a version and an event of its own.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     blocks = memory.scope(user="ada").blocks
+        ...     core = blocks.update("core", "- Throws on Tuesdays", expected_updated_at=None)
+        ...     core = blocks.update("core", "- Never throws", expected_updated_at=core.updated_at)
+        ...     blocks.undo("core", expected_updated_at=core.updated_at).content
+        '- Throws on Tuesdays'
         """
         texts = [one for one in self.history(block) if one.change == "set" and not one.forgotten]
         if expected_updated_at is not None:
@@ -206,16 +258,6 @@ def update_effect(
 def _place(fact: Fact) -> tuple[str, int]:
     """Return where a block stands in a list: the user's own first, then by agent, core before archival."""
     return fact.scope.path, BLOCK_TYPES.index(cast("BlockType", fact.key.partition(".")[2]))
-
-
-def _check_limit(limit: Any) -> None:
-    if limit is None:
-        raise UsageError("None is not a limit", hint=f"Pass a whole number from 1 to {MOST_MATCHES}")
-    check_count("limit", limit, least=1)
-    if limit > MOST_MATCHES:
-        raise UsageError(
-            f"the limit {limit:,} is above the maximum of {MOST_MATCHES}", hint="Ask for fewer lines", value=limit
-        )
 
 
 def _checked_score(score: Any) -> float | None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from recollect.api.desk import Desk
 from recollect.engine.definitions import select_definitions
 from recollect.errors import UsageError
-from recollect.governance.gate import Caller, Gate
 from recollect.model.definition import Definition, Mode
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.effect import (
@@ -18,17 +18,21 @@ from recollect.model.effect import (
 )
 from recollect.model.fact import Fact
 from recollect.model.limits import check_count
-from recollect.model.scope import Scope
 
 
-class Definitions:
-    """Create, find, change and delete definitions, and read their records."""
+class Definitions(Desk):
+    """Create, find, change and delete definitions, and read their records.
 
-    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
-        """Stand in a tenant; `memory.definitions` makes these."""
-        self._gate = gate
-        self._caller = caller
-        self._shared = shared
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+    ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+    ...     try:
+    ...         memory.scope(user="ada").set("kiln", {"cone": "six"})
+    ...     except recollect.SchemaViolation as violation:
+    ...         print(violation.path)
+    $.cone
+    """
 
     def create(
         self,
@@ -57,7 +61,7 @@ class Definitions:
         ...     memory.scope(user="ada").set("customer_profile", {"language": "en"}).version
         1
         """
-        return self._gate.perform(
+        return self._perform(
             CreateDefinition(
                 scope=self._shared,
                 title=name,
@@ -67,17 +71,32 @@ class Definitions:
                 schema=schema,
                 mode=mode,
                 id=id,
-            ),
-            self._caller,
+            )
         )
 
     def list(self) -> list[Definition]:
-        """Return all definitions, oldest first."""
-        return self._gate.perform(ReadDefinitions(scope=self._shared), self._caller)
+        """Return all definitions, oldest first.
 
-    def get(self, name: str) -> Definition:
-        """Return the definition of this id or slug."""
-        return select_definitions(self.list(), (name,))[0]
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     [one.slug for one in memory.definitions.list()]
+        ['kiln']
+        """
+        return self._perform(ReadDefinitions(scope=self._shared))
+
+    def get(self, definition: str) -> Definition:
+        """Return the definition of this id or slug.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     memory.definitions.get("kiln").ttl, memory.definitions.get(kiln.id).slug
+        (2592000, 'kiln')
+        """
+        return select_definitions(self.list(), (definition,))[0]
 
     def update(
         self,
@@ -91,8 +110,18 @@ class Definitions:
         clear_ttl: bool = False,
         mode: Mode | None = None,
     ) -> Definition:
-        """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug."""
-        return self._gate.perform(
+        """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     fact = memory.scope(user="ada").set("kiln", {"cone": 6})
+        ...     moved = memory.definitions.update("kiln", slug="oven", clear_ttl=True)
+        ...     moved.ttl, memory.scope(user="ada").value("oven")
+        (None, {'cone': 6})
+        """
+        return self._perform(
             UpdateDefinition(
                 scope=self._shared,
                 definition=definition,
@@ -103,20 +132,38 @@ class Definitions:
                 clear_ttl=clear_ttl,
                 schema=schema,
                 mode=mode,
-            ),
-            self._caller,
+            )
         )
 
     def delete(self, *definitions: str) -> int:
-        """Delete definitions and their records, all or nothing; return how many records went with them."""
+        """Delete definitions and their records, all or nothing; return how many records went with them.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     fact = memory.scope(user="ada").set("kiln", {"cone": 6})
+        ...     memory.definitions.delete("kiln")
+        1
+        """
         if not definitions:
             raise UsageError("no definition is named", hint="Name those to delete, by slug or id")
         first, *others = definitions
         effect = DeleteDefinition(scope=self._shared, definition=first, others=tuple(others))
-        return self._gate.perform(effect, self._caller)
+        return self._perform(effect)
 
     def records(self, definition: str, *, limit: int | None = None) -> list[Fact]:
-        """Return the active records of a definition, whoever owns them."""
+        """Return the active records of a definition, whoever owns them.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     for user in ("ada", "bo"):
+        ...         fact = memory.scope(user=user).set("kiln", {"cone": 6})
+        ...     [fact.scope.path for fact in memory.definitions.records("kiln")]
+        ['user:ada', 'user:bo']
+        """
         check_count("limit", limit)
         effect = ReadRecords(scope=self._shared, definition=definition, limit=limit)
-        return self._gate.perform(effect, self._caller)
+        return self._perform(effect)

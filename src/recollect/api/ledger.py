@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from recollect.errors import Corrupt
-from recollect.governance.gate import Caller, Gate
+from typing import cast
+
+from recollect.api.desk import Desk
+from recollect.errors import Corrupt, UsageError
 from recollect.model.effect import ReadLedger, VerifyLedger
 from recollect.model.event import Anchor, Event, Verification
 from recollect.model.limits import check_count
-from recollect.model.scope import Scope
+from recollect.model.text import quote
 
 
-class Ledger:
+class Ledger(Desk):
     """What happened in a tenant, in order, provably."""
-
-    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
-        """Stand in a tenant; `memory.ledger` makes these."""
-        self._gate = gate
-        self._caller = caller
-        self._shared = shared
 
     def verify(self, *, anchor: Anchor | None = None) -> Verification:
         """Walk the whole chain; an anchor taken earlier also catches a tail that was cut off.
@@ -28,11 +24,21 @@ class Ledger:
         ...     memory.ledger.verify().ok
         True
         """
+        if not isinstance(cast(object, anchor), Anchor | None):
+            raise UsageError(f"{quote(anchor)} is not an anchor", hint="Pass Anchor(length, head)", value=anchor)
         self._gate.settle()
-        return self._gate.perform(VerifyLedger(scope=self._shared, anchor=anchor), self._caller)
+        return self._perform(VerifyLedger(scope=self._shared, anchor=anchor))
 
     def anchor(self) -> Anchor:
-        """Return the length and head of the chain. Keep it where whoever keeps the database cannot reach."""
+        """Return the length and head of the chain. Keep it where whoever keeps the database cannot reach.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     anchor = memory.ledger.anchor()
+        ...     anchor.length, memory.ledger.verify(anchor=anchor).ok
+        (1, True)
+        """
         verification = self.verify()
         if not verification.ok:
             raise Corrupt(
@@ -43,14 +49,29 @@ class Ledger:
         return Anchor(verification.length, verification.head)
 
     def events(self, *, start: int = 1, limit: int | None = None) -> list[Event]:
-        """Return events from a position on."""
+        """Return events from a position on.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     [(event.position, event.actor, event.effect) for event in memory.ledger.events()]
+        [(1, 'owner', 'set_fact')]
+        """
         check_count("position", start, least=1)
         check_count("limit", limit)
         self._gate.settle()
-        return self._gate.perform(ReadLedger(scope=self._shared, start=start, limit=limit), self._caller)
+        return self._perform(ReadLedger(scope=self._shared, start=start, limit=limit))
 
     def tail(self, limit: int = 20) -> list[Event]:
-        """Return the newest events, oldest first."""
+        """Return the newest events, oldest first.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     for language in ("en", "fr", "de"):
+        ...         fact = memory.scope(user="ada").set("language", language)
+        ...     [event.position for event in memory.ledger.tail(2)]
+        [2, 3]
+        """
         check_count("limit", limit)
         self._gate.settle()
-        return self._gate.perform(ReadLedger(scope=self._shared, limit=limit, newest=True), self._caller)
+        return self._perform(ReadLedger(scope=self._shared, limit=limit, newest=True))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -22,7 +22,7 @@ from recollect.api.transfer import parse_lines, write_lines
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
-from recollect.engine.transfer import Exported, Imported
+from recollect.engine.transfer import Exported
 from recollect.errors import Denied
 from recollect.governance.gate import Caller, Gate
 from recollect.governance.inspection import Finding
@@ -33,6 +33,7 @@ from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Level, Policy
 from recollect.model.scope import DEFAULT_TENANT, Scope
 from recollect.model.text import check_label, quote, require_label
+from recollect.model.transfer import Imported
 from recollect.store.base import Store
 
 if TYPE_CHECKING:
@@ -43,7 +44,16 @@ DEFAULT_EMBEDDER = "wordllama"
 
 
 class Memory:
-    """What `recollect.open` returns. A context manager; closing it twice is allowed."""
+    """What `recollect.open` returns. A context manager; closing it twice is allowed.
+
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     ada = memory.scope(user="ada")
+    ...     ada.set("kiln.cone", 6).version
+    ...     memory.ledger.verify().ok
+    1
+    True
+    """
 
     def __init__(
         self,
@@ -109,13 +119,31 @@ class Memory:
         return self.at(Scope.of(tenant=self.tenant if tenant is None else tenant, **ids))
 
     def at(self, scope: Scope | str) -> ScopedMemory:
-        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     memory.at("user:ada/agent:emails").set("tone", "warm").version
+        ...     memory.scope(user="ada", agent="emails").value("tone")
+        1
+        'warm'
+        """
         if not isinstance(scope, Scope):
             scope = Scope.parse(scope, tenant=self.tenant)
         return ScopedMemory(self._gate, self._caller, scope)
 
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
-        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        """Return a batch of writes that are kept all together when its `with` block ends, or not at all.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada, bo = memory.scope(user="ada"), memory.scope(user="bo")
+        ...     with memory.batch() as batch:
+        ...         batch.set(ada, "partner", "bo")
+        ...         batch.set(bo, "partner", "ada")
+        ...     ada.value("partner"), bo.value("partner")
+        ('bo', 'ada')
+        """
         return Batch(self._gate, self._caller, idempotency_key)
 
     # the rest of the desk
@@ -158,6 +186,15 @@ class Memory:
         """Return a handle that acts for somebody else: under this policy, or under what was granted to them.
 
         Only the owner may hand out handles; whoever holds a narrower one can only narrow it further.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     guest = memory.acting_as("agent:mail", policy=recollect.Policy.of(allow=("memory.read",)))
+        ...     try:
+        ...         guest.scope(user="ada").set("tone", "warm")
+        ...     except recollect.Denied as refusal:
+        ...         print(refusal.capability)
+        memory.write
         """
         if self._caller.tenant is not None:
             raise Denied(
@@ -180,7 +217,15 @@ class Memory:
         )
 
     def in_tenant(self, tenant: str) -> Memory:
-        """Return the owner's handle in another tenant, on the same store; any narrower handle stays where it stands."""
+        """Return the owner's handle in another tenant, on the same store; any narrower handle stays where it stands.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     memory.in_tenant("acme").scope(user="ada").set("language", "en").scope.tenant
+        ...     memory.scope(user="ada").get("language") is None
+        'acme'
+        True
+        """
         if self._caller.tenant not in (None, tenant):
             raise Denied(
                 f"`{self.actor}` stands in the tenant `{self._caller.tenant}`, not in {quote(tenant)}",
@@ -192,24 +237,55 @@ class Memory:
         return other
 
     def narrowed(self, policy: Policy) -> Memory:
-        """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
+        """Return a handle for the same actor under one more policy; all of them must agree to an effect.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     reader = memory.narrowed(recollect.Policy.of(allow=("memory.read",)))
+        ...     memory.scope(user="ada").set("language", "en").version
+        ...     reader.scope(user="ada").value("language")
+        1
+        'en'
+        """
         kept = tuple(layer for layer in self._caller.policies if layer is not OWNER)
         narrowed = msgspec.structs.replace(self._caller, policies=(*kept, policy), tenant=self.tenant)
         return self._with_caller(narrowed)
 
     def through(self, door: str) -> Memory:
-        """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`."""
+        """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     memory.through("cli").scope(user="ada").set("language", "en").origin.door
+        'cli'
+        """
         require_label("door", door)
         return self._with_caller(msgspec.structs.replace(self._caller, door=door))
 
     # upkeep
 
     def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
-        """Remove everything of a user, project, session… history included; return what went, by kind."""
+        """Remove everything of a user, project, session… history included; return what went, by kind.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("language", "en")
+        ...     receipt = memory.erase(user="ada")
+        ...     receipt.removed["facts"], ada.history("language")
+        (1, [])
+        """
         return self.perform(Erase(scope=Scope.of(tenant=self.tenant if tenant is None else tenant, **ids)))
 
     def sweep(self) -> Swept:
-        """Remove what has expired; return counts by kind."""
+        """Remove what has expired; return counts by kind.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("otp", 4711, ttl="10m")
+        ...     memory.sweep().facts
+        0
+        """
         total = Swept()
         while True:
             part: Swept = self.perform(Sweep(scope=self._shared))
@@ -224,19 +300,61 @@ class Memory:
                 return total
 
     def scrub(self) -> bool:
-        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
+        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     memory.scrub()
+        True
+        """
         return self.perform(Scrub(scope=self._shared))
 
     def inspect(self) -> list[Finding]:
-        """Look for damage: the file, every tenant's chain, and whether ledger and facts agree."""
+        """Look for damage: the file, every tenant's chain, and whether ledger and facts agree.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     all(finding.ok for finding in memory.inspect())
+        True
+        """
         return self.perform(Inspect(scope=self._shared))
 
     def tenants(self) -> list[str]:
-        """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one."""
+        """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.in_tenant("acme").scope(user="ada").set("language", "en")
+        ...     memory.tenants()
+        ['acme']
+        """
         return self.perform(ListTenants(scope=self._shared))
 
+    def mark(self) -> Hashable:
+        """Return a mark that is another one once anybody has written anything: until then, what was read still holds.
+
+        Ask for it before reading what is kept. It is cheaper than reading again, and may change for no reason.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     before = memory.mark()
+        ...     memory.scope(user="ada").set("language", "en").version
+        ...     memory.mark() == before
+        1
+        False
+        """
+        return self._gate.mark()
+
     def settle(self) -> None:
-        """Return once everything that happens in the background has happened."""
+        """Return once everything that happens in the background has happened.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     found = memory.scope(user="ada").recall("anything", collection="notes")
+        ...     memory.settle()
+        ...     memory.ledger.tail(1)[0].effect
+        'recall'
+        """
         self._gate.settle()
 
     # files
@@ -245,17 +363,43 @@ class Memory:
         """Write the active facts and entries at and below a scope, and all definitions, to a JSON Lines file.
 
         Return how many facts and entries.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     memory.export("ada.jsonl", scope=recollect.Scope.of(user="ada"))
+        1
         """
         exported: Exported = self.perform(Export(scope=scope or self._shared))
         write_lines(Path(path), exported)
         return len(exported.facts) + len(exported.entries)
 
     def import_file(self, path: str | Path) -> Imported:
-        """Write what an export file holds, all or nothing. What was erased since it was made stays erased."""
+        """Write what an export file holds, all or nothing. What was erased since it was made stays erased.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     written = memory.export("all.jsonl")
+        ...     with recollect.open(":memory:") as other:
+        ...         other.import_file("all.jsonl").written
+        ...         other.scope(user="ada").value("language")
+        1
+        'en'
+        """
         return self.import_lines(Path(path).read_bytes().splitlines(), source=Path(path).name)
 
     def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
-        """Write what the lines of an export hold, all or nothing."""
+        """Write what the lines of an export hold, all or nothing.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     written = memory.export("all.jsonl")
+        ...     with open("all.jsonl", "rb") as lines:
+        ...         memory.import_lines(lines, source="all.jsonl").kept
+        1
+        """
         return self.perform(parse_lines(lines, self._shared, source, self.limits))
 
     def close(self) -> None:
@@ -277,11 +421,27 @@ class Memory:
         return f"<recollect.Memory {self.url} tenant={self.tenant} actor={self.actor}>"
 
     def may(self, effect: Effect) -> bool:
-        """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded."""
+        """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     from recollect.model.effect import GetFact
+        ...     ask = GetFact(scope=recollect.Scope.of(user="ada"), key="language")
+        ...     memory.may(ask), memory.narrowed(recollect.Policy()).may(ask)
+        (True, False)
+        """
         return self.level(effect) == "allow"
 
     def level(self, effect: Effect) -> Level:
-        """Return what this handle's policies say to an effect; nothing is done, and nothing recorded."""
+        """Return what this handle's policies say to an effect; nothing is done, and nothing recorded.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     from recollect.model.effect import Erase
+        ...     policy = recollect.Policy.of(allow=("memory.read",), approve=("memory.erase",))
+        ...     memory.narrowed(policy).level(Erase(scope=recollect.Scope.of(user="ada")))
+        'approve'
+        """
         return self._gate.verdict(effect, self._caller).level
 
     @property
@@ -290,7 +450,15 @@ class Memory:
         return self._gate
 
     def perform(self, effect: Effect) -> Any:
-        """Carry out an effect as this handle's actor: how the languages and other doors reach the memory."""
+        """Carry out an effect as this handle's actor: how the languages and other doors reach the memory.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     from recollect.model.effect import FindFacts
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     [found.value for found in memory.perform(FindFacts(scope=recollect.Scope(), key="language"))]
+        ['en']
+        """
         return self._gate.perform(effect, self._caller)
 
     def _with_caller(self, caller: Caller) -> Memory:

@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Literal
 
 from recollect.api.memory import DEFAULT_EMBEDDER, Memory
-from recollect.errors import UsageError
+from recollect.errors import Unavailable, UsageError
 from recollect.model.clock import Clock
 from recollect.model.ids import Ids
 from recollect.model.limits import Limits
@@ -35,10 +35,11 @@ def open(
     durability: Durability = "full",
     busy_timeout: float = 5.0,
 ) -> Memory:
-    """Open the memory at an address: a file path, `sqlite:///path`, or `:memory:` for one that ends with the process.
+    """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`.
 
+    One at `:memory:` ends with the process; `sqlite:///path` is another way to write a file path.
     `durability="full"` keeps every acknowledged write through a power cut; `"normal"` may lose the last few, never
-    the consistency of the file. `ledger="all"` records plain reads too; `ledger_text` keeps contents beside
+    the consistency of the store. `ledger="all"` records plain reads too; `ledger_text` keeps contents beside
     their hashes. `embedder` is what new collections are embedded with: `"wordllama"`, which works offline,
     `"onnx:/path/to/folder"`, `"openai:text-embedding-3-small"`, or an object of your own.
 
@@ -71,8 +72,20 @@ def open_store(url: str, *, durability: Durability = "full", busy_timeout: float
         return SqliteStore(url, durability=durability, busy_timeout=busy_timeout)
     if scheme == "sqlite":
         return SqliteStore(rest.removeprefix("/") or ":memory:", durability=durability, busy_timeout=busy_timeout)
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url, durability=durability, busy_timeout=busy_timeout)
     raise UsageError(
         f"{quote(scheme)} is not a store this version knows",
-        hint="Use a file path, sqlite:///path or :memory:",
+        hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
         value=scheme,
     )
+
+
+def _open_postgres(url: str, *, durability: Durability, busy_timeout: float) -> Store:
+    try:
+        from recollect.store.postgres import PostgresStore
+    except ImportError as error:
+        raise Unavailable(
+            "PostgreSQL needs the package `psycopg`", hint='Install it with `pip install "recollect[postgres]"`'
+        ) from error
+    return PostgresStore(url, durability=durability, busy_timeout=busy_timeout)

@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from recollect.governance.gate import Caller, Gate
+from recollect.api.desk import Desk
 from recollect.model.effect import GrantRule, ReadGrants, RevokeGrant
 from recollect.model.policy import Grant, Level, Rule
 from recollect.model.scope import Scope
 
 
-class Permissions:
+class Permissions(Desk):
     """Who may do what in a tenant: grants that are kept in the database."""
-
-    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
-        """Stand in a tenant; `memory.permissions` makes these."""
-        self._gate = gate
-        self._caller = caller
-        self._shared = shared
 
     def grant(
         self,
@@ -26,14 +20,41 @@ class Permissions:
         scope: Scope | None = None,
         path: str = "",
     ) -> Grant:
-        """Keep a rule for an actor (`*` is every actor): allow, approve (somebody must agree each time) or deny."""
+        """Keep a rule for an actor (`*` is every actor): allow, approve (somebody must agree each time) or deny.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read", path="profile")
+        ...     mail = memory.acting_as("agent:mail").scope(user="ada")
+        ...     mail.get("profile.language") is None
+        ...     try:
+        ...         mail.get("diary.monday")
+        ...     except recollect.Denied as refusal:
+        ...         print(refusal.capability)
+        True
+        memory.read
+        """
         rule = Rule(level, capability, scope, path)
-        return self._gate.perform(GrantRule(scope=self._shared, actor=actor, rule=rule), self._caller)
+        return self._perform(GrantRule(scope=self._shared, actor=actor, rule=rule))
 
     def revoke(self, grant: str) -> Grant:
-        """Take a grant back by its id."""
-        return self._gate.perform(RevokeGrant(scope=self._shared, grant=grant), self._caller)
+        """Take a grant back by its id.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read")
+        ...     memory.permissions.revoke(grant.id) == grant, memory.permissions.list()
+        (True, [])
+        """
+        return self._perform(RevokeGrant(scope=self._shared, grant=grant))
 
     def list(self) -> list[Grant]:
-        """Return every grant, oldest first."""
-        return self._gate.perform(ReadGrants(scope=self._shared), self._caller)
+        """Return every grant, oldest first.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read")
+        ...     [(one.actor, one.rule.capability) for one in memory.permissions.list()]
+        [('agent:mail', 'memory.read')]
+        """
+        return self._perform(ReadGrants(scope=self._shared))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from collections.abc import Mapping
 from datetime import datetime
@@ -13,9 +12,9 @@ import msgspec
 from recollect.errors import InvalidValue, LimitExceeded, UsageError
 from recollect.model.clock import parse_moment
 from recollect.model.effect import Item, Recall
-from recollect.model.key import check_key
+from recollect.model.key import check_key, collection_key
 from recollect.model.limits import Limits, check_count
-from recollect.model.recall import MODES, Mode
+from recollect.model.recall import Mode, check_mode, check_threshold
 from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote, require_label
 from recollect.model.value import encode_checked
@@ -24,7 +23,7 @@ from recollect.model.value import encode_checked
 def check_collection(name: str) -> str:
     """Return the name of a collection that a caller may use, or refuse it."""
     require_label("collection", name)
-    check_key(f"collections.{name}")  # rules and accesses name it so
+    check_key(collection_key(name))  # rules and accesses name it so
     return name
 
 
@@ -78,10 +77,8 @@ def recall_effect(
     from recollect.retrieval.filter import parse_filter
 
     check_query(query, limits)
-    if mode not in MODES:
-        raise UsageError(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", value=mode)
-    _check_limit("limit", limit, limits)
-    _check_limit("number of neighbours", expand, limits)
+    _check_limit("limit", limit, limits, path="limit")
+    _check_limit("number of neighbours", expand, limits, path="expand")
     parse_filter(filter)
     return Recall(
         scope=scope,
@@ -92,7 +89,7 @@ def recall_effect(
         threshold=check_threshold(threshold),
         filter=None if filter is None else dict(filter),
         as_of=None if as_of is None else parse_moment(as_of),
-        mode=mode,
+        mode=check_mode(mode),
         expand=expand,
     )
 
@@ -118,26 +115,17 @@ def check_query(query: str, limits: Limits) -> None:
         )
 
 
-def check_threshold(threshold: Any) -> float:
-    """Return a threshold from 0 to 1, or refuse it."""
-    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
-    if not number or not math.isfinite(threshold) or not 0 <= threshold <= 1:
-        raise UsageError(
-            f"{quote(threshold)} is not a threshold", hint="Pass a number from 0.0 to 1.0", value=threshold
-        )
-    return float(threshold)
-
-
-def _check_limit(what: str, number: Any, limits: Limits) -> None:
+def _check_limit(what: str, number: Any, limits: Limits, *, path: str) -> None:
     if number is None:
-        raise UsageError(f"None is not a {what}", hint="Pass a whole number, or leave it out")
-    check_count(what, number)
+        raise UsageError(f"None is not a {what}", hint="Pass a whole number, or leave it out", path=path)
+    check_count(what, number, path=path)
     if number > limits.recall:
         raise LimitExceeded(
             f"the {what} {number:,} is above the maximum of {limits.recall:,}",
             hint="Ask for fewer, or open with a larger Limits(recall=…)",
             limit=limits.recall,
             actual=number,
+            path=path,
         )
 
 

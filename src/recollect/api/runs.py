@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from recollect.api.desk import Desk
 from recollect.errors import NotFound, UsageError
-from recollect.governance.gate import Caller, Gate
 from recollect.model.approval import Approval
 from recollect.model.effect import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
 from recollect.model.limits import check_count
@@ -14,14 +14,20 @@ from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote
 
 
-class Runs:
-    """What machines and workflows did: where each run stands, its events, and whether they are whole."""
+class Runs(Desk):
+    r"""What machines and workflows did: where each run stands, its events, and whether they are whole.
 
-    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
-        """Stand in a tenant; `memory.runs` makes these."""
-        self._gate = gate
-        self._caller = caller
-        self._shared = shared
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     machine = recollect.mashin.load('machine tea\n  implements\n    compute cup\n      "hot"\n', memory=memory)
+    ...     run = machine.run({}).id
+    ...     [(one.program, one.status) for one in memory.runs.list()]
+    ...     memory.runs.get(run).steps, [event.kind for event in memory.runs.events(run)]
+    ...     memory.runs.verify(run).ok
+    [('tea', 'completed')]
+    (1, ['exec_start', 'step_record', 'exec_end'])
+    True
+    """
 
     def list(
         self,
@@ -53,29 +59,29 @@ class Runs:
             after=after,
             limit=limit,
         )
-        return self._gate.perform(effect, self._caller)
+        return self._perform(effect)
 
     def get(self, run: str) -> RunSummary:
         """Return where one run stands."""
-        found: list[RunSummary] = self._gate.perform(ReadRuns(scope=self._shared, run=run), self._caller)
+        found: list[RunSummary] = self._perform(ReadRuns(scope=self._shared, run=run))
         if not found:
             raise _missing(run)
         return found[0]
 
     def events(self, run: str) -> list[RunEvent]:
         """Return the events of a run, in order."""
-        found: list[RunEvent] = self._gate.perform(ReadRunEvents(scope=self._shared, run=run), self._caller)
+        found: list[RunEvent] = self._perform(ReadRunEvents(scope=self._shared, run=run))
         if not found:
             raise _missing(run)
         return found
 
     def decision(self, run: str, approval: str) -> Approval:
         """Return what was decided about a step that a run waits with; who may see runs needs no other right."""
-        return self._gate.perform(ReadDecision(scope=self._shared, run=run, approval=approval), self._caller)
+        return self._perform(ReadDecision(scope=self._shared, run=run, approval=approval))
 
     def verify(self, run: str) -> RunVerification:
         """Walk the chain of a run and compare its end with the run's record."""
-        return self._gate.perform(VerifyRun(scope=self._shared, run=run), self._caller)
+        return self._perform(VerifyRun(scope=self._shared, run=run))
 
 
 def _missing(run: str) -> NotFound:

@@ -53,7 +53,18 @@ _LONGEST_NAP = 0.02
 
 
 class ScopedMemory:
-    """One scope: facts by key (get, set, update, delete, list, history), entries by meaning (remember, recall)."""
+    """One scope: facts by key (get, set, update, delete, list, history), entries by meaning (remember, recall).
+
+    >>> import recollect
+    >>> with recollect.open(":memory:") as memory:
+    ...     ada = memory.scope(user="ada")
+    ...     ada.set("kiln.cone", 6).version
+    ...     ada.remember("The glaze of cone six is called celadon", collection="notes").stored
+    ...     ada.recall("Which glaze?", collection="notes").count
+    1
+    True
+    1
+    """
 
     def __init__(self, gate: Gate, caller: Caller, scope: Scope) -> None:
         """Stand in a scope; `memory.scope(…)` makes these."""
@@ -67,13 +78,29 @@ class ScopedMemory:
         return Blocks(self._gate, self._caller, self.scope)
 
     def get(self, key: str, *, as_of: datetime | str | None = None) -> Fact | None:
-        """Return the fact at a key, now or as it stood at a moment; None when there is none."""
+        """Return the fact at a key, now or as it stood at a moment; None when there is none.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     first = ada.set("kiln.cone", 6)
+        ...     second = ada.set("kiln.cone", 8)
+        ...     ada.get("kiln.cone").value, ada.get("kiln.cone", as_of=first.updated_at).value
+        (8, 6)
+        """
         check_key(key)
         moment = None if as_of is None else parse_moment(as_of)
         return self._gate.perform(GetFact(scope=self.scope, key=key, as_of=moment), self._caller)
 
     def value(self, key: str, default: Any = None, *, as_of: datetime | str | None = None) -> Any:
-        """Return the value at a key, or the default."""
+        """Return the value at a key, or the default.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     ada.value("kiln.cone", 6)
+        6
+        """
         fact = self.get(key, as_of=as_of)
         return default if fact is None else fact.value
 
@@ -113,7 +140,18 @@ class ScopedMemory:
         return self._gate.perform(effect, self._caller)
 
     def create(self, key: str, value: Any, *, ttl: Duration | None = None, domain: str | None = None) -> Fact:
-        """Write a fact that must not exist yet; raise Conflict if it does."""
+        """Write a fact that must not exist yet; raise Conflict if it does.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.create("kiln.cone", 6)
+        ...     try:
+        ...         ada.create("kiln.cone", 8)
+        ...     except recollect.Conflict as conflict:
+        ...         print(conflict.actual)
+        1
+        """
         return self.set(key, value, expect=0, ttl=ttl, domain=domain)
 
     def update(
@@ -129,6 +167,14 @@ class ScopedMemory:
         """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster.
 
         `change` gets the default when there is no fact, and may run several times: it should only compute.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     ada.update("firings", lambda count: count + 1, default=0).value
+        ...     ada.update("firings", lambda count: count + 1, default=0).value
+        1
+        2
         """
         for attempt in range(attempts):
             fact = self.get(key)
@@ -152,7 +198,15 @@ class ScopedMemory:
         source: str | None = None,
         idempotency_key: str | None = None,
     ) -> bool:
-        """Delete a fact and say whether there was one. Its history stays; `memory.erase` removes that too."""
+        """Delete a fact and say whether there was one. Its history stays; `memory.erase` removes that too.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("kiln.cone", 6)
+        ...     ada.delete("kiln.cone", expect=fact.version), ada.delete("kiln.cone")
+        (True, False)
+        """
         effect = delete_effect(self.scope, key, expect=expect, source=source, idempotency_key=idempotency_key)
         return self._gate.perform(effect, self._caller)
 
@@ -165,7 +219,16 @@ class ScopedMemory:
         limit: int | None = None,
         as_of: datetime | str | None = None,
     ) -> list[Fact]:
-        """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`."""
+        """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     for key in ("kiln.cone", "kiln.gas", "kilns"):
+        ...         fact = ada.set(key, 1)
+        ...     [fact.key for fact in ada.list("kiln")]
+        ['kiln.cone', 'kiln.gas']
+        """
         if prefix != "":
             check_key(prefix)
         if after != "":
@@ -177,7 +240,16 @@ class ScopedMemory:
         return self._gate.perform(effect, self._caller)
 
     def history(self, key: str) -> list[Revision]:
-        """Return every revision of a key, oldest first: what it was, since when, by whom."""
+        """Return every revision of a key, oldest first: what it was, since when, by whom.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("kiln.cone", 6)
+        ...     gone = ada.delete("kiln.cone")
+        ...     [(one.version, one.change) for one in ada.history("kiln.cone")]
+        [(1, 'set'), (2, 'deleted')]
+        """
         check_key(key)
         return self._gate.perform(ReadHistory(scope=self.scope, key=key), self._caller)
 
@@ -218,7 +290,15 @@ class ScopedMemory:
         ttl: Duration | None = None,
         source: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
+        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     notes = [{"content": "Bisque first"}, {"content": "Glaze second", "metadata": {"step": 2}}]
+        ...     [one.stored for one in ada.remember_many(notes, collection="notes")]
+        [True, True]
+        """
         checked = tuple(_item_of(item, number, self._gate.limits) for number, item in enumerate(items))
         return self._remember(checked, collection, namespace, ttl, source) if checked else []
 
@@ -233,10 +313,17 @@ class ScopedMemory:
         ttl: Duration | None = None,
         source: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences.
+        r"""Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences.
 
         Each part has its place in the text as metadata `part`, and `thread`, where none is given, is the text's own,
         so that its parts are neighbours.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     text = "The clay dries for a week.\n\nThen it is fired slowly, for a day."
+        ...     len(ada.remember_text(text, collection="notes", chunk=40))
+        2
         """
         from recollect.retrieval.chunks import split_text
 
@@ -272,6 +359,15 @@ class ScopedMemory:
         Without a `namespace` all of them are looked through. A `filter` is on metadata: {"account": "acme"}, or
         with operators {"urgency": {"$gte": 3}}. `expand` adds so many neighbours on either side of each match.
         An empty query gives the newest entries; an unknown collection has nothing.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     for cone, note in ((6, "Celadon turns green"), (10, "Tenmoku turns black")):
+        ...         done = ada.remember(note, collection="glazes", metadata={"cone": cone})
+        ...     found = ada.recall("What turns black?", collection="glazes", filter={"cone": {"$gte": 8}})
+        ...     [match.content for match in found.results]
+        ['Tenmoku turns black']
         """
         effect = recall_effect(
             self.scope,
@@ -291,7 +387,15 @@ class ScopedMemory:
     def entries(
         self, *, collection: str, namespace: str | None = None, after: int = 0, limit: int | None = None
     ) -> builtins.list[Entry]:
-        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen."""
+        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes", key="celadon")
+        ...     [entry.key for entry in ada.entries(collection="glazes")]
+        ['celadon']
+        """
         check_count("limit", limit)
         check_count("sequence", after)
         effect = ListEntries(
@@ -307,6 +411,13 @@ class ScopedMemory:
         """Forget one entry, by its id or by its key; say whether it was there.
 
         It is no longer recalled, except as of an earlier moment; `memory.erase` removes that too.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     ada.forget(done.id, collection="glazes"), ada.forget(done.id, collection="glazes")
+        (True, False)
         """
         if (id is None) == (key is None):
             raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
@@ -317,13 +428,30 @@ class ScopedMemory:
         return self._gate.perform(effect, self._caller)
 
     def session(self, id: str) -> ScopedMemory:
-        """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too."""
+        """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     firing = ada.session("firing-12")
+        ...     firing.set("peak", 1222).scope.path
+        'session:firing-12'
+        """
         scope = Scope.of(tenant=self.scope.tenant, session=id)
         self._gate.perform(StartSession(scope=scope, owner=self.scope), self._caller)
         return ScopedMemory(self._gate, self._caller, scope)
 
     def end(self) -> dict[str, int]:
-        """End this session, run or tree: its memory goes, and nothing can be written to it again."""
+        """End this session, run or tree: its memory goes, and nothing can be written to it again.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     firing = ada.session("firing-12")
+        ...     fact = firing.set("peak", 1222)
+        ...     firing.end()["facts"], firing.get("peak") is None
+        (1, True)
+        """
         return self._gate.perform(EndScope(scope=self.scope), self._caller)
 
     def _remember(

@@ -13,11 +13,12 @@ import msgspec
 from recollect.api.remembering import check_collection, check_namespace, make_item
 from recollect.engine.transfer import Exported
 from recollect.errors import LimitExceeded, UsageError
-from recollect.model.effect import Import, ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
+from recollect.model.effect import Import
 from recollect.model.key import check_key
 from recollect.model.limits import Limits
 from recollect.model.scope import Scope
 from recollect.model.text import check_label
+from recollect.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
 from recollect.model.value import decode, encode, encode_checked
 
 _FORMAT = 1
@@ -37,54 +38,59 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def write_lines(path: Path, exported: Exported) -> None:
-    """Write an export to a file that appears only when it is whole."""
-    lines = [_Line(recollect=_FORMAT, tenant=exported.tenant, at=exported.at)]
+    """Write an export to a file that appears only when it is whole; to a pipe or a device, as it comes."""
+    lines = (msgspec.json.encode(line) + b"\n" for line in _lines_of(exported))
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            file.writelines(lines)
+        return
+    path = path.resolve()  # where it is a link, the file that it leads to is replaced
+    half = path.with_name(path.name + ".part")
+    try:
+        with half.open("wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def _lines_of(exported: Exported) -> Iterator[_Line]:
+    yield _Line(recollect=_FORMAT, tenant=exported.tenant, at=exported.at)
     for one in exported.definitions:
-        lines.append(
-            _Line(
-                definition=ImportedDefinition(
-                    id=one.id, name=one.name, slug=one.slug, scope=one.scope, ttl=one.ttl, schema=one.schema
-                )
+        yield _Line(
+            definition=ImportedDefinition(
+                id=one.id, name=one.name, slug=one.slug, scope=one.scope, ttl=one.ttl, schema=one.schema
             )
         )
     for session in exported.sessions:
         if session.owner is not None:
-            lines.append(_Line(session=ImportedSession(scope=session.scope.path, owner=session.owner.path)))
+            yield _Line(session=ImportedSession(scope=session.scope.path, owner=session.owner.path))
     for fact in exported.facts:
-        lines.append(
-            _Line(
-                fact=ImportedFact(
-                    scope=fact.scope.path,
-                    key=fact.key,
-                    payload=msgspec.Raw(encode(fact.value)),
-                    updated_at=fact.updated_at,
-                    expires_at=fact.expires_at,
-                    domain=fact.domain,
-                )
+        yield _Line(
+            fact=ImportedFact(
+                scope=fact.scope.path,
+                key=fact.key,
+                payload=msgspec.Raw(encode(fact.value)),
+                updated_at=fact.updated_at,
+                expires_at=fact.expires_at,
+                domain=fact.domain,
             )
         )
     for entry in exported.entries:
-        lines.append(
-            _Line(
-                entry=ImportedEntry(
-                    scope=entry.scope.path,
-                    collection=entry.collection,
-                    namespace=entry.namespace,
-                    key=entry.key,
-                    payload=msgspec.Raw(encode(entry.content)),
-                    metadata=msgspec.Raw(encode(entry.metadata)),
-                    created_at=entry.created_at,
-                    expires_at=entry.expires_at,
-                )
+        yield _Line(
+            entry=ImportedEntry(
+                scope=entry.scope.path,
+                collection=entry.collection,
+                namespace=entry.namespace,
+                key=entry.key,
+                payload=msgspec.Raw(encode(entry.content)),
+                metadata=msgspec.Raw(encode(entry.metadata)),
+                created_at=entry.created_at,
+                expires_at=entry.expires_at,
             )
         )
-    half = path.with_name(path.name + ".part")
-    with half.open("wb") as file:
-        for line in lines:
-            file.write(msgspec.json.encode(line) + b"\n")
-        file.flush()
-        os.fsync(file.fileno())
-    half.replace(path)
 
 
 def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:

@@ -27,10 +27,11 @@ An `Agent` is configuration, `chat` takes a turn with it, `preview` shows what a
 ['Mine is the red bag', 'Noted.', 'Where is it?']
 """
 
-from recollect.chat.agents import Agent, Tool, tool
+from recollect.chat.agents import Agent
 from recollect.chat.conversations import list_conversations, read_conversation
 from recollect.chat.memory_policy import MemoryPolicy
 from recollect.chat.preview import Prompt, preview
+from recollect.chat.tools import Tool, tool
 from recollect.chat.turns import ChatEvent, Turn, chat
 
 __all__ = [

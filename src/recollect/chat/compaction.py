@@ -14,8 +14,10 @@ from recollect.agent.conversing import Conversation
 from recollect.agent.models import Ask, Model, Said
 from recollect.agent.prompt import data_fence
 from recollect.api.memory import Memory
-from recollect.chat.agents import RECALL_MEMORY, UPDATE_MEMORY
-from recollect.chat.conversations import Part, add_summary, read_history
+from recollect.chat.conversations import read_history
+from recollect.chat.holding import add_summary
+from recollect.chat.parts import Part
+from recollect.chat.tools import RECALL_MEMORY, UPDATE_MEMORY
 from recollect.chat.transcript import newest_summary
 from recollect.model.text import cleaned
 

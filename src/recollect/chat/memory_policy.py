@@ -8,8 +8,8 @@ from typing import Any, Literal, cast, get_args
 
 import msgspec
 
-from recollect.errors import LimitExceeded, UsageError
-from recollect.model.block import MOST_MATCHES
+from recollect.errors import UsageError
+from recollect.model.block import check_lines
 from recollect.model.text import quote
 
 ArchivalMode = Literal["tool_only", "auto", "off"]
@@ -36,7 +36,7 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         """Refuse what is no policy, whoever made it."""
         if self.archival_mode not in _MODES:
             raise _refused("archival_mode", self.archival_mode, f"Modes are {', '.join(_MODES)}")
-        _check_limit(self.archival_limit)
+        check_lines(self.archival_limit, path="archival_limit")
         score = cast(object, self.archival_min_score)
         if score is not None and (type(score) not in (int, float) or not math.isfinite(cast(float, score))):
             raise _refused("archival_min_score", score, "Pass a number, or None")
@@ -64,19 +64,6 @@ def policy_for(given: MemoryPolicy | Mapping[str, Any] | None, default: MemoryPo
             f"{quote(unknown[0])} is not a field of a memory policy", hint=f"Fields are {known}", path=unknown[0]
         )
     return msgspec.structs.replace(default, **given)
-
-
-def _check_limit(limit: Any) -> None:
-    if type(limit) is not int or limit < 1:
-        raise _refused("archival_limit", limit, f"Pass a whole number from 1 to {MOST_MATCHES}")
-    if limit > MOST_MATCHES:
-        raise LimitExceeded(
-            f"{limit:,} lines of archival memory are asked for, the limit is {MOST_MATCHES}",
-            hint="Ask for fewer: it is the best that you get",
-            limit=MOST_MATCHES,
-            actual=limit,
-            path="archival_limit",
-        )
 
 
 def _refused(field: str, value: object, hint: str) -> UsageError:

@@ -15,8 +15,8 @@ from recollect.agent.conversing import ToolFailed
 from recollect.agent.models import ToolSpec
 from recollect.api.blocks import Blocks
 from recollect.api.memory import Memory
-from recollect.chat.agents import RECALL_MEMORY, UPDATE_MEMORY
 from recollect.chat.memory_prompt import escape, unescape
+from recollect.chat.tools import RECALL_MEMORY, UPDATE_MEMORY
 from recollect.errors import Conflict, Refused, UsageError
 from recollect.model.block import (
     ARCHIVAL_CHARACTERS,
@@ -28,6 +28,8 @@ from recollect.model.block import (
     Block,
     BlockScope,
     BlockType,
+    check_block_scope,
+    key_of,
 )
 
 Seen = dict[tuple[BlockType, BlockScope], datetime | None]
@@ -108,12 +110,13 @@ class MemoryTools:
         """Return what a call came to; raise ToolFailed with what the model is told."""
         try:
             if name == UPDATE_MEMORY:
+                _check_place(arguments)
                 return self._update(msgspec.convert(arguments, _Update))
             return self._recall(msgspec.convert(arguments, _Recall))
         except msgspec.ValidationError as error:
             raise ToolFailed(f"the arguments do not fit: {error}") from error
         except (UsageError, Refused) as error:
-            raise ToolFailed(str(error)) from error
+            raise ToolFailed(error) from error
 
     def _update(self, asked: _Update) -> dict[str, Any]:
         block, scope = asked.block, asked.scope
@@ -138,6 +141,7 @@ class MemoryTools:
         self._seen[block, scope] = None if standing is None else standing.updated_at
         return {
             "error": "conflict",
+            "code": Conflict.code,
             "message": "Nothing was written: this is the present text of the block. Apply your change to it, and "
             "call again with the whole new text.",
             "current": None
@@ -158,3 +162,11 @@ class MemoryTools:
                 for match in found
             ]
         }
+
+
+def _check_place(arguments: dict[str, Any]) -> None:
+    """Refuse a block or a scope that there is not, in the words that every door has for it."""
+    if "block" in arguments:
+        key_of(arguments["block"])
+    if "scope" in arguments:
+        check_block_scope(arguments["scope"], BLOCK_SCOPES)

@@ -13,7 +13,8 @@ import msgspec
 from recollect.agent.models import Ask, Said, ToolSpec
 from recollect.api.memory import Memory
 from recollect.chat.agents import Agent
-from recollect.chat.conversations import History, ensure_agent, read_history
+from recollect.chat.conversations import History, read_history
+from recollect.chat.holding import ensure_agent
 from recollect.chat.memory_policy import MemoryPolicy, policy_for
 from recollect.chat.memory_prompt import MEMORY_NOTICE, reminders, user_memory
 from recollect.chat.memory_tools import MEMORY_TOOLS, Seen

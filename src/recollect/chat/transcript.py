@@ -8,8 +8,8 @@ from typing import Any, cast
 import msgspec
 
 from recollect.agent.models import Said, ToolCall
-from recollect.chat.conversations import INTERRUPTED, Part
 from recollect.chat.memory_prompt import escape
+from recollect.chat.parts import INTERRUPTED, Part
 
 
 def messages_of(parts: Sequence[Part]) -> tuple[Said, ...]:

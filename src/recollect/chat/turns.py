@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import pairwise
 from typing import Any, Literal, TypeAlias
 
@@ -23,23 +23,16 @@ from recollect.agent.models import Model
 from recollect.api.memory import Memory
 from recollect.chat.agents import Agent
 from recollect.chat.compaction import compact, summarise_by
-from recollect.chat.conversations import (
-    Answered,
-    Draft,
-    OpenTurn,
-    Part,
-    Usage,
-    begin_turn,
-    find_answer,
-    read_history,
-    source_label,
-)
+from recollect.chat.conversations import read_history, source_label
+from recollect.chat.holding import Answered, OpenTurn, begin_turn, find_answer
 from recollect.chat.memory_policy import MemoryPolicy, policy_for
 from recollect.chat.memory_tools import MemoryTools
+from recollect.chat.parts import Draft, Part, Usage
 from recollect.chat.preview import Assembled, ask_of, assemble, check_message
 from recollect.errors import Conflict, ModelError, ModelFailed, ModelUnavailable, RecollectError
+from recollect.model.clock import utc_now
 from recollect.model.limits import check_count
-from recollect.model.text import cleaned, quote
+from recollect.model.text import cleaned, quote, without_halves
 from recollect.model.value import encode
 
 EventType = Literal["start", "delta", "retract", "tool_request", "tool_response", "end", "error"]
@@ -146,7 +139,7 @@ class _Place(msgspec.Struct, frozen=True, kw_only=True):
     def tell(self, type: EventType, seq: int, **about: Any) -> None:
         """Tell whoever listens what happened."""
         if self.listener is not None:
-            at = self.memory.clock.now().astimezone(UTC)
+            at = utc_now(self.memory.clock)
             ids = {"conversation_id": self.conversation_id, "message_id": self.message_id}
             self.listener(ChatEvent(type=type, seq=seq, at=at, **ids, **about))
 
@@ -374,4 +367,4 @@ def _model_of(agent: Agent, model: object) -> Model:
 
 def _json(arguments: dict[str, Any]) -> str:
     # What a model sends may hold halves of characters, which cannot be kept.
-    return json.dumps(arguments, ensure_ascii=False).encode("utf-8", "replace").decode()
+    return without_halves(json.dumps(arguments, ensure_ascii=False))

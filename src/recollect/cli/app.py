@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
@@ -15,10 +16,13 @@ from typer.main import get_group
 
 from recollect.cli.index import COMMANDS
 from recollect.cli.output import Output
-from recollect.errors import UsageError
+from recollect.errors import Full, UsageError
 
 # What typer raises when the words on the command line do not fit; it exports only a subclass.
 _Misused = cast("type[Exception]", typer.BadParameter.__mro__[1])
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""What a disk says that has no room for our output."""
 
 
 class _Root(TyperGroup):
@@ -88,6 +92,13 @@ def run(arguments: Sequence[str]) -> int:
         # Whoever read our output has seen enough. The interpreter flushes stdout once more on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        full = Full(f"the output cannot be written: {error.strerror}", hint="Make room there, or send it elsewhere")
+        Output(json="--json" in arguments).failure(full)
+        return 1
     return code if isinstance(code, int) else 0
 
 
@@ -96,6 +107,8 @@ def _misused(error: Any, *, as_json: bool) -> int:
     if error.ctx is not None and type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(message, err=True)
         return 2
-    hint = f"Try `{error.ctx.command_path} --help`" if error.ctx is not None else ""
+    hint = f"Try `{error.ctx.command_path if error.ctx is not None else 'recollect'} --help`"
+    if error.ctx is not None and isinstance(error.ctx.command, TyperGroup) and hasattr(error, "option_name"):
+        hint = "Options come after the command: recollect facts list --db memory.db"
     Output(json=as_json).failure(UsageError(message.rstrip("."), hint=hint))
     return 2

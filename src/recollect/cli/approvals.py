@@ -8,26 +8,27 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
+from recollect.cli.options import Reason
 
 if TYPE_CHECKING:
     from recollect import Approval
     from recollect.governance.gate import Decided
 
-app = group("approvals")
+app = group("approvals", lists=True)
 
 Which = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")]
 
 
 @command(app, "list", example="recollect approvals list --status all")
 def list_approvals(
     desk: Desk,
     status: Annotated[
-        Literal["pending", "approved", "refused", "all"], typer.Option("--status", help="Which ones.")
+        Literal["pending", "approved", "refused", "all"],
+        typer.Option("--status", metavar="STATUS", help="Those that are pending, approved or refused, or all."),
     ] = "pending",
 ) -> None:
     """List what waits, or what was decided, oldest first."""
-    found = desk.memory.approvals.list(status=None if status == "all" else status)
+    found = desk.memory.approvals.list(status=status)
     if desk.out.json:
         return desk.out.document(found)
     if not found:

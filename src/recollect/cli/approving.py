@@ -8,6 +8,7 @@ import typer
 
 from recollect.cli.command import Desk, command, group
 from recollect.cli.executing import command_for, find, find_machine, named, said_by, show
+from recollect.cli.options import Reason, Trace
 from recollect.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
 from recollect.cli.reading import read_json
 from recollect.errors import Conflict, UsageError
@@ -21,8 +22,6 @@ if TYPE_CHECKING:
 app = group()
 
 Which = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `recollect runs` shows it.")]
-Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")]
-Trace = Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")]
 
 
 @command(app, "approve", embeds=True, example="recollect approve run_01k… save_note --reason 'as agreed'")

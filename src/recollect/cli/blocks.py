@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.options import Source
+from recollect.cli.options import Once, Source
 from recollect.cli.reading import read_value
 from recollect.errors import NotFound, UsageError
 
@@ -24,7 +24,7 @@ Type = Annotated[
 ]
 Expected = Annotated[
     str | None,
-    typer.Option("--expected", metavar="MOMENT", help="Only if the block was last written then: ISO 8601."),
+    typer.Option("--expected-updated-at", metavar="MOMENT", help="Only if the block was last written then: ISO 8601."),
 ]
 
 
@@ -75,19 +75,23 @@ def set_block(
     expected: Expected = None,
     replace: Annotated[bool, typer.Option("--replace", help="Whatever the block holds now.")] = False,
     source: Source = None,
+    idempotency_key: Once = None,
 ) -> None:
-    """Write a whole block: a new one, or with --expected or --replace one that is there.
+    """Write a whole block: a new one, or with --expected-updated-at or --replace one that is there.
 
     Without either the block must not exist yet, so nothing is overwritten unseen. Write `--` before a TEXT that begins
     with a dash.
     """
     if replace and expected is not None:
-        raise UsageError("--replace and --expected say different things about what may be replaced", hint="Use one")
+        raise UsageError(
+            "--replace and --expected-updated-at say different things about what may be replaced", hint="Use one"
+        )
     content = read_value(text, as_json=False)
     blocks = desk.place.blocks
     current = blocks.get(block) if replace else None
     stamp = current.updated_at if current is not None else expected
-    _tell(desk, blocks.update(block, content, expected_updated_at=stamp, source=source), "holds")
+    written = blocks.update(block, content, expected_updated_at=stamp, source=source, idempotency_key=idempotency_key)
+    _tell(desk, written, "holds")
 
 
 @command(app, "delete", scoped=True, example="recollect blocks delete archival --user ada --agent emails")

@@ -40,9 +40,7 @@ def export(
         bundle = export_workflow(desk.memory, text, name=file)
     if out is None:
         return desk.out.document(bundle)
-    import msgspec
-
-    write_file(out, msgspec.json.format(msgspec.json.encode(bundle), indent=2).decode() + "\n")
+    write_file(out, wording.indented(bundle) + "\n")
     slugs = list(bundle["definitions"])
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "file": out, "definitions": slugs})

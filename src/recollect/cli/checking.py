@@ -17,7 +17,6 @@ from recollect.cli.programs import (
     WORKFLOWS,
     Kind,
     Tools,
-    kind_of,
     refuse_options,
     require_ending,
     showing_faults,
@@ -68,7 +67,9 @@ def check(
         from recollect.lang.diagnostics import render
 
         for source, diagnostic in found:
-            desk.out.say(render(diagnostic, source))
+            head, _, excerpt = render(diagnostic, source).partition("\n")
+            desk.out.say(head)
+            desk.out.say(excerpt, laid_out=True)
         desk.out.say(_summary(files, severities))
     if "error" in severities or (strict and "warning" in severities):
         raise typer.Exit(1)
@@ -148,7 +149,7 @@ def _diagnose_machine(text: str, name: str, tools: str | None) -> Said:
 def _diagnose_workflow(text: str, name: str, tools: str | None) -> Said:
     from recollect.cli.workflows import modules_of
     from recollect.workflow.actions.base import actions_of
-    from recollect.workflow.loading import look
+    from recollect.workflow.preparing import look
 
     reading, _, said, _ = look(text, name, actions_of(modules_of(tools)))
     return reading.source, said
@@ -184,7 +185,8 @@ def _described(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
         "code": diagnostic.code,
         "message": diagnostic.message,
         "hint": diagnostic.hint,
-        **({"path": getattr(diagnostic, "path", "")} if kind_of(source.name) == "a workflow" else {}),
+        # Only values of YAML have one, and programs that read this like to find the same fields everywhere.
+        "path": getattr(diagnostic, "path", ""),
     }
 
 

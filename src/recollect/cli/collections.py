@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 app = group("collections", lists=True)
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="As `recollect collections` shows it.")]
+Name = Annotated[str, typer.Argument(metavar="COLLECTION", help="As `recollect collections` shows it.")]
 To = typer.Option("--to", metavar="EMBEDDER", help="The other embedder, named as for --embedder.")
 
 

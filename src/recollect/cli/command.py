@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from recollect.cli.index import COMMANDS
 from recollect.cli.options import COMMON, EMBEDDER, KINDS, SCOPE
@@ -103,7 +103,24 @@ class Desk:
             self._memory.close()
 
 
-class _Listing(TyperGroup):
+class _Command(TyperCommand):
+    """A command whose usage shows what it needs as `FILE`, not as `{FILE}`."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line."""
+        return [piece.strip("{}") for piece in super().collect_usage_pieces(ctx)]
+
+
+class _Group(TyperGroup):
+    """A group whose list of commands says all of what each does, in as many lines as that takes."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the list of commands."""
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, _first_sentence(one.help or "")) for name, one in self.commands.items()])
+
+
+class _Listing(_Group):
     """A group that lists when nothing else is asked of it."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
@@ -120,7 +137,7 @@ def group(name: str = "", *, lists: bool = False) -> typer.Typer:
     """
     return typer.Typer(
         name=name or None,
-        cls=_Listing if lists else TyperGroup,
+        cls=_Listing if lists else _Group,
         help=COMMANDS[name].help if name else None,
         no_args_is_help=not lists,
         # Plain help: drawing it with rich would make every `--help` wait for rich to be imported.
@@ -161,10 +178,15 @@ def command(
         run.__signature__ = inspect.Signature(parameters)  # pyright: ignore[reportFunctionMemberAccess]
         run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         run.__doc__ = work.__doc__
-        app.command(name, epilog=f"\b\nExample:\n  {example}" if example else None)(run)
+        app.command(name, cls=_Command, epilog=f"\b\nExample:\n  {example}" if example else None)(run)
         return work
 
     return register
+
+
+def _first_sentence(help: str) -> str:
+    """Return what a help text says first; more than that is for the command's own help."""
+    return f"{' '.join(help.partition(chr(10) * 2)[0].split()).partition('. ')[0].rstrip('.')}."
 
 
 def _run(work: Callable[[Desk], None], given: dict[str, Any], *, creates: bool) -> None:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from recollect.cli.command import Desk, command, group
+from recollect.cli.options import Config
 from recollect.cli.settings import resolve_all
 
 app = group("config")
@@ -15,9 +14,7 @@ app = group("config")
 @command(app, "show", embeds=True, example="RECOLLECT_DB=team.db recollect config show")
 def show(
     desk: Desk,
-    config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: RECOLLECT_CONFIG.")
-    ] = None,
+    config: Config = None,
 ) -> None:
     """Show each setting, where its value came from, and the variable that can give it. Opens nothing."""
     settings = resolve_all(desk.settings, config=config)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -17,7 +17,7 @@ from recollect.errors import UsageError
 if TYPE_CHECKING:
     from recollect import Definition
 
-app = group("definitions")
+app = group("definitions", lists=True)
 
 Which = Annotated[str, typer.Argument(metavar="DEFINITION", help="Its slug or id.")]
 Name = typer.Option("--name", metavar="TEXT", help="What people call it.")
@@ -28,17 +28,16 @@ Belongs = typer.Option(
     help="Where records belong: global, agent, workflow, thread, run, project, tree or session.",
 )
 Ttl = typer.Option("--ttl", metavar="TIME", help="How long records live: 24h, 30d…; without it, for good.")
+Mode = typer.Option("--mode", help="What a workflow's update does to a record: replace it, or merge into it.")
 Id = typer.Option("--id", metavar="UUID", help="The id that workflows name it by; without it, it gets one.")
 Schema = typer.Option("--schema", metavar="FILE|JSON|-", help="A JSON schema: a file, the text itself, or stdin.")
-
-_PROFILE = '\'{"type": "object", "properties": {"language": {"type": "string"}}}\''
 
 
 @command(
     app,
     "create",
     creates=True,
-    example=f"recollect definitions create --name 'Profile' --slug profile --schema {_PROFILE}",
+    example="recollect definitions create --name Plot --slug plot --schema plot.json",
 )
 def create(
     desk: Desk,
@@ -47,11 +46,12 @@ def create(
     schema: Annotated[str, Schema],
     scope: Annotated[str, Belongs] = "global",
     ttl: Annotated[str | None, Ttl] = None,
+    mode: Annotated[Literal["replace", "merge"] | None, Mode] = None,
     id: Annotated[str | None, Id] = None,
 ) -> None:
     """Create a definition. Objects are strict unless the schema says `additionalProperties`."""
     content = read_schema(schema)
-    made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl, id=id)
+    made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl, mode=mode, id=id)
     if desk.out.json:
         return desk.out.document(made)
     desk.out.say(f"{made.slug} is defined as {made.id}")
@@ -87,16 +87,18 @@ def update(
     schema: Annotated[str | None, Schema] = None,
     scope: Annotated[str | None, Belongs] = None,
     ttl: Annotated[str | None, Ttl] = None,
-    no_ttl: Annotated[bool, typer.Option("--no-ttl", help="Keep future records for good.")] = False,
+    clear_ttl: Annotated[bool, typer.Option("--clear-ttl", help="Keep future records for good.")] = False,
+    mode: Annotated[Literal["replace", "merge"] | None, Mode] = None,
 ) -> None:
     """Change what is given and leave the rest. Records follow a changed slug."""
-    if ttl is not None and no_ttl:
-        raise UsageError("--ttl and --no-ttl contradict each other", hint="Use one of them")
-    if not no_ttl and not any(given is not None for given in (name, slug, schema, scope, ttl)):
-        raise UsageError("there is nothing to change", hint="Pass --name, --slug, --schema, --scope, --ttl or --no-ttl")
+    if ttl is not None and clear_ttl:
+        raise UsageError("--ttl and --clear-ttl contradict each other", hint="Use one of them")
+    if not clear_ttl and not any(given is not None for given in (name, slug, schema, scope, ttl, mode)):
+        hint = "Pass --name, --slug, --schema, --scope, --ttl, --clear-ttl or --mode"
+        raise UsageError("there is nothing to change", hint=hint)
     content = None if schema is None else read_schema(schema)
     changed = desk.memory.definitions.update(
-        definition, name=name, slug=slug, schema=content, scope=scope, ttl=ttl, clear_ttl=no_ttl
+        definition, name=name, slug=slug, schema=content, scope=scope, ttl=ttl, clear_ttl=clear_ttl, mode=mode
     )
     if desk.out.json:
         return desk.out.document(changed)
@@ -126,9 +128,6 @@ def records(desk: Desk, definition: Which, limit: Limit = None) -> None:
 
 
 def _show(desk: Desk, definition: Definition) -> None:
-    import msgspec
-
-    schema = msgspec.json.format(msgspec.json.encode(definition.schema), indent=2).decode()
     desk.out.pairs(
         [
             ("slug", definition.slug),
@@ -138,6 +137,6 @@ def _show(desk: Desk, definition: Definition) -> None:
             ("kept", wording.duration(definition.ttl)),
             ("created", wording.exact(definition.created_at)),
             ("updated", wording.exact(definition.updated_at)),
-            ("schema", schema),
+            ("schema", wording.indented(definition.schema)),
         ]
     )

@@ -108,19 +108,13 @@ def _show_outcome(desk: Desk, run: Run, kit: Kit, *, may_fail: bool) -> None:
     elif run.error is None:
         # Who was talked to has what they came for; only what says nothing has to show that there is nothing.
         if run.output != {} or not said_by(run):
-            desk.out.raw(_pretty(run.output))
+            desk.out.raw(wording.indented(run.output))
         desk.out.aside(f"{run.id} is {run.status}")
     elif may_fail:
         desk.out.remark(f"{run.id} is {run.status}: {run.error.message}")
     else:
         desk.out.aside(f"{run.id} is {run.status}")
         raise _failed(run)
-
-
-def _pretty(value: Any) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _failed(run: Run) -> RunFailed:
@@ -142,9 +136,9 @@ def _language(run: Run) -> _Language:
 
 def named(run: Run) -> str:
     """Return what a run is a run of: the machine or the workflow, by its name."""
-    from recollect.runs.sources import WORDS
+    from recollect.runs.sources import program_of
 
-    return f"{WORDS[run.summary.language]} {quote(run.summary.program)}"
+    return program_of(run.summary)
 
 
 def _trace(desk: Desk, run: Run) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.options import AsOf, Limit, Source, Ttl
+from recollect.cli.options import AsOf, Limit, Once, Source, Ttl
 from recollect.cli.reading import read_value
 from recollect.errors import NotFound
 
@@ -21,10 +21,6 @@ Key = Annotated[str, typer.Argument(metavar="KEY", help="Such as profile.languag
 Expect = Annotated[
     int | None,
     typer.Option("--expect", metavar="N", help="Only if the fact is at this version; 0: only if there is none."),
-]
-Once = Annotated[
-    str | None,
-    typer.Option("--idempotency-key", metavar="TEXT", help="Do it once, however often it is asked for."),
 ]
 
 
@@ -70,7 +66,7 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
         raise NotFound(f"there is no fact `{key}` in `{place.scope}`{when}", hint=_elsewhere(desk), key=key)
     if desk.out.json:
         return desk.out.document(fact)
-    desk.out.raw(fact.value if isinstance(fact.value, str) else _as_json(fact.value))
+    desk.out.raw(fact.value if isinstance(fact.value, str) else wording.indented(fact.value))
     if desk.out.on_terminal:
         desk.out.say(_about(desk, fact))
 
@@ -159,12 +155,6 @@ def _about(desk: Desk, fact: Fact) -> str:
         f"expires {desk.out.ago(fact.expires_at)}" if fact.expires_at else "",
     ]
     return "(" + ", ".join(part for part in parts if part) + ")"
-
-
-def _as_json(value: object) -> str:
-    import msgspec
-
-    return msgspec.json.format(msgspec.json.encode(value), indent=2).decode()
 
 
 def _elsewhere(desk: Desk) -> str:

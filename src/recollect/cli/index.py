@@ -19,6 +19,7 @@ class Entry(NamedTuple):
 COMMANDS = {
     "tour": Entry("touring", "Show the whole product in two minutes, on a memory that is gone afterwards."),
     "serve": Entry("serving", "Answer requests over HTTP until stopped."),
+    "mcp": Entry("mcp", "Answer an MCP client over stdin and stdout until it leaves."),
     "run": Entry("running", "Talk to an agent, or run a machine or a workflow."),
     "check": Entry("checking", "Look for everything that is wrong with a program."),
     "format": Entry("checking", "Write a program in its canonical layout."),

@@ -77,7 +77,7 @@ def ingest(
     ttl: Ttl = None,
     format: Annotated[
         Literal["jsonl", "text", "markdown"] | None,
-        typer.Option("--format", help="What FILE holds, whatever its ending."),
+        typer.Option("--format", metavar="NAME", help="What FILE holds, whatever its ending: jsonl, text or markdown."),
     ] = None,
     chunk: Annotated[
         int, typer.Option("--chunk", min=1, metavar="N", help="Characters of one part of a text, at most.")

@@ -22,9 +22,9 @@ def create(
     user: Annotated[str, typer.Option("--user", metavar="ID", help="Whose memory the key opens.")],
     role: Annotated[
         Literal["admin", "member", "reader"],
-        typer.Option("--role", help="Read; read and write; or everything in the tenant."),
+        typer.Option("--role", help="Everything in the tenant; read and write; or read."),
     ] = "member",
-    scopes: Annotated[
+    allow: Annotated[
         list[str] | None,
         typer.Option("--allow", metavar="CAPABILITY", help="Narrow the role to this, such as memory.read; repeatable."),
     ] = None,
@@ -41,7 +41,7 @@ def create(
         tenant=desk.tenant,
         user=user,
         role=role,
-        scopes=tuple(scopes or ()),
+        allow=tuple(allow or ()),
         expires=expires,
         label=label,
     )

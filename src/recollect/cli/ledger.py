@@ -55,10 +55,10 @@ def verify(
 @command(app, "tail", example="recollect ledger tail -n 5")
 def tail(
     desk: Desk,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, metavar="N", help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many.")] = 20,
 ) -> None:
     """Show the newest events, oldest first."""
-    events = desk.memory.ledger.tail(count)
+    events = desk.memory.ledger.tail(limit)
     if desk.out.json:
         return desk.out.document(events)
     if not events:

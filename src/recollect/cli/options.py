@@ -11,14 +11,26 @@ KINDS = ("user", "agent", "project", "tree", "workflow", "thread", "run", "sessi
 """The kinds of scope, each an option. Written out, since importing the model would slow every `--help`."""
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=0, metavar="N", help="Show at most this many.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Show at most this many.")]
 AsOf = Annotated[
     str | None, typer.Option("--as-of", metavar="MOMENT", help="As it stood then: ISO 8601, UTC without a zone.")
 ]
+Config = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: RECOLLECT_CONFIG.")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="Why; kept with the decision.")]
+Once = Annotated[
+    str | None,
+    typer.Option("--idempotency-key", metavar="TEXT", help="Do it once, however often it is asked for."),
+]
 Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Where the news comes from.")]
+Trace = Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")]
 Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Forget it after 90s, 15m, 24h, 30d or 2w.")]
 Collection = Annotated[
     str, typer.Option("--collection", "-c", metavar="NAME", help="Where entries of one kind are kept, such as notes.")
+]
+AnyNamespace = Annotated[
+    str | None, typer.Option("--namespace", metavar="NAME", help="Only this part; without it, all of them.")
 ]
 Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="A part of the collection.")]
 Metadata = Annotated[

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import os
 import sys
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -10,16 +9,12 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from recollect.cli import wording
+from recollect.cli import fitting, wording
 from recollect.errors import RecollectError
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-_GAP = 2
-"""Blanks between two columns of a table."""
-_NARROWEST = 4
-"""Signs of a column that is cut, at least."""
 _STYLES = {"plain": "", "bold": "1", "dim": "2", "alarm": "1;31"}
 
 
@@ -43,9 +38,10 @@ class Output:
         """Whether a person is looking at stdout."""
         return sys.stdout.isatty()
 
-    def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain") -> None:
-        """Print a line of the result."""
-        sys.stdout.write(_styled(wording.visible(text, lines=True), style, sys.stdout) + "\n")
+    def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain", laid_out: bool = False) -> None:
+        """Print a line of the result; what is `laid_out` already keeps its lines."""
+        shown = wording.visible(text, lines=True)
+        sys.stdout.write(_styled(shown if laid_out else _wrapped(shown, sys.stdout), style, sys.stdout) + "\n")
 
     def raw(self, text: str) -> None:
         """Print a value: byte for byte to a pipe or a file, made harmless on a terminal."""
@@ -54,12 +50,12 @@ class Output:
     def remark(self, text: str) -> None:
         """Print what is worth knowing but is not the result."""
         sys.stdout.flush()
-        sys.stderr.write(wording.visible(text, lines=True) + "\n")
+        sys.stderr.write(_wrapped(wording.visible(text, lines=True), sys.stderr) + "\n")
 
     def aside(self, text: str) -> None:
         """Print a remark that goes along with the result, dimmed on a terminal."""
         sys.stdout.flush()
-        sys.stderr.write(_styled(wording.visible(text, lines=True), "dim", sys.stderr) + "\n")
+        sys.stderr.write(_styled(_wrapped(wording.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
 
     def table(
         self,
@@ -74,46 +70,21 @@ class Output:
         Where that is too narrow, columns that are `whole` keep their width, `folded` ones go on in the next
         line, and the others are cut.
         """
-        from rich import box
-        from rich.cells import cell_len
-        from rich.table import Table
-        from rich.text import Text
-
-        console = _console()
         shown = [[wording.visible(cell) for cell in row] for row in rows]
-        widths = [max(cell_len(cell) for cell in column) for column in zip(columns, *shown, strict=True)]
-        kept = [name in whole or name in folded for name in columns]
-        most = None
-        if not folded:
-            # rich would cut all columns alike, those that are whole too.
-            room = console.width - _GAP * (len(columns) - 1) - sum(itertools.compress(widths, kept))
-            most = _widest(list(itertools.compress(widths, (not keep for keep in kept))), room)
-        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-        for name, width, keep in zip(columns, widths, kept, strict=True):
-            fold = name in folded
-            table.add_column(
-                name,
-                overflow="fold" if fold else "ellipsis",
-                no_wrap=not fold,
-                min_width=width if name in whole else None,
-                max_width=None if keep else most,
-            )
-        for row in shown:
-            table.add_row(*(Text(cell) for cell in row))
-        console.print(table)
+        plain = not _has_signs(sys.stdout)
+        self._lines(
+            fitting.table(columns, shown, width=_width(sys.stdout), whole=whole, folded=folded, only_ascii=plain)
+        )
 
     def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names and their values, one a line; what has no value is left out."""
-        from rich.table import Table
-        from rich.text import Text
+        shown = [(name, wording.visible(text, lines=True)) for name, text in rows if text]
+        self._lines(fitting.pairs(shown, width=_width(sys.stdout)))
 
-        grid = Table.grid(padding=(0, 2))
-        grid.add_column(no_wrap=True)
-        grid.add_column(overflow="fold")
-        for name, text in rows:
-            if text:
-                grid.add_row(Text(name, style="bold"), Text(wording.visible(text, lines=True)))
-        _console().print(grid)
+    def _lines(self, lines: Iterable[fitting.Line]) -> None:
+        for line in lines:
+            names = _styled(line.names, "bold", sys.stdout) if line.names else ""
+            sys.stdout.write(f"{names}{line.text}\n")
 
     def ago(self, when: datetime | None) -> str:
         """Return a moment beside now."""
@@ -129,14 +100,16 @@ class Output:
         if self.json:
             _write_json(sys.stderr, {"error": _described(error)})
             return
-        head = _styled(f"error[{error.code}]:", "alarm", sys.stderr)
-        sys.stderr.write(f"{head} {wording.visible(error.message)}\n")
+        head = f"error[{error.code}]:"
+        told = _wrapped(f"{head} {wording.visible(error.message)}", sys.stderr, indent="  ")
+        sys.stderr.write(_styled(head, "alarm", sys.stderr) + told.removeprefix(head) + "\n")
         if error.hint:
-            sys.stderr.write(f"hint: {wording.visible(wording.hint(error.hint))}\n")
+            hint = wording.visible(wording.hint(error.hint))
+            sys.stderr.write(_wrapped(f"hint: {hint}", sys.stderr, indent="  ") + "\n")
 
     def bar(self, share: float, *, longest: int = 24) -> str:
         """Return a bar for a share from 0 to 1, of signs that stdout can show."""
-        sign = "█" if "utf" in (sys.stdout.encoding or "").lower() else "#"
+        sign = "█" if _has_signs(sys.stdout) else "#"
         return sign * max(1, round(share * longest)) if share > 0 else ""
 
     @contextmanager
@@ -148,7 +121,7 @@ class Output:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
         columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
-        with Progress(*columns, console=_console(stderr=True), transient=True) as progress:
+        with Progress(*columns, console=_console(), transient=True) as progress:
             progress.add_task(what, total=None)
             yield
 
@@ -161,7 +134,7 @@ class Output:
         from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
         columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-        with Progress(*columns, console=_console(stderr=True), transient=True) as progress:
+        with Progress(*columns, console=_console(), transient=True) as progress:
             task = progress.add_task(what, total=None)
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
@@ -172,7 +145,7 @@ class Output:
             return
         from rich.progress import Progress
 
-        with Progress(console=_console(stderr=True), transient=True) as progress:
+        with Progress(console=_console(), transient=True) as progress:
             task = progress.add_task(what, total=total)
             for line in lines:
                 progress.advance(task, len(line))
@@ -181,23 +154,37 @@ class Output:
 
 def _styled(text: str, style: str, stream: TextIO) -> str:
     """Return a text as it is shown on a terminal in colour; as it is elsewhere."""
-    if not _STYLES[style] or not stream.isatty() or os.environ.get("NO_COLOR"):
+    plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    if not _STYLES[style] or plain or not stream.isatty():
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def _widest(widths: Sequence[int], room: int) -> int:
-    """Return how wide a column may be at most so that all of them have room; only the widest are cut."""
-    widest = min(max(widths, default=0), room)
-    while widest > _NARROWEST and sum(min(width, widest) for width in widths) > room:
-        widest -= 1
-    return max(widest, _NARROWEST)
+def _wrapped(text: str, stream: TextIO, *, indent: str = "") -> str:
+    """Return a text with its lines broken between words, where a person is looking."""
+    return fitting.wrap(text, _width(stream), indent=indent) if stream.isatty() else text
 
 
-def _console(*, stderr: bool = False) -> Console:
+def _width(stream: TextIO) -> int | None:
+    """Return how many signs a line may have: what COLUMNS says, or the terminal; None in a pipe, which is patient."""
+    given = os.environ.get("COLUMNS", "")
+    if given.isdecimal() and int(given):
+        return int(given)
+    try:
+        return os.get_terminal_size(stream.fileno()).columns or None
+    except (OSError, ValueError):
+        return None
+
+
+def _has_signs(stream: TextIO) -> bool:
+    """Return whether more can be shown than ASCII has."""
+    return "utf" in (stream.encoding or "").lower()
+
+
+def _console() -> Console:
     from rich.console import Console
 
-    return Console(stderr=stderr, highlight=False, markup=False, emoji=False)
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 def _write_json(stream: TextIO, value: Any) -> None:

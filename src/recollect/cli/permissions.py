@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli.command import Desk, command, group
 
-app = group("permissions")
+app = group("permissions", lists=True)
 
 
 @command(

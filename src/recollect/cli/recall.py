@@ -9,7 +9,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.options import AsOf, Collection
+from recollect.cli.options import AnyNamespace, AsOf, Collection
 from recollect.cli.reading import read_filter
 
 if TYPE_CHECKING:
@@ -28,16 +28,14 @@ _BESIDE = "·"
     "recall",
     scoped=True,
     embeds=True,
-    example="recollect recall 'When does the piano tuner come?' --collection notes --user ada --why",
+    example="recollect recall 'When does the piano tuner come?' -c notes --user ada",
 )
 def recall(
     desk: Desk,
     query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or words; '' gives the newest.")],
     collection: Collection,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="Only this part; without it, all of them.")
-    ] = None,
-    limit: Annotated[int, typer.Option("--limit", min=0, metavar="N", help="At most this many.")] = 5,
+    namespace: AnyNamespace = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="At most this many.")] = 5,
     threshold: Annotated[
         float, typer.Option("--threshold", metavar="SCORE", help="Only scores from this on, between 0 and 1.")
     ] = 0.0,
@@ -49,11 +47,12 @@ def recall(
         str | None, typer.Option("--filter-json", metavar="JSON", help='Such as {"urgency": {"$gte": 3}}.')
     ] = None,
     mode: Annotated[
-        Literal["hybrid", "semantic", "keyword"], typer.Option("--mode", help="By meaning and words, or one of them.")
+        Literal["hybrid", "semantic", "keyword"],
+        typer.Option("--mode", metavar="MODE", help="By meaning and words: hybrid; or by one: semantic, keyword."),
     ] = "hybrid",
     as_of: AsOf = None,
     expand: Annotated[
-        int, typer.Option("--expand", min=0, metavar="N", help="Also so many neighbours on either side of each.")
+        int, typer.Option("--expand", metavar="N", help="Also so many neighbours on either side of each.")
     ] = 0,
     why: Annotated[bool, typer.Option("--why", help="Tell for each what it was found by.")] = False,
 ) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
-from recollect.cli.options import Collection, Limit, Metadata, MetadataJson, Namespace, Source, Ttl
+from recollect.cli.options import AnyNamespace, Collection, Limit, Metadata, MetadataJson, Namespace, Source, Ttl
 from recollect.cli.reading import read_metadata, read_value
 from recollect.errors import NotFound
 
@@ -24,7 +24,7 @@ app = group()
     scoped=True,
     creates=True,
     embeds=True,
-    example="recollect remember 'The piano tuner comes on Thursday' --collection notes --user ada",
+    example="recollect remember 'The piano tuner comes on Thursday' -c notes --user ada",
 )
 def remember(
     desk: Desk,
@@ -62,9 +62,7 @@ def remember(
 def list_entries(
     desk: Desk,
     collection: Collection,
-    namespace: Annotated[
-        str | None, typer.Option("--namespace", metavar="NAME", help="Only this part; without it, all of them.")
-    ] = None,
+    namespace: AnyNamespace = None,
     after: Annotated[
         int, typer.Option("--after", min=0, metavar="N", help="Only those after this number, the last one seen.")
     ] = 0,

@@ -7,6 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from recollect.cli.command import Desk, command, group
+from recollect.cli.options import Trace
 from recollect.cli.programs import (
     AGENTS,
     MACHINES,
@@ -26,7 +27,7 @@ app = group()
 
 _OPTIONS: dict[Kind, tuple[str, ...]] = {
     "an agent": ("--message", "--project", "--session", "--vars", "--tools", "--agents"),
-    "a machine": ("--input", "--machines", "--mode", "--max-tokens", "--max-model-calls", "--trace"),
+    "a machine": ("--input", "--machines", "--mode", "--budget-tokens", "--budget-model-calls", "--trace"),
     "a workflow": ("--message", "--input", "--thread", "--tools", "--workflows", "--trace"),
 }
 """The options that mean something to a program, beside --user and --model, which all of them have."""
@@ -87,15 +88,15 @@ def run(
         Literal["live", "test"] | None,
         typer.Option("--mode", help="In a test, a machine remembers nothing and asks no model. Default: live."),
     ] = None,
-    max_tokens: Annotated[
+    budget_tokens: Annotated[
         int | None,
-        typer.Option("--max-tokens", min=0, metavar="N", help="Tokens that a machine's models may use in this run."),
+        typer.Option("--budget-tokens", min=0, metavar="N", help="Tokens that a machine's models may use in this run."),
     ] = None,
-    max_model_calls: Annotated[
+    budget_model_calls: Annotated[
         int | None,
-        typer.Option("--max-model-calls", min=0, metavar="N", help="Requests that a machine may make of models."),
+        typer.Option("--budget-model-calls", min=0, metavar="N", help="Requests that a machine may make of models."),
     ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")] = False,
+    trace: Trace = False,
 ) -> None:
     """Talk to an agent, or run a machine or a workflow.
 
@@ -121,8 +122,8 @@ def run(
         "--machines": machines,
         "--workflows": workflows,
         "--mode": mode,
-        "--max-tokens": max_tokens,
-        "--max-model-calls": max_model_calls,
+        "--budget-tokens": budget_tokens,
+        "--budget-model-calls": budget_model_calls,
         "--trace": trace,
     }
     others = {option: value for option, value in given.items() if option not in _OPTIONS[kind]}
@@ -151,6 +152,6 @@ def run(
         if kind == "a workflow":
             done = run_workflow(desk, file, kit, input=input, message=message, user=user, thread=thread)
         else:
-            limits = {"tokens": max_tokens, "model_calls": max_model_calls}
+            limits = {"tokens": budget_tokens, "model_calls": budget_model_calls}
             done = run_machine(desk, file, kit, input=input, mode=mode or "live", user=user, limits=limits)
     show(desk, done, kit, trace=trace)

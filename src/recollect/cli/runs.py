@@ -22,11 +22,12 @@ def list_runs(
         str | None, typer.Option("--program", metavar="NAME", help="Only runs of this machine or workflow.")
     ] = None,
     language: Annotated[
-        Literal["mashin", "workflow"] | None, typer.Option("--language", help="Only runs of programs in this one.")
+        Literal["mashin", "workflow"] | None,
+        typer.Option("--language", metavar="NAME", help="Only runs of programs in mashin, or workflow."),
     ] = None,
     status: Annotated[
         Literal["running", "waiting", "completed", "failed", "cancelled"] | None,
-        typer.Option("--status", help="Only runs that stand so."),
+        typer.Option("--status", metavar="STATUS", help="Only those running, waiting, completed, failed or cancelled."),
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, metavar="N", help="At most this many.")] = 20,
 ) -> None:

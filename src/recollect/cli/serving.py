@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from recollect.cli.command import Desk, command, group
+from recollect.cli.extras import lacking
+from recollect.cli.options import Config
 from recollect.cli.settings import resolve_server
-from recollect.errors import UsageError
 
 if TYPE_CHECKING:
     from recollect.server.auth.keys import NewKey
@@ -29,9 +30,7 @@ def serve(
         bool | None,
         typer.Option("--sleep/--no-sleep", help="Whether settled conversations become memory. Default: they do."),
     ] = None,
-    config: Annotated[
-        str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: RECOLLECT_CONFIG.")
-    ] = None,
+    config: Config = None,
 ) -> None:
     """Answer requests over HTTP until stopped.
 
@@ -42,12 +41,7 @@ def serve(
     try:
         from recollect.server.serving import serve as run
     except ImportError as missing:
-        absent = isinstance(missing, ModuleNotFoundError)
-        raise UsageError(
-            f"the server needs {'a package that is not installed' if absent else 'another version of a package'}: "
-            f"{missing.name}",
-            hint='Install it with `pip install "recollect[server]"`',
-        ) from None
+        raise lacking("the server", "server", missing) from None
 
     def announce(address: str, key: NewKey | None) -> None:
         if desk.out.json:

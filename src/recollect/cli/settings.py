@@ -9,12 +9,13 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any, Literal, cast
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
 
 from recollect.errors import UsageError
 from recollect.model.text import quote
 from recollect.server.settings import SECRETS
 from recollect.server.settings import Settings as ServerSettings
+from recollect.store.sql.addresses import without_secrets
 
 Origin = Literal["flag", "environment", "file", "default"]
 
@@ -35,12 +36,10 @@ _SERVER_ONLY = {name: default for name, default in _SERVER.items() if name not i
 VARIABLES = {name: f"RECOLLECT_{name.upper()}" for name in (*_DEFAULTS, *_SERVER_ONLY)} | {"config": _FILE}
 """Each setting, and the environment variable that gives it."""
 
-_CHOICES = {
-    "durability": ("full", "normal"),
-    "ledger": ("writes", "all"),
-    "log_level": ("debug", "info", "warning", "error"),
-    "jwt_algorithm": ("", "HS256", "RS256"),
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    name: get_args(hint) for name, hint in get_type_hints(ServerSettings).items() if get_origin(hint) is Literal
 }
+"""What may be given for the settings that are one of a few words."""
 _LONGEST_WAIT = 86_400
 
 
@@ -59,7 +58,9 @@ class Setting:
 
     @property
     def shown(self) -> Any:
-        """The value as it may be printed: of a secret only that it is set."""
+        """The value as it may be printed: of a secret only that it is set, an address without its password."""
+        if self.name == "db":
+            return without_secrets(self.value)
         return "(set)" if self.name in SECRETS and self.value else self.value
 
 
@@ -81,11 +82,9 @@ class Settings:
         return path if path not in ("", ":memory:") else None
 
 
-def resolve(
-    *, db: str | None = None, tenant: str | None = None, embedder: str | None = None, config: str | None = None
-) -> Settings:
+def resolve(*, db: str | None = None, tenant: str | None = None, embedder: str | None = None) -> Settings:
     """Return the settings in force: a flag beats the environment, which beats the file, which beats the default."""
-    return _resolve(_DEFAULTS, {"db": db, "tenant": tenant, "embedder": embedder}, config)
+    return _resolve(_DEFAULTS, {"db": db, "tenant": tenant, "embedder": embedder}, None)
 
 
 def resolve_all(settings: Settings, *, config: str | None = None, **flags: Any) -> Settings:
@@ -121,6 +120,8 @@ def _resolve_one(
         value, origin = _typed(name, file[name], default), "file"
     else:
         return Setting(name, default, "default")
+    if name == "db" and value == "":
+        raise UsageError(f"{place} is empty", hint="Name a database, such as --db memory.db")
     choices = _CHOICES.get(name)
     if choices and value not in choices:
         raise UsageError(

@@ -29,7 +29,8 @@ def list_jobs(
     desk: Desk,
     user: User = None,
     state: Annotated[
-        Literal["waiting", "running", "done", "dead"] | None, typer.Option("--state", help="Only jobs that stand so.")
+        Literal["waiting", "running", "done", "dead"] | None,
+        typer.Option("--state", metavar="STATE", help="Only jobs that are waiting, running, done or dead."),
     ] = None,
 ) -> None:
     """List the conversations that were consolidated or wait for it, and what failed."""
@@ -152,8 +153,9 @@ def _changes(ran: Ran) -> tuple[Change, ...]:
 
 
 def _whose(job: Job) -> tuple[str, str]:
-    ids = dict(job.scope.parts)
-    return ids["user"], ids["thread"]
+    from recollect.chat.conversations import conversation_of
+
+    return conversation_of(job.scope)
 
 
 def _outcome(job: Job) -> str:

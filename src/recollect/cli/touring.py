@@ -23,7 +23,7 @@ app = group()
 _WIDTH = 80
 
 
-@app.command("tour", epilog="Example:\n\n  recollect tour --all | less")
+@app.command("tour", epilog="\b\nExample:\n  recollect tour --all | less")
 def tour(
     straight: Annotated[bool, typer.Option("--all", help="Show it all without stopping between chapters.")] = False,
 ) -> None:
@@ -41,9 +41,9 @@ def tour(
             if stops and number < len(CHAPTERS) and not _goes_on():
                 break
     out.say("")
-    out.say("That was on a memory of its own, which is gone. Your own begins with: recollect facts set KEY VALUE")
-    out.say("A server: recollect serve; from a clone, one with sample data: make serve")
-    out.say("What each command can do: recollect COMMAND --help")
+    out.say("That was on a memory of its own, which is gone. Your own begins with `recollect facts set KEY VALUE`")
+    out.say("A server: `recollect serve`; from a clone, one with sample data: `make serve`")
+    out.say("What each command can do: `recollect COMMAND --help`")
 
 
 @contextmanager

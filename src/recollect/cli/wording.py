@@ -10,6 +10,10 @@ from typing import Any
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
 _COMMANDS = (
     (re.compile(r"memory\.(\w+)\.list\(\)"), r"`recollect \1 list`"),
+    (
+        re.compile(r"Read it, and say that you know what it holds"),
+        "Read it; then write a fact with --expect VERSION, a block with --replace",
+    ),
     (re.compile(r"memory\.scope\(user=…, agent=…\)"), "--user and --agent say whose"),
     (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
     (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
@@ -100,6 +104,19 @@ def value(anything: Any) -> str:
     import msgspec
 
     return visible(msgspec.json.encode(anything).decode())
+
+
+def indented(anything: Any) -> str:
+    """Return a JSON value on several lines, as it is read and edited.
+
+    >>> print(indented({"city": "Faro"}))
+    {
+      "city": "Faro"
+    }
+    """
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(anything), indent=2).decode()
 
 
 def line(anything: Any, *, longest: int | None = None) -> str:

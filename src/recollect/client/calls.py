@@ -10,6 +10,7 @@ from urllib.parse import quote as percent
 import msgspec
 
 from recollect.errors import InvalidFilter, InvalidValue, UsageError
+from recollect.model.duration import Duration, parse_duration
 from recollect.model.limits import Limits
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
@@ -79,6 +80,15 @@ def _parameter(value: object) -> str:
 def moment(given: datetime | str | None) -> str | None:
     """Return a moment as the server reads it; text goes as it is, so that the server alone says what is one."""
     return given.isoformat() if isinstance(given, datetime) else given
+
+
+def seconds(given: Duration | None) -> int | None:
+    """Return a duration as the server takes it, None where none is given; refuse what is none, as the engine would.
+
+    >>> seconds("2h"), seconds(None)
+    (7200, None)
+    """
+    return None if given is None else parse_duration(given)
 
 
 def body(**fields: Any) -> bytes:

@@ -24,8 +24,9 @@ from recollect.model.text import cleaned, quote
 
 # What a problem document says for everybody; all else in it is a detail of its own error.
 _COMMON = frozenset({"type", "title", "status", "detail", "code", "hint", "instance", "message", "self"})
-# Details that the engine gives as moments.
+# Details that the engine gives as moments; a conflict of blocks is one between two moments.
 _MOMENTS = frozenset({"current_updated_at"})
+_COMPARED = frozenset({"expected", "actual"})
 
 _SHOWN = 200
 """Characters of an unreadable answer that are shown."""
@@ -46,7 +47,7 @@ _BY_STATUS: dict[int, type[RecollectError]] = {
 }
 
 
-class Problem(msgspec.Struct, frozen=True, kw_only=True):
+class _Problem(msgspec.Struct, frozen=True, kw_only=True):
     """What the answer said, as far as every problem document says it, and its further fields."""
 
     status: int
@@ -62,7 +63,10 @@ def error_of(status: int, content: bytes, *, url: str, retry_after: float | None
     if problem is None:
         return _foreign(status, content, url=url, request_id=request_id)
     kind = _kinds().get(problem.code) or _BY_STATUS.get(status) or Unavailable
-    fields: dict[str, Any] = {name: _detail(name, value) for name, value in problem.fields.items()}
+    moments = _MOMENTS | _COMPARED if kind is Conflict else _MOMENTS
+    fields: dict[str, Any] = {
+        name: _moment(value) if name in moments else value for name, value in problem.fields.items()
+    }
     fields.setdefault("status", status)
     if request_id:
         fields.setdefault("request_id", request_id)
@@ -79,7 +83,7 @@ def error_named(code: str, message: str) -> RecollectError:
     return kind(message, **({} if code in _kinds() else {"remote_code": code}))
 
 
-def _read(status: int, content: bytes) -> Problem | None:
+def _read(status: int, content: bytes) -> _Problem | None:
     """Return the problem document that an answer holds, or None where it holds something else."""
     try:
         words = msgspec.json.decode(content, type=dict[str, Any])
@@ -87,7 +91,7 @@ def _read(status: int, content: bytes) -> Problem | None:
         return None
     if not isinstance(words.get("code"), str) and not isinstance(words.get("title"), str):
         return None
-    return Problem(
+    return _Problem(
         status=status,
         detail=_text(words.get("detail")) or _text(words.get("title")) or f"the server answered {status}",
         code=_text(words.get("code")),
@@ -100,9 +104,9 @@ def _text(value: object) -> str:
     return value if isinstance(value, str) else ""
 
 
-def _detail(name: str, value: Any) -> Any:
-    """Return a field as the engine would give it."""
-    if name not in _MOMENTS or not isinstance(value, str):
+def _moment(value: Any) -> Any:
+    """Return a moment as the engine would give it; what is none, as it came."""
+    if not isinstance(value, str):
         return value
     try:
         return from_micros(parse_moment(value))

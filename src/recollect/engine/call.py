@@ -35,6 +35,10 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     derived: Derived = Derived()
     """The words and vectors of the effect's texts, made before the transaction began."""
 
+    def origin_from(self, source: str | None) -> Origin:
+        """Return who asks, with the source that an effect names; without one, with the caller's own."""
+        return self.origin if source is None else Origin(self.origin.actor, self.origin.door, source)
+
     def after(self, moment: datetime | None) -> datetime:
         """Return now, or one tick after the moment where the clock has gone backwards or stood still."""
         return self.now if moment is None or self.now > moment else moment + _TICK

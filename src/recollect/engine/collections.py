@@ -7,7 +7,7 @@ import msgspec
 from recollect.engine.call import Call, Outcome
 from recollect.engine.deriving import text_of
 from recollect.errors import Conflict, EmbedderMismatch, NotFound
-from recollect.model.collection import Collection, Space
+from recollect.model.collection import Collection, Holding, Space
 from recollect.model.effect import (
     BeginReembedding,
     DeleteCollection,
@@ -18,20 +18,7 @@ from recollect.model.effect import (
 from recollect.model.event import Note
 from recollect.model.scope import Scope
 from recollect.model.text import quote
-from recollect.model.value import encode
 from recollect.store.base import Reader, Transaction
-
-
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """A collection, how many entries stand in it, and how far its move to another embedder is."""
-
-    name: str
-    embedder: str
-    dimension: int
-    entries: int
-    namespaces: int
-    moving_to: str | None = None
-    moved: int = 0
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True):
@@ -90,7 +77,7 @@ def reembed_entries(rows: Transaction, effect: ReembedEntries, call: Call) -> Ou
     space = _successor(collection)
     entries = rows.without_vector(tenant, collection.name, space.embedder, effect.limit, after=effect.after)
     for entry in entries:
-        vector = call.derived.vector(space, text_of(encode(entry.content)))
+        vector = call.derived.vector(space, text_of(entry.content))
         rows.put_vector(tenant, entry.sequence, space.embedder, vector)
     return Outcome(Step(made=len(entries), last=entries[-1].sequence if entries else effect.after))
 

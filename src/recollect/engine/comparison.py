@@ -16,11 +16,10 @@ from recollect.engine.call import Call, Outcome
 from recollect.engine.collections import existing_collection
 from recollect.engine.deriving import text_of
 from recollect.model.clock import to_micros
-from recollect.model.collection import Space
+from recollect.model.collection import Collection, Space
 from recollect.model.effect import CompareEmbedders
 from recollect.model.entry import Entry, Indexed
-from recollect.model.value import encode
-from recollect.store.base import Reader
+from recollect.store.base import Read, Reader
 
 if TYPE_CHECKING:
     from recollect.retrieval.index.shelf import ShelfIndex
@@ -47,11 +46,16 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 def compare_embedders(rows: Reader, effect: CompareEmbedders, call: Call) -> Outcome[Comparison]:
     """Return how recall would change if a collection moved to another embedder."""
+    return Outcome(compare_from(lambda work: work(rows), effect, call))
+
+
+def compare_from(read: Read, effect: CompareEmbedders, call: Call) -> Comparison:
+    """Return the same, with a sample that is read first: nothing of the store is held while it is embedded."""
     from recollect.retrieval.index.shelf import ShelfIndex
 
-    collection = existing_collection(rows, effect.scope.tenant, effect.collection)
-    entries, indexed = _sample(rows, effect, collection.space)
-    texts = {entry.sequence: text_of(encode(entry.content)) for entry in entries}
+    sampled: tuple[Collection, list[Entry], list[Indexed]] = read(lambda rows: _sample(rows, effect))
+    collection, entries, indexed = sampled
+    texts = {entry.sequence: text_of(entry.content) for entry in entries}
     other = call.embedders.of(effect.space)
     fresh = other.embed([texts[one.sequence] for one in indexed]) if indexed else ()
     ours, theirs = ShelfIndex(collection.space.dimension), ShelfIndex(effect.space.dimension)
@@ -69,29 +73,28 @@ def compare_embedders(rows: Reader, effect: CompareEmbedders, call: Call) -> Out
         hits[0] += target in here
         hits[1] += target in there
     untold = bool(effect.queries) or not probes
-    return Outcome(
-        Comparison(
-            collection=collection.name,
-            embedder=collection.space.embedder,
-            other=effect.space.embedder,
-            entries=len(indexed),
-            queries=len(probes),
-            agreement=agreed / max(1, len(probes)),
-            found=None if untold else hits[0] / len(probes),
-            other_found=None if untold else hits[1] / len(probes),
-        )
+    return Comparison(
+        collection=collection.name,
+        embedder=collection.space.embedder,
+        other=effect.space.embedder,
+        entries=len(indexed),
+        queries=len(probes),
+        agreement=agreed / max(1, len(probes)),
+        found=None if untold else hits[0] / len(probes),
+        other_found=None if untold else hits[1] / len(probes),
     )
 
 
-def _sample(rows: Reader, effect: CompareEmbedders, space: Space) -> tuple[list[Entry], list[Indexed]]:
-    """Return the newest entries of the collection's largest shelf, and what an index needs of them."""
+def _sample(rows: Reader, effect: CompareEmbedders) -> tuple[Collection, list[Entry], list[Indexed]]:
+    """Return the collection, the newest entries of its largest shelf, and what an index needs of them."""
+    collection = existing_collection(rows, effect.scope.tenant, effect.collection)
     shelves = rows.shelves(effect.scope.tenant, effect.collection)
     if not shelves:
-        return [], []
+        return collection, [], []
     shelf, _ = max(shelves, key=lambda pair: pair[1])
     newest = rows.standing(shelf)[-effect.sample :]
-    indexed = list(rows.indexed(shelf, space.embedder, after=newest[0] - 1)) if newest else []
-    return rows.entries(effect.scope.tenant, [one.sequence for one in indexed]), indexed
+    indexed = list(rows.indexed(shelf, collection.space.embedder, after=newest[0] - 1)) if newest else []
+    return collection, rows.entries(effect.scope.tenant, [one.sequence for one in indexed]), indexed
 
 
 def _probes(texts: dict[int, str], queries: Sequence[str]) -> Iterator[tuple[str, int | None]]:

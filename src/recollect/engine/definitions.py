@@ -11,7 +11,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.facts import last_used, remove_fact, write_fact
-from recollect.engine.schemas import prepare_schema, scope_kinds
+from recollect.engine.schema_rules import prepare_schema
 from recollect.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound
 from recollect.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
 from recollect.model.duration import LONGEST
@@ -220,9 +220,9 @@ def _check_slug(slug: Any) -> str:
 
 
 def _check_scope(scope: Any) -> str:
-    if scope not in SHAPES:
+    if not isinstance(scope, str) or scope not in SHAPES:
         raise InvalidDefinition(
-            f"{quote(scope)} is not a scope of definitions", hint=f"Scopes are {scope_kinds()}", path="scope"
+            f"{quote(scope)} is not a scope of definitions", hint=f"Scopes are {', '.join(SHAPES)}", path="scope"
         )
     return scope
 

@@ -7,7 +7,7 @@ the meantime, the look-up fails as `Stale`, and the gate begins again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -17,9 +17,7 @@ from recollect.errors import RecollectError
 from recollect.model.collection import Space
 from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember
 from recollect.model.value import canonical, decode
-from recollect.store.base import Reader
-
-Read = Callable[[Callable[[Reader], Any]], Any]
+from recollect.store.base import Read, Reader
 
 
 class Stale(Exception):
@@ -94,19 +92,18 @@ def _wanted(rows: Reader, effect: EffectBase) -> dict[Space | None, list[str]]:
     return wanted
 
 
-def text_of(payload: bytes) -> str:
+def text_of(content: Any) -> str:
     """Return the text by which a content is found: itself, or canonical JSON where it is data."""
-    content = decode(payload)
     return content if isinstance(content, str) else canonical(content).decode()
 
 
 def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
     if isinstance(effect, Remember):
-        return [(effect.collection, [text_of(bytes(item.payload)) for item in effect.items])]
+        return [(effect.collection, [text_of(decode(bytes(item.payload))) for item in effect.items])]
     if type(effect) is Import:
         texts: dict[str, list[str]] = {}
         for entry in effect.entries:
-            texts.setdefault(entry.collection, []).append(text_of(bytes(entry.payload)))
+            texts.setdefault(entry.collection, []).append(text_of(decode(bytes(entry.payload))))
         return list(texts.items())
     if isinstance(effect, ReembedEntries):
         collection = rows.collection(effect.scope.tenant, effect.collection)
@@ -119,7 +116,7 @@ def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
             effect.limit,
             after=effect.after,
         )
-        return [(effect.collection, [text_of(canonical(entry.content)) for entry in waiting])]
+        return [(effect.collection, [text_of(entry.content) for entry in waiting])]
     raise RecollectError(f"`{effect.name}` holds no text to embed")
 
 

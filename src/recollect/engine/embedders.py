@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
-from recollect.errors import EmbedderMismatch
+from recollect.errors import EmbedderMismatch, UsageError
 from recollect.model.collection import Space
+from recollect.model.text import quote
 
 if TYPE_CHECKING:
     from recollect.retrieval.embed.base import Embedder
@@ -39,6 +40,9 @@ class EmbedderBook:
         if isinstance(choice, str):
             choice = resolve(choice)
             self._made.append(choice)
+        elif not hasattr(cast(object, type(choice)), "embed"):
+            hint = "Name one, such as `wordllama`, or pass an object with id, dimension, calibration and embed"
+            raise UsageError(f"{quote(choice)} is no embedder", hint=hint, value=choice)
         loaded = cached(choice)
         return self._known.setdefault(loaded.id, loaded)
 

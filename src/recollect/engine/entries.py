@@ -17,6 +17,7 @@ from recollect.model.effect import Forget, Item, ListEntries, Remember
 from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.fact import Origin
+from recollect.model.key import collection_key
 from recollect.model.limits import Limits
 from recollect.model.recall import Remembered
 from recollect.model.value import canonical, decode
@@ -37,7 +38,7 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
         call,
         at=call.now,
         expires_at=call.now + timedelta(seconds=effect.ttl) if effect.ttl is not None else None,
-        origin=call.origin if effect.source is None else Origin(call.origin.actor, call.origin.door, effect.source),
+        origin=call.origin_from(effect.source),
     )
     return Outcome(done, tuple(notes))
 
@@ -138,12 +139,12 @@ def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tu
     collection = Collection(tenant=tenant, name=name, space=call.derived.new_space(), created_at=call.now)
     rows.put_collection(collection)
     detail = {"embedder": collection.space.embedder, "dimension": collection.space.dimension}
-    return collection, [Note(effect="create_collection", key=f"collections.{name}", detail=detail)]
+    return collection, [Note(effect="create_collection", key=collection_key(name), detail=detail)]
 
 
 def add_entry(rows: Transaction, collection: Collection, entry: Entry, payload: bytes, call: Call) -> Entry:
     """Keep an entry with its words and vectors; return it with the sequence it was given."""
-    text = text_of(payload)
+    text = text_of(entry.content)
     sequence = rows.add_entry(entry, payload, digest_of(payload), call.derived.analysis(text))
     for space in (collection.space, collection.successor):
         if space is not None:
@@ -188,7 +189,7 @@ def _note(effect: str, entry: Entry, payload: bytes | None = None, detail: dict[
     return Note(
         effect=effect,
         scope=entry.scope.path,
-        key=f"collections.{entry.collection}",
+        key=collection_key(entry.collection),
         resource=entry.id,
         version=entry.sequence,
         payload=payload,

@@ -59,15 +59,15 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
 
 def _sessions_of(rows: Transaction, scope: Scope) -> list[Scope]:
     """Return the sessions that belong to a scope, and those that belong to these, and so on."""
-    found: list[Scope] = []
+    found: dict[Scope, None] = {}  # in their order, and quick to look through: somebody may own thousands
     waiting = [scope]
     while waiting:
         owner = waiting.pop()
         for session in rows.sessions_owned(owner):
             if session not in found and not scope.covers(session):
-                found.append(session)
+                found[session] = None
                 waiting.append(session)
-    return found
+    return list(found)
 
 
 def _drop_shared_approvals(rows: Transaction, scopes: list[Scope], call: Call) -> int:

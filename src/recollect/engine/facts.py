@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any, cast
 
@@ -19,15 +20,25 @@ from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
-from recollect.store.base import Reader, Transaction
+from recollect.store.base import Reader, Store, Transaction
 
 
 def get_fact(rows: Reader, effect: GetFact, call: Call) -> Outcome[Fact | None]:
     """Return the fact if it is active, or as it stood at a moment."""
-    fact = _read(rows, effect.scope, effect.key, effect.as_of, call)
+    return Outcome(_found(lambda key: _read(rows, effect.scope, key, effect.as_of, call), effect))
+
+
+def get_fact_from(store: Store, effect: GetFact, call: Call) -> Fact | None:
+    """Return the fact if it is active now, without opening a snapshot for a single row."""
+    return _found(lambda key: _active(store.fact(effect.scope, key), call.now), effect)
+
+
+def _found(read: Callable[[str], Fact | None], effect: GetFact) -> Fact | None:
+    """Return the fact of a key, or the variable of that name that a session's record holds."""
+    fact = read(effect.key)
     if fact is None and is_session(effect.scope):
-        fact = variable_of(_read(rows, effect.scope, SESSION_RECORD, effect.as_of, call), effect.key)
-    return Outcome(fact)
+        return variable_of(read(SESSION_RECORD), effect.key)
+    return fact
 
 
 def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact | None]]:
@@ -39,14 +50,16 @@ def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact |
 
 def _read(rows: Reader, scope: Scope, key: str, as_of: int | None, call: Call) -> Fact | None:
     if as_of is None:
-        fact = rows.fact(scope, key)
-        return fact if fact is not None and fact.active_at(call.now) else None
+        return _active(rows.fact(scope, key), call.now)
     moment = from_micros(as_of)
     revision = rows.revision_at(scope, key, moment)
     if revision is None or revision.change != "set" or revision.forgotten:
         return None
-    fact = revision.as_fact()
-    return fact if fact.active_at(moment) else None
+    return _active(revision.as_fact(), moment)
+
+
+def _active(fact: Fact | None, moment: datetime) -> Fact | None:
+    return fact if fact is not None and fact.active_at(moment) else None
 
 
 def find_facts(rows: Reader, effect: FindFacts, call: Call) -> Outcome[list[Fact]]:
@@ -119,7 +132,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
         # From the clock, not from the stamp: a stamp runs ahead of a clock that was set back.
         expires_at=call.now + timedelta(seconds=ttl) if ttl is not None else None,
         domain=effect.domain,
-        origin=_origin(call, effect.source),
+        origin=call.origin_from(effect.source),
     )
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
@@ -176,7 +189,7 @@ def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcom
     current, version, at, notes = _current(rows, effect, call)
     if current is None:
         return Outcome(False, notes)
-    return Outcome(True, (*notes, remove_fact(rows, current, version, at, _origin(call, effect.source))))
+    return Outcome(True, (*notes, remove_fact(rows, current, version, at, call.origin_from(effect.source))))
 
 
 def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origin: Origin) -> Note:
@@ -309,7 +322,3 @@ def _revision(fact: Fact) -> Revision:
 def _ensure_same_tenant(scope: Scope, home: Scope) -> None:
     if scope.tenant != home.tenant:
         raise UsageError("a batch stays inside one tenant", hint="Ask for each tenant on its own")
-
-
-def _origin(call: Call, source: str | None) -> Origin:
-    return call.origin if source is None else Origin(call.origin.actor, call.origin.door, source)

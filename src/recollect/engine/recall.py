@@ -7,8 +7,8 @@ never ranked, so a filter costs no results. The index says which entries match; 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, TypeVar
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from recollect.engine.call import Call, Outcome
 from recollect.model.clock import from_micros, to_micros
@@ -18,14 +18,11 @@ from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.recall import Match, Recalled, Why
 from recollect.model.value import encode
-from recollect.store.base import Reader
+from recollect.store.base import Read, Reader
 
 if TYPE_CHECKING:
     from recollect.retrieval.index.shelf import ShelfIndex
     from recollect.retrieval.rank import Ranked
-
-T = TypeVar("T")
-Read = Callable[[Callable[[Reader], Any]], Any]
 
 _ATTEMPTS = 5
 
@@ -118,12 +115,10 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
 
 def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
     """Return the newest entries for a query that asks nothing: everything answers it, so only their order counts."""
-    from recollect.retrieval.filter import parse_filter
-    from recollect.retrieval.rank import Ranked
-
-    sequences = index.visible(now, parse_filter(effect.filter)).tolist()
+    filters, _, ranking = _ranking()
+    sequences = index.visible(now, filters.parse_filter(effect.filter)).tolist()
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
-    return [Ranked(sequence=sequence, score=1.0, why=why) for sequence in sequences[: -effect.limit - 1 : -1]]
+    return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in sequences[: -effect.limit - 1 : -1]]
 
 
 def _matches(rows: Reader, effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:

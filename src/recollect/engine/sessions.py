@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, cast
 
 import msgspec
@@ -23,7 +24,7 @@ _find_mark = re.compile("|".join(_MARKS)).search
 
 def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcome[Session]:
     """Begin a scope that will end, or return the one that runs already."""
-    _require_ending(effect.scope)
+    require_ending(effect.scope)
     ensure_open(rows, effect.scope)
     running = rows.session(effect.scope)
     if running is not None:
@@ -43,7 +44,7 @@ def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcom
 
 def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[str, int]]:
     """End a scope: drop its memory, history included, and close it for good. Ending twice changes nothing."""
-    _require_ending(effect.scope)
+    require_ending(effect.scope)
     running = rows.session(effect.scope)
     if running is not None and running.ended_at is not None:
         return Outcome({})
@@ -70,8 +71,9 @@ def ensure_open(rows: Reader, scope: Scope) -> None:
     ended = ended_session(rows, scope)
     if ended is not None:
         raise ScopeEnded(
-            f"`{ended.scope}` ended at {ended.ended_at}",
+            f"`{ended.scope}` has ended",
             hint="Start a new one: ids of ended sessions are not used again",
+            ended_at=ended.ended_at,
         )
 
 
@@ -79,15 +81,20 @@ def ended_session(rows: Reader, scope: Scope) -> Session | None:
     """Return the session at or above a scope that has ended, None if all of them go on."""
     if _find_mark(scope.path) is None:
         return None
-    path = ""
-    for part in scope.path.split("/"):
-        path = f"{path}/{part}" if path else part
-        if not part.startswith(_MARKS):
-            continue
-        session = rows.session(scope if path == scope.path else Scope(scope.tenant, path))
+    for ending in ending_scopes(scope):
+        session = rows.session(ending)
         if session is not None and session.ended_at is not None:
             return session
     return None
+
+
+def ending_scopes(scope: Scope) -> Iterator[Scope]:
+    """Yield the scopes at and above a scope that come to an end, outermost first."""
+    path = ""
+    for part in scope.path.split("/"):
+        path = f"{path}/{part}" if path else part
+        if part.startswith(_MARKS):
+            yield scope if path == scope.path else Scope(scope.tenant, path)
 
 
 def is_session(scope: Scope) -> bool:
@@ -119,7 +126,8 @@ def variable_of(record: Fact | None, key: str) -> Fact | None:
     return next((fact for fact in variables_of(record, key) if fact.key == key), None)
 
 
-def _require_ending(scope: Scope) -> None:
+def require_ending(scope: Scope) -> None:
+    """Refuse a scope that never ends, such as a user's."""
     if not scope.ends:
         raise UsageError(
             f"`{scope}` is not a scope that ends",

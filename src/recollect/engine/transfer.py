@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 
 import msgspec
@@ -12,8 +13,8 @@ from recollect.engine.definitions import create_definition
 from recollect.engine.entries import digest_of, store_items
 from recollect.engine.expiry import expire_fact
 from recollect.engine.facts import last_used, write_fact
-from recollect.engine.schemas import prepare_schema
-from recollect.engine.sessions import ended_session, start_session
+from recollect.engine.schema_rules import prepare_schema
+from recollect.engine.sessions import ended_session, ending_scopes, require_ending, start_session
 from recollect.errors import AlreadyExists
 from recollect.model.block import is_block_key
 from recollect.model.definition import Definition
@@ -21,17 +22,14 @@ from recollect.model.effect import (
     CreateDefinition,
     Export,
     Import,
-    ImportedDefinition,
-    ImportedEntry,
-    ImportedFact,
-    ImportedSession,
     Item,
     StartSession,
 )
 from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
-from recollect.model.fact import Fact, Origin
+from recollect.model.fact import Fact, imported_from
 from recollect.model.scope import Scope
+from recollect.model.transfer import Imported, ImportedDefinition, ImportedEntry, ImportedFact
 from recollect.model.value import decode
 from recollect.store.base import Reader, Session, Transaction
 
@@ -48,26 +46,12 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[Entry]
 
 
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import did: written, and why the rest was left alone."""
-
-    written: int = 0
-    kept: int = 0
-    """Facts that were changed or deleted here later than in the file."""
-    erased: int = 0
-    """Facts of subjects that were erased since the file was made: they stay erased."""
-    ended: int = 0
-    """Facts of sessions that are over."""
-    expired: int = 0
-    definitions: int = 0
-    remembered: int = 0
-    """Entries that were written. Those that stand here already, and those of the erased and ended, were not."""
-
-
 def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
     """Return the active facts at and below a scope, and the definitions they may be records of."""
     facts = [fact for fact in rows.facts_below(effect.scope) if fact.active_at(call.now)]
-    owned = [rows.session(scope) for scope in rows.sessions_owned(effect.scope)]
+    # Who belongs to whom has to travel with whatever is exported of a session, also of that session alone.
+    scopes = dict.fromkeys((*ending_scopes(effect.scope), *rows.sessions_owned(effect.scope)))
+    owned = [rows.session(scope) for scope in scopes]
     exported = Exported(
         tenant=effect.scope.tenant,
         at=call.now,
@@ -93,17 +77,21 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         created = _import_definition(rows, effect, definition, call)
         definitions += bool(created)
         notes.extend(created)
-    for session in effect.sessions:
-        notes.extend(_import_session(rows, effect, session, call))
+    told = {session.scope: session.owner for session in effect.sessions}
+    for path in told:
+        session = Scope(effect.scope.tenant, path)
+        require_ending(session)
+        if _erased_at(rows, session, told) is None:  # else it begins with the first that is newer than the erasure
+            notes.extend(_begin_sessions(rows, session, told, call))
     counts = {"written": 0, "kept": 0, "erased": 0, "ended": 0, "expired": 0}
     for fact in effect.facts:
-        fate, written = _import_fact(rows, effect, fact, call)
+        fate, written = _import_fact(rows, effect, fact, told, call)
         counts[fate] += 1
         notes.extend(written)
     remembered = 0
     for entry in effect.entries:
-        written = _import_entry(rows, effect, entry, call)
-        remembered += bool(written)
+        stored, written = _import_entry(rows, effect, entry, told, call)
+        remembered += stored
         notes.extend(written)
     imported = Imported(**counts, definitions=definitions, remembered=remembered)
     detail = {"source": effect.source, **counts, "remembered": remembered}
@@ -133,14 +121,36 @@ def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinitio
     return create_definition(rows, create, call).notes
 
 
-def _import_session(rows: Transaction, effect: Import, new: ImportedSession, call: Call) -> tuple[Note, ...]:
-    scope, owner = Scope(effect.scope.tenant, new.scope), Scope(effect.scope.tenant, new.owner)
-    if rows.session(scope) is not None or rows.erasure(owner) is not None:
-        return ()  # known here already, or of somebody who was erased: then its facts stay erased as well
-    return start_session(rows, StartSession(scope=scope, owner=owner), call).notes
+def _begin_sessions(rows: Transaction, scope: Scope, told: Mapping[str, str], call: Call) -> Iterator[Note]:
+    """Begin the sessions at and above a scope that are not known here, as their owners': erasing one takes both."""
+    for ending in ending_scopes(scope):
+        owner = _owner(rows, ending, told)
+        if owner is not None and rows.session(ending) is None:
+            yield from start_session(rows, StartSession(scope=ending, owner=owner), call).notes
+            yield from _begin_sessions(rows, owner, told, call)
 
 
-def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Call) -> tuple[str, tuple[Note, ...]]:
+def _owner(rows: Reader, session: Scope, told: Mapping[str, str]) -> Scope | None:
+    """Return whose a session is: as it is known here, or else as the file tells."""
+    known = rows.session(session)
+    if known is not None:
+        return known.owner
+    return Scope(session.tenant, told[session.path]) if session.path in told else None
+
+
+def _erased_at(rows: Reader, scope: Scope, told: Mapping[str, str]) -> datetime | None:
+    """Return when a scope was last erased, or somebody to whom it belongs; None if that never happened."""
+    belongs_to = [scope]
+    for one in belongs_to:  # which grows meanwhile
+        owners = (_owner(rows, ending, told) for ending in ending_scopes(one))
+        belongs_to += [owner for owner in owners if owner is not None and owner not in belongs_to]
+    erasures = (rows.erasure(one) for one in belongs_to)
+    return max((erasure.at for erasure in erasures if erasure is not None), default=None)
+
+
+def _import_fact(
+    rows: Transaction, effect: Import, new: ImportedFact, told: Mapping[str, str], call: Call
+) -> tuple[str, tuple[Note, ...]]:
     scope, key = Scope(effect.scope.tenant, new.scope), new.key
     if is_block_key(key):
         ensure_block(scope, key, bytes(new.payload))
@@ -149,15 +159,16 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
         return "ended", ()
     if new.expires_at is not None and new.expires_at <= call.now:
         return "expired", ()
-    erasure = rows.erasure(scope)
-    if erasure is not None and new.updated_at <= erasure.at:
+    erased_at = _erased_at(rows, scope, told)
+    if erased_at is not None and new.updated_at <= erased_at:
         return "erased", ()
     last, stamp = last_used(rows, scope, key)
     if stamp is not None and stamp >= new.updated_at:
         return "kept", ()  # changed or deleted here after the file was made
-    current, notes = rows.fact(scope, key), ()
+    notes = [*_begin_sessions(rows, scope, told, call)]
+    current = rows.fact(scope, key)
     if current is not None and not current.active_at(call.now):
-        notes = (expire_fact(rows, current, call),)
+        notes.append(expire_fact(rows, current, call))
         current, (last, stamp) = None, last_used(rows, scope, key)
     at = max(call.after(stamp), new.updated_at)  # never older than in the file: importing it again changes nothing
     fact = Fact(
@@ -170,28 +181,31 @@ def _import_fact(rows: Transaction, effect: Import, new: ImportedFact, call: Cal
         updated_at=at,
         expires_at=new.expires_at,
         domain=new.domain,
-        origin=Origin(call.origin.actor, call.origin.door, f"import:{effect.source}"),
+        origin=call.origin_from(imported_from(effect.source)),
     )
     return "written", (*notes, write_fact(rows, fact, payload))
 
 
-def _import_entry(rows: Transaction, effect: Import, new: ImportedEntry, call: Call) -> tuple[Note, ...]:
+def _import_entry(
+    rows: Transaction, effect: Import, new: ImportedEntry, told: Mapping[str, str], call: Call
+) -> tuple[bool, list[Note]]:
     scope = Scope(effect.scope.tenant, new.scope)
-    erasure = rows.erasure(scope)
+    erased_at = _erased_at(rows, scope, told)
     if (
         ended_session(rows, scope) is not None
         or (new.expires_at is not None and new.expires_at <= call.now)
-        or (erasure is not None and new.created_at <= erasure.at)
+        or (erased_at is not None and new.created_at <= erased_at)
     ):
-        return ()
+        return False, []
     item = Item(payload=new.payload, metadata=new.metadata, key=new.key)
     shelf = Shelf(scope, new.collection, new.namespace)
     current = rows.entry_of_key(shelf, new.key) if new.key is not None else None
     if current is not None and current.stands_at(call.now) and current.created_at >= new.created_at:
-        return ()  # changed here after the file was made
+        return False, []  # changed here after the file was made
     if rows.ended_since(shelf, digest_of(bytes(new.payload)), new.created_at):
-        return ()  # forgotten or replaced here since
-    origin = Origin(call.origin.actor, call.origin.door, f"import:{effect.source}")
+        return False, []  # forgotten or replaced here since
+    origin = call.origin_from(imported_from(effect.source))
     at = min(new.created_at, call.now)
+    begun = [*_begin_sessions(rows, scope, told, call)]
     done, notes = store_items(rows, shelf, (item,), call, at=at, expires_at=new.expires_at, origin=origin)
-    return tuple(notes) if done[0].stored else ()
+    return done[0].stored, begun + notes

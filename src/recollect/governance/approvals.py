@@ -9,7 +9,7 @@ from recollect.errors import Conflict, Denied, NotFound
 from recollect.model.approval import Approval
 from recollect.model.effect import Decide, DeleteFact, Effect, HoldStep, Remember, SetFact, WriteFacts
 from recollect.model.event import Note
-from recollect.model.text import quote, why_not_a_name
+from recollect.model.text import LONGEST_LABEL, quote, why_not_a_name
 from recollect.store.base import Reader, Transaction
 
 
@@ -51,7 +51,7 @@ def _from_source(effect: Effect, source: str | None) -> Effect:
 
 def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
     """Return an approval by its id, which may be anything a caller has given."""
-    return rows.approval(tenant, id) if why_not_a_name(id, longest=256) is None else None
+    return rows.approval(tenant, id) if why_not_a_name(id, longest=LONGEST_LABEL) is None else None
 
 
 def settle(rows: Transaction, effect: Decide, call: Call) -> tuple[Approval, Note]:

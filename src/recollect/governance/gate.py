@@ -6,7 +6,7 @@ line about it. A revoked grant can therefore never race a write, and no state ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import UTC
 from typing import Any, cast
 
@@ -14,14 +14,15 @@ import msgspec
 
 from recollect.engine.blocks import recall_blocks_note
 from recollect.engine.call import Call, Verb
+from recollect.engine.comparison import compare_from
 from recollect.engine.deriving import Stale, derive, holds_text
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
+from recollect.engine.facts import get_fact_from
 from recollect.engine.indexes import IndexBook
 from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import SchemaBook
-from recollect.engine.sessions import is_session, variable_of
 from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
 from recollect.errors import ApprovalRequired, Conflict, Denied, QuotaExceeded, Refused, StorageError
@@ -37,6 +38,7 @@ from recollect.governance.runs import RUNS, ensure_holdable, record_run
 from recollect.model.approval import Approval
 from recollect.model.clock import Clock
 from recollect.model.effect import (
+    CompareEmbedders,
     Decide,
     DeleteFact,
     Effect,
@@ -59,9 +61,9 @@ from recollect.model.effect import (
     WriteFacts,
 )
 from recollect.model.event import Decision, Note
-from recollect.model.fact import Origin
+from recollect.model.fact import OWNER_ACTOR, Origin
 from recollect.model.ids import Ids
-from recollect.model.key import SESSION_RECORD
+from recollect.model.key import collection_key
 from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Policy
 from recollect.model.scope import Scope
@@ -69,6 +71,8 @@ from recollect.store.base import Reader, Store, Transaction
 
 _VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT, **RUNS}
 _ATTEMPTS = 5
+_MOST_ACTORS = 4_096
+"""Actors whose grants are kept in mind: a server meets any number of them."""
 
 
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +82,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     a `tenant` cannot reach into another, whatever its policies say; only the owner has none.
     """
 
-    actor: str = "owner"
+    actor: str = OWNER_ACTOR
     door: str = "python"
     source: str | None = None
     policies: tuple[Policy, ...] = (OWNER,)
@@ -111,30 +115,19 @@ class Gate:
         self._store = store
         self.clock = clock
         self.ids = ids
-        self._limits = limits
+        self.limits = limits
+        self.embedders = embedders
         self._record_reads = record_reads
         self._keep_text = keep_text
         self._schemas = SchemaBook()
-        self._embedders = embedders
         self._indexes = IndexBook(limits.index_bytes)
         self._granted: dict[tuple[str, str], tuple[int, Policy]] = {}
         self._deferred = DeferredEvents(store)
 
-    @property
-    def embedders(self) -> EmbedderBook:
-        """The embedders at hand."""
-        return self._embedders
-
-    @property
-    def limits(self) -> Limits:
-        """How large things may be."""
-        return self._limits
-
     def perform(self, effect: Effect, caller: Caller) -> Any:
         """Carry out an effect for a caller, or raise why not."""
         if caller.tenant is not None and effect.scope.tenant != caller.tenant:
-            reason = f"this handle stands in tenant `{caller.tenant}`"
-            outside = Verdict("deny", effect.capability, reason, "Ask for a handle in the other tenant")
+            outside = _outside(effect, caller)
             # The refusal is written into the caller's own ledger: the other tenant's is none of its business.
             home = msgspec.structs.replace(effect, scope=Scope(caller.tenant))
             raise self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
@@ -142,14 +135,18 @@ class Gate:
 
     def verdict(self, effect: Effect, caller: Caller) -> Verdict:
         """Return what the policies say to an effect now; nothing is done, and nothing recorded."""
-        if caller.tenant is not None and effect.scope.tenant != caller.tenant:
-            return Verdict("deny", effect.capability, f"this handle stands in tenant `{caller.tenant}`")
+        if caller.tenant not in (None, effect.scope.tenant):
+            return _outside(effect, caller)
         return decide(self._policies_now(effect, caller), effect)
 
     def _policies_now(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
         if not caller.granted:
             return caller.policies
         return self._store.read(lambda rows: self._policies(rows, effect.scope.tenant, caller))
+
+    def mark(self) -> Hashable:
+        """Return a mark that is another one once anybody has written anything; it says nothing else."""
+        return self._store.mark()
 
     def settle(self) -> None:
         """Return once every event that was put off is in the ledger."""
@@ -161,7 +158,7 @@ class Gate:
             self._deferred.close()
         finally:
             self._store.close()
-            self._embedders.close()
+            self.embedders.close()
 
     def _read(self, effect: Effect, caller: Caller) -> Any:
         policies = self._policies_now(effect, caller)
@@ -171,7 +168,7 @@ class Gate:
         call = self._call(caller)
         may_read = readable(policies)
         if type(effect) is Inspect:
-            value: Any = self._inspect(caller)
+            value: Any = self._inspect(caller, call)
         elif type(effect) is ListTenants:
             value = self._store.read(lambda rows: _tenants(rows, caller))
         else:
@@ -189,13 +186,12 @@ class Gate:
             self._deferred.add(note, self._signature(effect, call, "allow"))
         return value
 
-    def _inspect(self, caller: Caller) -> list[Finding]:
-        now = self._call(caller).now
+    def _inspect(self, caller: Caller, call: Call) -> list[Finding]:
         damage = self._store.check()
         file = Finding(what=f"storage {self._store.url}", ok=not damage, detail="; ".join(damage[:3]))
 
         def tenants(rows: Reader) -> list[Finding]:
-            return [finding for tenant in _tenants(rows, caller) for finding in inspect_tenant(rows, tenant, now)]
+            return [finding for tenant in _tenants(rows, caller) for finding in inspect_tenant(rows, tenant, call.now)]
 
         return [file, *self._store.read(tenants)]
 
@@ -211,21 +207,19 @@ class Gate:
             return msgspec.structs.replace(
                 value,
                 facts=[fact for fact in value.facts if may_read(fact.key)],
-                entries=[entry for entry in value.entries if may_read(f"collections.{entry.collection}")],
+                entries=[entry for entry in value.entries if may_read(collection_key(entry.collection))],
             )
         return value
 
     def _look(self, effect: Effect, call: Call) -> Any:
         if type(effect) is GetFact and effect.as_of is None:
-            # What `get_fact` does, without opening a snapshot for a single row.
-            fact = self._store.fact(effect.scope, effect.key)
-            if fact is None and is_session(effect.scope):
-                fact = variable_of(self._store.fact(effect.scope, SESSION_RECORD), effect.key)
-            return fact if fact is not None and fact.active_at(call.now) else None
+            return get_fact_from(self._store, effect, call)
         if type(effect) is Scrub:
             return self._store.scrub()
         if type(effect) is Recall:
             return recall_from(self._store.read, effect, call)  # not one read: the query is embedded in between
+        if type(effect) is CompareEmbedders:
+            return compare_from(self._store.read, effect, call)  # the same: a sample is embedded after it was read
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
 
     def _write(self, effect: Effect, caller: Caller) -> Any:
@@ -253,7 +247,7 @@ class Gate:
             return call
         if not self._store.read(lambda rows: self._worth_embedding(rows, effect, waiting, caller, call)):
             return call
-        return msgspec.structs.replace(call, derived=derive(self._store.read, waiting, self._embedders))
+        return msgspec.structs.replace(call, derived=derive(self._store.read, waiting, self.embedders))
 
     def _worth_embedding(self, rows: Reader, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
         """Say whether an effect will not be refused; raise what is wrong with it whoever asks."""
@@ -372,6 +366,8 @@ class Gate:
         known = self._granted.get((tenant, caller.actor))
         if known is None or known[0] != revision:
             known = (revision, granted_policy(rows.grants(tenant), caller.actor))
+            if len(self._granted) >= _MOST_ACTORS:
+                self._granted.clear()
             self._granted[tenant, caller.actor] = known
         return (known[1], *caller.policies)
 
@@ -380,7 +376,7 @@ class Gate:
         if now.tzinfo is not UTC:
             now = now.astimezone(UTC)
         origin = Origin(caller.actor, caller.door, caller.source)
-        return Call(now, origin, self.ids, self._limits, self._schemas, self._embedders, self._indexes)
+        return Call(now, origin, self.ids, self.limits, self._schemas, self.embedders, self._indexes)
 
     def _signature(self, effect: EffectBase, call: Call, decision: Decision) -> Signature:
         return Signature(
@@ -391,6 +387,12 @@ class Gate:
             decision=decision,
             keep_text=self._keep_text,
         )
+
+
+def _outside(effect: Effect, caller: Caller) -> Verdict:
+    """Return the denial of an effect in another tenant than the caller's."""
+    reason = f"it stands in the tenant `{caller.tenant}`, not in `{effect.scope.tenant}`"
+    return Verdict("deny", effect.capability, reason, "Ask the program that opened the memory")
 
 
 def _tenants(rows: Reader, caller: Caller) -> list[str]:

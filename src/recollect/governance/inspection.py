@@ -7,8 +7,9 @@ from datetime import datetime
 import msgspec
 
 from recollect.governance.ledger import content_hash, verify
-from recollect.governance.runs import broken_runs
+from recollect.governance.verifying_runs import broken_runs
 from recollect.model.event import Event
+from recollect.model.key import collection_key
 from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.base import Reader
@@ -25,7 +26,8 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
     """Return whether a tenant's chain is whole and agrees with its facts, its entries and the records of its runs."""
     chain = verify(rows, tenant)
-    detail = f"{chain.length} events" if chain.ok else f"position {chain.position}: {chain.reason}"
+    events = "1 event" if chain.length == 1 else f"{chain.length} events"
+    detail = events if chain.ok else f"position {chain.position}: {chain.reason}"
     findings = [Finding(what=f"ledger of {tenant}", ok=chain.ok, detail=detail)]
     if chain.ok:
         rebuilt = _rebuild(rows, tenant)
@@ -42,12 +44,6 @@ def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
                 )
             )
     return findings
-
-
-def disagreements(rows: Reader, tenant: str) -> list[str]:
-    """Rebuild memory from the ledger alone, and return where it differs from the memory that is kept."""
-    rebuilt = _rebuild(rows, tenant)
-    return _fact_differences(rows, tenant, rebuilt) + _entry_differences(rows, tenant, rebuilt)
 
 
 class _Known(msgspec.Struct, frozen=True):
@@ -98,7 +94,7 @@ def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str
     found: list[str] = []
     for entry in rows.entries_below(Scope(tenant)):
         known = expected.pop(entry.sequence, None)
-        if known is None or (known.scope, known.collection) != (entry.scope.path, f"collections.{entry.collection}"):
+        if known is None or (known.scope, known.collection) != (entry.scope.path, collection_key(entry.collection)):
             found.append(f"entry `{entry.id}` in `{entry.scope}` is not in the ledger")
         elif known.content not in (None, content_hash(rows, tenant, entry.scope.path, encode(entry.content))):
             found.append(f"entry `{entry.id}` in `{entry.scope}` does not hold what the ledger says was remembered")

@@ -17,12 +17,10 @@ from recollect.model.effect import (
     VerifyLedger,
 )
 from recollect.model.event import Event, Note, Verification
+from recollect.model.fact import OWNER_ACTOR
 from recollect.model.policy import Grant
-from recollect.model.text import quote, why_not_a_name
+from recollect.model.text import LONGEST_LABEL, quote, why_not_a_name
 from recollect.store.base import Reader, Transaction
-
-OWNER_ACTOR = "owner"
-"""The actor who opened the database itself. It needs no grant, so none can be given to it."""
 
 
 def read_ledger(rows: Reader, effect: ReadLedger, call: Call) -> Outcome[list[Event]]:
@@ -46,7 +44,7 @@ def read_grants(rows: Reader, effect: ReadGrants, call: Call) -> Outcome[list[Gr
 
 def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
     """Keep a rule for an actor, and raise the tenant's permission epoch."""
-    reason = why_not_a_name(effect.actor, longest=256)
+    reason = why_not_a_name(effect.actor, longest=LONGEST_LABEL)
     if reason or effect.actor == OWNER_ACTOR:
         raise InvalidPolicy(
             f"{quote(effect.actor)} cannot be granted anything: {reason or 'it may do everything already'}",

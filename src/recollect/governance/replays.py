@@ -32,13 +32,12 @@ def find_replay(rows: Transaction, effect: Repeatable, key: str) -> list[Fact | 
             expected=replay.request,
             actual=request,
         )
-    scopes = [write.scope for write in _writes(effect)]
     results: list[Fact | bool] = []
-    for (name, version), write, scope in zip(replay.results, _writes(effect), scopes, strict=True):
+    for (name, version), write in zip(replay.results, _writes(effect), strict=True):
         if isinstance(write, DeleteFact):
             results.append(version is not None)
         else:
-            results.append(replayed_fact(rows, scope, name, version or 0))
+            results.append(replayed_fact(rows, write.scope, name, version or 0))
     return results
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
+from itertools import islice
 
 from recollect.lang.diagnostics import closest
 
+_LISTED = 8
 _COMPARISONS = 5_000
 """Comparisons for one document: some milliseconds in a file of a person, a fraction of a second in any other."""
 
@@ -26,3 +28,8 @@ class Hints:
         """Return a hint that names the word that was probably meant, or what to say when there is none."""
         near = self.nearest(word, known)
         return f"Did you mean `{near}`?" if near else otherwise
+
+
+def few(names: Iterable[str]) -> str:
+    """Return the first of some names, as a hint lists them."""
+    return ", ".join(islice(names, _LISTED))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.faults import note_mixed_indentation
 from recollect.lang.source import Source, Span
 from recollect.model.text import quote
 
@@ -52,21 +53,6 @@ class Margins:
         if self._with == "":
             self._with = lead[0]
         if len(set(lead)) > 1 or lead[0] != self._with:
-            self._said.error(
-                "mixed_indentation",
-                "the line mixes tabs and spaces with the lines above it, so it is unclear what it is nested below",
-                Span(start, start + len(lead)),
-                hint="Indent every line with spaces",
-            )
+            message = "the line mixes tabs and spaces with the lines above it, so it is unclear what it is nested below"
+            note_mixed_indentation(self._said, message, Span(start, start + len(lead)))
         return len(lead) if "\t" not in lead else len(lead.expandtabs(TAB))
-
-
-def note_uneven(said: Diagnostics, column: int | None, indent: int, head: Span) -> None:
-    """Note a line that does not stand in the column of the lines beside it; None where it is the first of them."""
-    if column is not None and indent != column:
-        said.error(
-            "indentation",
-            f"the line stands in column {indent + 1}, the lines beside it in column {column + 1}",
-            head,
-            hint="Lines of one block begin in the same column",
-        )

@@ -7,12 +7,16 @@ import importlib
 import importlib.util
 import os
 import sys
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 
 from recollect.errors import UsageError
-from recollect.model.text import quote
+from recollect.model.text import quote, words_of
 
+# The file is somebody else's: while it runs it can raise anything, and even leave.
+_ANYTHING = (Exception, SystemExit)
+_WHOLE_PATH = 1_000
 _HINT = "Pass the path of a Python file, or the name of a module"
 
 
@@ -22,23 +26,24 @@ def load_module(where: str | os.PathLike[str], *, what: str) -> ModuleType:
     if not (path.suffix == ".py" or path.is_file() or os.sep in os.fspath(where)):
         return _import(os.fspath(where), what)
     if not path.is_file():
-        raise UsageError(f"there is no file {quote(str(path))}", hint=_HINT, value=str(path))
+        raise UsageError(f"there is no file {quote(str(path), longest=_WHOLE_PATH)}", hint=_HINT, value=str(path))
     whole = path.resolve()
     # Two files may share a name, so the module is called after the whole path.
     name = f"_recollect_{what}_{whole.stem}_{hashlib.sha256(os.fsencode(whole)).hexdigest()[:12]}"
     spec = importlib.util.spec_from_file_location(name, whole)
     if spec is None or spec.loader is None:
-        raise UsageError(f"{quote(str(path))} is no Python file", hint=_HINT, value=str(path))
+        raise UsageError(f"{quote(str(path), longest=_WHOLE_PATH)} is no Python file", hint=_HINT, value=str(path))
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     sys.path.insert(0, str(whole.parent))
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        del sys.modules[name]
+    except _ANYTHING as error:
+        sys.modules.pop(name, None)
         raise _broken(str(path), what, error) from error
     finally:
-        sys.path.remove(str(whole.parent))
+        with suppress(ValueError):  # the file may have changed the path itself
+            sys.path.remove(str(whole.parent))
     return module
 
 
@@ -49,13 +54,13 @@ def _import(name: str, what: str) -> ModuleType:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _broken(name, what, error) from error
         raise UsageError(f"there is no module {quote(name)}", hint=_HINT, value=name) from error
-    except Exception as error:
+    except _ANYTHING as error:
         raise _broken(name, what, error) from error
 
 
-def _broken(name: str, what: str, error: Exception) -> UsageError:
+def _broken(name: str, what: str, error: BaseException) -> UsageError:
     return UsageError(
-        f"the {what} in {quote(name)} cannot be loaded: {type(error).__name__}: {error}",
+        f"the {what} in {quote(name, longest=_WHOLE_PATH)} cannot be loaded: {type(error).__name__}: {words_of(error)}",
         hint="Run the file with Python to see where it fails",
         value=name,
     )

@@ -9,7 +9,7 @@ from typing import Generic, TypeVar
 import msgspec
 
 from recollect.errors import NotFound, UsageError
-from recollect.lang.diagnostics import Diagnostic, source_error
+from recollect.lang.diagnostics import Diagnostic, Diagnostics, source_error
 from recollect.lang.source import Source
 from recollect.model.text import quote
 
@@ -36,6 +36,13 @@ class Reading(msgspec.Struct, Generic[Lines, Document], frozen=True):
         """Raise a SourceError with every diagnostic, if one of them is an error."""
         if self.failed:
             raise source_error(self.source, self.diagnostics)
+
+    def going_on(self) -> Diagnostics:
+        """Return what was said so far, for those who look at the document to add to."""
+        said = Diagnostics(self.source)
+        for diagnostic in self.diagnostics:
+            said.add(diagnostic)
+        return said
 
     def document_or_raise(self) -> Document:
         """Return the document; raise a SourceError with every diagnostic if one of them is an error."""

@@ -15,6 +15,7 @@ import yaml
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.layout import DEEPEST, is_too_long
 from recollect.lang.source import Excerpt, Source, Span
+from recollect.lang.unreadable import note_unreadable
 
 _parse = cast("Callable[..., Iterator[Any]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
 
@@ -121,16 +122,8 @@ class _Composer:
     def _parsed(self) -> Iterator[Any]:
         try:
             yield from _parse(self.source.text, Loader=yaml.SafeLoader)
-        except yaml.MarkedYAMLError as error:
-            mark = error.problem_mark or error.context_mark
-            at = mark.index if mark else 0
-            message = f"this is not YAML: {error.problem or 'it cannot be read'}"
-            self.said.error("yaml", message, Span(at, at + 1), hint="Check indentation and quotes")
-            raise _Unreadable from error
-        except yaml.reader.ReaderError as error:
-            at = int(error.position)
-            message = f"the character U+{ord(self.source.text[at]):04X} cannot stand in YAML"
-            self.said.error("yaml", message, Span(at, at + 1), hint="Remove it")
+        except yaml.YAMLError as error:
+            note_unreadable(error, self.said)
             raise _Unreadable from error
 
     def _refuse(self, message: str, event: Any, hint: str) -> None:

@@ -14,7 +14,11 @@ from recollect.model.recall import Mode
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one run may use, the machines it calls included; None is without a limit."""
+    """How much one run may use, the machines it calls included; None is without a limit.
+
+    >>> Budget(model_calls=3, tokens=10_000).steps
+    10000
+    """
 
     steps: int | None = 10_000
     """Steps that are taken, each round of a flow counted."""
@@ -34,7 +38,11 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """The choices of a runtime; pass your own to `load(…, behaviour=…)`."""
+    """The choices of a runtime; pass your own to `load(…, behaviour=…)`.
+
+    >>> Behaviour(recall="keyword", keep=None).budget.model_calls
+    100
+    """
 
     without_namespace: Literal["all", "unnamed"] = "all"
     """What a `recall` without a namespace looks through: the whole collection, or only what has no namespace either."""

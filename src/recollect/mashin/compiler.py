@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 from collections.abc import Sequence
 
 from recollect.lang.expression.nodes import Constant, Node, ObjectOf
@@ -12,7 +11,7 @@ from recollect.lang.source import Source
 from recollect.lang.tree import Raw
 from recollect.mashin import document as said
 from recollect.mashin.contracts import contract
-from recollect.mashin.document import Document, value_of
+from recollect.mashin.document import Document, flow_named, value_of
 from recollect.mashin.expression.programs import expression
 from recollect.mashin.guards import guard_uses
 from recollect.mashin.permissions import permissions
@@ -39,7 +38,6 @@ from recollect.mashin.runtime.plan import (
     WaitFor,
 )
 
-_FLOW = re.compile(r"flow\s*\(\s*(\w+)\s*\)")
 _WORDS = ("role", "task", "tools", "temperature", "max_tokens")
 
 
@@ -109,10 +107,7 @@ class _Compiler:
             node = self.programs.body(item)
             return Compute(name, expression(node or Constant(item.span, None)))
         if isinstance(item, said.Decide):
-            branches = tuple(
-                Branch(branch.test.text, self._program(branch.test), self._block(branch.body))
-                for branch in item.branches
-            )
+            branches = tuple(Branch(self._program(branch.test), self._block(branch.body)) for branch in item.branches)
             return Decide(name, branches, self._blocks(item.otherwise))
         if isinstance(item, said.WaitFor):
             return self._wait(item)
@@ -134,10 +129,10 @@ class _Compiler:
 
     def _wait(self, item: said.WaitFor) -> WaitFor:
         leads = value_of(item.config, "on_timeout")
-        found = _FLOW.fullmatch(leads.text) if leads else None
+        flow = flow_named(leads) if leads else None
         config = self._config([one for one in item.config if one.key.text != "on_timeout"])
         schema = contract(item.schema, self.programs) if item.schema else None
-        return WaitFor(item.name.text, config, found[1] if found else None, schema)
+        return WaitFor(item.name.text, config, flow.text if flow else None, schema)
 
     def _attempts(self, retry: said.Retry | None) -> Attempts | None:
         return None if retry is None else Attempts(self._config(retry.config))

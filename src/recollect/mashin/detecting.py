@@ -14,6 +14,8 @@ from typing import Any
 
 import msgspec
 
+from recollect.model.text import without_halves
+
 
 class Found(msgspec.Struct, frozen=True, order=True):
     """A stretch of a text, and what kind of thing stands there."""
@@ -47,11 +49,11 @@ class Detector(msgspec.Struct, frozen=True, dict=True):
 
     def suspects(self, text: str) -> bool:
         """Say whether a closer look at a text, or at texts one below the other, may find something."""
-        return self._any.search(_readable(text)) is not None
+        return self._any.search(without_halves(text)) is not None
 
     def find(self, text: str) -> list[Found]:
         """Return what stands in a text, in its order; of what overlaps, the first and longest."""
-        readable = _readable(text)
+        readable = without_halves(text)
         found: list[Found] = []
         for sign, pattern in self._patterns:
             for match in pattern.finditer(readable):
@@ -62,11 +64,6 @@ class Detector(msgspec.Struct, frozen=True, dict=True):
                     inside = sign.narrow(readable[start:end])
                     found.extend(Found(start + first, start + last, sign.kind) for first, last in inside)
         return _apart(found)
-
-
-def _readable(text: str) -> str:
-    """Return a text as RE2 can read it: UTF-8 has no word for half of a surrogate pair."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def _compiled(pattern: str) -> Any:

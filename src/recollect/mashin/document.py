@@ -5,6 +5,7 @@ Where a part stands and how it is laid out does not count for equality: texts th
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 from recollect.lang.tree import Node, Raw
@@ -211,6 +212,10 @@ class Assumption(Node, frozen=True):
     gives: Mapping
 
 
+FAILS = "error"
+"""The one key of an expectation that a run fails, where the machine does not respond with it."""
+
+
 class Test(Node, frozen=True):
     """An input, what is assumed, and what is expected."""
 
@@ -241,6 +246,15 @@ class Document(Node, frozen=True):
     implements: Implements | None = None
     tests: tuple[Test, ...] = ()
     kept: tuple[Kept, ...] = ()
+
+
+_FLOW = re.compile(r"flow\s*\(\s*([^\W\d]\w*)\s*\)")
+
+
+def flow_named(raw: Raw) -> Raw | None:
+    """Return the name in `flow(name)`, as `on_timeout` is written; None for anything else."""
+    found = _FLOW.fullmatch(raw.text)
+    return None if found is None else Raw(found[1], span=raw.excerpt.locate(*found.span(1)))
 
 
 def value_of(config: tuple[Config, ...], key: str) -> Raw | None:

@@ -133,7 +133,7 @@ REMEMBER = Level(
         Keyword("content", "what is remembered, text or data", required=True),
         Keyword("collection", "where it is kept", required=True),
         Keyword("metadata", "a map that `filter` can ask for"),
-        Keyword("namespace", "a partition of the collection"),
+        Keyword("namespace", "a part of the collection"),
         Keyword("ttl", "how long it is kept, such as `30d`"),
     ),
 )
@@ -147,7 +147,7 @@ RECALL = Level(
         Keyword("limit", "how many results at most"),
         Keyword("threshold", "the lowest score of a result, from 0 to 1"),
         Keyword("filter", "a map that the metadata has to match"),
-        Keyword("namespace", "the partition that is searched"),
+        Keyword("namespace", "the part that is searched"),
     ),
 )
 
@@ -264,6 +264,9 @@ LEVELS: dict[str, Level] = {
         CAPABILITIES,
     )
 }
+
+BACKOFFS = ("exponential", "linear", "fixed")
+"""How the delay before another attempt grows; the first, where nothing is said."""
 
 OLDER_FORM = ("key", "value")
 """Configuration of memory as some texts about mashin show it; it has nothing to search by, and is refused."""

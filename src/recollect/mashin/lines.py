@@ -11,12 +11,12 @@ import re
 import msgspec
 
 from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.layout import DEEPEST, TAB, Margins, is_too_long, note_uneven
+from recollect.lang.faults import never_closed, note_uneven
+from recollect.lang.layout import DEEPEST, TAB, Margins, is_too_long
 from recollect.lang.source import Source, Span
 from recollect.lang.tree import Node, Raw, Runs
 from recollect.mashin.keywords import STRUCTURE
 from recollect.mashin.scanning import CLOSERS, QUOTES, Open, comment_at
-from recollect.model.text import quote
 
 LONGEST_BRACKET = 5_000
 """Lines that an open bracket may go on over."""
@@ -190,7 +190,7 @@ class _Scanner:
             here = opened[quoted]
             self.said.error(
                 "unclosed_quote",
-                f"the quote at {quote(content[here.offset - start :], longest=30)} is never closed",
+                never_closed(content[here.offset - start :]),
                 Span(here.offset, here.offset + 1),
                 hint=f"End the text with {here.mark} on the same line; \\n stands for a new line in it",
             )

@@ -8,7 +8,6 @@ from typing import Any
 
 from recollect.agent.connecting import connect
 from recollect.api.memory import Memory
-from recollect.errors import UsageError
 from recollect.lang.diagnostics import Diagnostic
 from recollect.lang.reading import read_text
 from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour
@@ -18,9 +17,10 @@ from recollect.mashin.guards import Rule
 from recollect.mashin.machine import Kit, Machine, make_machine
 from recollect.mashin.parser import parse_document, parse_fragment
 from recollect.mashin.run import Run
-from recollect.model.text import quote
+from recollect.runs.belonging import check_language
 from recollect.runs.keeping import read_run
-from recollect.runs.sources import WORDS, read_source
+from recollect.runs.sources import read_source
+from recollect.runs.teams import gather
 
 ENDING = ".mashin"
 
@@ -58,8 +58,7 @@ def load(
     """
     kit = _kit(model, guards, settings, behaviour)
     team = _team(memory, machines, kit)
-    file, text = _read(source)
-    machine = make_machine(text, file, kit, memory=memory)
+    machine = _made(source, kit, memory)
     machine.meet(team)
     return machine
 
@@ -76,24 +75,12 @@ def _kit(
 
 
 def _team(memory: Memory, machines: Others, kit: Kit) -> list[Machine]:
-    """Return the machines that can be called; those that are made here can call all of them."""
-    team: list[Machine] = []
-    made: list[Machine] = []
-    for one in machines:
-        if isinstance(one, Machine):
-            team.append(one)
-            continue
-        file, text = _read(one)
-        machine = make_machine(text, file, kit, memory=memory)
-        team.append(machine)
-        made.append(machine)
-    names = [machine.name for machine in team]
-    for name in names:
-        if names.count(name) > 1:
-            raise UsageError(f"there are two machines {quote(name)}", hint="A machine is called by its name: give one")
-    for machine in made:
-        machine.meet(team)
-    return team
+    return gather(machines, lambda source: _made(source, kit, memory), "mashin")
+
+
+def _made(source: str | os.PathLike[str], kit: Kit, memory: Memory) -> Machine:
+    file, text = _read(source)
+    return make_machine(text, file, kit, memory=memory)
 
 
 def resume(
@@ -126,13 +113,7 @@ def find(
 ) -> Run:
     """Return a run that was begun earlier as it stands: to look at it, to decide, or to replay it."""
     kept = read_run(memory, id)
-    summary = kept.summary
-    if summary.language != "mashin":
-        raise UsageError(
-            f"the run {quote(id)} is one of the {WORDS[summary.language]} {quote(summary.program)}, no machine's",
-            hint=f"Take it up with recollect.{summary.language}.find(…)",
-            value=id,
-        )
+    check_language(kept.summary, "mashin")
     text = read_source(memory, kept)
     kit = _kit(model, guards, settings, behaviour)
     machine = make_machine(text.source, text.file, kit, memory=memory)
@@ -141,13 +122,31 @@ def find(
 
 
 def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document:
-    """Parse a file, or with `fragment` any part of one; raise a SourceError with every fault of its grammar."""
+    """Parse a file, or with `fragment` any part of one; raise a SourceError with every fault of its grammar.
+
+    >>> document = parse('''
+    ... compute total
+    ...   1 + 2
+    ... ''', fragment=True)
+    >>> document.implements.body[0].result.text
+    '1 + 2'
+    """
     file, text = _read(source)
     return parse_fragment(text, name=file) if fragment else parse_document(text, name=file)
 
 
 def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Diagnostic, ...]:
-    """Return everything there is to say about a file, errors, warnings and notes, as they stand in it."""
+    """Return everything there is to say about a file, errors, warnings and notes, as they stand in it.
+
+    >>> for one in check('''
+    ... machine double
+    ...   implements
+    ...     compute twice
+    ...       input.n * 2
+    ... '''):
+    ...     print(one.severity, one.code, one.hint)
+    error unknown_input Add `n as …` to `accepts`
+    """
     file, text = _read(source)
     return check_source(text, name=file, fragment=fragment)[2]
 

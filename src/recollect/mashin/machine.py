@@ -41,12 +41,13 @@ from recollect.model.run import OVER, RunSummary
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
+from recollect.runs.belonging import check_ours, check_program
 from recollect.runs.cancelling import end_cancelled
 from recollect.runs.executing import Outcome
 from recollect.runs.journal import Journal, Noted
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
 from recollect.runs.recording import Recorder
-from recollect.runs.sources import WORDS, ProgramText, keep_source, own_source, read_source
+from recollect.runs.sources import ProgramText, keep_source, own_source, read_source
 from recollect.runs.waiting import Unrecorded, Waiting
 
 if TYPE_CHECKING:
@@ -56,7 +57,27 @@ _KEEPER = Policy.of(allow=("runs", "memory.read", "memory.write"))
 
 
 class Machine:
-    """A compiled machine; `load` makes these."""
+    """A compiled machine; `load` makes these.
+
+    >>> import recollect
+    >>> text = '''
+    ... machine double
+    ...   accepts
+    ...     n as number, is required
+    ...   implements
+    ...     compute twice
+    ...       { result: input.n * 2 }
+    ...   verifies
+    ...     test "two is four"
+    ...       given { n: 2 }
+    ...       expect { result: 4 }
+    ... '''
+    >>> with recollect.open(":memory:") as memory:
+    ...     machine = recollect.mashin.load(text, memory=memory)
+    ...     run = machine.run({"n": 4})
+    ...     run.output, machine.find(run.id).steps, machine.test().passed
+    ({'result': 8}, {'twice': {'result': 8}}, 1)
+    """
 
     def __init__(self, plan: Plan, kit: Kit, *, memory: Memory, diagnostics: tuple[Diagnostic, ...], file: str) -> None:
         """Stand alone; `meet` brings it together with the machines that it can call."""
@@ -146,9 +167,7 @@ class Machine:
     def find(self, id: str) -> Run:
         """Return a run of this machine that was begun earlier, in this process or another."""
         kept = read_run(self._memory, id)
-        if kept.summary.program != self.name or kept.summary.language != "mashin":
-            message = f"the run {quote(id)} is one of the {WORDS[kept.summary.language]} {quote(kept.summary.program)}"
-            raise UsageError(message, hint="Load that machine, or take it up with recollect.mashin.resume(…)", value=id)
+        check_program(kept.summary, "mashin", self.name)
         return Run(self, kept)
 
     def test(self) -> Report:
@@ -192,19 +211,7 @@ class Machine:
     def _ours(self, kept: KeptRun) -> RunSummary:
         """Return where a run stands, or refuse to go on with one that is not ours."""
         summary = kept.summary
-        if summary.digest != self.plan.digest:
-            raise Conflict(
-                f"the run {quote(summary.id)} was begun with another text of the machine {quote(self.name)}",
-                hint="Take it up with recollect.mashin.resume(…), which uses the text that was kept",
-                expected=summary.digest,
-                actual=self.plan.digest,
-            )
-        if summary.actor != self.actor:
-            raise Denied(
-                f"the run {quote(summary.id)} was begun by `{summary.actor}`, and `{self.actor}` has other rights",
-                hint=f"Let `{summary.actor}` resume it",
-                actor=self.actor,
-            )
+        check_ours(summary, digest=self.plan.digest, actor=self.actor)
         return summary
 
     # being called by another machine

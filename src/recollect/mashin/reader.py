@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 
 from recollect.lang.diagnostics import Diagnostics, closest
+from recollect.lang.faults import note_foreign_comment, note_missing_colon
 from recollect.lang.source import Span
 from recollect.lang.tree import Raw
 from recollect.mashin.document import Config
@@ -153,6 +154,9 @@ class Reader:
 
     def unknown(self, line: Line, level: Level) -> None:
         """Say that a line does not begin with a word of a place, which was meant, or where the word does stand."""
+        if line.text.startswith("#"):
+            note_foreign_comment(self.said, "#", "//", line.head)
+            return
         first = _WORD.match(line.text)
         word = first[0] if first else line.text[:40]
         elsewhere = [place for place in homes(_two_words(line.text)) or homes(word) if place != level.where]
@@ -166,7 +170,7 @@ class Reader:
 
     def doubled(self, span: Span, what: str) -> None:
         """Say that something is declared twice in the same place."""
-        message = f"{what} is declared a second time in the same place"
+        message = f"{what} is declared a second time"
         self.said.error("duplicate", message, span, hint="Keep one of them")
 
     def missing_below(self, line: Line, what: str) -> bool:
@@ -202,7 +206,7 @@ class Reader:
         key = cursor.word()
         if key is None or not cursor.mark(":"):
             if key is not None and level is not None and level.find(key.text):
-                self.expected(cursor, f"a colon after `{key.text}`", hint=f"Write it as `{key.text}: …`")
+                note_missing_colon(self.said, key.text, key.span.start)
             elif level is not None:
                 self.unknown(line, level)
             else:
@@ -210,7 +214,9 @@ class Reader:
             return None
         value = cursor.expression()
         if value is None:
-            self.said.error("missing", f"the value of `{key.text}` is missing", line.head, hint=f"{key.text}: …")
+            self.said.error(
+                "missing", f"the value of `{key.text}` is missing", line.head, hint=f"Write it as `{key.text}: …`"
+            )
             return None
         return Config(key=key, value=value, span=line.span.to(value.span))
 

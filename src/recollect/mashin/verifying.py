@@ -13,7 +13,9 @@ import msgspec
 from recollect.api.opening import open as open_memory
 from recollect.errors import RecollectError, SchemaViolation
 from recollect.lang.expression.dialect import Run as Drawing
+from recollect.lang.scripts import report
 from recollect.lang.scripts.comparing import differences
+from recollect.mashin.document import FAILS
 from recollect.mashin.runtime.failures import Failure as Cause
 from recollect.mashin.runtime.failures import failure_of
 from recollect.mashin.runtime.plan import Test
@@ -22,9 +24,6 @@ from recollect.model.value import decode, encode_checked
 
 if TYPE_CHECKING:
     from recollect.mashin.machine import Machine
-
-FAILS = "error"
-"""The one key of an expectation that the run fails."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -43,17 +42,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     error: Cause | None = None
 
 
-class Case(msgspec.Struct, frozen=True):
-    """One test that was run."""
-
-    name: str
-    line: int
-    failure: Failure | None = None
-
-    @property
-    def passed(self) -> bool:
-        """Whether everything was as expected."""
-        return self.failure is None
+Case = report.Case[Failure]
 
 
 class Report(msgspec.Struct, frozen=True):

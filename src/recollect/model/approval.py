@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Literal
+from typing import Literal, get_args
 
 import msgspec
 
 from recollect.model.effect import Effect
 
 Status = Literal["pending", "approved", "refused"]
+STATUSES: tuple[Status, ...] = get_args(Status)
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):

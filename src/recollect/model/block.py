@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Literal, cast
 
@@ -9,6 +10,7 @@ import msgspec
 
 from recollect.errors import InvalidScope, InvalidValue, LimitExceeded, UsageError
 from recollect.model.fact import Fact
+from recollect.model.limits import check_count
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 
@@ -66,6 +68,27 @@ def key_of(block: BlockType) -> str:
             f"{quote(block)} is not a type of block", hint=f"Types are {', '.join(BLOCK_TYPES)}", value=block
         )
     return f"{BLOCKS}.{block}"
+
+
+def check_block_scope(scope: object, known: Sequence[str]) -> None:
+    """Refuse what is none of the scopes that can be asked for."""
+    if scope not in known:
+        raise UsageError(f"{quote(scope)} is not a scope of blocks", hint=f"Scopes are {', '.join(known)}", value=scope)
+
+
+def check_lines(limit: Any, *, path: str = "limit") -> None:
+    """Refuse a number of lines to recall that is none, or too many; `path` is what the caller knows it as."""
+    if limit is None:
+        raise UsageError("None is not a limit", hint=f"Pass a whole number from 1 to {MOST_MATCHES}", path=path)
+    check_count("limit", limit, least=1, path=path)
+    if limit > MOST_MATCHES:
+        raise LimitExceeded(
+            f"the limit {limit:,} is above the maximum of {MOST_MATCHES}",
+            hint="Ask for fewer lines: the best come first",
+            limit=MOST_MATCHES,
+            actual=limit,
+            path=path,
+        )
 
 
 def is_block_key(key: str) -> bool:

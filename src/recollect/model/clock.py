@@ -27,6 +27,11 @@ class SystemClock:
         return datetime.now(UTC)
 
 
+def utc_now(clock: Clock) -> datetime:
+    """Return the present moment of a clock in UTC, whatever zone the clock tells it in."""
+    return clock.now().astimezone(UTC)
+
+
 def to_micros(moment: datetime) -> int:
     """Turn an aware datetime into whole microseconds since 1970, the unit stores keep."""
     since = moment - EPOCH

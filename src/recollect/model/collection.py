@@ -37,3 +37,15 @@ class Collection(msgspec.Struct, frozen=True, kw_only=True):
     space: Space
     created_at: datetime
     successor: Space | None = None
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """A collection, how many entries stand in it, and how far its move to another embedder is."""
+
+    name: str
+    embedder: str
+    dimension: int
+    entries: int
+    namespaces: int
+    moving_to: str | None = None
+    moved: int = 0

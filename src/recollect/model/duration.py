@@ -33,8 +33,13 @@ def parse_duration(duration: Duration) -> int:
         seconds = duration if isinstance(duration, int) else 0  # pyright: ignore[reportUnnecessaryIsInstance]
     if 0 < seconds <= LONGEST:
         return seconds
-    raise InvalidDuration(
-        f"{quote(duration)} is not a duration between one second and a century",
+    raise not_a_duration(duration)
+
+
+def not_a_duration(given: object) -> InvalidDuration:
+    """Return the error for what is no duration, ready to be raised."""
+    return InvalidDuration(
+        f"{quote(given)} is not a duration between one second and a century",
         hint="Write a positive whole number and one unit, such as 90s, 15m, 24h, 30d or 2w",
-        value=duration,
+        value=given,
     )

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import msgspec
 
 from recollect.model.block import ARCHIVAL_KEY, BLOCKS, agent_scope
 from recollect.model.collection import Space
 from recollect.model.event import Anchor
-from recollect.model.key import lies_under
+from recollect.model.key import collection_key, lies_under
 from recollect.model.policy import Rule
 from recollect.model.recall import Mode
 from recollect.model.run import Language, RunNote, RunStatus
 from recollect.model.scope import Scope
+from recollect.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
 
 
 class EffectBase(msgspec.Struct, frozen=True, gc=False, kw_only=True, tag_field="effect", omit_defaults=True):
@@ -155,14 +156,14 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
 
 
 class _InCollection(EffectBase, frozen=True, kw_only=True):
-    """An effect in one collection. Rules and accesses name it as they name a key: `collections.notes`."""
+    """An effect in one collection. Rules and accesses name it as they name a key."""
 
     collection: str
 
     @property
     def place(self) -> str | None:
         """The collection, spelled as a key."""
-        return f"collections.{self.collection}"
+        return collection_key(self.collection)
 
 
 class Remember(_InCollection, frozen=True, kw_only=True, tag="remember"):
@@ -573,51 +574,6 @@ class Export(EffectBase, frozen=True, kw_only=True, tag="export"):
         yield GetFact.capability, self.scope, None
 
 
-Moment = Annotated[datetime, msgspec.Meta(tz=True)]
-
-
-class ImportedFact(msgspec.Struct, frozen=True, kw_only=True):
-    """A fact as a file gives it."""
-
-    scope: str
-    key: str
-    payload: msgspec.Raw
-    updated_at: Moment
-    expires_at: Moment | None = None
-    domain: str | None = None
-
-
-class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose a session is, as a file gives it."""
-
-    scope: str
-    owner: str
-
-
-class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
-    """A definition as a file gives it."""
-
-    id: str
-    name: str
-    slug: str
-    scope: str
-    ttl: int | None = None
-    schema: dict[str, Any]
-
-
-class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry as a file gives it."""
-
-    scope: str
-    collection: str
-    namespace: str = ""
-    key: str | None = None
-    payload: msgspec.Raw
-    metadata: msgspec.Raw
-    created_at: Moment
-    expires_at: Moment | None = None
-
-
 class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
     """Write what an export holds, all or nothing; what was erased since it was made stays erased."""
 
@@ -639,7 +595,7 @@ class Import(EffectBase, frozen=True, kw_only=True, tag="import"):
         for fact in self.facts:
             yield SetFact.capability, Scope(self.scope.tenant, fact.scope), fact.key
         for entry in self.entries:
-            yield Remember.capability, Scope(self.scope.tenant, entry.scope), f"collections.{entry.collection}"
+            yield Remember.capability, Scope(self.scope.tenant, entry.scope), collection_key(entry.collection)
 
 
 Effect = (

@@ -9,13 +9,29 @@ import msgspec
 
 from recollect.model.scope import Scope
 
+OWNER_ACTOR = "owner"
+"""The actor who opened the database itself. It needs no grant, so none can be given to it."""
+
 
 class Origin(msgspec.Struct, frozen=True, gc=False):
     """Who wrote, through which door, and from which source."""
 
-    actor: str = "owner"
+    actor: str = OWNER_ACTOR
     door: str = "python"
     source: str | None = None
+
+
+_IMPORT = "import:"
+
+
+def imported_from(file: str) -> str:
+    """Return the source of what came with a file."""
+    return f"{_IMPORT}{file}"
+
+
+def was_imported(origin: Origin) -> bool:
+    """Say whether something came with a file."""
+    return origin.source is not None and origin.source.startswith(_IMPORT)
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):

@@ -22,6 +22,11 @@ CHAT_RECORD = "chat.conversation"
 """The key of a conversation's record: where it stands."""
 
 
+def collection_key(name: str) -> str:
+    """Return a collection spelled as a key, as rules, accesses and the ledger name it: `collections.notes`."""
+    return f"collections.{name}"
+
+
 def check_key(key: str) -> str:
     """Return the key, or refuse it saying why."""
     reason = why_not_a_name(key, longest=LONGEST_KEY)

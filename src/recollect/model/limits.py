@@ -11,7 +11,16 @@ from recollect.model.text import quote
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The largest value, nesting, batch, entry and index that the engine accepts; pass your own to `recollect.open`."""
+    """The largest value, nesting, batch, entry and index that the engine accepts; pass your own to `recollect.open`.
+
+    >>> import recollect
+    >>> with recollect.open(":memory:", limits=recollect.Limits(value_bytes=20)) as memory:
+    ...     try:
+    ...         memory.scope(user="ada").set("note", "longer than it may be")
+    ...     except recollect.LimitExceeded as refusal:
+    ...         print(refusal.limit, refusal.actual)
+    20 23
+    """
 
     value_bytes: int = 1_048_576
     """Bytes of one value as JSON."""
@@ -33,9 +42,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one import."""
 
 
-def check_count(what: str, count: Any, *, least: int = 0) -> None:
+def check_count(what: str, count: Any, *, least: int = 0, **details: Any) -> None:
     """Refuse a limit or position that is not a whole number from `least` on; None is left to mean none."""
     if count is not None and (type(count) is not int or count < least):
-        raise UsageError(
-            f"{quote(count)} is not a {what}", hint=f"Pass a whole number from {least} on, or leave it out", value=count
-        )
+        hint = f"Pass a whole number from {least} on, or leave it out"
+        raise UsageError(f"{quote(count)} is not a {what}", hint=hint, value=count, **details)

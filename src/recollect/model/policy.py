@@ -48,7 +48,12 @@ def covers(granted: str, capability: str) -> bool:
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """One sentence of a policy: a level for a capability, everywhere or below a scope and a key."""
+    """One sentence of a policy: a level for a capability, everywhere or below a scope and a key.
+
+    >>> rule = Rule("allow", "memory.read", Scope.of(user="ada"), "profile")
+    >>> rule.matches("memory.read", Scope.of(user="ada"), "profile.language")
+    True
+    """
 
     level: Level
     capability: str
@@ -85,7 +90,11 @@ class Rule(msgspec.Struct, frozen=True):
 
 
 class Quota(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one actor may write in one window of time."""
+    """How much one actor may write in one window of time.
+
+    >>> Policy.of(allow=("memory",), quota=Quota(writes=100, per="1h")).quota.writes
+    100
+    """
 
     writes: int | None = None
     bytes: int | None = None
@@ -105,6 +114,10 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What an actor may do. Nothing is allowed unless a rule says so, and a denial beats everything.
 
     `access` narrows keys further, as ABL's ACCESS does: the longest matching path decides, `*` is the rest.
+
+    >>> policy = Policy.of(allow=("memory",), deny=("memory.erase",), access={"diary": "none"})
+    >>> sorted(policy.levels("memory.erase", Scope.of(user="ada"), None))
+    ['allow', 'deny']
     """
 
     rules: tuple[Rule, ...] = ()
@@ -112,8 +125,15 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
-        """Refuse an access that does not exist."""
+        """Refuse what is no rule, access or quota, and a path that no key can lie below: it would protect nothing."""
+        for rule in self.rules:
+            if not isinstance(cast(object, rule), Rule):
+                raise InvalidPolicy(f"{quote(rule)} is not a rule", hint='Write Rule("allow", "memory.read")')
+        if not isinstance(cast(object, self.quota), Quota | None):
+            raise InvalidPolicy(f"{quote(self.quota)} is not a quota", hint="Write Quota(writes=100)")
         for path, access in self.access.items():
+            if path != "*":
+                check_key(path)
             if access not in ACCESSES:
                 raise InvalidPolicy(
                     f"`{access}` for `{path}` is not an access", hint=f"Accesses are {', '.join(ACCESSES)}"
@@ -154,6 +174,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         quota: Quota | None = None,
     ) -> Policy:
         """Return a policy that gives each capability its level everywhere."""
+        for name in (allow, approve, deny):
+            if isinstance(cast(object, name), str):
+                raise InvalidPolicy(f"{quote(name)} is one name, not several", hint=f'Write ("{name}",)')
         rules = [
             Rule(level, name) for level, names in zip(LEVELS, (allow, approve, deny), strict=True) for name in names
         ]

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
+from recollect.errors import UsageError
 from recollect.model.entry import Entry
+from recollect.model.text import quote
 
 Mode = Literal["hybrid", "semantic", "keyword"]
 MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
@@ -72,3 +75,19 @@ class Remembered(msgspec.Struct, frozen=True, kw_only=True):
     replaced: str | None = None
     """The id of the entry whose key this one took over."""
     expires_at: datetime | None = None
+
+
+def check_mode(mode: Any) -> Mode:
+    """Return a way to search, or refuse what is none."""
+    if mode not in MODES:
+        raise UsageError(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", value=mode, path="mode")
+    return mode
+
+
+def check_threshold(threshold: Any) -> float:
+    """Return a threshold from 0 to 1, or refuse it."""
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not number or not math.isfinite(threshold) or not 0 <= threshold <= 1:
+        hint = "Pass a number from 0.0 to 1.0"
+        raise UsageError(f"{quote(threshold)} is not a threshold", hint=hint, value=threshold, path="threshold")
+    return float(threshold)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import unicodedata
 
-from recollect.errors import UsageError
+from recollect.errors import InvalidValue, UsageError
 
 LONGEST_LABEL = 256
+_LONGEST_REASON = 1_000
 
 # Control and format characters, surrogates and unassigned points: all invisible, so two names could look alike.
 _INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
@@ -18,7 +19,7 @@ _PLAIN = re.compile(r"[A-Za-z0-9_.@%/:+-]+(?: [A-Za-z0-9_.@%/:+-]+)*", re.ASCII)
 def why_not_a_name(text: object, *, longest: int) -> str | None:
     """Return why this cannot be a name, or None when it can."""
     if not isinstance(text, str):
-        return f"`{text!r}` is {type(text).__name__}, not text"
+        return f"{quote(text)} is {type(text).__name__}, not text"
     if not text:
         return "it is empty"
     if len(text) > longest:
@@ -48,6 +49,13 @@ def require_label(what: str, text: object) -> None:
         raise UsageError(f"the {what} cannot be used: {reason}", hint="Use short visible text", value=text)
 
 
+def check_reason(reason: object) -> None:
+    """Refuse what cannot be kept as the reason of a decision."""
+    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or reason != cleaned(reason):
+        hint = f"Pass a text of at most {_LONGEST_REASON:,} characters"
+        raise InvalidValue(f"{quote(reason)} is no reason that can be kept", hint=hint, path="reason")
+
+
 def words_of(error: BaseException) -> str:
     """Return what an exception says, as text that can be kept and shown; the name of its class where it says nothing.
 
@@ -64,8 +72,17 @@ def words_of(error: BaseException) -> str:
 
 def cleaned(text: str, *, longest: int | None = None) -> str:
     """Return a text as it can be kept: without what no database takes, and cut where it is longer than it may be."""
-    kept = text.replace("\0", "").encode("utf-8", "replace").decode()
+    kept = without_halves(text.replace("\0", ""))
     return kept if longest is None or len(kept) <= longest else f"{kept[:longest]}…"
+
+
+def without_halves(text: str) -> str:
+    r"""Return a text with a `?` for each half of a surrogate pair, which is no character and has no UTF-8.
+
+    >>> without_halves("caf\u00e9"), without_halves("half \ud83d")
+    ('café', 'half ?')
+    """
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
 def quote(text: object, *, longest: int = 80) -> str:

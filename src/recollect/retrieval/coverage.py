@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 from recollect.retrieval.index.context import evidence_of
 from recollect.retrieval.index.postings import unpack_postings
 from recollect.retrieval.index.shelf import ShelfIndex
-from recollect.retrieval.prepare import Term, rarity_of
+from recollect.retrieval.prepare import Term
+from recollect.retrieval.rarity import rarity_of
 
 Numbers = NDArray[np.floating[Any]]
 Places = NDArray[np.intp]

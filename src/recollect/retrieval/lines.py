@@ -6,7 +6,6 @@ A line without any word of the query is no match, however near its meaning.
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
 from functools import lru_cache
@@ -15,6 +14,7 @@ import msgspec
 
 from recollect.retrieval.analysis.analyse import analyse
 from recollect.retrieval.analysis.query import read_query
+from recollect.retrieval.rarity import rarity_of
 
 # BM25: how soon another occurrence of a word tells nothing new, and how much longer lines are held against them.
 _SATURATION = 1.2
@@ -35,7 +35,7 @@ def rank_lines(query: str, lines: Sequence[str]) -> list[tuple[int, float]]:
     scores: dict[int, float] = defaultdict(float)
     for stems in dict.fromkeys(word.stems for word in asked.words if not word.stop):
         holders = {place: count for place, one in enumerate(read) if (count := one.count(stems))}
-        rarity = math.log(1 + (len(lines) - len(holders) + 0.5) / (len(holders) + 0.5))
+        rarity = rarity_of(len(holders), len(lines))
         for place, count in holders.items():
             room = _SATURATION * (1 - _LENGTH + _LENGTH * read[place].length / average)
             scores[place] += rarity * count * (_SATURATION + 1) / (count + room)

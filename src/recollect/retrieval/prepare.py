@@ -6,7 +6,6 @@ count little, while stored vectors stay plain: nothing has to be embedded again 
 
 from __future__ import annotations
 
-import math
 import re
 from typing import Any
 
@@ -16,6 +15,7 @@ from recollect.model.recall import Mode
 from recollect.retrieval.analysis.query import Query, read_query
 from recollect.retrieval.embed.base import Embedder, Vectors
 from recollect.retrieval.index.shelf import ShelfIndex
+from recollect.retrieval.rarity import rarity_of
 
 # To an embedder a stop word counts as much as a word that this part of the entries has: "when" means something.
 _LIKE_A_STOP_WORD = 0.2
@@ -94,11 +94,6 @@ def embed_query(embedder: Embedder, prepared: Prepared) -> Vectors:
     if weighting is not None:
         return weighting(prepared.words, prepared.weights)[0]
     return embedder.embed([prepared.telling])[0]
-
-
-def rarity_of(holders: float, entries: int) -> float:
-    """Return how much a word tells that so many of the entries have: its inverse document frequency."""
-    return math.log(1 + (entries - holders + 0.5) / (holders + 0.5))
 
 
 def _without(text: str, words: list[str]) -> str:

@@ -148,16 +148,10 @@ def _by_parts(
     """Return the rows with the highest totals."""
     coverage = cover(index, prepared.terms)
     held, whole = coverage.held, coverage.whole
-    parts: list[_Part] = []
-    cosines = None
+    parts, cosines = ([], None) if mode == "keyword" else _beside_words(index, prepared, vector)
     if mode == "keyword":
         holds = held > 0
         eligible = holds if eligible is None else eligible & holds
-    else:
-        parts = _priors(index, prepared)
-        if vector is not None:
-            cosines = index.vectors.product(vector)
-            parts.append(_dense(index, cosines))
     # Neighbours had to be looked at whether they are eligible or not; from here on only those that are count.
     found = None if eligible is None else eligible.nonzero()[0]
     if found is not None:
@@ -170,6 +164,7 @@ def _by_parts(
     best, behind = _best(totals, held if cosines is None else log_odds(cosines, held, calibration), limit)
     if not len(best):
         return []
+    # The one behind counts for its relevance alone: no score is below it.
     looked_at = np.concatenate((best, behind))
     near, lexical = None, held.take(looked_at)
     relevances = lexical
@@ -180,8 +175,6 @@ def _by_parts(
     own, matched = coverage.own(rows)
     names = ["coverage", "context", *(part.name for part in parts)]
     details = zip(
-        rows.tolist(),
-        _scores(relevances.tolist()),
         _told(whole.take(best), own, amounts.take(best, axis=1)),
         relevances.tolist(),
         repeat(None) if near is None else near.tolist(),
@@ -189,9 +182,8 @@ def _by_parts(
         matched,
         strict=False,
     )
-    order: _Order = []
-    for row, score, told, relevant, cosine, shared, words in details:
-        why = Why(
+    reasons = [
+        Why(
             mode=mode,
             relevance=relevant,
             total=math.fsum(told),
@@ -201,8 +193,9 @@ def _by_parts(
             matched=words,
             corrected=prepared.corrected,
         )
-        order.append((row, score, why))
-    return order
+        for told, relevant, cosine, shared, words in details
+    ]
+    return list(zip(rows.tolist(), _scores(relevances.tolist()), reasons, strict=False))
 
 
 class _Part(NamedTuple):
@@ -212,6 +205,15 @@ class _Part(NamedTuple):
     amounts: Numbers | Mask
     """By row."""
     weight: float
+
+
+def _beside_words(index: ShelfIndex, prepared: Prepared, vector: Numbers | None) -> tuple[list[_Part], Numbers | None]:
+    """Return what counts beside the words of a query, and the cosine of each row where vectors are compared."""
+    parts = _priors(index, prepared)
+    if vector is None:
+        return parts, None
+    cosines = index.vectors.product(vector)
+    return [*parts, _dense(index, cosines)], cosines
 
 
 def _weighted(parts: list[_Part], rows: int) -> Numbers:

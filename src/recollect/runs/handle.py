@@ -12,7 +12,7 @@ from recollect.model.run import RunEvent, RunStatus, RunSummary, RunVerification
 from recollect.model.text import quote
 from recollect.runs.failures import Failure
 from recollect.runs.keeping import KeptRun, read_run
-from recollect.runs.sources import WORDS
+from recollect.runs.sources import program_of
 from recollect.runs.waiting import Waiting
 
 
@@ -71,17 +71,13 @@ class RunHandle:
         if error is not None:
             where = f" at {quote(error.step)}" if error.step else ""
             raise RunFailed(
-                f"{self._program} failed{where}: {error.message}",
+                f"the {program_of(self.summary)} failed{where}: {error.message}",
                 hint=str(error.details.get("hint", "")),
                 run=self.id,
                 type=error.type,
                 step=error.step,
             )
         return self
-
-    @property
-    def _program(self) -> str:
-        return f"the {WORDS[self.summary.language]} {quote(self.summary.program)}"
 
     # going on
 

@@ -1,8 +1,8 @@
 """What a run could not compute, kept in order: results of effects, moments and ids, verdicts and events from outside.
 
-A run that goes on after a pause is executed from its beginning, and takes from its journal what it took before; so do
-replays and simulations. Entries are found by step and by how often the step was taken, so that a path which differs
-still finds what belongs to it.
+A run that is executed from its beginning again, after a pause, as a replay or as a simulation, takes from its journal
+what it took before. Entries are found by step and by how often the step was taken, so that a path which differs still
+finds what belongs to it. A run that goes on from where it stood keeps that as one entry, its `state`.
 """
 
 from __future__ import annotations

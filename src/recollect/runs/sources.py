@@ -12,7 +12,7 @@ from recollect.api.memory import Memory
 from recollect.errors import Conflict, NotFound
 from recollect.model.effect import GetFact, SetFact
 from recollect.model.fact import Fact
-from recollect.model.run import Language
+from recollect.model.run import Language, RunSummary
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode
@@ -29,6 +29,11 @@ class ProgramText(msgspec.Struct, frozen=True):
 
     source: str
     file: str
+
+
+def program_of(summary: RunSummary) -> str:
+    """Return what a run is a run of, for a sentence: the machine or the workflow, by its name."""
+    return f"{WORDS[summary.language]} {quote(summary.program)}"
 
 
 def keep_source(memory: Memory, language: Language, name: str, digest: str, text: ProgramText) -> bool:
@@ -62,7 +67,7 @@ def read_source(memory: Memory, kept: KeptRun) -> ProgramText:
     if fact is not None:
         return msgspec.convert(fact.value, ProgramText)
     raise NotFound(
-        f"the text of the {WORDS[summary.language]} {quote(summary.program)} is not kept here",
+        f"the text of the {program_of(summary)} is not kept here",
         hint="Load it, and find the run there",
     )
 

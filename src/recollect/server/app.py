@@ -19,7 +19,7 @@ import recollect
 from recollect.api.memory import Memory
 from recollect.server.admin.door import WithPages
 from recollect.server.bodies import StrictRequest
-from recollect.server.callers import access_of, authenticate, caller_of, handle_of
+from recollect.server.callers import access_of, authenticate, handle_of
 from recollect.server.envelope import Envelope
 from recollect.server.metrics import Metrics
 from recollect.server.openapi import describe, openapi
@@ -122,7 +122,6 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         ],
         dependencies={
             "access": Provide(access_of, sync_to_thread=False),
-            "caller": Provide(caller_of, sync_to_thread=False),
             "memory": Provide(handle_of, sync_to_thread=False),
         },
     )

@@ -9,8 +9,9 @@ import msgspec
 from litestar import Request
 from litestar.exceptions import InternalServerException
 
-from recollect.errors import InvalidValue, UsageError
+from recollect.errors import InvalidValue
 from recollect.server.problems import RequestFault
+from recollect.wire.reading import fault_in
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -39,11 +40,7 @@ def read_body(body: bytes, kind: Any) -> Any:
     try:
         return _decoder(kind).decode(body)
     except msgspec.ValidationError as error:
-        message, _, inside = str(error).partition(" - at `")
-        path = inside.rstrip("`") or "$"
-        raise UsageError(
-            f"`{path}` of the body cannot be used: {message}", hint="See /openapi.json for what is taken", path=path
-        ) from None
+        raise fault_in("body", error, hint="See /openapi.json for what is taken") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise RequestFault(400, f"the body is not JSON: {error}", hint="Send one JSON object") from None
     except RecursionError:

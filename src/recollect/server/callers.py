@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from anyio.to_thread import run_sync
@@ -22,10 +22,10 @@ from recollect.api.memory import Memory
 from recollect.errors import StorageError, Unauthenticated, Unavailable
 from recollect.model.policy import OWNER, Policy, Rule
 from recollect.model.scope import Scope
-from recollect.server.auth.keys import Role, find_key, note_use
+from recollect.server.auth.keys import Key, KnownKeys, Role, note_use
 from recollect.server.auth.limits import RateLimit
-from recollect.server.auth.token_settings import TokenSettings, takes_tokens
 from recollect.server.problems import RequestFault
+from recollect.server.settings import Settings
 
 if TYPE_CHECKING:
     from recollect.server.auth.tokens import Claims, TokenReader
@@ -50,20 +50,6 @@ _OWN: dict[Role, tuple[str, ...]] = {
 _TENANT_WIDE = ("definitions.read",)
 
 
-class CallerSettings(TokenSettings, Protocol):
-    """What of the settings speaks about callers."""
-
-    @property
-    def rate(self) -> float:
-        """Requests a second and key; 0 for any number."""
-        ...
-
-    @property
-    def burst(self) -> int:
-        """Requests at once after a rest; 0 leaves it to the rate."""
-        ...
-
-
 class Caller(msgspec.Struct, frozen=True, kw_only=True):
     """Who is calling, by the token of the request."""
 
@@ -72,7 +58,7 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     role: Role
     key_id: str
     """The id of the API key; `jwt` for a signed token."""
-    scopes: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     """Capabilities that the key is narrowed to; without any it may do what its role may."""
 
     @property
@@ -84,6 +70,11 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     def scope(self) -> Scope:
         """The memory of the user."""
         return Scope.of(tenant=self.tenant, user=self.user)
+
+
+def caller_with(key: Key) -> Caller:
+    """Return who calls with an API key."""
+    return Caller(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, allow=key.allow)
 
 
 class Access:
@@ -102,11 +93,19 @@ class Access:
 
         `also` is for what a role may do only where a route has seen what it is about.
         """
-        policy = policy_of(self.caller, *scopes)
-        if also and policy is not OWNER:
-            policy = Policy(rules=(*policy.rules, *also))
-        handle = self._everything.in_tenant(self.caller.tenant).acting_as(self.caller.actor, policy=policy, door=DOOR)
-        return handle.narrowed(Policy.of(allow=self.caller.scopes)) if self.caller.scopes else handle
+        return handle_for(self._everything, self.caller, *scopes, also=also)
+
+
+def handle_for(memory: Memory, caller: Caller, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
+    """Return the handle of a caller on the memory of the whole server: by their role, narrowed to what their key may.
+
+    It also reaches `scopes` that were shown to be the caller's, and under `also` what their role alone does not allow.
+    """
+    policy = policy_of(caller, *scopes)
+    if also and policy is not OWNER:
+        policy = Policy(rules=(*policy.rules, *also))
+    handle = memory.in_tenant(caller.tenant).acting_as(caller.actor, policy=policy, door=DOOR)
+    return handle.narrowed(Policy.of(allow=caller.allow)) if caller.allow else handle
 
 
 def policy_of(caller: Caller, *also: Scope) -> Policy:
@@ -119,16 +118,11 @@ def policy_of(caller: Caller, *also: Scope) -> Policy:
 
 
 def access_of(request: ASGIConnection[Any, Any, Any, Any]) -> Access:
-    """Return who is calling together with what they reach: one dependency, where two would be resolved in tasks."""
+    """Return who is calling, together with what they reach."""
     access: object = request.scope["auth"] if "auth" in request.scope else None
     if not isinstance(access, Access):
         raise Unauthenticated("this request has no token", hint=_HOW)
     return access
-
-
-def caller_of(request: ASGIConnection[Any, Any, Any, Any]) -> Caller:
-    """Return who is calling."""
-    return access_of(request).caller
 
 
 def handle_of(request: ASGIConnection[Any, Any, Any, Any]) -> Memory:
@@ -136,20 +130,15 @@ def handle_of(request: ASGIConnection[Any, Any, Any, Any]) -> Memory:
     return access_of(request).memory
 
 
-def reaching(request: ASGIConnection[Any, Any, Any, Any], *scopes: Scope) -> Memory:
-    """Return the caller's handle that also reaches sessions and runs which the route has shown to be the caller's."""
-    return access_of(request).reaching(*scopes)
-
-
-def authenticate(settings: CallerSettings, memory: Memory) -> ASGIMiddleware:
+def authenticate(settings: Settings, memory: Memory) -> ASGIMiddleware:
     """Return the middleware that lets nobody pass without a valid token; refuse settings that are unsafe."""
     return _Authentication(
         memory, tokens=_token_reader(settings, memory), limit=RateLimit(settings.rate, settings.burst)
     )
 
 
-def _token_reader(settings: TokenSettings, memory: Memory) -> TokenReader | None:
-    if not takes_tokens(settings):
+def _token_reader(settings: Settings, memory: Memory) -> TokenReader | None:
+    if not settings.takes_tokens:
         return None
     from recollect.server.auth.tokens import token_reader
 
@@ -160,10 +149,10 @@ class _Authentication(ASGIMiddleware):
     """Finds out who is calling before any route does anything."""
 
     scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)
-    exclude_opt_key = "public"
 
     def __init__(self, memory: Memory, *, tokens: TokenReader | None, limit: RateLimit) -> None:
         self._memory = memory
+        self._keys = KnownKeys(memory)
         self._tokens = tokens
         self._limit = limit
         self._noted: dict[str, int] = {}
@@ -181,11 +170,12 @@ class _Authentication(ASGIMiddleware):
             claims = await self._read(self._tokens, token)
             caller = Caller(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
         else:
-            key = find_key(self._memory, token)
-            hour = int(self._memory.clock.now().timestamp()) // 3_600
+            now = self._memory.clock.now()
+            key = self._keys.find(token, now)
+            hour = int(now.timestamp()) // 3_600
             if self._noted.get(key.id) != hour:
                 await self._note_use(key.id, hour)
-            caller = Caller(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, scopes=key.scopes)
+            caller = caller_with(key)
         self._limit.take(caller.key_id if caller.key_id != "jwt" else (caller.tenant, caller.user))
         access = self._access_of(caller)
         scope["user"] = caller

@@ -15,7 +15,7 @@ from recollect.errors import RecollectError
 from recollect.model.policy import OWNER
 from recollect.server.app import open_memory
 from recollect.server.auth.keys import NewKey, create_key, first_key, list_keys, revoke_key
-from recollect.server.programs import CHAT_FILE, read_chat_agents
+from recollect.server.chat_agents import CHAT_FILE, read_chat_agents
 from recollect.server.serving import serve
 from recollect.server.settings import Settings
 
@@ -171,6 +171,9 @@ def main(arguments: list[str] | None = None) -> int:
         _serve(given.folder, host=given.host, port=given.port)
     except RecollectError as error:
         sys.stderr.write(f"error: {error}\n")
+        return 1
+    except PermissionError as error:
+        sys.stderr.write(f"error: {error.filename} cannot be written. Make it writable, or name another --folder\n")
         return 1
     except KeyboardInterrupt:
         pass  # Ctrl-C is how it is stopped.

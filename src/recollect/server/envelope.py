@@ -12,7 +12,7 @@ from litestar.types import ASGIApp, Message, Receive, Scope, Send
 
 from recollect.errors import RecollectError
 from recollect.model.ids import Ids
-from recollect.server.logs import REQUESTS
+from recollect.server.logs import REQUESTS, log_request
 from recollect.server.metrics import Metrics
 from recollect.server.problems import RequestFault, problem_of
 from recollect.wire.problems import MEDIA_TYPE
@@ -67,8 +67,7 @@ class Envelope:
             seconds = perf_counter() - begun
             route: str = cast("dict[str, Any]", scope).get("path_template", "")
             self._metrics.count(scope["method"], route, status, seconds)
-            if _log.isEnabledFor(logging.INFO):
-                _log.info("request", extra={"fields": _described(scope, request_id, route, status, seconds)})
+            log_request(_described(scope, request_id, route, status, seconds))
 
 
 def _given_id(scope: Scope) -> str | None:

@@ -6,11 +6,14 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import get_args
+
+from recollect.wire.sleep import JobState
 
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Upper ends of the histogram, in seconds."""
 _METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "POST", "PATCH", "DELETE"})
-_JOB_STATES = ("waiting", "running", "done", "dead")
+_JOB_STATES = get_args(JobState)
 _OUTCOMES = ("done", "failed", "look_failed")
 MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 

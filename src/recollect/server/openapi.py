@@ -35,17 +35,30 @@ def describe(version: str) -> OpenAPIConfig:
 def document(app: Litestar) -> bytes:
     """Return the OpenAPI document of an application as JSON, the same whenever it is asked for."""
     described = app.openapi_schema.to_schema()
-    for name in _strict_bodies(app):
-        described["components"]["schemas"][name]["additionalProperties"] = False
+    schemas = described["components"]["schemas"]
+    for body in _bodies(app):
+        schema = schemas[body.__name__]
+        if body.__struct_config__.forbid_unknown_fields:
+            schema["additionalProperties"] = False
+        for name, said in _said_of_fields(body):
+            schema["properties"][name] |= said
     return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2)
 
 
-def _strict_bodies(app: Litestar) -> set[str]:
-    """Return the names of the bodies that may hold nothing but what they say, which Litestar leaves out."""
+def _bodies(app: Litestar) -> set[type[msgspec.Struct]]:
+    """Return what requests may hold. Litestar leaves out that there is nothing else, and what numbers may be."""
     handlers = (handler for route in app.routes if isinstance(route, HTTPRoute) for handler in route.route_handlers)
     kinds = (handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field is not None)
-    structs = {struct for kind in kinds for struct in _structs_in(kind)}
-    return {struct.__name__ for struct in structs if struct.__struct_config__.forbid_unknown_fields}
+    return {struct for kind in kinds for struct in _structs_in(kind)}
+
+
+def _said_of_fields(body: type[msgspec.Struct]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield what a struct says about its fields for the document alone."""
+    for name, kind in get_type_hints(body, include_extras=True).items():
+        for part in (kind, *get_args(kind)):
+            for meta in getattr(part, "__metadata__", ()):
+                if isinstance(meta, msgspec.Meta) and meta.extra_json_schema:
+                    yield name, meta.extra_json_schema
 
 
 def _structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:

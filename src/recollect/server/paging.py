@@ -5,15 +5,17 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import TypeVar
 
 from recollect.errors import UsageError
+from recollect.model.clock import from_micros, to_micros
 from recollect.model.text import quote
 
 Item = TypeVar("Item")
 
 
-def encode_cursor(place: str) -> str:
+def _cursor(place: str) -> str:
     """Return a place as the text of a cursor; callers give it back and look into it at their own risk."""
     return base64.urlsafe_b64encode(place.encode()).decode().rstrip("=")
 
@@ -27,7 +29,7 @@ def decode_cursor(cursor: str | None) -> str:
     except (binascii.Error, ValueError):
         place = ""
     if not place:
-        raise cursor_fault(cursor)
+        raise _fault(cursor)
     return place
 
 
@@ -35,14 +37,35 @@ def decode_number(cursor: str | None) -> int:
     """Return the number of a cursor, 0 for the beginning."""
     place = decode_cursor(cursor)
     if place and not (place.isascii() and place.isdecimal() and len(place) < 19):
-        raise cursor_fault(cursor)
+        raise _fault(cursor)
     return int(place or 0)
 
 
 def page(items: Sequence[Item], limit: int, place_of: Callable[[Item], object]) -> tuple[list[Item], str | None]:
     """Return the first `limit` items and the cursor that goes on after them; one more must have been asked for."""
     kept = list(items[:limit])
-    return kept, encode_cursor(str(place_of(kept[-1]))) if len(items) > limit else None
+    return kept, _cursor(str(place_of(kept[-1]))) if len(items) > limit else None
+
+
+def page_from(items: Sequence[Item], begin: int, limit: int) -> tuple[list[Item], str | None]:
+    """Return a page of a list from a place on, and the cursor that goes on after it, for `decode_number`."""
+    end = begin + limit
+    return list(items[begin:end]), _cursor(str(end)) if len(items) > end else None
+
+
+def place_in_time(moment: datetime, id: str) -> str:
+    """Return the place of something in a list that is ordered by time, for a cursor to stand for."""
+    return f"{to_micros(moment)}.{id}"
+
+
+def decode_place_in_time(cursor: str | None) -> tuple[datetime, str] | None:
+    """Return the moment and the id that a cursor stands for, None for the beginning."""
+    if cursor is None:
+        return None
+    micros, _, id = decode_cursor(cursor).partition(".")
+    if not (micros.isascii() and micros.isdecimal() and len(micros) < 18 and id):
+        raise _fault(cursor)
+    return from_micros(int(micros)), id
 
 
 def page_of_list(
@@ -57,6 +80,6 @@ def page_of_list(
     return page(items[begin : begin + limit + 1], limit, id_of)
 
 
-def cursor_fault(cursor: str | None) -> UsageError:
+def _fault(cursor: str | None) -> UsageError:
     """Return the error for what is no cursor of this list."""
     return UsageError(f"{quote(cursor)} is no cursor", hint="Pass the `next` of an answer as it is", path="after")

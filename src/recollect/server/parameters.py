@@ -15,20 +15,18 @@ from litestar.types import Scope as Connection
 from recollect.api.memory import Memory
 from recollect.errors import UsageError
 from recollect.model.text import quote
-from recollect.server.callers import Access, Caller
+from recollect.server.callers import Access
 
 PAGE = 100
 """Items of a page where the request does not say."""
 LARGEST_PAGE = 1_000
 
-# A handler takes one of these three: Litestar resolves two dependencies in tasks of their own, which takes longer than
+# A handler takes one of these two: Litestar resolves two dependencies in tasks of their own, which takes longer than
 # reading a fact.
 Reach = NamedDependency[Access]
 """The caller, and the memory as far as the caller may reach into it."""
 Handle = NamedDependency[Memory]
 """Only that memory."""
-Who = NamedDependency[Caller]
-"""Only the caller."""
 Name = FromPath[str]
 
 PageLimit = Annotated[int, QueryParameter(ge=1, le=LARGEST_PAGE, description="At most so many.")]

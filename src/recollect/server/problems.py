@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from datetime import datetime
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -74,7 +73,7 @@ _HTTP_CODES = {
 }
 
 # Fields of errors that say something to the caller about the caller's own request. Others may hold a path of this
-# machine or an address, so what is not named here stays here.
+# machine or an address, as `value` may, so what is not named here stays here.
 _SHOWN = frozenset(
     {
         "path",
@@ -97,6 +96,7 @@ _SHOWN = frozenset(
         "retryable",
         "diagnostics",
         "type",
+        "ended_at",
         "task",
         "step",
         "run",
@@ -229,6 +229,4 @@ def _rendered(
 
 def _plain(value: Any) -> Any:
     """Return a detail as JSON has it; one that JSON has no word for as text."""
-    if isinstance(value, datetime):
-        return value.isoformat()
     return msgspec.to_builtins(value, enc_hook=str, str_keys=True)

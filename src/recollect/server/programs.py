@@ -5,60 +5,40 @@ A program runs on the handle of whoever calls, and so do the programs that it ca
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-import msgspec
+from litestar.datastructures import State
 
 from recollect.api.memory import Memory
 from recollect.chat.agents import Agent
-from recollect.chat.memory_policy import MemoryPolicy, policy_for
 from recollect.errors import NotFound, UsageError
 from recollect.lang.diagnostics import closest
 from recollect.lang.modules import load_module
-from recollect.model.policy import OWNER, Policy, Rule
+from recollect.model.policy import Rule
 from recollect.model.run import RunSummary
 from recollect.model.scope import Scope
 from recollect.model.text import quote
-from recollect.server.callers import DOOR, Caller, policy_of
-from recollect.server.parrot import PARROT, Parrot
+from recollect.server.auth.keys import Role
+from recollect.server.callers import Caller, handle_for
+from recollect.server.chat_agents import CHAT_FILE, read_chat_agents
 from recollect.server.sessions import Conversants
+from recollect.server.settings import Settings
 
 if TYPE_CHECKING:
     # Imported where one is loaded or looked up: a server without programs is ready sooner.
     from recollect import mashin, workflow
 
-CHAT_FILE = "chat.toml"
-"""The file, in the folder of agents, that describes those who can be chatted with."""
 ACTIONS_FILE = "actions.py"
 """The file, in the folder of workflows, whose marked functions they can call."""
 TOOLS_FILE = "tools.py"
 """The file, in the folder of agents, whose functions are their tools."""
 
-_RUN: dict[str, tuple[str, ...]] = {"reader": ("runs.read",), "member": ("runs.read", "runs.write")}
+_READING, _WRITING = Rule("allow", "runs.read"), Rule("allow", "runs.write")
+_RUN: dict[Role, tuple[Rule, ...]] = {"reader": (_READING,), "member": (_READING, _WRITING)}
 """What a role may do with runs, which stand in the tenant. Whose run it is, is asked before any is touched."""
-
-
-class ProgramSettings(Protocol):
-    """What of the settings speaks about programs: folders, empty where there are none."""
-
-    @property
-    def agents(self) -> str:
-        """The folder of agents."""
-        ...
-
-    @property
-    def machines(self) -> str:
-        """The folder of machines."""
-        ...
-
-    @property
-    def workflows(self) -> str:
-        """The folder of workflows."""
-        ...
 
 
 class Programs:
@@ -132,11 +112,7 @@ class Programs:
 
         What a run keeps of itself lies in a scope of its own, whose name nobody knows before it begins.
         """
-        policy = policy_of(caller)
-        if policy is not OWNER:
-            policy = Policy(rules=(*policy.rules, *(Rule("allow", one) for one in _RUN[caller.role])))
-        handle = self._memory.in_tenant(caller.tenant).acting_as(caller.actor, policy=policy, door=DOOR)
-        return handle.narrowed(Policy.of(allow=caller.scopes)) if caller.scopes else handle
+        return handle_for(self._memory, caller, also=_RUN.get(caller.role, ()))
 
     # A program that is called runs on the memory that it was loaded with: here that must be the caller's handle, too.
     def _machines_for(self, handle: Memory) -> list[mashin.Machine]:
@@ -152,7 +128,12 @@ class Programs:
         return team
 
 
-def load_programs(settings: ProgramSettings, memory: Memory) -> Programs:
+def programs_of(state: State) -> Programs:
+    """Return the programs that an application runs; its state knows no types."""
+    return state.programs
+
+
+def load_programs(settings: Settings, memory: Memory) -> Programs:
     """Compile what the folders of the settings hold; raise with what is wrong, before anybody is served."""
     marked = _module_in(settings.workflows, ACTIONS_FILE, "actions")
     actions = () if marked is None else (marked,)
@@ -167,54 +148,6 @@ def load_programs(settings: ProgramSettings, memory: Memory) -> Programs:
             sources=[file.read_text(encoding="utf-8") for file in _files(settings.agents, "agents", ".abl")],
             tools=_module_in(settings.agents, TOOLS_FILE, "tools"),
         ),
-    )
-
-
-class _ChatAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the chat file."""
-
-    model: str | None = None
-    instructions: str = ""
-    memory_policy: dict[str, Any] = {}
-    memory_tools: bool = True
-    max_rounds: int = 8
-    timeout: float = 60.0
-    temperature: float | None = None
-    max_tokens: int | None = None
-
-
-def read_chat_agents(text: str, *, file: str = CHAT_FILE) -> list[Agent]:
-    """Return the agents that a TOML text describes: one table each, `[agents.<id>]`.
-
-    >>> read_chat_agents('[agents.porter]' + chr(10) + 'model = "openai:gpt-5.2"')[0].id
-    'porter'
-    """
-    try:
-        said = msgspec.convert(tomllib.loads(text), dict[str, dict[str, _ChatAgent]])
-    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UsageError(f"{file} cannot be used: {error}", hint="Write tables such as [agents.porter]") from error
-    unknown = sorted(set(said) - {"agents"})
-    if unknown:
-        raise UsageError(f"{quote(unknown[0])} is not known in {file}", hint="Write tables such as [agents.porter]")
-    return [_agent(id, one) for id, one in said.get("agents", {}).items()]
-
-
-def model_named(name: str | None) -> Parrot | str | None:
-    """Return who answers under a name: a model of this server's own, or the name for whoever connects it."""
-    return Parrot() if name == PARROT else name
-
-
-def _agent(id: str, one: _ChatAgent) -> Agent:
-    return Agent(
-        id=id,
-        model=model_named(one.model),
-        instructions=one.instructions,
-        memory_policy=policy_for(one.memory_policy, MemoryPolicy()),
-        memory_tools=one.memory_tools,
-        max_rounds=one.max_rounds,
-        timeout=one.timeout,
-        temperature=one.temperature,
-        max_tokens=one.max_tokens,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import signal
@@ -27,6 +28,11 @@ from recollect.server.programs import load_programs
 from recollect.server.settings import Settings
 from recollect.server.sleeping import extractor_named
 
+_LISTEN_ELSEWHERE = {
+    errno.EADDRINUSE: "Choose another --port, or end what listens there",
+    errno.EACCES: "Choose a --port above 1023, which needs no special right",
+}
+"""What to do about an address that cannot be had; anything else is wrong with the host."""
 _BACKLOG = 2_048
 _CONNECTIONS = 65_536
 
@@ -125,7 +131,7 @@ def _listen(settings: Settings) -> socket.socket:
         listening.close()
         raise Unavailable(
             f"cannot listen on {settings.host}:{settings.port}: {error.strerror or error}",
-            hint="Choose another --port, or end what listens there",
+            hint=_LISTEN_ELSEWHERE.get(error.errno or 0, "Choose another --host, such as 127.0.0.1"),
             url=f"http://{settings.host}:{settings.port}",
         ) from error
     listening.set_inheritable(True)

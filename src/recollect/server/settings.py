@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from recollect.errors import UsageError
 from recollect.model.text import quote
 
 LogLevel = Literal["debug", "info", "warning", "error"]
-LOG_LEVELS: tuple[LogLevel, ...] = ("debug", "info", "warning", "error")
+LOG_LEVELS: tuple[LogLevel, ...] = get_args(LogLevel)
 _SECRET = {"secret": True}
 
 
@@ -19,7 +19,7 @@ class Settings:
     """What `serve` and `create_app` go by."""
 
     db: str = "memory.db"
-    """The database: a path, or `:memory:`."""
+    """The database: a path, `postgresql://user@host/database`, or `:memory:`."""
     embedder: str = "wordllama"
     """What new collections are embedded with."""
     durability: Literal["full", "normal"] = "full"
@@ -97,6 +97,11 @@ class Settings:
         _check_range("burst", self.burst, 1, 1_000_000_000)
         if self.log_level not in LOG_LEVELS:
             raise UsageError(f"{quote(self.log_level)} is not a log level", hint=f"Levels are {', '.join(LOG_LEVELS)}")
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether signed tokens are taken beside keys: a server without them loads no cryptography."""
+        return bool(self.jwt or self.jwt_secret or self.jwks)
 
 
 SECRETS = frozenset(one.name for one in fields(Settings) if one.metadata.get("secret"))

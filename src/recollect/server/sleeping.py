@@ -8,12 +8,13 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from recollect.api.memory import Memory
 from recollect.server.auth.keys import SYSTEM_TENANT
+from recollect.server.chat_agents import model_named
 from recollect.server.metrics import Metrics
-from recollect.server.programs import model_named
+from recollect.server.settings import Settings
 
 if TYPE_CHECKING:
     # Imported in a thread of the executor: no request waits for it, and a server that never sleeps does without.
@@ -23,25 +24,6 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class SleepSettings(Protocol):
-    """What of the settings speaks about sleep-time memory."""
-
-    @property
-    def sleep_delay(self) -> int:
-        """Seconds without a word after which a conversation has settled."""
-        ...
-
-    @property
-    def sleep_every(self) -> float:
-        """Seconds between two looks."""
-        ...
-
-    @property
-    def sleep_model(self) -> str:
-        """Who says what a conversation teaches; empty for rules."""
-        ...
-
-
 def extractor_named(model: str) -> Extractor:
     """Return who says what a conversation teaches: a model by its name, rules without one; refuse what names none."""
     from recollect.sleep.extracting import extract_by_model, extract_by_rules
@@ -49,7 +31,7 @@ def extractor_named(model: str) -> Extractor:
     return extract_by_model(model_named(model)) if model else extract_by_rules
 
 
-def start_sleeping(settings: SleepSettings, memory: Memory, metrics: Metrics) -> SleepWorker:
+def start_sleeping(settings: Settings, memory: Memory, metrics: Metrics) -> SleepWorker:
     """Start to consolidate the conversations of every tenant; return who does it, to be stopped."""
     from recollect.sleep import SleepWorker
 

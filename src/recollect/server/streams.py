@@ -8,10 +8,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Hashable
 from typing import Any, Generic, TypeAlias, TypeVar
 
-import msgspec
-
 from recollect.errors import RecollectError
-from recollect.wire.chat import ChatEvent
 
 EVENT_STREAM = "text/event-stream"
 STILL_HERE = b": still here\n\n"
@@ -24,11 +21,6 @@ Result = TypeVar("Result")
 
 Tell: TypeAlias = Callable[[int, bytes], None]
 """Called with the number of an event and the event as it is sent."""
-
-
-def encode_event(event: ChatEvent) -> bytes:
-    """Return an event as a `text/event-stream` has it; JSON has no line breaks, so the data is one line."""
-    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), msgspec.json.encode(event))
 
 
 class EventStream(Generic[Result]):

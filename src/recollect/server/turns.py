@@ -6,12 +6,14 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Iterator
 from functools import partial
 
-from recollect.chat.conversations import is_being_answered
+import msgspec
+
+from recollect.chat.holding import is_being_answered
 from recollect.chat.turns import ChatEvent as Happened
 from recollect.chat.turns import Turn
 from recollect.errors import RecollectError
 from recollect.server.callers import Access
-from recollect.server.streams import STILL_HERE, EventStream, Tell, UnderWay, encode_event
+from recollect.server.streams import STILL_HERE, EventStream, Tell, UnderWay
 from recollect.wire.chat import ChatEvent, SendMessage
 
 _FIRST_LOOK, _LONGEST_LOOK = 0.1, 2.0
@@ -70,7 +72,7 @@ class StreamedTurn:
 
         def work(tell: Tell) -> Turn:
             def told(event: Happened) -> None:
-                tell(event.seq, encode_event(_event_out(event)))
+                tell(event.seq, _encoded(_event_out(event)))
 
             return self._said(on_event=told)
 
@@ -91,7 +93,7 @@ class StreamedTurn:
                 await asyncio.sleep(pause)
             stream = await self.begin()
         except RecollectError as error:
-            yield encode_event(self._failure(error, seen))
+            yield _encoded(self._failure(error, seen))
             return
         async for events in stream.after():
             yield events
@@ -113,6 +115,11 @@ def _pauses() -> Iterator[float]:
     while True:
         yield pause
         pause = min(2 * pause, _LONGEST_LOOK)
+
+
+def _encoded(event: ChatEvent) -> bytes:
+    """Return an event as a `text/event-stream` has it; JSON has no line breaks, so the data is one line."""
+    return b"id: %d\nevent: %s\ndata: %s\n\n" % (event.seq, event.type.encode(), msgspec.json.encode(event))
 
 
 def _event_out(event: Happened) -> ChatEvent:

@@ -45,8 +45,9 @@ learned.
 """
 
 from recollect.sleep.extracting import extract_by_model, extract_by_rules
-from recollect.sleep.sleeping import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
+from recollect.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
 from recollect.sleep.taking_back import forget_conversation, sources_of, undo
+from recollect.sleep.worker import Looked, SleepWorker
 
 __all__ = [
     "Looked",

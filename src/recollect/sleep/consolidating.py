@@ -7,7 +7,6 @@ what they took out stays out.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Literal
@@ -24,7 +23,8 @@ from recollect.model.block import (
     lines_of,
 )
 from recollect.model.fact import Revision
-from recollect.sleep.extracting import LONGEST_LINE, Learned, Lesson, bare, canonical
+from recollect.sleep.extracting import LONGEST_LINE, Learned, Lesson
+from recollect.sleep.lines import bare, canonical, digest
 
 Place = tuple[BlockScope, BlockType]
 
@@ -93,11 +93,6 @@ class Merged(msgspec.Struct, frozen=True, kw_only=True):
     books: dict[BlockScope, Book]
     changes: tuple[Change, ...]
     left_out: tuple[LeftOut, ...]
-
-
-def digest(line: str) -> str:
-    """Return what stands for a line where its text is not kept."""
-    return hashlib.sha256(canonical(line).encode("utf-8", "replace")).hexdigest()[:32]
 
 
 def taken_out(history: Iterable[Revision]) -> set[str]:

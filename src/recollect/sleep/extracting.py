@@ -7,8 +7,6 @@ somebody else's words.
 
 from __future__ import annotations
 
-import re
-import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -18,10 +16,11 @@ from recollect.agent.connecting import connect
 from recollect.agent.conversing import Conversation
 from recollect.agent.models import Ask, Said
 from recollect.agent.prompt import data_fence
-from recollect.chat.conversations import Part
+from recollect.chat.parts import Part
 from recollect.errors import InvalidValue
 from recollect.model.block import BLOCK_SCOPES, BLOCK_TYPES, BlockScope, BlockType
 from recollect.model.text import quote
+from recollect.sleep.lines import bare
 from recollect.sleep.statements import statements_in
 
 LONGEST_LINE = 300
@@ -108,27 +107,6 @@ def spoken_by_user(parts: Sequence[Part]) -> list[Part]:
     """Return the parts that can teach something: what the user said, for all to see."""
     return [part for part in parts if part.kind == "user" and not part.hidden]
 
-
-def canonical(line: str) -> str:
-    """Return what two lines have in common that say the same in the same words.
-
-    Bullets, case, accents, white space, invisible characters and the last full stop do not count; other words do.
-
-    >>> canonical("-  Lives in PORTO. ") == canonical("* lives in Pôrto")
-    True
-    """
-    wide = unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", line).casefold())
-    seen = "".join(sign for sign in wide if unicodedata.category(sign) not in _UNSEEN)
-    return " ".join(bare(seen).split()).rstrip(" .;,!")
-
-
-def bare(line: str) -> str:
-    """Return a line without the bullet that it begins with."""
-    return _BULLETS.sub("", line)
-
-
-_BULLETS = re.compile(r"^\s*(?:(?:[-*•+]|\d+[.)])\s+)+")
-_UNSEEN = frozenset({"Mn", "Cf", "Cs", "Cn"})
 
 _INSTRUCTIONS = """\
 A conversation between a user and an agent is over. Say what is worth remembering about the user in later conversations.

@@ -3,27 +3,30 @@
 A job is a fact of the scope that it works for, so that whoever erases the scope erases its job. There is one job of a
 kind in a scope. Its `mark` says how far the work is to go; a job that has gone so far is not done again.
 
-    waiting ──lease──▶ running ──finish──▶ done
+    waiting ──lease──▶ running ──finished──▶ done
        ▲                  │
        └──── fail, until it is dead; a lease that is over is as good as waiting
 """
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
 
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, NotFound
-from recollect.model.effect import DeleteFact, FindFacts, GetFact, SetFact
+from recollect.model.clock import utc_now
+from recollect.model.effect import FindFacts, GetFact, SetFact
 from recollect.model.fact import Fact
 from recollect.model.key import check_key
 from recollect.model.scope import Scope
 from recollect.model.text import cleaned, quote, words_of
 from recollect.model.value import encode
 
+KIND = "sleep"
+"""The kind of the jobs that consolidate conversations."""
 JobState = Literal["waiting", "running", "done", "dead"]
 
 MOST_ATTEMPTS = 5
@@ -82,7 +85,7 @@ def enqueue(memory: Memory, scope: Scope, kind: str, *, mark: int, due_at: datet
         state="waiting",
         mark=mark,
         done=standing.done if standing else 0,
-        due_at=due_at or _now(memory),
+        due_at=due_at or utc_now(memory.clock),
         result=standing.result if standing else {},
         finished_at=standing.finished_at if standing else None,
         version=standing.version if standing else 0,
@@ -118,13 +121,13 @@ def list_jobs(memory: Memory, kind: str, *, user: str | None = None, state: JobS
     return sorted(wanted, key=lambda job: (job.due_at, job.scope.path))
 
 
-def lease(memory: Memory, job: Job, *, worker: str, time: timedelta = LEASE) -> Job | None:
+def lease(memory: Memory, job: Job, *, worker: str) -> Job | None:
     """Take a job that is due, for a time, and return it; None where somebody was faster."""
-    now = _now(memory)
+    now = utc_now(memory.clock)
     if not job.is_due(now):
         return None
     taken = msgspec.structs.replace(
-        job, state="running", attempts=job.attempts + 1, worker=worker, leased_until=now + time
+        job, state="running", attempts=job.attempts + 1, worker=worker, leased_until=now + LEASE
     )
     try:
         return _keep(memory, taken)
@@ -133,13 +136,22 @@ def lease(memory: Memory, job: Job, *, worker: str, time: timedelta = LEASE) -> 
 
 
 def finished(memory: Memory, job: Job, *, done: int, result: dict[str, Any]) -> SetFact:
-    """Return the write of `finish`, for a batch with what the job did."""
-    return _write(_finished(memory, job, done, result))
+    """Return the write that says that a job has gone so far, and what it came to, for a batch with what it did.
 
-
-def finish(memory: Memory, job: Job, *, done: int, result: dict[str, Any]) -> Job:
-    """Say that a job has gone so far, and what it came to; raise Conflict where somebody has taken it over."""
-    return _keep(memory, _finished(memory, job, done, result))
+    It is a Conflict where somebody has taken the job over.
+    """
+    return _write(
+        _freed(
+            job,
+            state="done",
+            done=done,
+            mark=max(job.mark, done),
+            attempts=0,
+            error="",
+            result=result,
+            finished_at=utc_now(memory.clock),
+        )
+    )
 
 
 def amended(job: Job, result: dict[str, Any]) -> SetFact:
@@ -161,7 +173,7 @@ def fail(memory: Memory, job: Job, error: BaseException, *, most_attempts: int =
         _freed(
             job,
             state="dead" if job.attempts >= most_attempts else "waiting",
-            due_at=_now(memory) + pause,
+            due_at=utc_now(memory.clock) + pause,
             error=cleaned(f"{code}: {words_of(error)}", longest=_LONGEST_ERROR),
         ),
     )
@@ -169,25 +181,7 @@ def fail(memory: Memory, job: Job, error: BaseException, *, most_attempts: int =
 
 def retry(memory: Memory, job: Job) -> Job:
     """Let a job that was given up, or that waits for its next attempt, be due now, with all its attempts before it."""
-    return _keep(memory, _freed(job, state="waiting", due_at=_now(memory), attempts=0))
-
-
-def drop(memory: Memory, job: Job) -> bool:
-    """Remove a job and say whether it was there."""
-    return memory.perform(DeleteFact(scope=job.scope, key=_key(job.kind)))
-
-
-def _finished(memory: Memory, job: Job, done: int, result: dict[str, Any]) -> Job:
-    return _freed(
-        job,
-        state="done",
-        done=done,
-        mark=max(job.mark, done),
-        attempts=0,
-        error="",
-        result=result,
-        finished_at=_now(memory),
-    )
+    return _keep(memory, _freed(job, state="waiting", due_at=utc_now(memory.clock), attempts=0))
 
 
 def _freed(job: Job, **changes: Any) -> Job:
@@ -212,7 +206,3 @@ def _job(fact: Fact, kind: str) -> Job:
 
 def _key(kind: str) -> str:
     return check_key(f"jobs.{kind}")
-
-
-def _now(memory: Memory) -> datetime:
-    return memory.clock.now().astimezone(UTC)

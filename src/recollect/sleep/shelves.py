@@ -23,6 +23,8 @@ from recollect.sleep.extracting import Standing
 
 BOOK = "sleep.learned"
 """The key of what is known of the lines that were learned."""
+RACES = 50
+"""How often blocks are read again because somebody else was faster."""
 
 Places = dict[BlockScope, Scope]
 """Whose blocks are meant: the user's, and the agent's where there is one."""

@@ -15,14 +15,10 @@ from recollect.model.effect import FindFacts, GetFact, ReadHistory, WriteFacts
 from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
 from recollect.model.text import quote
-from recollect.sleep.consolidating import SLEEP, Book, Change, Place, Source, digest, pruned, undone, without
-from recollect.sleep.jobs import Job, amended, get_job
-from recollect.sleep.shelves import BOOK, Shelves, only_for, places_of, read_book, read_shelves
-
-KIND = "sleep"
-"""The kind of the jobs that consolidate conversations."""
-RACES = 50
-"""How often blocks are read again because somebody else was faster."""
+from recollect.sleep.consolidating import SLEEP, Book, Change, Place, Source, pruned, undone, without
+from recollect.sleep.jobs import KIND, Job, amended, get_job
+from recollect.sleep.lines import digest
+from recollect.sleep.shelves import BOOK, RACES, Shelves, only_for, places_of, read_book, read_shelves
 
 T = TypeVar("T")
 
@@ -45,7 +41,7 @@ def undo(memory: Memory, conversation_id: str, *, user: str) -> tuple[Change, ..
             )
         return _undo(memory, job, user)
 
-    return until_first(attempt)
+    return _until_first(attempt)
 
 
 def forget_conversation(memory: Memory, conversation_id: str, *, user: str) -> list[str]:
@@ -76,7 +72,7 @@ def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> l
     return [line for user, gone in orphans.items() for line in _take_back(memory, user, gone)]
 
 
-def until_first(attempt: Callable[[], T]) -> T:
+def _until_first(attempt: Callable[[], T]) -> T:
     """Return what an attempt gives, begun again as often as somebody was faster."""
     for _ in range(RACES - 1):
         try:
@@ -141,7 +137,7 @@ def _take_back(memory: Memory, user: str, conversations: set[str]) -> list[str]:
             gone += _take_back_from(own, user, agent, conversations)
         return gone
 
-    return until_first(attempt)
+    return _until_first(attempt)
 
 
 def _take_back_from(memory: Memory, user: str, agent: str | None, conversations: set[str]) -> list[str]:

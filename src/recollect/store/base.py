@@ -9,9 +9,9 @@ Tenants are the outer wall: every verb names one, directly or through its scope,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -432,6 +432,10 @@ class Transaction(Reader, Protocol):
         ...
 
 
+Read = Callable[[Callable[[Reader], Any]], Any]
+"""What runs work on one consistent moment, as `Store.read` does."""
+
+
 class Store(Protocol):
     """Where memory is kept."""
 
@@ -454,6 +458,13 @@ class Store(Protocol):
 
     def fact(self, scope: Scope, key: str) -> Fact | None:
         """Return the fact at this key, expired or not: `read` for the one question asked most."""
+        ...
+
+    def mark(self) -> Hashable:
+        """Return a mark that is another one once anybody has written anything, so that what was read can be kept.
+
+        Ask for it before reading: while it stays the same, so does what was read. It may change for no reason.
+        """
         ...
 
     def check(self) -> Sequence[str]:

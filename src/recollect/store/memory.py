@@ -22,7 +22,7 @@ from recollect.model.definition import Definition
 from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
 from recollect.model.event import Event, event_body
 from recollect.model.fact import Fact, Origin, Revision
-from recollect.model.key import lies_under
+from recollect.model.key import collection_key, lies_under
 from recollect.model.policy import Grant
 from recollect.model.run import run_of
 from recollect.model.scope import Scope
@@ -79,6 +79,7 @@ class MemoryStore:
         """Start with nothing."""
         self._tables: _Tables | None = _Tables()
         self._lock = threading.RLock()
+        self._turns = 0
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run work on the tables; put the old ones back if it fails."""
@@ -89,6 +90,8 @@ class MemoryStore:
             except BaseException:
                 self._tables = before
                 raise
+            finally:
+                self._turns += 1
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run work while nobody writes."""
@@ -98,6 +101,10 @@ class MemoryStore:
     def fact(self, scope: Scope, key: str) -> Fact | None:
         """Return the fact at this key, expired or not."""
         return self.read(lambda rows: rows.fact(scope, key))
+
+    def mark(self) -> int:
+        """Return how often something was written, or undone."""
+        return self._turns
 
     def check(self) -> Sequence[str]:
         """Find nothing: dictionaries do not rot."""
@@ -522,7 +529,7 @@ class _Rows:
         return _drop(self._t.entries, lambda sequence: sequence in sequences)
 
     def _forget_texts_of(self, entry: Entry) -> None:
-        about = entry.scope.path, f"collections.{entry.collection}", entry.sequence
+        about = entry.scope.path, collection_key(entry.collection), entry.sequence
         self._forget_texts(entry.scope.tenant, lambda event: (event.scope, event.key, event.version) == about)
 
     def _forget_texts(self, tenant: str, doomed: Callable[[Event], bool]) -> int:

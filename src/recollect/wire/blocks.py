@@ -7,12 +7,14 @@ from typing import Annotated
 
 import msgspec
 
+from recollect.model.block import MOST_MATCHES, check_lines
 from recollect.model.block import Block as Block
 from recollect.model.block import BlockMatch as BlockMatch
 from recollect.model.block import BlockScope as BlockScope
 from recollect.model.block import BlockType as BlockType
+from recollect.wire.bounds import between
 
-Limit = Annotated[int, msgspec.Meta(ge=1, le=100)]
+Limit = Annotated[int, between(1, MOST_MATCHES)]
 
 
 class UpdateBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -40,3 +42,7 @@ class RecallBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     agent_id: str | None = None
     limit: Limit = 10
     min_score: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a number of lines that cannot be asked for, in the words of the engine."""
+        check_lines(self.limit)

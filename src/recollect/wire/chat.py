@@ -7,9 +7,13 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from recollect.model.block import MOST_MATCHES, check_lines
+from recollect.model.limits import check_count
+from recollect.wire.bounds import between
 from recollect.wire.conversations import Part
 
-Lines = Annotated[int, msgspec.Meta(ge=1, le=100)]
+EventType = Literal["start", "delta", "retract", "tool_request", "tool_response", "end", "error"]
+Lines = Annotated[int, between(1, MOST_MATCHES)]
 
 
 class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -20,6 +24,11 @@ class MemoryPolicy(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     archival_min_score: float | msgspec.UnsetType | None = msgspec.UNSET
     include_user_core: bool | msgspec.UnsetType = msgspec.UNSET
     include_agent_core: bool | msgspec.UnsetType = msgspec.UNSET
+
+    def __post_init__(self) -> None:
+        """Refuse a number of lines that cannot be asked for, in the words of the engine."""
+        if self.archival_limit is not msgspec.UNSET:
+            check_lines(self.archival_limit, path="archival_limit")
 
 
 class SendMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -34,7 +43,11 @@ class SendMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     model: str | None = None
     """Who answers in this run, as `provider:model`, instead of the agent's own model."""
     temperature: float | None = None
-    max_tokens: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    max_tokens: Annotated[int, between(1)] | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a number of tokens that says nothing, in the words of the engine."""
+        check_count("number of tokens", self.max_tokens, least=1, path="max_tokens")
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +74,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class ChatEvent(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that happened while an answer was made: the data of a server-sent event."""
 
-    type: Literal["start", "delta", "retract", "tool_request", "tool_response", "end", "error"]
+    type: EventType
     seq: int
     """Higher than that of every event before it in the conversation, with gaps; the `id` of the event."""
     conversation_id: str

@@ -9,9 +9,12 @@ import msgspec
 
 from recollect.model import entry as kept
 from recollect.model import recall as found
+from recollect.model.collection import Holding as Holding
 from recollect.model.fact import Origin
-from recollect.model.recall import Mode, Why
+from recollect.model.limits import check_count
+from recollect.model.recall import MODES, Why, check_mode, check_threshold
 from recollect.model.recall import Remembered as Remembered
+from recollect.wire.bounds import between, one_of
 
 
 class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -46,11 +49,15 @@ class RememberText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """A long text to remember in parts of at most `chunk` characters."""
 
     text: str
-    chunk: Annotated[int, msgspec.Meta(ge=1)] = 1_200
+    chunk: Annotated[int, between(1)] = 1_200
     metadata: dict[str, Any] = {}
     namespace: str = ""
     ttl: str | int | None = None
     source: str | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a size that no part can have, in the words of the engine."""
+        check_count("chunk", self.chunk, least=1, path="chunk")
 
 
 class AllRemembered(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,12 +71,19 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
     query: str
     namespace: str | None = None
-    limit: Annotated[int, msgspec.Meta(ge=0)] = 5
-    threshold: Annotated[float, msgspec.Meta(ge=0, le=1)] = 0.0
+    limit: Annotated[int, between(0)] = 5
+    threshold: Annotated[float, between(0, 1)] = 0.0
     filter: dict[str, Any] | None = None
     as_of: datetime | None = None
-    mode: Mode = "hybrid"
-    expand: Annotated[int, msgspec.Meta(ge=0)] = 0
+    mode: Annotated[str, one_of(MODES)] = "hybrid"
+    expand: Annotated[int, between(0)] = 0
+
+    def __post_init__(self) -> None:
+        """Refuse numbers that could never be asked for, in the words of the engine; how large they may be it says."""
+        check_count("limit", self.limit, path="limit")
+        check_count("number of neighbours", self.expand, path="expand")
+        check_threshold(self.threshold)
+        check_mode(self.mode)
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,18 +130,6 @@ class Entries(msgspec.Struct, frozen=True, kw_only=True):
 
     entries: list[Entry]
     next: str | None = None
-
-
-class Holding(msgspec.Struct, frozen=True, kw_only=True):
-    """A collection of the tenant, what embeds it, and how much is in it."""
-
-    name: str
-    embedder: str
-    dimension: int
-    entries: int
-    namespaces: int
-    moving_to: str | None = None
-    moved: int = 0
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):

@@ -7,13 +7,16 @@ from typing import Literal
 
 import msgspec
 
+Role = Literal["admin", "member", "reader"]
+"""What a key may do, at most."""
+
 
 class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whom a key is for, and how far it reaches."""
 
     user: str
-    role: Literal["admin", "member", "reader"] = "member"
-    scopes: list[str] = []
+    role: Role = "member"
+    allow: list[str] = []
     """Capabilities that it is narrowed to; without any it may do what its role may."""
     expires: str | int | None = None
     """How long it is to last: `90d`, or seconds."""
@@ -32,8 +35,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     tenant: str
     user: str
-    role: Literal["admin", "member", "reader"]
-    scopes: list[str] = []
+    role: Role
+    allow: list[str] = []
     label: str = ""
     created_at: datetime
     expires_at: datetime | None = None

@@ -6,6 +6,8 @@ from datetime import datetime
 
 import msgspec
 
+from recollect.model.transfer import Imported as Imported
+
 
 class Erase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """Whose memory is to be removed; at least one of the ids, and together they name one scope."""
@@ -41,22 +43,6 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
     idempotency_keys: int = 0
     records: dict[str, int] = {}
     """How many of the facts were records, by the slug of their definition."""
-
-
-class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import wrote, and why the rest was left alone."""
-
-    written: int = 0
-    kept: int = 0
-    """Facts that were changed or deleted here later than in the file."""
-    erased: int = 0
-    """Facts of subjects that were erased since the file was made: they stay erased."""
-    ended: int = 0
-    """Facts of sessions that are over."""
-    expired: int = 0
-    definitions: int = 0
-    remembered: int = 0
-    """Entries that were written."""
 
 
 class EndScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -16,7 +16,11 @@ from recollect.workflow.records import OnInvalid
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """The choices of a runtime; pass your own to `load(…, behaviour=…)`."""
+    """The choices of a runtime; pass your own to `load(…, behaviour=…)`.
+
+    >>> Behaviour(on_invalid="skip", passes=50).steps
+    100000
+    """
 
     on_invalid: OnInvalid = "raise"
     """What a stored record that its definition refuses does: keep the run from starting, or be left out (`skip`)."""

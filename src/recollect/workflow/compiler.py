@@ -77,7 +77,9 @@ class _Compiler:
             context=self._optional(document.context),
             outputs=self._optional(document.outputs),
             flow=self._block(document.flow),
-            definition_ids=tuple(dict.fromkeys(_definition_id(one) for one in self.defs.values() if _is_memory(one))),
+            definition_ids=tuple(
+                dict.fromkeys(_definition_id(one) for one in self.defs.values() if one.is_a("memory"))
+            ),
         )
 
     def _template(self, value: Value) -> Template:
@@ -149,7 +151,7 @@ class _Compiler:
 
     def _settings(self, one: Definition, action: Action) -> Fields:
         """Return the settings of a task: its own, and of those for all tasks what its action takes."""
-        own = (one.settings.others if one.settings else None) or _nothing(one)
+        own = one.own_settings
         everywhere = self.document.defaults.others if self.document.defaults else None
         known = cast("dict[str, Any]", action.settings.get("properties", {}))
         given = [
@@ -187,10 +189,6 @@ def _empty(one: Definition) -> Template:
     return Template(_nothing(one))
 
 
-def _is_memory(one: Definition) -> bool:
-    return one.kind is not None and one.kind.text == "memory"
-
-
 def _definition_id(one: Definition) -> str:
     return _setting(one, "definition_id") or ""
 
@@ -207,7 +205,7 @@ def _model(one: Definition) -> ModelChoice:
 
 def _setting(one: Definition, name: str) -> str | None:
     """Return a setting that is read before a run."""
-    entry = one.settings.others.find(name) if one.settings and one.settings.others else None
+    entry = one.own_settings.find(name)
     if entry is None:
         return None
     if isinstance(entry.value, Expression):

@@ -105,6 +105,16 @@ class Definition(Part, frozen=True):
     bindings: tuple[Binding, ...] = ()
     settings: Settings | None = None
 
+    def is_a(self, *kinds: str) -> bool:
+        """Say whether it is of one of these kinds; a definition without a kind is of none."""
+        return self.kind is not None and self.kind.text in kinds
+
+    @property
+    def own_settings(self) -> Fields:
+        """Its settings without those that every task may have; empty where there are none."""
+        given = self.settings.others if self.settings else None
+        return given or Fields(span=self.name.span, path=self.path)
+
 
 # --- the flow ---------------------------------------------------------------------------------------------------
 

@@ -6,12 +6,11 @@ is not there: an expression is run where a workflow writes it, never what a valu
 
 from __future__ import annotations
 
-import hashlib
-import uuid
 from collections.abc import Iterable
 from random import Random
 from typing import Any, Protocol, cast
 
+from recollect.lang.expression.chance import chance, new_uuid
 from recollect.lang.expression.dialect import Run
 from recollect.workflow.jsontext import Writer
 from recollect.workflow.library import Functions, JException, Jsonata, Utils
@@ -58,19 +57,18 @@ class _Ours:
 
     @staticmethod
     def random() -> float:
-        return _chance(current().run)
+        return chance(current().run)
 
     @staticmethod
     def uuid() -> str:
-        run = current().run
-        return run.draw("uuid", lambda: str(uuid.UUID(bytes=_digest(run, "uuid")[:16], version=4)))
+        return new_uuid(current().run)
 
     @staticmethod
     def shuffle(items: list[Any] | None) -> list[Any] | None:
         if items is None or len(items) < 2:
             return items
         mixed = list(items)
-        Random(_chance(current().run)).shuffle(mixed)
+        Random(chance(current().run)).shuffle(mixed)
         return mixed
 
     @staticmethod
@@ -145,15 +143,6 @@ def _text(value: Any) -> str:
     if not isinstance(value, str):
         raise JException("T0410", -1, 1, "")
     return value
-
-
-def _digest(run: Run, kind: str) -> bytes:
-    # Ids are what tests replace, so chance comes from there too.
-    return hashlib.sha256(run.ids.new(kind).encode("utf-8", "replace")).digest()
-
-
-def _chance(run: Run) -> float:
-    return run.draw("random", lambda: (int.from_bytes(_digest(run, "random")[:8]) >> 11) / 2**53)
 
 
 def _places(text: str, part: str) -> Iterable[int]:

@@ -7,6 +7,7 @@ nothing that an expression can write reaches a file, a socket or an object of Py
 
 from __future__ import annotations
 
+import re
 import string
 from collections.abc import Mapping
 from enum import Enum
@@ -19,6 +20,7 @@ import msgspec
 from recollect.errors import EvaluationFailed, RecollectError, SourceError, UsageError
 from recollect.lang.expression.bounds import exceeded
 from recollect.lang.expression.dialect import Run
+from recollect.lang.faults import never_closed
 from recollect.model.text import quote
 from recollect.workflow.evaluation import Evaluation, regex
 from recollect.workflow.functions import REFUSED
@@ -47,6 +49,9 @@ UNDEFINED: Final = Undefined.UNDEFINED
 
 _LEAKS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
 """What the library lets through from Python where a program asks for what cannot be: `1/0`, `$number('x')`."""
+_NO_END = "S0101"
+"""What the library calls a text without its closing quote."""
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|['"]""", re.DOTALL)
 _LARGEST = 2**64
 _LONGEST = 200
 _SPLIT = "Compute a part of it in a task of its own"
@@ -104,7 +109,11 @@ def _compiled(text: str, depth: int) -> Program:
     try:
         tree = Jsonata.get_parser().parse(text, regex)
     except JException as fault:
-        raise _unreadable(f"the expression is no JSONata: {_words(fault)}", *_place(fault, text)) from None
+        opened = _open_quote(text) if fault.error == _NO_END else None
+        if opened is None:
+            raise _unreadable(f"the expression is no JSONata: {_words(fault)}", *_place(fault, text)) from None
+        hint = f"End the text with {text[opened]}"
+        raise _unreadable(never_closed(text[opened:]), opened, opened + 1, hint=hint, unclosed=True) from None
     except RecursionError:
         raise _too_deep(depth) from None
     except UsageError as fault:
@@ -125,9 +134,14 @@ def _too_deep(depth: int) -> SourceError:
     return _unreadable(f"the expression is nested more than {depth} levels deep", 0, 1, hint=_SPLIT)
 
 
-def _unreadable(message: str, start: int, end: int, *, hint: str = "") -> SourceError:
-    """Return the error of a text that is no expression; `.start` and `.end` say where in it."""
-    return SourceError(message, hint=hint, start=start, end=end, diagnostics=(), report=message)
+def _unreadable(message: str, start: int, end: int, *, hint: str = "", unclosed: bool = False) -> SourceError:
+    """Return the error of a text that is no expression; `.start` and `.end` say where, `.unclosed` if by a quote."""
+    return SourceError(message, hint=hint, start=start, end=end, unclosed=unclosed, diagnostics=(), report=message)
+
+
+def _open_quote(text: str) -> int | None:
+    """Return where the quote stands that has no end."""
+    return next((found.start() for found in _QUOTED.finditer(text) if found.end() - found.start() == 1), None)
 
 
 def _place(fault: Any, text: str) -> tuple[int, int]:

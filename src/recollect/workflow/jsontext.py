@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import msgspec
 
+from recollect.model.text import without_halves
 from recollect.workflow.library import NULL
 from recollect.workflow.limits import Stop
 
@@ -63,7 +64,7 @@ def _quoted(text: str) -> str:
         return msgspec.json.encode(text).decode()
     except UnicodeEncodeError:
         # Half of a surrogate pair, which no JSON can hold.
-        return msgspec.json.encode(text.encode("utf-8", "replace").decode()).decode()
+        return msgspec.json.encode(without_halves(text)).decode()
 
 
 def number_word(value: float) -> str:

@@ -5,6 +5,8 @@ Parser, checker, documentation test and "did you mean" all work from these rows.
 
 from __future__ import annotations
 
+import re
+
 from recollect.lang.keywords import Keyword, Level
 
 FILE = Level(
@@ -245,8 +247,8 @@ LEVELS: dict[str, Level] = {
     )
 }
 
-RESERVED_TOOL = "update_memory"
-"""The tool that a model is given with a memory; no other may be called so beside one."""
+UPDATE_MEMORY = "update_memory"
+"""The action that writes records, and the tool that a model is given with a memory: no other may be called so then."""
 RESERVED_CONTEXT = "memory"
 """The part of `$context` that only memory itself writes."""
 
@@ -254,6 +256,14 @@ LEGACY_SETTINGS = {"memory_enabled": "List the memories under `bindings: memory:
 """Settings that files of older versions have, and what stands for them now."""
 ONLY_HISTORY = frozenset({"messages_limit"})
 """Inputs of actions that mean something only with `input_mode: history`."""
+
+
+_NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
+
+
+def is_name(text: str) -> bool:
+    """Say whether a definition, a loop or an action can be called so: lower-case words joined by single underscores."""
+    return _NAME.fullmatch(text) is not None
 
 
 def homes(word: str) -> list[str]:

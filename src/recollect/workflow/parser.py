@@ -72,7 +72,7 @@ def read(text: str, *, name: str = "workflow.yaml") -> Reading:
     node = yaml.compose(source, said, exact=True, partial=True)
     if node is None:
         if not said.failed:
-            said.error("missing", "the file is empty", Span(0, 0), hint="Begin it with `defs:` and `flow:`")
+            said.error("missing", "the file declares no workflow", Span(0, 0), hint="Begin it with `defs:` and `flow:`")
         document = Document(span=Span(0, len(text)))
     else:
         document = _Parser(said).document(node)

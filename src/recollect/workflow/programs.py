@@ -33,5 +33,8 @@ class Programs:
             empty = not expression.text.strip()
             span = expression.span if empty else expression.excerpt.locate(fault.start, fault.end)
             message = "an expression is missing after `=`" if empty else fault.message
-            self.notes.error("invalid_expression", message, span, expression.path, hint=fault.hint or _AS_TEXT)
+            if fault.unclosed:
+                self.notes.error("unclosed_quote", message, span, expression.path, hint=fault.hint)
+            else:
+                self.notes.error("invalid_expression", message, span, expression.path, hint=fault.hint or _AS_TEXT)
             return None

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import Any
 
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.durations import meant_milliseconds
 from recollect.lang.hints import Hints
 from recollect.lang.source import Span
 from recollect.lang.yaml import Node, excerpt
@@ -14,6 +16,8 @@ from recollect.workflow.document import Entry, Expression, Fields, Items, Scalar
 from recollect.workflow.faults import Notes
 from recollect.workflow.keywords import Level, homes
 
+_LONGEST_KEY = 1_100
+_LAST_KEY = re.compile(r"([^\s{,\[]+)[ \t]*:[ \t]*\Z")
 _ALMOST = frozenset({"True", "TRUE", "False", "FALSE", "Null", "NULL", "None"})
 """Words that other readers of YAML take for true, false and null; here they are text."""
 
@@ -73,8 +77,8 @@ class Reader:
         for key, value in node.entries or ():
             name = key.scalar or ""
             if name in found:
-                message = f"{quote(name, longest=40)} stands here twice"
-                self.notes.error("duplicate_key", message, key.span, path, hint="Keep one of them")
+                message = f"{quote(name, longest=40)} is declared a second time"
+                self.notes.error("duplicate", message, key.span, path, hint="Keep one of them")
             else:
                 found[name] = (key, value)
         return list(found.values())
@@ -115,7 +119,9 @@ class Reader:
             return int(value) if whole else value
         what = "a whole number" if whole else "a number"
         range_ = f"from {least:g} on" if most is None else f"from {least:g} to {most:g}"
-        self.wrong(f"this is {what} {range_}, not {kind_of(node)}", node, path, self._advice(node, "Write a number"))
+        message = f"{_last(path)} needs {what} {range_}, not {kind_of(node)}"
+        meant = meant_milliseconds(node.scalar or "") if path.endswith("_ms") else None
+        self.wrong(message, node, path, self._advice(node, f"Did you mean `{meant}`?" if meant else "Write a number"))
         return None
 
     def flag(self, node: Node, path: str) -> bool | None:
@@ -123,7 +129,8 @@ class Reader:
         value = node.value if node.scalar is not None else None
         if isinstance(value, bool):
             return value
-        self.wrong(f"this is true or false, not {kind_of(node)}", node, path, self._advice(node, "Write `true`"))
+        message = f"{_last(path)} needs true or false, not {kind_of(node)}"
+        self.wrong(message, node, path, self._advice(node, "Write `true`"))
         return None
 
     def _advice(self, node: Node, otherwise: str) -> str:
@@ -137,7 +144,17 @@ class Reader:
     def wrong(self, message: str, node: Node, path: str, hint: str) -> None:
         """Note a value that is something else than it has to be; nothing about one that was refused before."""
         if not node.broken:
-            self.notes.error("wrong_type", message, head(node), path, hint=hint)
+            self.notes.error("wrong_type", message, self._shown(node), path, hint=hint)
+
+    def _shown(self, node: Node) -> Span:
+        """Return where something is said about a node; of one that is not there, the key that has no value."""
+        span = head(node)
+        if span.start != span.end:
+            return span
+        # A key of YAML has at most 1,024 characters; more is not looked through, however long the line is.
+        begin = max(self._source.text.rfind("\n", 0, span.start) + 1, span.start - _LONGEST_KEY)
+        key = _LAST_KEY.search(self._source.text, begin, span.start)
+        return Span(*key.span(1)) if key else span
 
     # values
 
@@ -218,6 +235,11 @@ def kind_of(node: Node) -> str:
     if node.plain and node.value is None:
         return "nothing"
     return quote(node.scalar or "", longest=40)
+
+
+def _last(path: str) -> str:
+    """Return the key that a path ends with."""
+    return quote(path.rpartition(".")[2], longest=40)
 
 
 def _few(level: Level) -> str:

@@ -36,10 +36,6 @@ OnInvalid = Literal["raise", "skip"]
 """What happens to a stored record that its definition refuses: nothing is loaded, or all but that record."""
 
 
-def _nothing() -> _Read:
-    return [], ()
-
-
 class WorkingMemory:
     """What one run remembers: the values it can read, and the one way to write them. `load_memory` makes these."""
 
@@ -49,14 +45,15 @@ class WorkingMemory:
         home: Scope,
         definitions: Mapping[str, Definition],
         places: Mapping[str, Scope],
+        read: Callable[[], _Read],
     ) -> None:
-        """Stand in the owner's scope, with definitions by slug and the scope of each that has one here."""
+        """Stand in the owner's scope, with definitions by slug, the scope of each that has one here, and its reader."""
         self._memory = memory
         self._home = home
         self._places = places
         self._around: WorkingMemory | None = None
         self._guard: Guard = nullcontext
-        self._read: Callable[[], _Read] = _nothing
+        self._read = read
         self._lock = threading.Lock()
         self._values: dict[str, Any] = {}
         self._versions: dict[str, int] = {}
@@ -78,10 +75,10 @@ class WorkingMemory:
 
         What it writes is stored at once and shown here, too, within the `guard`, which may refuse by raising.
         """
-        view = WorkingMemory(self._memory, self._home, self.definitions, self._places)
+        view = WorkingMemory(self._memory, self._home, self.definitions, self._places, self._read)
         with self._lock:
             view._values, view._versions = self._values, dict(self._versions)
-        view._around, view._guard, view._read, view.skipped = self, guard, self._read, self.skipped
+        view._around, view._guard, view.skipped = self, guard, self.skipped
         return view
 
     def reload(self) -> None:
@@ -188,13 +185,12 @@ def load_memory(
     # A scope for each kind, not one for each definition: a scope is checked whenever it is made.
     scopes = {kind: _scope_of(shape, present, memory.tenant) for kind, shape in SHAPES.items()}
     places = {slug: place for slug, one in chosen.items() if (place := scopes[one.scope]) is not None}
-    working = WorkingMemory(memory, home, chosen, places)
 
     # It must not know what it is read for: a circle of two hundred records is a long pause when it is collected.
     def read() -> _Read:
         return _accepted(chosen, _standing(memory, home, chosen, places, named), on_invalid)
 
-    working._read = read  # pyright: ignore[reportPrivateUsage]: only what is loaded can be loaded anew
+    working = WorkingMemory(memory, home, chosen, places, read)
     working.reload()
     return working
 
@@ -205,7 +201,7 @@ def end_run(memory: Memory, *, owner: str, run: str) -> int:
     return removed.get("facts", 0)
 
 
-def purge_expired(memory: Memory) -> dict[str, int]:
+def sweep_expired(memory: Memory) -> dict[str, int]:
     """Remove what has expired, and return how many records went, by the slug of their definition."""
     return memory.sweep().records
 
@@ -223,7 +219,7 @@ def _select(known: Mapping[str, Definition], ids: Iterable[str]) -> dict[str, De
     missing = [id for small, id in wanted.items() if small not in known]
     if missing:
         raise NotFound(
-            f"there is no memory definition {', '.join(map(quote, missing))}",
+            f"there is no definition {', '.join(map(quote, missing))}",
             hint="Create it, or correct `definition_id`: `recollect definitions list` shows what there is",
             value=missing[0],
             missing=missing,

@@ -12,15 +12,16 @@ from typing import Any, cast
 import msgspec
 
 from recollect.api.memory import Memory
-from recollect.engine.schemas import prepare_schema
+from recollect.engine.schema_rules import prepare_schema
 from recollect.errors import AlreadyExists, Conflict, NotFound, UsageError
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.source import Source
 from recollect.lang.yaml import Node, compose
 from recollect.model.definition import Definition
-from recollect.model.effect import Import, ImportedDefinition
+from recollect.model.effect import Import
 from recollect.model.scope import Scope
 from recollect.model.text import quote
+from recollect.model.transfer import ImportedDefinition
 from recollect.model.value import canonical, decode, encode_checked
 
 _FORMAT = 1

@@ -11,15 +11,14 @@ from typing import Any, cast
 
 import msgspec
 
+from recollect.agent.conversing import ToolFailed
 from recollect.agent.models import ToolSpec
 from recollect.errors import NotFound, Refused, ScopeEnded, UsageError
 from recollect.model.definition import MODE_WORD, Definition
 from recollect.model.text import quote
 from recollect.model.value import encode
+from recollect.workflow.keywords import UPDATE_MEMORY
 from recollect.workflow.records import WorkingMemory
-
-TOOL = "update_memory"
-"""The tool's name, which no other tool of a task with mounted memory may have."""
 
 _REPLACES = "is replaced by what you send: repeat every field that should stay"
 _MERGES = "keeps the fields that you leave out"
@@ -30,13 +29,13 @@ class Updated(msgspec.Struct, frozen=True, kw_only=True):
 
     text: str
     memory: dict[str, Any] = {}
-    error: str = ""
+    refused: ToolFailed | None = None
     """Why nothing was stored."""
 
     @property
     def failed(self) -> bool:
         """Whether nothing was stored."""
-        return bool(self.error)
+        return self.refused is not None
 
 
 def update_tool(definitions: Iterable[Definition]) -> ToolSpec | None:
@@ -47,7 +46,7 @@ def update_tool(definitions: Iterable[Definition]) -> ToolSpec | None:
     rules = [f"`{slug}` {_MERGES if one.mode == 'merge' else _REPLACES}" for slug, one in mounted.items()]
     description = f"Save what should be remembered beyond this conversation. {'; '.join(rules)}."
     parameters = _closed({"memory": _closed({slug: _schema(one) for slug, one in mounted.items()})})
-    return ToolSpec(TOOL, description, {**parameters, "required": ["memory"]})
+    return ToolSpec(UPDATE_MEMORY, description, {**parameters, "required": ["memory"]})
 
 
 def apply(working: WorkingMemory, mounted: Collection[str], arguments: Any) -> Updated:
@@ -55,7 +54,8 @@ def apply(working: WorkingMemory, mounted: Collection[str], arguments: Any) -> U
     try:
         stored = working.write(_mounted_only(arguments, mounted))
     except (UsageError, NotFound, Refused, ScopeEnded) as error:
-        return Updated(text=encode({"error": str(error)}).decode(), error=str(error))
+        failed = ToolFailed(error)
+        return Updated(text=encode({"error": str(failed), **failed.about}).decode(), refused=failed)
     return Updated(text=encode({"memory": stored}).decode(), memory=stored)
 
 

@@ -9,7 +9,7 @@ import msgspec
 
 from recollect.api.memory import Memory
 from recollect.engine.schemas import fill_defaults, first_fault
-from recollect.errors import Conflict, Denied, InvalidValue, LimitExceeded, SchemaViolation, UsageError
+from recollect.errors import InvalidValue, LimitExceeded, SchemaViolation, UsageError
 from recollect.lang.diagnostics import Diagnostic
 from recollect.model.definition import Definition
 from recollect.model.duration import parse_duration
@@ -19,15 +19,17 @@ from recollect.model.run import OVER, RunSummary
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode_checked
+from recollect.runs.belonging import check_ours, check_program
 from recollect.runs.cancelling import end_cancelled
 from recollect.runs.executing import Outcome
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
 from recollect.runs.recording import Recorder
-from recollect.runs.sources import WORDS, ProgramText, keep_source, own_source, read_source
+from recollect.runs.sources import ProgramText, keep_source, own_source, read_source
 from recollect.runs.waiting import Unrecorded, Waiting
 from recollect.workflow.behaviour import Behaviour
 from recollect.workflow.document import Document
 from recollect.workflow.keeping import Begun, State, entries_of, restored, state_of
+from recollect.workflow.preparing import prepare
 from recollect.workflow.reaching import Kit, Reaching
 from recollect.workflow.records import OnInvalid, WorkingMemory, end_run, load_memory
 from recollect.workflow.run import Run
@@ -39,7 +41,21 @@ from recollect.workflow.threads import Thread, add_message, check_text, closed_t
 
 
 class Workflow:
-    """A compiled workflow; `load` makes these."""
+    """A compiled workflow; `load` makes these.
+
+    >>> import recollect
+    >>> text = '''
+    ... defs:
+    ...   note: {kind: task, action: set_context, inputs: {values: {seen: "=$input.bird"}}}
+    ... flow:
+    ...   - do: note
+    ... '''
+    >>> with recollect.open(":memory:") as memory:
+    ...     workflow = recollect.workflow.load(text, memory=memory, name="birds")
+    ...     run = workflow.run({"bird": "wren"}, owner="ada")
+    ...     run.status, run.outputs, workflow.find(run.id).context["seen"]
+    ('completed', {'note': {'seen': 'wren'}}, 'wren')
+    """
 
     def __init__(
         self,
@@ -116,11 +132,7 @@ class Workflow:
     def find(self, id: str) -> Run:
         """Return a run of this workflow that was begun earlier, in this process or another."""
         kept = read_run(self._memory, id)
-        summary = kept.summary
-        if (summary.language, summary.program) != ("workflow", self.name):
-            message = f"the run {quote(id)} is one of the {WORDS[summary.language]} {quote(summary.program)}"
-            hint = f"Load that one, or take it up with recollect.{summary.language}.find(…)"
-            raise UsageError(message, hint=hint, value=id)
+        check_program(kept.summary, "workflow", self.name)
         return self._standing(kept)
 
     def find_called(self, id: str) -> Run:
@@ -152,8 +164,6 @@ class Workflow:
         workflow = self._others.get(summary.program)
         if workflow is not None and workflow.plan.digest == summary.digest:
             return workflow.on(self._memory)
-        from recollect.workflow.loading import make_workflow
-
         text = read_source(self._memory, kept)
         workflow = make_workflow(
             text.source, text.file, self._kit, memory=self._memory, name=summary.program, only_to_look=True
@@ -294,20 +304,7 @@ class Workflow:
     def _ours(self, kept: KeptRun) -> tuple[RunSummary, Begun, State]:
         """Return what is kept of a run, or refuse to go on with one that is not ours."""
         summary = kept.summary
-        if summary.digest != self.plan.digest:
-            raise Conflict(
-                f"the run {quote(summary.id)} was begun with another text of the workflow {quote(self.name)}",
-                hint="Take it up with recollect.workflow.resume(…), which uses the text that was kept",
-                expected=summary.digest,
-                actual=self.plan.digest,
-            )
-        actor = self._memory.actor
-        if summary.actor != actor:
-            raise Denied(
-                f"the run {quote(summary.id)} was begun by `{summary.actor}`, and `{actor}` has other rights",
-                hint=f"Let `{summary.actor}` go on with it",
-                actor=actor,
-            )
+        check_ours(summary, digest=self.plan.digest, actor=self._memory.actor)
         return summary, msgspec.convert(kept.begun, Begun), restored(kept.entries)
 
     def _own_text(self, run: Scope) -> tuple[SetFact, ...]:
@@ -406,6 +403,14 @@ class Workflow:
     def __repr__(self) -> str:
         """Return its name and where it came from."""
         return f"<recollect.workflow.Workflow {self.name} from {self.file}>"
+
+
+def make_workflow(
+    text: str, file: str, kit: Kit, *, memory: Memory, name: str | None = None, only_to_look: bool = False
+) -> Workflow:
+    """Compile a workflow on a memory; see `prepare`."""
+    made = prepare(text, file, kit, name=name, only_to_look=only_to_look)
+    return Workflow(made.plan, kit, memory=memory, diagnostics=made.diagnostics, file=file, missing=made.missing)
 
 
 def _text_of(payload: Any) -> str | None:

@@ -132,7 +132,7 @@ def test_a_file_of_many_faults_gets_all_of_them_and_only_some_guesses_at_what_wa
 def test_every_fault_of_a_file_is_there_in_one_run() -> None:
     said = found((SAMPLES / "faults.agent.abl").read_text())
     assert {one.code for one in said if one.severity == "error"} == {
-        *("reserved_name", "type_mismatch", "unexpected_token", "access", "bad_ttl", "unknown_event", "bad_type"),
+        *("reserved_name", "wrong_type", "unexpected_token", "access", "wrong_value", "unknown_event", "bad_type"),
         *("unknown_keyword", "wrong_arguments", "unclosed_block", "unknown_step"),
     }
     assert {one.code for one in said if one.severity == "warning"} == {"shared_by_all", "no_on_fail"}

@@ -57,7 +57,7 @@ def faults(text: str, *, template: bool = False) -> list[tuple[str, str, str]]:
         ("a & b", "unexpected_character", "&", "Write `AND`"),
         ("a ; b", "unexpected_character", ";", ""),
         (f"name == {CURLY}Ada", "unexpected_character", CURLY, 'Use straight quotes: `"`'),
-        ("'abc", "unclosed_text", "'abc", "End it with `'`"),
+        ("'abc", "unclosed_quote", "'", "End the text with ' on the same line"),
         ("a < b < c", "unexpected_token", "<", "Comparisons cannot be chained; join two with AND"),
         ("a IS EMPTY", "unexpected_token", "EMPTY", "Write IS SET or IS NOT SET"),
         ("a IS NOT", "unexpected_token", "", "Write IS SET or IS NOT SET"),

@@ -50,7 +50,7 @@ FAULTS = {
     ),
     "no dash": ("MEMORY:\n  session:\n    a\n", (3, 5, "wrong_nesting", "no item of `session`", "dash")),
     "an item among keywords": ("MEMORY:\n  - sesion\n", (2, 5, "wrong_nesting", "`sesion`", "`session`")),
-    "no colon": ("MEMORY:\n  session\n", (2, 3, "wrong_nesting", "`session`", "colon after `session`")),
+    "no colon": ("MEMORY:\n  session\n", (2, 3, "missing_colon", "after `session`", "`session: …`")),
     "lines below a value": (
         "FLOW:\n  s:\n    REASONING: false\n      WHEN: a\n",
         (4, 7, "wrong_nesting", "below `REASONING` with a value", "Indent it like"),

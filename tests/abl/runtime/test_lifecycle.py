@@ -180,6 +180,21 @@ def test_a_hook_that_fails_is_noted_and_only_a_critical_one_ends_the_turn(load: 
         assert told(turn, "error") == ["error tool_error: message no paper"]
 
 
+def test_a_critical_hook_that_fails_is_told_in_the_words_of_the_agent(load: Any):
+    text = """
+        HOOKS:
+          before_turn:
+            CALL: audit()
+            critical: true
+        {messages}
+        """
+    tools = {"audit": failing(RuntimeError("no paper"))}
+    own = 'MESSAGES:\n          error_default: "The ledger is stuck."'
+    assert load(text.format(messages=own), WAIT, tools=tools).start().say("x").messages == ["The ledger is stuck."]
+    closer = f'{own}\n          tool_error: "No audit today."'
+    assert load(text.format(messages=closer), WAIT, tools=tools).start().say("x").messages == ["No audit today."]
+
+
 @pytest.mark.parametrize("hook", ["before_turn", "after_turn"])
 def test_a_check_that_fails_in_a_hook_does_not_make_the_agent_forget_its_question(load: Any, hook: str):
     agent = load(f"""

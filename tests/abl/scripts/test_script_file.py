@@ -124,7 +124,7 @@ def test_who_talks_and_when_has_a_default():
 STEP = "tests:\n  - name: n\n    steps:\n      - "
 
 FAULTS = {
-    "an empty file": ("", (1, 1, "missing", "empty", "`tests:`")),
+    "an empty file": ("", (1, 1, "missing", "declares no tests", "`tests:`")),
     "no tests": ("agent: a.abl\n", (1, 1, "missing", "no tests", "`tests:`")),
     "an unknown key of the file": ("test:\n  - name: n\n", (1, 1, "unknown_key", "`test`", "`tests`")),
     "an unknown key of a test": (
@@ -133,10 +133,10 @@ FAULTS = {
     ),
     "an unknown key of a step": (f"{STEP}sya: hi\n", (4, 9, "unknown_key", "`sya`", "`say`")),
     "an unknown comparison": (f"{STEP}expect: {{iss: x}}\n", (4, 18, "unknown_key", "`iss`", "`is`")),
-    "a key twice": (f"{STEP}say: a\n        say: b\n", (5, 9, "double_key", "`say`", "one of them")),
+    "a key twice": (f"{STEP}say: a\n        say: b\n", (5, 9, "duplicate", "`say`", "one of them")),
     "a name twice": (
         "tests:\n  - name: n\n    steps: [{say: a}]\n  - name: n\n    steps: [{say: b}]\n",
-        (4, 5, "double_name", "`n`", "of its own"),
+        (4, 5, "duplicate", "`n`", "of its own"),
     ),
     "no name": ("tests:\n  - user: a\n", (2, 5, "missing", "needs a name", "- name:")),
     "nothing to do": ("tests:\n  - name: n\n", (2, 5, "missing", "`n` does nothing", "`steps:`")),
@@ -174,7 +174,7 @@ FAULTS = {
     "an anchor": ("tests: &a\n  - name: n\n", (1, 8, "yaml", "anchors", "again")),
     "an alias": ("tests: *a\n", (1, 8, "yaml", "aliases", "again")),
     "a tag": ("tests: !all []\n", (1, 8, "yaml", "`!all`", "Remove")),
-    "no YAML": ("tests:\n  - name: 'n\n", (3, 1, "yaml", "not YAML", "quotes")),
+    "no YAML": ("tests:\n  - name: 'n\n", (2, 11, "unclosed_quote", "never closed", "same line")),
     "two documents": ("tests: []\n---\na: b\n", (3, 1, "yaml", "one document", "two files")),
     "a key that is a list": ("[a]: b\n", (1, 1, "yaml", "a key is one text", "`key: value`")),
     "a character that YAML refuses": ("tests: \x01\n", (1, 8, "yaml", "U+0001", "Remove")),
@@ -200,7 +200,7 @@ def test_all_faults_of_a_file_are_shown_at_once():
         (4, "wrong_value"),
         (6, "unknown_key"),
         (7, "wrong_value"),
-        (8, "double_name"),
+        (8, "duplicate"),
     ]
 
 

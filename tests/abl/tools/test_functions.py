@@ -207,14 +207,14 @@ def test_a_tool_that_was_declared_and_not_given_says_so(make_box):
     assert failure == Failure(
         "tool_error", "the tool `find` was declared, but no function was given: pass tools={'find': …}"
     )
-    assert box.signature("find") == ("city",)
+    assert list(box.schema("find")["properties"]) == ["city"]
 
 
 def test_a_tool_that_nobody_knows_says_which_was_meant(make_box):
     box = make_box(tools={"book_room": lambda: None})
     failure = box.call("book_rom", [], {}).failure
     assert failure is not None and "there is no tool `book_rom`. Did you mean `book_room`?" == failure.message
-    assert box.signature("book_rom") is None and box.signature("book_room") == ()
+    assert box.knows("book_room") and not box.knows("book_rom")
     assert box.schema("book_rom")["properties"] == {}
 
 
@@ -228,9 +228,8 @@ def test_a_tool_that_is_late_is_given_up_and_others_are_not_held_up(make_box):
     begun = time.perf_counter()
     outcomes = [box.call("slow", [], {}) for _ in range(3)]
     assert time.perf_counter() - begun < 5
-    assert {outcome.failure for outcome in outcomes} == {
-        Failure("tool_timeout", "the tool `slow` did not answer within 0.04 s")
-    }
+    late = Failure("tool_timeout", "the tool `slow` did not answer within 0.04 s")
+    assert outcomes and all(outcome.failure == late for outcome in outcomes)
     assert WORKERS.stuck == before + 3
     assert box.call("quick", [], {}).value == "here"
     release.set()
@@ -283,24 +282,6 @@ def test_idle_threads_do_not_pile_up():
     for thread in threads:
         thread.join()
     until(lambda: named() - before <= workers.MOST_IDLE)
-
-
-def test_a_call_can_be_cancelled(make_box):
-    release = threading.Event()
-    box = make_box("wait()\n  retry: 3", {"wait": release.wait})
-    looks = iter([False, False, True])
-    failure = box.call("wait", [], {}, cancelled=lambda: next(looks)).failure
-    assert failure is not None and (failure.kind, failure.subtype) == ("tool_error", "cancelled")
-    release.set()
-    assert box.call("wait", [], {}, cancelled=lambda: False).value is True
-
-
-def test_a_watched_call_is_late_too(make_box):
-    release = threading.Event()
-    box = make_box("wait()\n  timeout: 120", {"wait": release.wait})
-    failure = box.call("wait", [], {}, cancelled=lambda: False).failure
-    release.set()
-    assert failure is not None and failure.kind == "tool_timeout"
 
 
 def test_a_stuck_tool_does_not_keep_the_process_from_ending():

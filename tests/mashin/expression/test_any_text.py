@@ -7,6 +7,7 @@ import math
 from typing import Any
 
 import pytest
+from computations import computed
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +16,7 @@ from recollect.lang.diagnostics import render_all
 from recollect.lang.source import Source
 from recollect.mashin.expression.methods import METHODS
 from recollect.mashin.expression.namespaces import FUNCTIONS
-from recollect.mashin.expression.programs import compile_body, compile_expression, evaluate
+from recollect.mashin.expression.programs import compile_expression, evaluate
 
 pytestmark = pytest.mark.slow
 
@@ -113,18 +114,17 @@ def test_a_body_that_names_a_value_gives_that_value(text: str, scope: dict[str, 
             return fault.message
 
     if "now" not in text and "random" not in text and "generate" not in text:
-        assert outcome(compile_body(f"let given = {text}\ngiven")) == outcome(compile_expression(text))
+        assert outcome(computed(f"let given = {text}\ngiven")) == outcome(compile_expression(text))
 
 
 @given(st.text(max_size=60) | st.lists(PIECES, max_size=25).map(" ".join) | st.lists(PIECES, max_size=25).map("".join))
 def test_any_text_is_read_or_refused_with_diagnostics(text: str) -> None:
-    for compiling in (compile_expression, compile_body):
-        try:
-            compiling(text)
-        except SourceError as fault:
-            assert fault.diagnostics
-            assert render_all(fault.diagnostics, Source("m", text))
-            assert all(0 <= each.span.start <= each.span.end <= len(text) for each in fault.diagnostics)
+    try:
+        compile_expression(text)
+    except SourceError as fault:
+        assert fault.diagnostics
+        assert render_all(fault.diagnostics, Source("m", text))
+        assert all(0 <= each.span.start <= each.span.end <= len(text) for each in fault.diagnostics)
 
 
 @given(st.lists(PIECES, max_size=12).map(" ".join), SCOPES)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from computations import computed
 
 from recollect.errors import SourceError
-from recollect.mashin.expression.programs import compile_body
 
 SCOPE = {"steps": {"find": {"results": [{"content": "A"}, {"content": "B"}]}}, "input": {"n": 2}}
 
@@ -35,30 +35,30 @@ SCOPE = {"steps": {"find": {"results": [{"content": "A"}, {"content": "B"}]}}, "
     ],
 )
 def test_a_body_has_the_value_of_its_last_line(text: str, value: object) -> None:
-    assert compile_body(text).value(SCOPE) == value
+    assert computed(text).value(SCOPE) == value
 
 
 @pytest.mark.parametrize(
     ("text", "codes"),
     [
-        ("", ["empty_body"]),
-        ("// nothing", ["empty_body"]),
-        ("let a = 1", ["missing_result"]),
-        ("let", ["bad_let", "missing_result"]),
-        ("let = 1\n2", ["bad_let"]),
-        ("let a 1\n2", ["bad_let"]),
-        ("let a =\n", ["bad_let", "missing_result"]),
-        ("let not = 1\n2", ["bad_let"]),
-        ("let a = 1\nlet a = 2\na", ["duplicate_name"]),
-        ("1\n2", ["unused_value"]),
+        ("", ["missing"]),
+        ("// nothing", ["missing"]),
+        ("let a = 1", ["missing"]),
+        ("let", ["missing", "expected"]),
+        ("let = 1\n2", ["expected"]),
+        ("let a 1\n2", ["expected"]),
+        ("let a =\n", ["missing", "expected"]),
+        ("let not = 1\n2", ["reserved_name"]),
+        ("let a = 1\nlet a = 2\na", ["duplicate"]),
+        ("1\n2", ["unexpected"]),
         (
             "let a = 1 +* 2\nlet b = nope()\nlet c = 'open\nb.mop()",
-            ["unexpected_token", "unknown_function", "unclosed_text", "unknown_method"],
+            ["unexpected_token", "unknown_function", "unclosed_quote", "unknown_method"],
         ),
         ("let f = x => f(x)\nf(1)", ["unknown_function"]),
     ],
 )
 def test_every_fault_of_every_line_is_found(text: str, codes: list[str]) -> None:
     with pytest.raises(SourceError) as caught:
-        compile_body(text)
+        computed(text)
     assert [found.code for found in caught.value.diagnostics] == codes

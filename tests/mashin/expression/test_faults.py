@@ -9,12 +9,12 @@ import pytest
 from recollect.errors import EvaluationFailed, LimitExceeded, SourceError
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.source import Excerpt, Source, Span
-from recollect.mashin.expression.programs import compile_body, compile_expression, evaluate, parse_expression
+from recollect.mashin.expression.programs import compile_expression, evaluate, parse_expression
 
 
-def _codes(text: str, *, body: bool = False) -> list[str]:
+def _codes(text: str) -> list[str]:
     with pytest.raises(SourceError) as caught:
-        (compile_body if body else compile_expression)(text)
+        compile_expression(text)
     return [found.code for found in caught.value.diagnostics if found.severity == "error"]
 
 
@@ -28,16 +28,16 @@ def _codes(text: str, *, body: bool = False) -> list[str]:
         ("a = 1", "unexpected_token"),
         ("[1, 2", "unexpected_token"),
         ("{a 1}", "unexpected_token"),
-        ("{a: 1, a: 2}", "duplicate_field"),
+        ("{a: 1, a: 2}", "duplicate"),
         ("{'${x}': 1}", "computed_name"),
         ("a ? 1", "unexpected_token"),
         ("a b", "unexpected_token"),
         ("and", "unexpected_token"),
         ("let", "unexpected_token"),
         ("[...a]", "unexpected_token"),
-        ("'open", "unclosed_text"),
-        ("'a\nb'", "unclosed_text"),
-        ("'${a'", "unclosed_text"),
+        ("'open", "unclosed_quote"),
+        ("'a\nb'", "unclosed_quote"),
+        ("'${a'", "unclosed_quote"),
         ("'${}'", "empty_code"),
         ("'${1 +}'", "unexpected_token"),
         ("a @ b", "unexpected_character"),
@@ -55,7 +55,7 @@ def _codes(text: str, *, body: bool = False) -> list[str]:
         ("1 |> 2", "unexpected_token"),
         ("1 |> nope", "unknown_function"),
         ("(1) => 2", "unexpected_token"),
-        ("'${\n" * 4000, "unclosed_text"),
+        ("'${\n" * 4000, "unclosed_quote"),
         ("9e999", "too_large"),
         ("(" * 40 + "1" + ")" * 40, "too_deep"),
         ("+".join(["1"] * 300), "too_large"),
@@ -104,7 +104,7 @@ def test_texts_and_code_stand_inside_one_another_up_to_a_depth() -> None:
 
     assert evaluate(nested(10), {}) == "1"
     assert _codes(nested(25)) == ["too_deep"]
-    assert _codes(nested(200))[0] == "unclosed_text"
+    assert _codes(nested(200))[0] == "unclosed_quote"
 
 
 def test_an_escape_that_means_nothing_is_kept_and_warned_of() -> None:

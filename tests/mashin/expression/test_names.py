@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from computations import computation, computed
 
 from recollect.errors import EvaluationFailed
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.expression.nodes import Node, paths_read
 from recollect.lang.source import Excerpt, Source
-from recollect.mashin.expression.programs import compile_body, evaluate, parse_body, parse_expression
+from recollect.mashin.expression.programs import evaluate, parse_expression
 
 
 def _node(text: str) -> Node:
@@ -27,8 +28,8 @@ def _shape(node: object) -> object:
 def test_the_innermost_meaning_of_a_name_wins() -> None:
     everywhere = {"steps": {"x": "step"}, "input": {"x": "input"}, "x": "other"}
     assert evaluate("['parameter'].map(x => x)[0]", everywhere) == "parameter"
-    assert compile_body("let x = 'let'\nx").value(everywhere) == "let"
-    assert compile_body("let x = 'let'\n['parameter'].map(x => x)[0]").value(everywhere) == "parameter"
+    assert computed("let x = 'let'\nx").value(everywhere) == "let"
+    assert computed("let x = 'let'\n['parameter'].map(x => x)[0]").value(everywhere) == "parameter"
     assert evaluate("x", everywhere) == "step"
     assert evaluate("x", {**everywhere, "steps": {}}) == "input"
     assert evaluate("x", {"steps": {}, "input": {}, "x": "other"}) == "other"
@@ -111,6 +112,4 @@ def test_operators_bind_as_the_table_says(text: str, grouped: str) -> None:
 
 def test_only_names_from_outside_are_reported_as_read() -> None:
     text = "let docs = steps.find.results\nlet n = docs.length + k\ndocs.map(d => d.score + n + z)?.first().w ?? docs"
-    node = parse_body(Excerpt(text), Diagnostics(Source("m", text)))
-    assert node is not None
-    assert [path for path, _ in paths_read(node)] == [("steps", "find", "results"), ("k",), ("z",)]
+    assert [path for path, _ in paths_read(computation(text))] == [("steps", "find", "results"), ("k",), ("z",)]

@@ -138,9 +138,9 @@ MORE_SECTIONS = {
     "a modifier without a colon": (
         "accepts\n  a as text, format 1\n",
         "accepts\n  a as text, format: 1\n",
-        "expected",
-        "1",
-        "`format",
+        "missing_colon",
+        "format",
+        "`format: …`",
     ),
     "a modifier without a value": (
         "accepts\n  a as text, default:\n",
@@ -168,9 +168,9 @@ MORE_SECTIONS = {
     "an authority without a colon": (
         "ensures\n  authority\n    requires a\n",
         "ensures\n  authority\n    requires: a\n",
-        "expected",
-        "a",
-        "",
+        "missing_colon",
+        "requires",
+        "`requires: …`",
     ),
     "an authority without a value": (
         "ensures\n  authority\n    requires:\n",
@@ -307,8 +307,8 @@ STEPS = {
     "a configuration without a colon": (
         'recall a\n  query "b"\n  collection: "c"\n',
         'recall a\n  query: "b"\n  collection: "c"\n',
-        "expected",
-        '"b"',
+        "missing_colon",
+        "query",
         "`query: …`",
     ),
     "a configuration without a value": (

@@ -44,6 +44,16 @@ def test_who_decides_and_who_goes_on_are_two(memory: Memory) -> None:
     assert kept(memory) == ["one jar"]
 
 
+def test_a_run_of_a_workflow_is_no_run_of_a_machine_and_the_hint_leads_to_it(memory: Memory) -> None:
+    text = "defs:\n  hello: {kind: task, action: send_text_message, inputs: {text: Hi}}\nflow:\n  - do: hello\n"
+    run = recollect.workflow.load(text, memory=memory, name="greet").run(owner="ada")
+    for take_up in (load(memory).find, lambda id: recollect.mashin.find(memory, id)):
+        with pytest.raises(UsageError, match="is one of the workflow `greet`") as caught:
+            take_up(run.id)
+        assert "recollect.workflow.find(…)" in caught.value.hint
+    assert recollect.workflow.find(memory, run.id).messages == ["Hi"]
+
+
 def test_a_refusal_of_somebody_elses_run_is_seen_when_they_go_on(memory: Memory) -> None:
     guest = memory.acting_as("guest", policy=Policy.of(allow=("runs", "memory")))
     begun = load(guest).run()
@@ -75,7 +85,7 @@ def test_a_policy_that_holds_writes_files_no_approval_for_a_text_nor_for_a_step(
     assert run.error is not None
     assert (run.error.type, run.error.step) == ("permission_denied", "keep")
     assert "requires approval for memory.write" in run.error.details["hint"]
-    assert memory.approvals.list(status=None) == []
+    assert memory.approvals.list(status="all") == []
     assert kept(memory) == []
     free = memory.acting_as("free", policy=Policy.of(allow=("runs", "memory")))
     assert load(free, text).run().check().status == "completed"
@@ -89,7 +99,7 @@ def test_a_policy_that_holds_reads_files_no_approval_either(memory: Memory) -> N
     careful = memory.acting_as("careful", policy=Policy.of(allow=("runs",), approve=("memory.read",)))
     run = load(careful, text).run()
     assert run.error is not None
-    assert (run.error.type, memory.approvals.list(status=None)) == ("permission_denied", [])
+    assert (run.error.type, memory.approvals.list(status="all")) == ("permission_denied", [])
     free = memory.acting_as("free", policy=Policy.of(allow=("runs", "memory.read")))
     assert load(free, text).run().check().output["count"] == 1
 

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis.languages import detect, is_stop_word
+from recollect.retrieval.analysis.languages import is_stop_word, language_of
 from recollect.retrieval.analysis.vocabulary import STOP_WORDS, TIME_WORDS
+from recollect.retrieval.analysis.words import chunks
+
+
+def detect(text: str) -> str:
+    return language_of(chunks(text))
 
 
 @pytest.mark.parametrize(

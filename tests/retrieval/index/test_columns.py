@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recollect.retrieval.filter import Compares, parse_filter
-from recollect.retrieval.index.columns import MISSING, Columns
+from recollect.retrieval.index.columns import Columns
 
 
 def columns_of(*rows: dict[str, Any]) -> Columns:
@@ -67,19 +67,19 @@ def test_a_mask_says_of_each_row_what_the_filter_says_of_its_metadata(
     assert len(columns) == len(rows)
     assert columns.mask(parsed).tolist() == [parsed is None or parsed.matches(row) for row in rows]
     for key in "pqr":
-        codes, distinct = columns.values(key)
-        read = [MISSING if code == MISSING else distinct[code] for code in codes]
-        assert read == [row.get(key, MISSING) for row in rows]
+        assert found(columns, {key: {"$exists": True}}) == [place for place, row in enumerate(rows) if key in row]
+        for row in rows:
+            if key in row:
+                alike = parse_filter({key: {"$eq": row[key]}})
+                assert alike is not None
+                assert columns.mask(alike).tolist() == [alike.matches(other) for other in rows]
 
 
-def test_values_are_codes_into_distinct_values() -> None:
+def test_equal_values_are_one_and_a_key_that_nobody_has_is_nowhere() -> None:
     columns = columns_of({"actor": "ada"}, {"actor": "bob"}, {}, {"actor": "ada"}, {"actor": 1}, {"actor": 1.0})
-    codes, distinct = columns.values("actor")
-    assert codes.tolist() == [0, 1, MISSING, 0, 2, 2]
-    assert distinct == ["ada", "bob", 1]
-    codes, distinct = columns.values("nobody")
-    assert (codes.tolist(), distinct) == ([MISSING] * 6, [])
-    assert columns.keys == ["actor"]
+    assert found(columns, {"actor": "ada"}) == [0, 3]
+    assert found(columns, {"actor": 1}) == found(columns, {"actor": 1.0}) == [4, 5]
+    assert found(columns, {"nobody": {"$exists": True}}) == []
 
 
 def test_true_is_not_one() -> None:
@@ -206,10 +206,10 @@ def test_what_nobody_needs_is_freed_when_rows_go() -> None:
     before = columns.nbytes
     columns.keep(np.array([5, 2_000]))
     assert columns.nbytes < before / 100
-    assert columns.values("id")[1] == ["entry number 5", "last"]
+    assert [found(columns, {"id": name}) for name in ("entry number 5", "last", "entry number 6")] == [[0], [1], []]
     assert found(columns, {"seldom": 1}) == [0]
     columns.keep(np.array([1]))
-    assert columns.keys == ["id"]
+    assert found(columns, {"seldom": {"$exists": True}}) == []
     assert found(columns, {"id": "last"}) == [0]
 
 

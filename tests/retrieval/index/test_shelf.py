@@ -190,7 +190,6 @@ def test_adding_again_what_is_known_changes_nothing(make_rows: Any, ask: Any) ->
     index.add(rows)
     index.add(rows[10:])
     assert len(index) == 30
-    assert index.newest == 30
     assert _answers(index, ask) == before
 
 
@@ -200,13 +199,11 @@ def test_removing_what_is_not_there_is_no_error(make_shelf: Any) -> None:
     index.remove([2])
     index.remove([])
     assert index.sequences().tolist() == [1, 3]
-    assert index.newest == 3
 
 
 def test_the_newest_sequence_is_remembered_when_its_entry_is_gone(make_shelf: Any, make_rows: Any) -> None:
     index = make_shelf(["a boat", "a rope"])
     index.remove([2])
-    assert index.newest == 2
     index.add(make_rows(["a rope that was removed"], first=2))
     assert index.sequences().tolist() == [1]
     index.add(make_rows(["a new rope"], first=3))

@@ -251,11 +251,11 @@ def test_a_route_lets_those_roles_pass_that_may(site, method, path, body, roles)
 
 def test_a_key_narrowed_to_reading_does_not_write_whatever_its_role(site):
     for role in ("member", "admin"):
-        token = site.token("cox", role, tenant="narrow", scopes=("memory.read",))
+        token = site.token("cox", role, tenant="narrow", allow=("memory.read",))
         assert site.call(token, "GET", "/memory/facts").status_code == 200
         assert site.call(token, "PUT", "/memory/facts/fruit", json={"value": 1}).status_code == 403
         assert site.call(token, "GET", "/ledger").status_code == 403
-    wide = site.token("cox", "reader", tenant="narrow", scopes=("*",))
+    wide = site.token("cox", "reader", tenant="narrow", allow=("*",))
     assert site.call(wide, "GET", "/memory/facts").status_code == 200
     assert site.call(wide, "PUT", "/memory/facts/fruit", json={"value": 1}).status_code == 403
 

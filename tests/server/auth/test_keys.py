@@ -14,6 +14,7 @@ from recollect import Conflict, Denied, InvalidDuration, InvalidScope, NotFound,
 from recollect.errors import InvalidPolicy
 from recollect.server.auth.keys import (
     SYSTEM_TENANT,
+    KnownKeys,
     create_key,
     find_key,
     first_key,
@@ -170,6 +171,40 @@ def test_another_process_sees_a_revocation_at_once(memory, tmp_path, clock):
             find_key(other, made.token)
 
 
+def test_a_known_key_is_not_read_again_until_somebody_writes(memory, monkeypatch):
+    reads = []
+
+    def counting(memory, token):
+        reads.append(token)
+        return find_key(memory, token)
+
+    monkeypatch.setattr("recollect.server.auth.keys.find_key", counting)
+    made = create_key(memory, tenant="orchard", user="pippin", role="member")
+    keys = KnownKeys(memory)
+    assert [keys.find(made.token, memory.clock.now()) for _ in range(3)] == [made.key] * 3
+    assert len(reads) == 1
+    memory.scope(user="pippin").set("tree", "apple")
+    assert keys.find(made.token, memory.clock.now()) == made.key
+    assert len(reads) == 2
+
+
+def test_a_known_key_that_is_revoked_elsewhere_or_expires_is_refused_at_once(memory, tmp_path, clock):
+    revoked, expiring = (
+        create_key(memory, tenant="orchard", user="pippin", role="member", expires=end) for end in (None, "2h")
+    )
+    with recollect.open(tmp_path / "keys.db", clock=clock) as other:
+        keys = KnownKeys(other)
+        assert keys.find(revoked.token, clock.now()) == revoked.key
+        assert keys.find(expiring.token, clock.now()) == expiring.key
+        revoke_key(memory, revoked.key.id)
+        with pytest.raises(Unauthenticated, match="revoked"):
+            keys.find(revoked.token, clock.now())
+        assert keys.find(expiring.token, clock.now()) == expiring.key
+        clock.advance(7_200)
+        with pytest.raises(Unauthenticated, match="expired"):
+            keys.find(expiring.token, clock.now())
+
+
 def test_who_revokes_a_whole_token_is_not_told_it_back(memory):
     made = create_key(memory, tenant="orchard", user="pippin", role="member")
     with pytest.raises(NotFound) as missing:
@@ -180,12 +215,12 @@ def test_who_revokes_a_whole_token_is_not_told_it_back(memory):
 
 def test_a_rotated_key_has_the_same_rights_and_the_old_one_ends(memory, clock):
     old = create_key(
-        memory, tenant="orchard", user="pippin", role="member", scopes=("memory.read",), expires="10d", label="ci"
+        memory, tenant="orchard", user="pippin", role="member", allow=("memory.read",), expires="10d", label="ci"
     )
     clock.advance(86_400)
     new = rotate_key(memory, old.key.id)
     assert new.token != old.token
-    assert (new.key.tenant, new.key.user, new.key.role, new.key.scopes, new.key.label) == (
+    assert (new.key.tenant, new.key.user, new.key.role, new.key.allow, new.key.label) == (
         "orchard",
         "pippin",
         "member",
@@ -254,7 +289,7 @@ def test_the_last_use_is_kept_to_the_hour(memory, clock):
         ({"user": "cafe\u0301"}, InvalidScope),
         ({"user": "x" * 201}, UsageError),
         ({"tenant": SYSTEM_TENANT}, UsageError),
-        ({"scopes": ("memory.everything",)}, InvalidPolicy),
+        ({"allow": ("memory.everything",)}, InvalidPolicy),
         ({"expires": "soon"}, InvalidDuration),
         ({"expires": "0s"}, InvalidDuration),
         ({"label": "a\nb"}, UsageError),

@@ -141,6 +141,28 @@ def test_conversations_come_in_pages(talk):
     assert rest["next"] is None
 
 
+def test_a_page_goes_on_although_the_conversation_before_it_was_spoken_in_or_is_gone(served):
+    ada = served.client(served.key_for("ada-turns-pages"))
+
+    def say(conversation, message):
+        body = {"message": "Hello", "conversation_id": conversation, "message_id": message, "stream": False}
+        assert ada.post(f"{API}/agent/parrot/chat", json=body).status_code == 200
+
+    def listed(**asked):
+        page = ada.get(f"{API}/conversations", params={"limit": 1, **asked}).json()
+        return [one["id"] for one in page["conversations"]], page["next"]
+
+    for number in range(3):
+        say(f"c{number}", "m1")
+    first, after = listed()
+    say(first[0], "m2")
+    second, go_on = listed(after=after)
+    assert ada.post(f"{API}/sleep/jobs/{second[0]}/forget").status_code == 200
+    assert (first, second, listed(after=go_on)) == (["c2"], ["c1"], (["c0"], None))
+    refused = ada.get(f"{API}/conversations", params={"after": "bm8"})
+    assert (refused.status_code, refused.json()["path"]) == (422, "after")
+
+
 def test_a_reader_looks_and_says_nothing(served):
     member, reader = (served.client(served.key_for("quiet", role=role)) for role in ("member", "reader"))
     body = {"message": "Hello", "conversation_id": "c1", "message_id": "m1"}

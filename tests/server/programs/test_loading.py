@@ -10,7 +10,8 @@ import pytest
 
 import recollect
 from recollect.errors import NotFound, SourceError, UsageError
-from recollect.server.programs import load_programs, read_chat_agents
+from recollect.server.chat_agents import read_chat_agents
+from recollect.server.programs import load_programs
 from recollect.server.settings import Settings
 
 MACHINE = 'machine bell\n  implements\n    compute ring\n      "ding"\n'

@@ -111,7 +111,7 @@ def test_a_reader_sees_runs_and_starts_none(served):
 
 
 def test_a_key_that_is_narrowed_runs_nothing(served):
-    narrow = served.client(served.key_for("narrowed", scopes=("memory.read",)))
+    narrow = served.client(served.key_for("narrowed", allow=("memory.read",)))
     assert narrow.post(f"{API}/workflows/hello/runs", json={"input": {"name": "Kim"}}).status_code == 403
     assert run(served.client(served.key_for("narrowed")), "workflows", "hello", input={"name": "Kim"})
 

@@ -14,7 +14,7 @@ from recollect.errors import InvalidKey, NotFound, SchemaViolation, SourceError
 from recollect.model.definition import Definition
 from recollect.testing import FakeClock
 from recollect.workflow import Behaviour, Run, action
-from recollect.workflow.records import load_memory, purge_expired
+from recollect.workflow.records import load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]
@@ -201,12 +201,12 @@ def test_t6_a_record_is_gone_at_exactly_its_end_and_a_write_begins_its_time_anew
     clock.advance(59)
     keep({"frost": {"n": 2}}).check()
     clock.advance(59.999)
-    assert purge_expired(memory) == {}
+    assert sweep_expired(memory) == {}
     assert look() == {"frost": {"n": 2}, "plot": {"n": 1}}
     clock.advance(0.001)
     assert look() == {"plot": {"n": 1}}
-    assert purge_expired(memory) == {"frost": 1}
-    assert purge_expired(memory) == {}
+    assert sweep_expired(memory) == {"frost": 1}
+    assert sweep_expired(memory) == {}
     clock.advance(86_400 * 365)
     assert look() == {"plot": {"n": 1}}
 

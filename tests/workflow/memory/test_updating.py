@@ -15,7 +15,7 @@ from recollect.api.memory import Memory
 from recollect.errors import StorageError, Unavailable
 from recollect.model.definition import Definition
 from recollect.workflow.records import WorkingMemory, load_memory
-from recollect.workflow.updating import TOOL, apply, update_tool
+from recollect.workflow.updating import apply, update_tool
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -38,7 +38,7 @@ def test_05_there_is_no_tool_where_nothing_is_mounted(define: Define) -> None:
 
 def test_06_the_tool_takes_right_values_and_no_values_and_refuses_what_lacks_something(define: Define) -> None:
     tool = update_tool([define("singer", schema=SINGER), define("tally")])
-    assert tool is not None and tool.name == TOOL == "update_memory"
+    assert tool is not None and tool.name == "update_memory"
     fits = jsonschema_rs.validator_for(tool.parameters).is_valid
     assert fits({"memory": {"singer": {"stage_name": "Ada", "voice": "alto"}}})
     assert fits({"memory": {"singer": {"stage_name": "Ada"}, "tally": {"n": 1}}})

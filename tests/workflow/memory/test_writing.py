@@ -27,7 +27,7 @@ from recollect.model.effect import Export
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.testing import FakeClock
-from recollect.workflow.records import WorkingMemory, end_run, load_memory, purge_expired
+from recollect.workflow.records import WorkingMemory, end_run, load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -329,7 +329,7 @@ def test_t6_reading_does_not_lengthen_a_life_and_a_run_keeps_what_it_began_with(
     assert load().values == {}
 
 
-def test_t6_a_purge_removes_what_has_expired_and_counts_it_by_definition(
+def test_t6_a_sweep_removes_what_has_expired_and_counts_it_by_definition(
     memory: Memory, clock: FakeClock, define: Define, load: Load
 ) -> None:
     define("brief", ttl=60)
@@ -338,22 +338,22 @@ def test_t6_a_purge_removes_what_has_expired_and_counts_it_by_definition(
     for owner in ("ada", "bo"):
         load(owner=owner).write({"brief": {"n": 1}, "longer": {"n": 1}, "lasting": {"n": 1}})
     memory.scope(user="ada").set("no_record", 1, ttl=60)
-    assert purge_expired(memory) == {}
+    assert sweep_expired(memory) == {}
     clock.advance(60)
-    assert purge_expired(memory) == {"brief": 2}
-    assert purge_expired(memory) == {}
+    assert sweep_expired(memory) == {"brief": 2}
+    assert sweep_expired(memory) == {}
     clock.advance(1)
-    assert purge_expired(memory) == {"longer": 2}
+    assert sweep_expired(memory) == {"longer": 2}
     assert load().values == {"lasting": {"n": 1}}
 
 
-def test_t6_a_purge_counts_beyond_what_is_removed_at_once(memory: Memory, clock: FakeClock, define: Define) -> None:
+def test_t6_a_sweep_counts_beyond_what_is_removed_at_once(memory: Memory, clock: FakeClock, define: Define) -> None:
     define("brief", ttl=60)
     with memory.batch() as batch:
         for number in range(700):
             batch.set(memory.scope(user=f"u{number}"), "brief", {"n": number})
     clock.advance(60)
-    assert purge_expired(memory) == {"brief": 700}
+    assert sweep_expired(memory) == {"brief": 700}
 
 
 def test_t7_a_write_after_the_end_revives_one_record_without_its_old_fields(

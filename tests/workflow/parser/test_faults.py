@@ -39,13 +39,13 @@ FAULTS = {
         f"{DEFS}{FLOW}bindings: {{}}\n", "unknown_key", "bindings", "", "no key of a workflow", "a task"
     ),
     "a key twice": Fault(
-        f"{DEFS}{FLOW}flow: []\n", "duplicate_key", "flow", "", "`flow` stands here twice", "one of them"
+        f"{DEFS}{FLOW}flow: []\n", "duplicate", "flow", "", "`flow` is declared a second time", "one of them"
     ),
     "a key twice in what an action is given": Fault(
-        task("inputs: {text: a, text: b}"), "duplicate_key", "text", "defs.a.inputs", "twice", "one of them"
+        task("inputs: {text: a, text: b}"), "duplicate", "text", "defs.a.inputs", "second time", "one of them"
     ),
     "a definition twice": Fault(
-        f"{DEFS}  a: {{kind: model, settings: {{}}}}\n{FLOW}", "duplicate_key", "a", "defs", "`a` stands", "one of them"
+        f"{DEFS}  a: {{kind: model, settings: {{}}}}\n{FLOW}", "duplicate", "a", "defs", "`a` is", "one of them"
     ),
     "no definitions": Fault(FLOW, "missing", "flow", "", "`defs` is missing", "tasks"),
     "no flow": Fault(DEFS, "missing", "defs", "", "`flow` is missing", "steps"),
@@ -227,10 +227,12 @@ FAULTS = {
     "an anchor": Fault(f"{DEFS}{FLOW}context: &a {{}}\n", "yaml", "&", "", "anchors", "again"),
     "an alias": Fault(f"{DEFS}{FLOW}context: *a\n", "yaml", "*a", "", "aliases", "again"),
     "a second document": Fault(f"{DEFS}{FLOW}---\nx: 1\n", "yaml", "x", "", "one document", "two files"),
-    "no YAML": Fault(f"{DEFS}flow: [\n", "yaml", "", "", "not YAML", "indentation"),
-    "an empty file": Fault("# nothing\n", "missing", "", "", "empty", "defs"),
+    "a bracket that is never closed": Fault(
+        f"{DEFS}flow: [\n", "unclosed_bracket", "[", "", "never closed", "Close it"
+    ),
+    "an empty file": Fault("# nothing\n", "missing", "", "", "declares no workflow", "defs"),
 }
-"""All but the last three are found at words of the file; those are shown where it ends or begins."""
+"""All but the last are found at words of the file; that one is shown where it begins."""
 
 
 @pytest.mark.parametrize("name", FAULTS)
@@ -259,7 +261,7 @@ def test_all_faults_of_a_file_come_in_one_run_and_one_error() -> None:
     with pytest.raises(SourceError) as raised:
         parse_document(text, name="many.yaml")
     assert [one.code for one in raised.value.diagnostics] == [
-        *("unknown_key", "yaml", "unknown_key", "duplicate_key", "wrong_type", "yaml"),
+        *("unknown_key", "yaml", "unknown_key", "duplicate", "wrong_type", "yaml"),
         *("unknown_key", "missing", "wrong_type"),
     ]
     assert raised.value.message.startswith("many.yaml:1:1: `inputz` is no key of a workflow (and 8 more)")

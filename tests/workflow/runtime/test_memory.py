@@ -1,4 +1,4 @@
-"""Memory while a run goes on, waits and ends: what is loaded, what is kept, and what is purged."""
+"""Memory while a run goes on, waits and ends: what is loaded, what is kept, and what is removed."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def test_a_write_is_seen_by_what_follows(load: Any, kitchen: Any, mounts: str) -
     assert run.outputs["keep"] == {"memory": ALL}
 
 
-def test_records_of_a_run_are_kept_while_it_waits_and_purged_when_it_has_ended(
+def test_records_of_a_run_are_kept_while_it_waits_and_removed_when_it_has_ended(
     load: Any, kitchen: Any, mounts: str, memory: Memory
 ) -> None:
     flow = load(KEEPING % (mounts, "[{do: keep}, {do: ask}, {do: look}]"))
@@ -63,7 +63,7 @@ def test_records_of_a_run_are_kept_while_it_waits_and_purged_when_it_has_ended(
     assert memory.scope(user="mira", thread="t1").value("thread_note") == {"n": 3}
 
 
-def test_records_of_a_run_are_purged_when_it_failed(load: Any, mounts: str, memory: Memory) -> None:
+def test_records_of_a_run_are_removed_when_it_failed(load: Any, mounts: str, memory: Memory) -> None:
     run = load(KEEPING % (mounts, "[{do: keep}, {do: burn}]")).run(owner="mira", thread="t1")
     assert run.status == "failed"
     assert run_records(memory, run) is None
@@ -75,7 +75,7 @@ def test_records_of_a_run_are_purged_when_it_failed(load: Any, mounts: str, memo
     assert run_records(memory, run) is None
 
 
-def test_records_of_a_run_are_purged_when_it_is_cancelled(load: Any, mounts: str, memory: Memory) -> None:
+def test_records_of_a_run_are_removed_when_it_is_cancelled(load: Any, mounts: str, memory: Memory) -> None:
     flow = load(KEEPING % (mounts, "[{do: keep}, {do: ask}]"))
     run, other = flow.run(owner="mira", thread="t1"), flow.run(owner="mira", thread="t1")
     run.cancel()
@@ -83,7 +83,7 @@ def test_records_of_a_run_are_purged_when_it_is_cancelled(load: Any, mounts: str
     assert run_records(memory, other) == {"n": 4}, "only its own"
 
 
-def test_records_of_a_run_are_purged_when_it_was_interrupted(
+def test_records_of_a_run_are_removed_when_it_was_interrupted(
     load: Any, mounts: str, memory: Memory, kitchen: Any
 ) -> None:
     def torn(call: Call) -> Any:

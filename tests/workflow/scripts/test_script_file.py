@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from recollect.errors import SourceError
 from recollect.lang.scripts.comparing import Wording
 from recollect.workflow.scripts import file as script_file
-from recollect.workflow.scripts.file import Answer, Line, Spoken, Trouble, read_scripts
+from recollect.workflow.scripts.file import read_scripts
+from recollect.workflow.scripts.script import Answer, Line, Spoken, Trouble
 
 WHOLE = """\
 workflow: ferry.yaml
@@ -178,7 +179,7 @@ STEP = "tests:\n  - name: n\n    steps:\n      - "
 DEFINED = "definitions:\n  deck: {schema: {type: object}}\n"
 
 FAULTS = {
-    "an empty file": ("", (1, 1, "missing", "empty", "`tests:`")),
+    "an empty file": ("", (1, 1, "missing", "declares no tests", "`tests:`")),
     "no tests": ("workflow: a.yaml\n", (1, 1, "missing", "no tests", "`tests:`")),
     "an unknown key of the file": ("test:\n  - name: n\n", (1, 1, "unknown_key", "`test`", "`tests`")),
     "the key of an agent": (f"agent: a.abl\n{TEST}", (1, 1, "unknown_key", "`agent`", "Its keys are workflow")),
@@ -192,11 +193,11 @@ FAULTS = {
         f"definitions:\n  a: {{shema: {{}}, schema: {{type: object}}}}\n{TEST}",
         (2, 7, "unknown_key", "no key of a definition", "`schema`"),
     ),
-    "a key twice": (f"{STEP}run: {{}}\n        run: {{}}\n", (5, 9, "double_key", "`run`", "one of them")),
-    "a key twice inside a value": (f"{TEST}input: {{a: 1, a: 2}}\n", (4, 19, "double_key", "`a`", "one of them")),
+    "a key twice": (f"{STEP}run: {{}}\n        run: {{}}\n", (5, 9, "duplicate", "`run`", "one of them")),
+    "a key twice inside a value": (f"{TEST}input: {{a: 1, a: 2}}\n", (4, 19, "duplicate", "`a`", "one of them")),
     "a name twice": (
         f"{TEST}\n  - name: n\n    expect: {{status: completed}}\n",
-        (5, 5, "double_name", "`n`", "of its own"),
+        (5, 5, "duplicate", "`n`", "of its own"),
     ),
     "no name": ("tests:\n  - owner: a\n", (2, 5, "missing", "needs a name", "- name:")),
     "nothing to do": ("tests:\n  - name: n\n", (2, 5, "missing", "`n` does nothing", "`expect:` or `steps:`")),
@@ -334,7 +335,7 @@ def test_all_faults_of_a_file_are_shown_at_once():
         (4, "wrong_value"),
         (6, "unknown_key"),
         (7, "wrong_value"),
-        (8, "double_name"),
+        (8, "duplicate"),
         (9, "wrong_value"),
     ]
 

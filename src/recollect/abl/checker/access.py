@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from recollect.abl.checker.outline import Outline
-from recollect.abl.document import Context, Escalate
+from recollect.abl.document import PREFIXES, Context, Escalate
 from recollect.abl.tree import Raw
-from recollect.abl.variables import PREFIXES, SYSTEM_PATHS
+from recollect.abl.variables import SYSTEM_PATHS
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.source import Span
 from recollect.model.text import quote

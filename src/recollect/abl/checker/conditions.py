@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from recollect.abl.checker.outline import Outline
+from recollect.abl.type_names import type_name
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.expression.nodes import Logical, Node, Path, Unary, path_of
 from recollect.lang.source import Span
 from recollect.model.text import quote
 
-_NUMBERS = frozenset({"number", "integer", "int", "float", "currency"})
+_NUMBERS = ("number", "integer")
 _FALSE = {"number": "0", "boolean": "false"}
 
 
@@ -50,8 +51,8 @@ def _types_of_fields(whole: Outline) -> dict[str, str]:
         if field.range or field.list:
             types[field.name.text] = "object" if field.range else "array"
         elif field.type is not None:
-            kind = field.type.text.casefold()
-            types[field.name.text] = "number" if kind in _NUMBERS else kind
+            kind = type_name(field.type.text)
+            types[field.name.text] = "number" if kind in _NUMBERS else kind or "any"
     return types
 
 

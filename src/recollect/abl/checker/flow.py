@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from recollect.abl.checker.literals import UNKNOWN, literal
 from recollect.abl.checker.outline import Lead, Outline
 from recollect.abl.document import Flow, Respond, Step, Transform
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.expression.literals import UNKNOWN, literal
 from recollect.model.text import quote
 
 

@@ -1,4 +1,4 @@
-"""The node of an expression in; the value it is written as, if it is written down, and whether a type has it, out."""
+"""The node of an expression in; what it is, where it is written down and a type cannot have it, out."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import re
 from typing import Any
 
 from recollect.abl.variables import fits
-from recollect.lang.expression.nodes import Binary, Constant, ListOf, Node, ObjectOf, Unary
+from recollect.lang.expression.literals import UNKNOWN, literal
+from recollect.lang.expression.nodes import Binary, Constant, Node
 from recollect.lang.template import Template
-
-UNKNOWN: Any = object()
-"""What an expression gives whose value is known only when it runs."""
 
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
 _WORDS: dict[type, str] = {
@@ -21,21 +19,6 @@ _WORDS: dict[type, str] = {
     list: "an array",
     dict: "an object",
 }
-
-
-def literal(node: Node | None) -> Any:
-    """Return the value that an expression is written as; of an array or object, only that it is one."""
-    match node:
-        case Constant():
-            return node.value
-        case ListOf():
-            return list[Any]()
-        case ObjectOf():
-            return dict[str, Any]()
-        case Unary(operator="-", operand=Constant(value=int() | float() as value)):
-            return -value
-        case _:
-            return UNKNOWN
 
 
 def in_words(value: Any) -> str:

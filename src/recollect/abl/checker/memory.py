@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import re
-
 from recollect.abl.checker.literals import mismatch
 from recollect.abl.checker.outline import Outline
 from recollect.abl.document import Memory
 from recollect.abl.tree import Raw
 from recollect.abl.variables import READ_ONLY, SYSTEM
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.durations import refuse_duration
 from recollect.lang.expression.nodes import Name
 from recollect.model.text import quote
 
-_TTL = re.compile(r"[1-9][0-9]*[smhd]")
-_LOOSE_TTL = re.compile(r"\s*0*([1-9][0-9]*)\s*(s|m|h|d|w)[a-z]*\s*", re.IGNORECASE)
 _WORDS = frozenset({"true", "false", "null", "undefined"})
 _GIVEN = frozenset({"intent", "language", "locale", "channel", "result", "call_result", "handoff", "escalate", "now"})
 """Names that the runtime gives a value, and that an agent may give another."""
@@ -73,7 +70,7 @@ def _value(whole: Outline, raw: Raw | None, kind: str | None, word: str, name: s
     if found is not None:
         message = f"`{word}` of {quote(name)} is {found}, but its type is `{kind}`"
         hint = f'Put it in quotes: {word}: "{raw.text}"' if found == "a subtraction" else "Change one of them"
-        said.error("type_mismatch", message, raw.span, hint=hint)
+        said.error("wrong_type", message, raw.span, hint=hint)
     elif isinstance(node, Name):
         bare_word(whole, raw, node, word, said)
 
@@ -88,14 +85,9 @@ def bare_word(whole: Outline, raw: Raw, node: Name, word: str, said: Diagnostics
 
 
 def _lifetime(ttl: Raw, said: Diagnostics) -> None:
-    if _TTL.fullmatch(ttl.text):
-        return
-    near = _LOOSE_TTL.fullmatch(ttl.text)
-    hint = "A whole number and one of s, m, h, d: 90s, 15m, 24h, 30d"
-    if near:
-        count, unit = int(near[1][:9]), near[2].lower()
-        hint = f"Did you mean `{count * 7}d`?" if unit == "w" else f"Did you mean `{count}{unit}`?"
-    said.error("bad_ttl", f"{quote(ttl.text)} is no time to live", ttl.span, hint=hint)
+    hint = refuse_duration(ttl.text, weeks=False)
+    if hint is not None:
+        said.error("wrong_value", f"`TTL` needs a duration, not {quote(ttl.text, longest=40)}", ttl.span, hint=hint)
 
 
 def reserved(name: str) -> bool:

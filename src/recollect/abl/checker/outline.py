@@ -12,6 +12,7 @@ from recollect.abl import document as abl
 from recollect.abl.document import Document, PersistentVariable, SessionVariable, Step, Tool
 from recollect.abl.parsed import Programs, Use, uses
 from recollect.abl.tree import Line, Node, Raw
+from recollect.abl.variables import at_or_above
 from recollect.lang.expression.nodes import Node as Program
 from recollect.lang.expression.nodes import Path, children, path_of
 from recollect.lang.hints import Hints
@@ -81,12 +82,8 @@ class Outline(msgspec.Struct, frozen=True, dict=True):
         """Return the declared fact that a path lies at or below."""
         if path.partition(".")[0] in self.session:
             return None
-        segments = path.partition("[")[0].split(".")
-        for count in range(len(segments), 0, -1):
-            found = self.facts.get(".".join(segments[:count]))
-            if found is not None:
-                return found
-        return None
+        found = (self.facts.get(above) for above, _ in at_or_above(path.partition("[")[0]))
+        return next(filter(None, found), None)
 
     @cached_property
     def written(self) -> set[str]:

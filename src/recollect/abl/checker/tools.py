@@ -54,7 +54,7 @@ def _signature(whole: Outline, tool: Tool, said: Diagnostics) -> None:
         found = cannot_become(node, kind)
         if parameter.default is not None and found is not None:
             message = f"the default of {quote(parameter.name.text)} is {found}, but its type is `{kind}`"
-            said.error("type_mismatch", message, parameter.default.span, hint="Change one of them")
+            said.error("wrong_type", message, parameter.default.span, hint="Change one of them")
     if tool.returns is not None:
         check_type(tool.returns, said)
 

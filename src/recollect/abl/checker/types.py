@@ -6,13 +6,12 @@ import re
 
 from recollect.abl.keywords import TYPES
 from recollect.abl.tree import Raw
+from recollect.abl.type_names import type_name
 from recollect.lang.diagnostics import Diagnostics, closest
 from recollect.lang.source import Span
 from recollect.model.text import quote
 
 _TOKEN = re.compile(r"""\s*(?:([^\W\d][\w.\-]*)|("[^"]*"|'[^']*'|-?\d+(?:\.\d+)?)|(\[\]|[{}()\[\]<>|,:?]))""")
-_OTHERS = ("any", "null", "integer", "float", "text", "enum", "union", "nullable", "time", "email", "phone", "currency")
-_ALIASES = frozenset({"int", "bool", "str", "list", "map", "record", "json", "file", "url", "uuid", "void", "unknown"})
 _DEEPEST = 32
 _HINT = f"A type is one of {', '.join(TYPES)}, with `[]` for a list, or {{name: type}}"
 
@@ -123,7 +122,7 @@ class _Types:
         self._known(word, start, end)
 
     def _known(self, word: str, start: int, end: int) -> None:
-        if word in TYPES or word in _OTHERS or word in _ALIASES or word[0].isupper():
+        if type_name(word) is not None or word[0].isupper():
             return
         near = closest(word, TYPES)
         message = f"there is no type {quote(word)}"

@@ -18,7 +18,7 @@ from recollect.abl.runtime.actions import (
     compile_transform,
 )
 from recollect.abl.runtime.calls import compile_call
-from recollect.abl.runtime.coordination import compile_consult
+from recollect.abl.runtime.delegating import compile_consult
 from recollect.abl.runtime.plan import Block, BranchPlan, Do, FieldPlan, Leap
 from recollect.abl.tree import Raw
 from recollect.abl.variables import Declarations
@@ -97,10 +97,15 @@ class Compiler:
         extra: Do | None = None,
     ) -> Block:
         """Return a block of actions with a number of its own, which does not change while the text does not."""
-        block = Block(len(self.blocks), self.leap(then) if then else None, stays=stays)
-        self.blocks.append(block)
+        block = self.empty_block(self.leap(then) if then else None, stays=stays)
         actions = [self.action(node) for node in body]
         block.actions = (*actions, extra) if extra else tuple(actions)
+        return block
+
+    def empty_block(self, then: Leap | None = None, *, stays: bool = False) -> Block:
+        """Return a block with the next number; its actions are compiled after that, and may hold other blocks."""
+        block = Block(len(self.blocks), then, stays=stays)
+        self.blocks.append(block)
         return block
 
     def branches(self, branches: Iterable[abl.Branch], *, stays: bool = False) -> tuple[BranchPlan, ...]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from recollect.abl import document as abl
 from recollect.abl.expression.programs import evaluate
 from recollect.abl.runtime.gathering import Gathering
@@ -50,7 +52,7 @@ def compile_field(to: Compiler, node: abl.Field) -> FieldPlan:
     field = FieldPlan(
         name=name,
         wanted=wanted,
-        wanted_when_asked=_asked(wanted),
+        wanted_when_asked=msgspec.structs.replace(wanted, asked=True),
         required=node.required and active != "optional",
         prompt=to.text(node.prompt),
         default=to.optional(node.default),
@@ -71,19 +73,9 @@ def add_collected(to: Compiler, name: str, compared: str | None) -> None:
     slot = to.declarations.session.get(name)
     if name not in to.fields:
         wanted = Wanted(name=name, type=slot.type if slot and slot.type else compared)
-        to.fields[name] = FieldPlan(name=name, wanted=wanted, wanted_when_asked=_asked(wanted))
-
-
-def _asked(wanted: Wanted) -> Wanted:
-    return Wanted(
-        name=wanted.name,
-        type=wanted.type,
-        options=wanted.options,
-        hints=wanted.hints,
-        range=wanted.range,
-        list=wanted.list,
-        asked=True,
-    )
+        to.fields[name] = FieldPlan(
+            name=name, wanted=wanted, wanted_when_asked=msgspec.structs.replace(wanted, asked=True)
+        )
 
 
 def _literal(raw: Raw) -> Any:

@@ -22,13 +22,13 @@ def compile_rules(to: Compiler) -> dict[str, tuple[RulePlan, ...]]:
         for rule in phase.rules:
             if rule.before is not None and rule.before.kind == "other":
                 continue
-            plan = _rule(to, rule, number, phase.label.text if phase.label else "")
+            plan = _rule(to, rule, number)
             by_checkpoint.setdefault(plan.checkpoint, []).append(plan)
             number += 1
     return {checkpoint: tuple(rules) for checkpoint, rules in by_checkpoint.items()}
 
 
-def _rule(to: Compiler, node: abl.Rule, number: int, label: str) -> RulePlan:
+def _rule(to: Compiler, node: abl.Rule, number: int) -> RulePlan:
     checkpoint = "turn"
     if node.before is not None:
         calling = node.before.kind == "calling"
@@ -42,7 +42,6 @@ def _rule(to: Compiler, node: abl.Rule, number: int, label: str) -> RulePlan:
         checkpoint=checkpoint,
         warns=node.severity == "warning",
         failure=_failure(to, node.on_fail, node.condition) if node.on_fail else None,
-        label=label,
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from recollect.abl import document as abl
 from recollect.abl.compiler.fields import compile_gather
-from recollect.abl.runtime.plan import Block, ErrorPlan, InterruptionPlan, StepPlan
+from recollect.abl.runtime.plan import ErrorPlan, InterruptionPlan, StepPlan
 from recollect.abl.runtime.reasoning import Reasoning
 from recollect.abl.understanding.intents import Intent
 
@@ -22,8 +22,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
     """Return a step; its main block has a number of its own."""
     body = node.body
     has_gather = any(isinstance(action, abl.Gather) for action in body)
-    block = Block(len(to.blocks), None, stays=False)
-    to.blocks.append(block)
+    block = to.empty_block()
     actions = [
         compile_gather(to, action, node) if isinstance(action, abl.Gather) else to.action(action)
         for action in body
@@ -35,7 +34,6 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
     block.actions = tuple(actions)
     return StepPlan(
         name=node.name.text,
-        reasoning=bool(node.reasoning),
         when=to.optional(node.when),
         block=block,
         on_input=to.branches(node.on_input, stays=True),
@@ -61,8 +59,7 @@ def _reasoning(to: Compiler, node: abl.Step) -> Reasoning:
 def main_step(to: Compiler) -> StepPlan:
     """Return the one step of an agent without a flow: it gathers, and the model, if there is one, speaks."""
     gather = to.document.gather
-    block = Block(len(to.blocks), None, stays=False)
-    to.blocks.append(block)
+    block = to.empty_block()
     speaking = Reasoning(
         goal=None,
         tools=None,
@@ -75,7 +72,6 @@ def main_step(to: Compiler) -> StepPlan:
     block.actions = (compile_gather(to, gather), speaking) if gather else (speaking,)
     return StepPlan(
         name=MAIN,
-        reasoning=True,
         when=None,
         block=block,
         on_input=(),

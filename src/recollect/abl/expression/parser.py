@@ -7,9 +7,9 @@ From loose to tight: IMPLIES, OR, AND, NOT, one comparison, `+ -`, `* / %`, unar
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NoReturn, TypeAlias
+from typing import TypeAlias
 
-from recollect.abl.expression.tokens import Token, number_value, tokenize, unescape
+from recollect.abl.expression.tokens import Token, tokenize, unescape
 from recollect.abl.functions import FUNCTIONS
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import Diagnostics, did_you_mean
@@ -19,7 +19,6 @@ from recollect.lang.expression.nodes import (
     Call,
     Constant,
     Index,
-    ListOf,
     Logical,
     Matches,
     Member,
@@ -29,6 +28,7 @@ from recollect.lang.expression.nodes import (
     Unary,
     measure,
 )
+from recollect.lang.expression.parsing import OPENING, Stop, TokenParser, is_too_long
 from recollect.lang.expression.patterns import compile_pattern
 from recollect.lang.source import Excerpt, Span
 from recollect.lang.template import LOOP_NAMES
@@ -45,7 +45,6 @@ _METHODS = ("contains", "startsWith", "endsWith", "matches")
 _LITERALS = {"true": True, "false": False, "null": None, "undefined": None}
 _OPERATOR_WORDS = frozenset({"and", "or", "not", "implies", "is", "matches", *_WORD_COMPARISONS, *_QUESTIONS})
 _PREFIXES = {"-": "-", "EXISTS": "is set", "EMPTY": "empty"}
-_OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
 class Place:
@@ -83,13 +82,7 @@ def parse_stretch(text: Excerpt, start: int, end: int, place: Place, *, tag: boo
 
     With `tag` it is what stands in `{{…}}`, where `add @index 1` calls a function without brackets.
     """
-    if end - start > place.bounds.source:
-        place.said.error(
-            "too_long",
-            f"the expression has {end - start:,} characters, the limit is {place.bounds.source:,}",
-            text.locate(start, start + 1),
-            hint="Compute it in several steps",
-        )
+    if is_too_long(text, start, end, most=place.bounds.source, said=place.said):
         return None
     tokens = tokenize(text, start, end, place.said)
     if tokens is None:
@@ -97,7 +90,7 @@ def parse_stretch(text: Excerpt, start: int, end: int, place: Place, *, tag: boo
     parser = _Parser(tokens, text, place)
     try:
         node = parser.tag() if tag else parser.whole()
-    except _Stop:
+    except Stop:
         return None
     if not parser.sound:
         return None
@@ -119,44 +112,11 @@ def _is_large(node: Node, bounds: Bounds) -> bool:
     return count > bounds.nodes or height > bounds.height
 
 
-class _Stop(Exception):
-    """A fault was noted, and what follows cannot be read without guessing."""
-
-
-class _Parser:
+class _Parser(TokenParser[Token]):
     def __init__(self, tokens: list[Token], text: Excerpt, place: Place) -> None:
-        self._tokens = tokens
-        self._text = text
+        super().__init__(tokens, text, place.said)
         self._place = place
-        self._at = 0
         self._depth = place.depth
-        self._grouped: set[Span] = set()
-        # Most expressions stand in the file as they are, so that one shift leads from the text to the file.
-        ((here, there), *drifting) = text.runs
-        self._shift = None if drifting else there - here
-        self.sound = True
-
-    # What is next
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._at]
-
-    @property
-    def _after_next(self) -> Token:
-        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
-
-    def _take(self) -> Token:
-        token = self._tokens[self._at]
-        self._at += 1
-        return token
-
-    def _symbol(self, *symbols: str) -> Token | None:
-        token = self._tokens[self._at]
-        if token.kind == "symbol" and token.text in symbols:
-            self._at += 1
-            return token
-        return None
 
     def _word(self, *words: str) -> Token | None:
         token = self._tokens[self._at]
@@ -165,54 +125,17 @@ class _Parser:
             return token
         return None
 
-    # Places and faults
-
-    def _span(self, first: Token | Node, last: Token | Node | None = None) -> Span:
-        begin = self._token_span(first) if isinstance(first, Token) else first.span
-        if last is None:
-            return begin
-        return begin.to(self._token_span(last) if isinstance(last, Token) else last.span)
-
-    def _token_span(self, token: Token) -> Span:
-        if self._shift is None:
-            return self._text.locate(token.start, token.end)
-        return Span(token.start + self._shift, token.end + self._shift)
-
-    def _note(self, code: str, message: str, span: Span, hint: str = "") -> None:
-        self.sound = False
-        self._place.said.error(code, message, span, hint=hint)
-
-    def _fail(self, code: str, message: str, token: Token, hint: str = "") -> NoReturn:
-        self._note(code, message, self._token_span(token), hint)
-        raise _Stop
-
-    def _unexpected(self, wanted: str) -> NoReturn:
-        token = self._next
-        found = "the expression ends" if token.kind == "end" else f"{quote(token.text)} stands"
-        self._fail("unexpected_token", f"{found} where {wanted} was expected", token)
-
-    def _expect(self, symbol: str, wanted: str) -> Token:
-        return self._symbol(symbol) or self._unexpected(wanted)
-
     # Whole expressions
 
-    def whole(self) -> Node:
-        node = self._expression()
-        if self._next.kind != "end":
-            self._leftover()
-        return node
-
-    def _leftover(self) -> NoReturn:
-        token = self._next
-        hint = ""
+    def _operator_meant(self, token: Token) -> str:
         if token.kind == "word":
-            hint = did_you_mean(token.text, ("AND", "OR", "IS SET", "IN", "contains", "matches", "IMPLIES"))
-        elif token.kind == "symbol" and token.text in _COMPARISONS:
-            hint = "Comparisons cannot be chained; join two with AND"
-        self._fail("unexpected_token", f"{quote(token.text)} stands where an operator was expected", token, hint)
+            return did_you_mean(token.text, ("AND", "OR", "IS SET", "IN", "contains", "matches", "IMPLIES"))
+        if token.kind == "symbol" and token.text in _COMPARISONS:
+            return "Comparisons cannot be chained; join two with AND"
+        return ""
 
     def tag(self) -> Node:
-        first, second = self._next, self._after_next
+        first, second = self._next, self._ahead(1)
         bracket = second.kind == "symbol"
         if first.folded.upper() not in FUNCTIONS or bracket or not self._begins_operand(second):
             return self.whole()
@@ -280,7 +203,7 @@ class _Parser:
         if word in _QUESTIONS:
             asked = self._take()
             return Call(self._span(left, asked), _QUESTIONS[word], (left,))
-        if word == "not" and self._after_next.folded == "in":
+        if word == "not" and self._ahead(1).folded == "in":
             self._take()
             found = self._worded(left)
             return Unary(found.span, "not", found)
@@ -309,7 +232,7 @@ class _Parser:
         if token.kind == "pattern":
             self._take()
             return self._pattern(left, token, token.text, token.flags)
-        if token.kind == "text" and not (self._after_next.kind == "symbol" and self._after_next.text == "+"):
+        if token.kind == "text" and not (self._ahead(1).kind == "symbol" and self._ahead(1).text == "+"):
             # A pattern is never filled in as a template: what a user typed is not to become a pattern unseen.
             self._take()
             return self._pattern(left, token, unescape(token, self._text).text, "")
@@ -320,8 +243,8 @@ class _Parser:
         try:
             compile_pattern(written, flags)
         except UsageError as fault:
-            self._note("bad_pattern", fault.message, self._token_span(token), fault.hint)
-        return Matches(self._span(left, token), left, Constant(self._token_span(token), written), flags)
+            self._note("bad_pattern", fault.message, self._span(token), fault.hint)
+        return Matches(self._span(left, token), left, Constant(self._span(token), written), flags)
 
     # Arithmetic
 
@@ -351,7 +274,7 @@ class _Parser:
     def _prefix(self) -> Token | None:
         # Only in capitals and before an operand: `empty` and `EMPTY` alone are names.
         named = self._next.kind == "word" and self._next.text in _PREFIXES
-        return self._take() if named and self._begins_operand(self._after_next) else None
+        return self._take() if named and self._begins_operand(self._ahead(1)) else None
 
     # Operands and what follows them
 
@@ -363,7 +286,7 @@ class _Parser:
             elif self._symbol("["):
                 at = self._expression()
                 node = Index(self._span(node, self._expect("]", "`]`")), node, at)
-            elif self._next.kind == "symbol" and self._next.text == "(":
+            elif self._at_symbol("("):
                 self._fail("not_a_function", "this cannot be called", self._next, "Only functions and methods can")
             else:
                 return node
@@ -373,10 +296,10 @@ class _Parser:
         if name.kind != "word":
             self._unexpected("the name of a field")
         self._take()
-        if not (self._next.kind == "symbol" and self._next.text == "("):
+        if not (self._at_symbol("(")):
             return Member(self._span(of, name), of, name.text)
         arguments = self._arguments()
-        span = self._span(of, self._tokens[self._at - 1])
+        span = self._span(of, self._last)
         if isinstance(of, Name) and of.name.lower() == "abl":
             return self._called(name.text, arguments, span, name)
         return self._method(of, name, arguments, span)
@@ -408,7 +331,7 @@ class _Parser:
             return self._quoted()
         if token.kind == "word":
             return self._worded_operand()
-        if token.kind == "symbol" and token.text in _OPENING:
+        if token.kind == "symbol" and token.text in OPENING:
             return {"(": self._group, "[": self._list, "{": self._object}[token.text]()
         if token.kind == "symbol" and token.text == "/":
             self._fail(
@@ -419,63 +342,40 @@ class _Parser:
             )
         self._unexpected("a value")
 
-    def _number(self) -> Node:
-        token = self._take()
-        value = number_value(token)
-        if value is None:
-            self._note("too_large", f"{quote(token.text)} is too large a number", self._token_span(token))
-        return Constant(self._token_span(token), value)
-
     def _quoted(self) -> Node:
         token = self._take()
         content = unescape(token, self._text)
         if "{{" not in content.text:
-            return Constant(self._token_span(token), content.text)
+            return Constant(self._span(token), content.text)
         node = self._place.read_template(content, self._place.in_text(self._depth))
         if node is None:
             self.sound = False
-            return Constant(self._token_span(token), "")
+            return Constant(self._span(token), "")
         return node
 
     def _worded_operand(self) -> Node:
         token = self._take()
-        if self._next.kind == "symbol" and self._next.text == "(":
+        if self._at_symbol("("):
             arguments = self._arguments()
-            return self._called(token.text, arguments, self._span(token, self._tokens[self._at - 1]), token)
+            return self._called(token.text, arguments, self._span(token, self._last), token)
         if token.folded in _LITERALS:
-            return Constant(self._token_span(token), _LITERALS[token.folded])
+            return Constant(self._span(token), _LITERALS[token.folded])
         if token.folded in ("and", "or", "implies"):
             self._at -= 1
             self._unexpected("a value")
         if token.text in LOOP_NAMES and token.text.startswith("@") and not self._place.in_loop:
             self._place.said.warning(
-                "outside_loop", f"{quote(token.text)} has a value only inside {{{{#each}}}}", self._token_span(token)
+                "outside_loop", f"{quote(token.text)} has a value only inside {{{{#each}}}}", self._span(token)
             )
         elif token.text.startswith("@") and token.text not in LOOP_NAMES:
             hint = did_you_mean(token.text, LOOP_NAMES)
-            self._note("unknown_name", f"{quote(token.text)} is not known", self._token_span(token), hint)
-        return Name(self._token_span(token), token.text)
+            self._note("unknown_name", f"{quote(token.text)} is not known", self._span(token), hint)
+        return Name(self._span(token), token.text)
 
     def _begins_operand(self, token: Token) -> bool:
         if token.kind == "symbol":
-            return token.text in _OPENING
+            return token.text in OPENING
         return token.kind in ("number", "text") or (token.kind == "word" and token.folded not in _OPERATOR_WORDS)
-
-    def _group(self) -> Node:
-        self._take()
-        node = self._expression()
-        self._expect(")", "`)`")
-        self._grouped.add(node.span)
-        return node
-
-    def _arguments(self) -> tuple[Node, ...]:
-        self._take()
-        return tuple(self._listed(")"))
-
-    def _list(self) -> Node:
-        first = self._take()
-        items = tuple(self._listed("]"))
-        return ListOf(self._span(first, self._tokens[self._at - 1]), items)
 
     def _listed(self, closing: str) -> list[Node]:
         items: list[Node] = []
@@ -498,30 +398,20 @@ class _Parser:
             if self._symbol(":"):
                 fields[key] = self._expression()
             elif name.kind == "word":
-                fields[key] = Name(self._token_span(name), key)
+                fields[key] = Name(self._span(name), key)
             else:
                 self._unexpected("`:`")
             if not self._symbol(","):
                 self._expect("}", "`,` or `}`")
                 break
-        return ObjectOf(self._span(first, self._tokens[self._at - 1]), tuple(fields.items()))
+        return ObjectOf(self._span(first, self._last), tuple(fields.items()))
 
     def _called(self, written: str, arguments: tuple[Node, ...], span: Span, name: Token | None = None) -> Node:
         function = FUNCTIONS.get(written.upper())
-        at = self._token_span(name) if name else span
+        at = self._span(name) if name else span
         if function is None:
             hint = did_you_mean(written, (*FUNCTIONS, *_METHODS), otherwise="See the list of functions")
             self._note("unknown_function", f"there is no function {quote(written)}", at, hint)
             return Constant(span, None)
-        count, most = len(arguments), function.most
-        if count < function.least or (most is not None and count > most):
-            self._note("wrong_arguments", f"`{function.name}` takes {_arity(function.least, most)}, not {count}", at)
+        self._check_arguments(function.name, len(arguments), function.least, function.most, at)
         return Call(span, function.name, arguments)
-
-
-def _arity(least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least} or more arguments"
-    if least == most:
-        return f"{least} argument{'' if least == 1 else 's'}"
-    return f"{least} to {most} arguments"

@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.expression.scalars import settle
+from recollect.lang.faults import never_closed
 from recollect.lang.source import Excerpt
 from recollect.model.text import quote
 
@@ -96,7 +96,8 @@ def _read(text: str, place: int, end: int, before: Token | None) -> Token | None
 def _refuse(text: Excerpt, place: int, end: int, said: Diagnostics) -> None:
     mark = text.text[place]
     if mark in "\"'":
-        said.error("unclosed_text", "the text is not closed", text.locate(place, end), hint=f"End it with `{mark}`")
+        hint = f"End the text with {mark} on the same line"
+        said.error("unclosed_quote", never_closed(text.text[place:end]), text.locate(place, place + 1), hint=hint)
         return
     written = next((symbol for symbol in ("===", "!==") if text.text.startswith(symbol, place)), mark)
     said.error(
@@ -105,12 +106,6 @@ def _refuse(text: Excerpt, place: int, end: int, said: Diagnostics) -> None:
         text.locate(place, place + len(written)),
         hint=_HINTS.get(written, ""),
     )
-
-
-def number_value(token: Token) -> int | float | None:
-    """Return the number that a token is; None for one too large to be kept."""
-    text = token.text
-    return int(text) if text.isdigit() and len(text) <= 18 else settle(float(text))
 
 
 def unescape(token: Token, text: Excerpt) -> Excerpt:

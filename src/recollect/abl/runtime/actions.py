@@ -5,11 +5,11 @@ from __future__ import annotations
 from functools import cmp_to_key
 from typing import Any, cast
 
-from recollect.abl.document import Assignment, Check, Clear, Respond, Set, Transform
+from recollect.abl.document import PREFIXES, Assignment, Check, Clear, Respond, Set, Transform
 from recollect.abl.runtime.compiling import Compiling
 from recollect.abl.runtime.plan import AGAIN, Do, Put, Signal, choose
 from recollect.abl.runtime.work import Fault, Work
-from recollect.abl.variables import PREFIXES, READ_ONLY, Persistent
+from recollect.abl.variables import READ_ONLY, Persistent
 from recollect.lang.expression.compiler import Layer
 from recollect.model.text import quote
 
@@ -133,7 +133,7 @@ def compile_transform(to: Compiling, node: Transform) -> Do:
             if given is not None:
                 work.note("warning", f"`{node.source.text}` is no array, so nothing came of it")
             given = []
-        most = _limit(work, work.value(limit)) if limit else None
+        most = _limit(work.value(limit)) if limit else None
         names = work.frame.names
         kept: list[tuple[Any, Any]] = []
         for one in cast("list[Any]", given):
@@ -151,7 +151,7 @@ def compile_transform(to: Compiling, node: Transform) -> Do:
     return run
 
 
-def _limit(work: Work, value: Any) -> int | None:
+def _limit(value: Any) -> int | None:
     if value is None:
         return None
     if type(value) in (int, float) and value >= 0:

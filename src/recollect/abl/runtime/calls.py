@@ -15,6 +15,7 @@ from recollect.abl.runtime.work import Fault, Work
 from recollect.abl.tools.outcome import Failure, FailureKind, Outcome
 from recollect.abl.variables import fits
 from recollect.errors import RecollectError
+from recollect.runs.failures import details_of
 
 MEMORY_TOOLS = ("memory.recall", "memory.remember")
 """Tools that every agent has: what other doors remembered by meaning, and a way to add to it."""
@@ -71,7 +72,7 @@ def call_tool(work: Work, tool: str, positional: list[Any], named: dict[str, Any
     if failure is not None:
         names["tool_failures"] = (names.get("tool_failures") or 0) + 1
         work.called(CallRecord(tool, failure=[failure.kind, failure.message, failure.subtype]))
-        work.note("called", tool, failed=failure.message)
+        work.note("called", tool, failed=failure.message, details=failure.details or None)
         return outcome
     work.called(CallRecord(tool, outcome.value))
     work.given_results = True
@@ -134,6 +135,6 @@ def _memory_tool(work: Work, tool: str, positional: list[Any], named: dict[str, 
             str(given.get("query") or ""), collection=given.get("collection") or "notes", limit=given.get("limit") or 5
         )
     except RecollectError as error:
-        return Outcome(failure=Failure("tool_error", error.message, error.code))
+        return Outcome(failure=Failure("tool_error", error.message, error.code, details_of(error)))
     results = [{"content": one.content, "score": one.score, "metadata": one.metadata} for one in found.results]
     return Outcome({"results": results, "count": len(results)})

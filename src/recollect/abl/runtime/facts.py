@@ -6,9 +6,10 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from recollect.abl.runtime.trace import Happening
+from recollect.abl.document import scope_of
+from recollect.abl.runtime.trace import Happening, refusal
 from recollect.abl.runtime.work import Fault, Work, put_below, without
-from recollect.abl.variables import KEPT_FROM_VIEW, Persistent, fits, key_of, scope_of
+from recollect.abl.variables import KEPT_FROM_VIEW, Persistent, at_or_above, fits, key_of
 from recollect.api.memory import Memory
 from recollect.api.scoped import ScopedMemory
 from recollect.errors import Refused, UsageError
@@ -56,8 +57,7 @@ class CannotBeMade(Exception):
         """Keep which change it is, and why."""
         super().__init__(error.message)
         self.change = change
-        self.why = error.message
-        self.code = error.kind if isinstance(error, Fault) else error.code
+        self.told = {"why": error.message, "code": error.kind} if isinstance(error, Fault) else refusal(error)
 
 
 class SessionFacts:
@@ -158,18 +158,16 @@ class FrameFacts:
         self.session = session
         self.agent = agent
         self.grants = grants
-        self.refusals: list[str] = []
+        self.refusals: list[dict[str, Any]] = []
         """Reads that were refused since somebody looked; a refused read gives null and must not pass unseen."""
 
     def granted(self, path: str) -> tuple[Persistent, tuple[str, ...]] | None:
         """Return the granted path at or above this one, as if it were declared."""
-        segments = path.split(".")
-        for count in range(len(segments), 0, -1):
-            access = self.grants.get(".".join(segments[:count]))
+        for whole, rest in at_or_above(path):
+            access = self.grants.get(whole)
             if access is not None:
-                whole = ".".join(segments[:count])
                 found = Persistent(whole, scope_of(whole), key_of(whole), cast("Any", access), declared=False)
-                return found, tuple(segments[count:])
+                return found, rest
         return None
 
     def read(self, variable: Persistent, names: Names, run: Run) -> Any:
@@ -178,7 +176,7 @@ class FrameFacts:
             granted = self.granted(variable.path)
             variable = granted[0] if granted and not granted[1] else variable
         if variable.access == "write":
-            self.refusals.append(f"`{variable.path}` may be written, not read")
+            self.refusals.append({"why": f"`{variable.path}` may be written, not read"})
             return None
         scope = self.session.scope(variable)
         value = None
@@ -186,7 +184,7 @@ class FrameFacts:
             try:
                 value = self.session.value(scope, variable.key)
             except Refused as error:
-                self.refusals.append(error.message)
+                self.refusals.append(refusal(error))
                 return None
         if value is None and variable.default is not None:
             return variable.default.value(names, run)
@@ -256,7 +254,7 @@ class FrameFacts:
             if session.as_of is None and not session.memory.may(effect):
                 session.memory.perform(effect)
         except (Refused, UsageError) as error:
-            work.note("refused", variable.path, why=error.message, code=error.code)
+            work.note("refused", variable.path, **refusal(error))
             return
         session.overlay[(scope.path, variable.key)] = made
         session.pending.append(change)
@@ -287,7 +285,7 @@ class FrameFacts:
             effect = self.session.effect(scope, variable.key, value, source=self.agent)
             if self.session.as_of is None:
                 self.session.memory.narrowed(narrow).perform(effect)
-            why = f"`{variable.path}` may be read, not written"
+            told: dict[str, Any] = {"why": f"`{variable.path}` may be read, not written"}
         except (Refused, UsageError) as error:
-            why = error.message
-        work.note("refused", variable.path, why=why)
+            told = refusal(error)
+        work.note("refused", variable.path, **told)

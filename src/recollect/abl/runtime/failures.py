@@ -27,9 +27,7 @@ def answer_fault(work: Work, fault: Fault, tried: int, aside: Callable[[Work, Bl
     work.note("error", fault.kind, message=fault.message, subtype=fault.subtype or None)
     handler = find_handler(work, fault)
     if handler is None:
-        messages = work.frame.plan.messages
-        said = messages.get(fault.kind) or messages.get("error_default")
-        work.say(work.render(said) if said else DEFAULT_MESSAGE)
+        apologise(work, fault.kind)
         work.wait("halted")
         return AGAIN
     if tried < min(handler.retry, work.behaviour.retries):
@@ -39,6 +37,13 @@ def answer_fault(work: Work, fault: Fault, tried: int, aside: Callable[[Work, Bl
     if went is not None:
         return went
     return _then(work, handler)
+
+
+def apologise(work: Work, kind: str, otherwise: str = DEFAULT_MESSAGE) -> None:
+    """Say what `MESSAGES` has for an error of a type, or for any; what is said otherwise, where it has nothing."""
+    messages = work.frame.plan.messages
+    said = messages.get(kind) or messages.get("error_default")
+    work.say(work.render(said) if said else otherwise)
 
 
 def find_handler(work: Work, fault: Fault) -> ErrorPlan | None:

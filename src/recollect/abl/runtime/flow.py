@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect.abl.runtime.failures import REPEAT, answer_fault
+from recollect.abl.runtime.failures import REPEAT, answer_fault, apologise
 from recollect.abl.runtime.plan import Block, Halt, Leap, Signal, StepPlan, choose
 from recollect.abl.runtime.recalling import recall
-from recollect.abl.runtime.work import Departure, Fault, Frame, Work
+from recollect.abl.runtime.work import Departure, Fault, Work
+from recollect.abl.variables import SessionSlot
 
 _LONGEST_PATH = 20
 
@@ -71,8 +72,8 @@ def run_aside(work: Work, block: Block) -> Signal:
 def _note_refusals(work: Work) -> None:
     refusals = work.frame.facts.refusals
     if refusals:
-        for refusal in refusals:
-            work.note("refused", "a read", why=refusal)
+        for told in refusals:
+            work.note("refused", "a read", **told)
         refusals.clear()
 
 
@@ -206,22 +207,21 @@ def leave(work: Work) -> None:
     state.step, state.stack = None, []
 
 
-def reset(work: Work, when: str, frame: Frame | None = None) -> None:
+def reset(work: Work, when: str) -> None:
     """Give the variables that begin anew at this point their initial values."""
-    frame = frame or work.frame
-    for name in frame.plan.resets.get(when, ()):
-        slot = frame.plan.declarations.session[name]
-        work.assign(name, _initial(work, slot.initial))
+    plan = work.frame.plan
+    for name in plan.resets.get(when, ()):
+        work.assign(name, initial_value(work, plan.declarations.session[name]))
 
 
-def _initial(work: Work, initial: Any) -> Any:
-    return None if initial is None else work.value(initial)
+def initial_value(work: Work, slot: SessionSlot) -> Any:
+    """Return what a variable begins with, computed now; null where its declaration says nothing."""
+    return None if slot.initial is None else work.value(slot.initial)
 
 
 def stop_looping(work: Work) -> None:
     """Stop a flow that goes from step to step without an end, and say so."""
     limit = work.behaviour.transitions
     work.note("stopped", "the flow", why=f"{limit} steps were entered in one turn, so it counts as looping")
-    said = work.frame.plan.messages.get("error_default")
-    work.say(work.render(said) if said else "This is going in circles, so I stopped. Please try something else.")
+    apologise(work, "", "This is going in circles, so I stopped. Please try something else.")
     work.wait("halted")

@@ -123,7 +123,6 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     """A step, compiled."""
 
     name: str
-    reasoning: bool
     when: Expression | None
     block: Block
     on_input: tuple[BranchPlan, ...]
@@ -160,7 +159,6 @@ class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
     """`turn`, `returning`, or `calling <tool>`."""
     warns: bool
     failure: FailurePlan | None
-    label: str = ""
 
 
 class TriggerPlan(msgspec.Struct, frozen=True):

@@ -144,7 +144,7 @@ class Reasoning:
         recalled = work.frame.names.get("recalled")
         if recalled:
             parts.append(data_fence("what was recalled", recalled))
-        summary = work.frame.state.system.get("summary")
+        summary = work.frame.state.mind.summary
         if summary:
             parts.append(data_fence("what happened before", summary))
         return "\n\n".join(parts)

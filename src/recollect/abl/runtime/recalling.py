@@ -36,10 +36,9 @@ def _inject(work: Work, plan: RecallPlan, event: str) -> None:
 def _put(work: Work, variable: Persistent, value: Any) -> None:
     """Put a value at its dotted path among the variables. It is a copy of a fact, so it is no fact of the session."""
     head, *rest = variable.path.split(".")
-    names, system = work.frame.names, work.frame.state.system
-    injected: list[str] = system.get("injected") or []
-    if head not in injected:
-        system["injected"] = [*injected, head]
+    names, mind = work.frame.names, work.frame.state.mind
+    if head not in mind.injected:
+        mind.injected = [*mind.injected, head]
     held = names.get(head)
     names[head] = put_below(held if type(held) is dict else None, tuple(rest), value, head) if rest else value
 

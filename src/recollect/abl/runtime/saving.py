@@ -9,6 +9,7 @@ import msgspec
 
 from recollect.abl.runtime.facts import CannotBeMade, FrameFacts, Pending, SessionFacts
 from recollect.abl.runtime.state import SessionState, TurnRecord
+from recollect.abl.runtime.trace import refusal
 from recollect.abl.runtime.work import Frame, Member, Work
 from recollect.api.memory import Memory
 from recollect.errors import (
@@ -49,7 +50,7 @@ def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
         try:
             changes = facts.effects()
         except CannotBeMade as error:
-            _drop(work, facts, error.change, error.why, error.code)
+            _drop(work, facts, error.change, error.told)
             continue
         state = msgspec.Raw(_encoded(work, facts.memory.limits.value_bytes))
         writes = (
@@ -101,14 +102,14 @@ def _leave_out(work: Work, facts: SessionFacts, error: RecollectError) -> None:
     slug = error.details.get("slug")
     refused = [change for change in facts.pending if slug in (None, change.variable.key)] or list(facts.pending)
     for change in refused:
-        _drop(work, facts, change, error.message, error.code)
+        _drop(work, facts, change, refusal(error))
 
 
-def _drop(work: Work, facts: SessionFacts, change: Pending, why: str, code: str) -> None:
+def _drop(work: Work, facts: SessionFacts, change: Pending, told: dict[str, Any]) -> None:
     facts.pending.remove(change)
     if change.told in work.happened:
         work.happened.remove(change.told)
-    work.note("refused", change.variable.path, why=why, code=code)
+    work.note("refused", change.variable.path, **told)
 
 
 def _mark_saved(work: Work, facts: SessionFacts) -> None:
@@ -120,7 +121,7 @@ def _mark_saved(work: Work, facts: SessionFacts) -> None:
 
 def _kept_variables(frame: Frame) -> dict[str, Any]:
     """Return the variables that are kept, by their keys; what repeats a result or a fact comes back with that."""
-    comes_back = frame.derived.union(frame.state.system.get("injected") or ())
+    comes_back = frame.derived.union(frame.state.mind.injected)
     keeps, prefix = frame.plan.keeps, frame.prefix
     return {
         prefix + name: value
@@ -187,7 +188,7 @@ def freeze(work: Work) -> None:
     variables: dict[str, Any] = {}
     for frame in work.everyone():
         names = frame.names
-        kept = (*_NAMES_KEPT, *(frame.state.system.get("injected") or ()))
+        kept = (*_NAMES_KEPT, *frame.state.mind.injected)
         frame.state.names = {name: names[name] for name in kept if names.get(name) is not None}
         frame.state.key = frame.key
         variables.update(_kept_variables(frame))

@@ -25,6 +25,28 @@ class Collecting(msgspec.Struct, omit_defaults=True):
     """Whether nothing had come of these words yet."""
 
 
+class Mind(msgspec.Struct, omit_defaults=True):
+    """What the runtime keeps in mind about an agent from turn to turn, beside where it stands."""
+
+    hidden: list[str] = []
+    """Names that were made undefined, though a result has a field of that name."""
+    injected: list[str] = []
+    """Names that recall put beside the variables; they are copies of facts."""
+    handed: list[int] = []
+    """Handoffs that were done since their conditions became true; the next three likewise."""
+    delegated: list[int] = []
+    escalated: list[int] = []
+    completed: list[int] = []
+    summary: str = ""
+    """What the agent before this one told about the conversation."""
+    history: tuple[int, int | None] = (0, None)
+    """From which turn on it sees the whole conversation, and how many messages before that; None for all."""
+    by_rule: bool = False
+    """Whether a broken rule gave it the conversation."""
+    waited: Wait = ""
+    """What it waited for when a rule held its reply back."""
+
+
 class FrameState(msgspec.Struct, omit_defaults=True):
     """Where one agent stands; its variables stand in the state of the session."""
 
@@ -58,7 +80,7 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     same, else its text at that moment."""
     names: dict[str, Any] = {}
     """Names of the runtime, such as the last input."""
-    system: dict[str, Any] = {}
+    mind: Mind = msgspec.field(name="system", default_factory=Mind)
     """What the runtime itself keeps in mind about the agent."""
     grants: dict[str, str] = {}
     handoff: int | None = None

@@ -7,6 +7,9 @@ from typing import Any, Literal, overload
 
 import msgspec
 
+from recollect.errors import RecollectError
+from recollect.runs.failures import details_of
+
 Kind = Literal[
     "input",
     "hook",
@@ -75,8 +78,10 @@ class Happening(msgspec.Struct, frozen=True, gc=False):
     detail: Mapping[str, Any] = {}
 
     def __str__(self) -> str:
-        """Return it as one line."""
-        told = ", ".join(f"{name} {_shown(value)}" for name, value in self.detail.items() if value is not None)
+        """Return it as one line. What `details` holds is for programs: the words before it say the same."""
+        told = ", ".join(
+            f"{name} {_shown(value)}" for name, value in self.detail.items() if value is not None and name != "details"
+        )
         line = f"{self.kind.replace('_', ' ')} {self.about}".rstrip()
         return f"{line}: {told}" if told else line
 
@@ -116,6 +121,11 @@ class Trace(Sequence[Happening]):
     def events(self) -> tuple[Happening, ...]:
         """Those that a program around the agent would want to know."""
         return tuple(happening for happening in self._happenings if happening.kind in EVENTS)
+
+
+def refusal(error: RecollectError) -> dict[str, Any]:
+    """Return what a trace says about something that was refused: why, the code of the error, and its details."""
+    return {"why": error.message, "code": error.code, "details": details_of(error)}
 
 
 def _shown(value: Any) -> str:

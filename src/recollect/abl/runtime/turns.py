@@ -4,18 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from recollect.abl.runtime.coordination import (
-    activate,
-    complete,
-    delegate,
-    escalate,
-    find_departure,
-    hand_off,
-    hear_anew,
-    rearm,
-    refresh_shared,
-    run_hook,
-)
+from recollect.abl.runtime.activating import activate, refresh_shared, run_hook
+from recollect.abl.runtime.coordination import complete, escalate, find_departure, hand_off, hear_anew, rearm
+from recollect.abl.runtime.delegating import delegate
+from recollect.abl.runtime.failures import apologise
 from recollect.abl.runtime.flow import count_attempt, exhausted, leap_to, run_flow
 from recollect.abl.runtime.gathering import Gathering, keep_values, question
 from recollect.abl.runtime.listening import find_interruption, find_values
@@ -101,8 +93,7 @@ def _choose_departure(work: Work) -> Departure | None:
 def _give_up(work: Work, fault: Fault) -> None:
     """Answer a fault that no step stands around."""
     work.note("error", fault.kind, message=fault.message, subtype=fault.subtype or None)
-    said = work.frame.plan.messages.get("error_default")
-    work.say(work.render(said) if said else "Something went wrong. Please try again.")
+    apologise(work, fault.kind)
     work.wait(work.frame.state.wait or "halted")
 
 
@@ -116,7 +107,7 @@ def _depart(work: Work, departure: Departure) -> bool:
         return hand_off(work, departure)
     if departure.kind == "delegate":
         waited = work.frame.state.wait
-        plan = next(plan for plan in work.frame.plan.delegates if plan.number == departure.handoff)
+        plan = next(plan for plan in work.frame.plan.delegates if plan.number == departure.number)
         delegate(work, plan)
         # The agent stands where it stood; what came back may lead further.
         work.frame.state.wait = waited
@@ -280,7 +271,7 @@ def check_reply(work: Work, *, ends: bool) -> Verdict:
     if state.wait == "halted":
         state.wait = "returning"
     if not ends:
-        state.system["waited"] = waited
+        state.mind.waited = waited
     return "held"
 
 
@@ -300,6 +291,6 @@ def _try_answer_again(work: Work) -> bool:
     if ends:
         work.departure = Departure("complete")
         return True
-    state.wait = state.system.pop("waited", "")
+    state.wait, state.mind.waited = state.mind.waited, ""
     work.fresh = False
     return True

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from recollect.abl.behaviour import Behaviour
+from recollect.abl.document import PREFIXES
 from recollect.abl.runtime.shared import keep_for_the_process
-from recollect.abl.runtime.state import CallRecord, FrameState, SessionState, Status, TurnRecord
+from recollect.abl.runtime.state import CallRecord, FrameState, SessionState, Status, TurnRecord, Wait
 from recollect.abl.runtime.trace import Happening, Kind
-from recollect.abl.variables import FACTS, PREFIXES, SYSTEM, fits
+from recollect.abl.variables import FACTS, SYSTEM, fits
 from recollect.errors import LimitExceeded
 from recollect.lang.expression.dialect import Closure, Run
 from recollect.lang.expression.program import Expression
@@ -112,7 +114,7 @@ class Frame:
         for name in self.derived:
             names.pop(name, None)
         self.derived.clear()
-        declared, hidden = self.plan.declarations.session, self.state.system.get("hidden") or ()
+        declared, hidden = self.plan.declarations.session, self.state.mind.hidden
         for value in reversed(self.results.values()):
             for name, item in cast("dict[str, Any]", value).items() if type(value) is dict else ():
                 if names.get(name) is None and name not in declared and name not in hidden and _may_be_field(name):
@@ -122,14 +124,14 @@ class Frame:
     def hide(self, name: str) -> None:
         """Let a name that was made undefined stay so, though a result has a field of that name."""
         if any(type(value) is dict and name in value for value in self.results.values()):
-            hidden: list[str] = self.state.system.get("hidden") or []
-            self.state.system["hidden"] = [*hidden, name] if name not in hidden else hidden
+            hidden = self.state.mind.hidden
+            self.state.mind.hidden = [*hidden, name] if name not in hidden else hidden
 
     def reveal(self, value: Any) -> None:
         """Let the fields of a new result be read again."""
-        hidden: list[str] | None = self.state.system.get("hidden")
+        hidden = self.state.mind.hidden
         if hidden and type(value) is dict:
-            self.state.system["hidden"] = [name for name in hidden if name not in cast("dict[str, Any]", value)]
+            self.state.mind.hidden = [name for name in hidden if name not in cast("dict[str, Any]", value)]
 
     def use(self, facts: FrameFacts) -> None:
         """See the facts with other grants than before."""
@@ -154,10 +156,11 @@ def _may_be_field(name: str) -> bool:
 class Departure(msgspec.Struct, frozen=True):
     """An agent gives control away: to nobody, to a person, or to another agent."""
 
-    kind: str
+    kind: Literal["escalate", "handoff", "delegate", "complete"]
     agent: str = ""
     reason: str = ""
-    handoff: int | None = None
+    number: int | None = None
+    """Which handoff, delegation or end of the agent says so; None where a step does."""
     priority: str | None = None
     tags: tuple[str, ...] = ()
     by_rule: bool = False
@@ -264,6 +267,21 @@ class Work:
             return "handed_off"
         return "blocked" if self.blocked else "waiting"
 
+    @contextmanager
+    def aside(self, frame: Frame, purpose: str) -> Generator[None]:
+        """Let another agent work by itself, on a purpose in words or none: it hears and says nothing of the turn's."""
+        before = {name: getattr(self, name) for name in _OF_THE_SPEAKER}
+        self.frames, self.frame, self.messages = [frame], frame, []
+        self.departure, self.paused, self.fresh, self.answered = None, False, False, None
+        self.text, self.opening, self.past = purpose, not purpose, _nothing_said
+        self.consulting += 1
+        try:
+            yield
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+            self.consulting -= 1
+
     # what is computed
 
     def value(self, expression: Expression, names: Any = None) -> Any:
@@ -335,14 +353,25 @@ class Work:
         """Write down what happened."""
         self.happened.append(Happening(kind, about, detail))
 
-    def wait(self, what: str) -> None:
+    def wait(self, what: Wait) -> None:
         """Stop until the user says more."""
-        self.frame.state.wait = cast("Any", what)
+        self.frame.state.wait = what
         self.paused = True
 
     def called(self, record: CallRecord) -> None:
         """Keep what a tool gave, so that the turn can be done again without it."""
         self.record.calls.append(record)
+
+
+_OF_THE_SPEAKER = (
+    *("frames", "frame", "messages", "departure", "paused", "fresh", "answered", "blocked"),
+    *("text", "opening", "past"),
+)
+"""What belongs to the agent that speaks with the user, while another one is asked."""
+
+
+def _nothing_said(frame: Frame) -> list[tuple[Any, str]]:
+    return []
 
 
 def shared_place(session: SessionState, frame: Frame) -> tuple[object, tuple[str, ...]]:

@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from recollect.abl.document import scope_of
 from recollect.abl.scripts.file import Action, Answer, Script, ScriptFile, read_scripts
 from recollect.abl.tools.modules import Functions, functions_of
-from recollect.abl.variables import key_of, scope_of
+from recollect.abl.variables import key_of
 from recollect.errors import NotFound, RecollectError, UsageError
 from recollect.lang.scripts import report
 from recollect.lang.scripts.clock import ScriptClock
@@ -179,7 +180,6 @@ class _Talk:
         """The session of the present user, begun when it is first needed."""
         if self.user not in self.sessions:
             session = self.agents[0].start(user=self.user, project=self.script.project, vars=self.script.vars)
-            assert session.opening is not None  # only a resumed session has none
             self.sessions[self.user] = session
             self.turns[self.user] = self.openings[self.user] = session.opening
             self.said[self.user] = None

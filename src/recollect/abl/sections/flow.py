@@ -87,6 +87,9 @@ def read_step(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span, *,
         message = f"Step '{name.text}' must declare REASONING: true or REASONING: false."
         reader.said.error("missing", message, name.span, hint="REASONING says whether the model drives the step")
     then = found.line("THEN")
+    keyword = LEVELS["step"].find("THEN")
+    if then is not None and keyword is not None and then.value is None and not then.children:
+        reader.expected(then, keyword, "a target, or a list of IF and ELSE below it")
     exhausted = found.text("ON_EXHAUSTED")
     return Step(
         name=name,
@@ -210,18 +213,18 @@ def _error_handler(reader: Reader, line: Line) -> ErrorHandler | None:
             message = "`TYPE` is missing in an item of `ON_ERROR`"
             reader.said.error("missing", message, line.span, hint="Name the error: `- TYPE: tool_error`")
             return None
-        return _handler(found, kind, line.span, reader)
+        return _handler(reader, found, kind, line.span)
     if line.key is None:
         reader.misplaced(line, LEVELS["error handler"])
         return None
     kind = line.name
-    handler = _handler(reader.properties(line.children, "error handler", owner=line.span), kind, line.span, reader)
+    handler = _handler(reader, reader.properties(line.children, "error handler", owner=line.span), kind, line.span)
     if line.value is not None:
         return msgspec.structs.replace(handler, then=read_target(unquoted(line.value)))
     return handler
 
 
-def _handler(found: Properties, kind: Raw, span: Span, reader: Reader) -> ErrorHandler:
+def _handler(reader: Reader, found: Properties, kind: Raw, span: Span) -> ErrorHandler:
     then, agent = found.text("THEN"), found.text("HANDOFF_TARGET")
     target = read_target(then) if then else None
     if target is not None and agent is not None and target.kind == "handoff":

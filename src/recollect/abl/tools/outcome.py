@@ -15,7 +15,9 @@ class Failure(msgspec.Struct, frozen=True):
     kind: FailureKind
     message: str
     subtype: str = ""
-    """The class of the exception, or the status of an HTTP answer."""
+    """The class of the exception, the code of one of ours, or the status of an HTTP answer."""
+    details: dict[str, Any] = {}
+    """What one of our errors says beside its message."""
 
 
 class Outcome(msgspec.Struct, frozen=True):

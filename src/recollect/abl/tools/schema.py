@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import Any
 
+from recollect.abl.type_names import type_name
 from recollect.abl.values import outside
 from recollect.lang.signatures import schemas_of
 
@@ -21,19 +22,10 @@ _SCHEMAS: dict[str, dict[str, Any]] = {
     "datetime": {"type": "string", "format": "date-time"},
     "time": {"type": "string", "format": "time"},
     "email": {"type": "string", "format": "email"},
+    "phone": {"type": "string"},
     "array": {"type": "array"},
     "object": {"type": "object"},
     "null": _NULL,
-}
-_OTHER_NAMES = {
-    **dict.fromkeys(("str", "text", "phone", "url", "uri", "id", "uuid"), "string"),
-    **dict.fromkeys(("float", "double", "decimal", "currency", "money", "percent"), "number"),
-    **dict.fromkeys(("dict", "map", "json", "record"), "object"),
-    **dict.fromkeys(("none", "undefined"), "null"),
-    "int": "integer",
-    "bool": "boolean",
-    "timestamp": "datetime",
-    "list": "array",
 }
 _AROUND = re.compile(r"(?P<name>\w+)\s*[<\[(](?P<inner>.*)[>\])]", re.DOTALL)
 
@@ -65,8 +57,7 @@ def type_schema(written: str) -> dict[str, Any]:
 
 
 def _named(name: str) -> dict[str, Any]:
-    word = name.casefold()
-    return dict(_SCHEMAS.get(_OTHER_NAMES.get(word, word), {}))
+    return dict(_SCHEMAS.get(type_name(name) or "", {}))
 
 
 def _any_of(parts: Sequence[str]) -> dict[str, Any]:

@@ -31,7 +31,7 @@ from recollect.model.clock import Clock, SystemClock
 from recollect.model.text import quote, words_of
 
 _LONGEST_MESSAGE = 2_000
-_CANCELLED, _STUCK = "cancelled", "stuck"
+_STUCK = "stuck"
 _WORTH_ANOTHER_TRY = ("408", "425", "429")
 """Statuses below 500 that another try may change."""
 
@@ -110,28 +110,13 @@ class Toolbox:
         entry = self._entries.get(name)
         return entry is not None and entry.reach is not None
 
-    def signature(self, name: str) -> tuple[str, ...] | None:
-        """Return the names of a tool's parameters in order; None for a tool that was neither declared nor given."""
-        entry = self._entries.get(name)
-        return entry.parameters.names if entry is not None else None
-
     def schema(self, name: str) -> dict[str, Any]:
         """Return the JSON schema of a tool's parameters for a model; its `description` is the tool's."""
         entry = self._entries.get(name)
         return entry.parameters.schema(entry.description) if entry is not None else object_schema({}, ())
 
-    def call(
-        self,
-        name: str,
-        positional: Sequence[Any],
-        named: Mapping[str, Any],
-        *,
-        cancelled: Callable[[], bool] | None = None,
-    ) -> Outcome:
-        """Call a tool and return its result, or what went wrong; nothing that a tool does is raised here.
-
-        `cancelled` is asked now and then while the tool runs; once it says yes, the call is given up.
-        """
+    def call(self, name: str, positional: Sequence[Any], named: Mapping[str, Any]) -> Outcome:
+        """Call a tool and return its result, or what went wrong; nothing that a tool does is raised here."""
         entry = self._entries.get(name)
         if entry is None or entry.reach is None:
             return failed("tool_error", self._missing(name, declared=entry is not None))
@@ -140,7 +125,7 @@ class Toolbox:
             return Outcome(failure=arguments)
         call = partial(entry.reach, arguments, timeout=entry.timeout)
         for left in range(entry.retries, -1, -1):
-            ran = WORKERS.run(call, timeout=entry.timeout, cancelled=cancelled)
+            ran = WORKERS.run(call, timeout=entry.timeout)
             outcome = _outcome(name, ran, entry.timeout)
             if outcome.failure is None or not left or not _again(outcome.failure):
                 return outcome
@@ -175,8 +160,6 @@ def _purpose(function: Callable[..., Any]) -> str:
 def _outcome(name: str, ran: Ran, timeout: float) -> Outcome:
     if ran.ending == "late":
         return failed("tool_timeout", f"the tool {quote(name)} did not answer within {timeout:g} s")
-    if ran.ending == "cancelled":
-        return failed("tool_error", f"the call of the tool {quote(name)} was given up", _CANCELLED)
     if ran.ending == "stuck":
         message = f"the tool {quote(name)} was not called: too many earlier calls never returned"
         return failed("tool_error", message, _STUCK)
@@ -189,7 +172,7 @@ def _outcome(name: str, ran: Ran, timeout: float) -> Outcome:
 
 def _again(failure: Failure) -> bool:
     """Say whether another try may end differently."""
-    if failure.kind == "validation_error" or failure.subtype in (_CANCELLED, _STUCK):
+    if failure.kind == "validation_error" or failure.subtype == _STUCK:
         return False
     refused = failure.kind == "api_error" and failure.subtype.startswith("4")
     return not refused or failure.subtype in _WORTH_ANOTHER_TRY

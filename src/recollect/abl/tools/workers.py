@@ -20,14 +20,12 @@ MOST_IDLE = 4
 """Threads that wait for the next call; more of them end after their work."""
 MOST_STUCK = 64
 """Threads that may be given up and still be running before no further call is begun."""
-_GLANCE = 0.05
-"""Seconds between two looks at whether a call was cancelled."""
 
 
 class Ran(NamedTuple):
-    """How a call ended: done with a value or what it raised, or given up for one of three reasons."""
+    """How a call ended: done with a value or what it raised, given up because it was late, or never begun."""
 
-    ending: Literal["done", "late", "cancelled", "stuck"]
+    ending: Literal["done", "late", "stuck"]
     value: Any = None
     error: BaseException | None = None
 
@@ -94,7 +92,7 @@ class Workers:
         self._stuck: set[_Worker] = set()
         self._most_stuck = most_stuck
 
-    def run(self, call: Callable[[], Any], *, timeout: float, cancelled: Callable[[], bool] | None = None) -> Ran:
+    def run(self, call: Callable[[], Any], *, timeout: float) -> Ran:
         """Run a call and return how it ended; one that takes longer than so many seconds is given up."""
         if len(self._stuck) >= self._most_stuck:
             return Ran("stuck")
@@ -105,16 +103,13 @@ class Workers:
             worker = _Worker(self)
         worker.inbox.put(job)
         try:
-            if cancelled is None:
-                ending = "done" if job.done.acquire(timeout=timeout) else "late"
-            else:
-                ending = _watch(job, timeout, cancelled)
+            in_time = job.done.acquire(timeout=timeout)
         except BaseException:
             self._give_up(worker, job)
             raise
-        if ending != "done":
+        if not in_time:
             self._give_up(worker, job)
-            return Ran(ending)
+            return Ran("late")
         if len(self._idle) < MOST_IDLE:
             self._idle.append(worker)
         else:
@@ -140,19 +135,6 @@ class Workers:
         """Begin anew in a forked process, which has none of the threads."""
         self._idle.clear()
         self._stuck.clear()
-
-
-def _watch(job: _Job, timeout: float, cancelled: Callable[[], bool]) -> Literal["done", "late", "cancelled"]:
-    left = timeout
-    while True:
-        if cancelled():
-            return "cancelled"
-        wait = min(left, _GLANCE)
-        if job.done.acquire(timeout=wait):
-            return "done"
-        left -= wait
-        if left <= 0:
-            return "late"
 
 
 def await_here(awaitable: Awaitable[Any]) -> Any:

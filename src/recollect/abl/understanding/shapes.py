@@ -4,29 +4,18 @@ from __future__ import annotations
 
 import re
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, cast
 
 import msgspec
+
+from recollect.abl.type_names import type_name
 
 Kind = Literal[
     "any", "text", "number", "boolean", "date", "datetime", "time", "email", "phone", "object", "choice", "null"
 ]
 
-_KINDS: dict[str, Kind] = {
-    **dict.fromkeys(("string", "str", "text", "enum", "url", "uri", "id", "uuid"), "text"),
-    **dict.fromkeys(("number", "integer", "int", "float", "double", "decimal", "currency", "money"), "number"),
-    **dict.fromkeys(("percent", "percentage"), "number"),
-    **dict.fromkeys(("boolean", "bool"), "boolean"),
-    **dict.fromkeys(("datetime", "timestamp", "date-time", "date_time"), "datetime"),
-    **dict.fromkeys(("phone", "tel", "telephone", "phone_number"), "phone"),
-    **dict.fromkeys(("object", "json", "map", "dict", "record"), "object"),
-    **dict.fromkeys(("null", "none", "undefined"), "null"),
-    "date": "date",
-    "time": "time",
-    "email": "email",
-    "any": "any",
-}
-_LISTS = frozenset({"array", "list"})
+_KINDS: dict[str, Kind] = {"string": "text", "integer": "number"}
+"""What a type is called here, where that is another word."""
 _LIST_OF = re.compile(r"(?:array|list)\s*(?:<|\[|\(|of\s)\s*([^<>\[\]()]+?)\s*[>\])]?")
 _ENUM = re.compile(r"enum\s*[\[(<{]([^\[\]()<>{}]*)[\])>}]")
 _LONGEST_TYPE = 1_000
@@ -57,7 +46,7 @@ def read_shape(type: str | None) -> Shape:
         return msgspec.structs.replace(read_shape(plain[:-1]), nullable=True)
     if plain.endswith("[]"):
         return msgspec.structs.replace(read_shape(plain[:-2]), many=True)
-    if plain.casefold() in _LISTS:
+    if type_name(plain) == "array":
         return Shape("any", many=True)
     if found := _LIST_OF.fullmatch(plain):
         return msgspec.structs.replace(read_shape(found[1].removesuffix("s")), many=True)
@@ -67,15 +56,19 @@ def read_shape(type: str | None) -> Shape:
 
 
 def _single(plain: str) -> Shape:
-    word = plain.casefold()
     if plain[0] in "'\"":
         return Shape("choice", choices=_choices([plain]))
-    return Shape(_KINDS.get(word, "text"), whole=word in ("integer", "int"))
+    return Shape(_kind(plain) or "text", whole=type_name(plain) == "integer")
+
+
+def _kind(word: str) -> Kind | None:
+    name = type_name(word.strip())
+    return None if name is None or name == "array" else _KINDS.get(name) or cast("Kind", name)
 
 
 def _union(parts: list[str]) -> Shape:
     """Read `string|null` and `economy|business`: types if all of them are, else the values to choose from."""
-    kinds: dict[str, Kind | None] = {part: _KINDS.get(part.strip().casefold()) for part in parts}
+    kinds: dict[str, Kind | None] = {part: _kind(part) for part in parts}
     nullable = "null" in kinds.values()
     rest = [part for part in parts if kinds[part] != "null"]
     known: list[Kind] = [kind for part in rest if (kind := kinds[part]) is not None]

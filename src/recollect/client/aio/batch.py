@@ -6,8 +6,8 @@ from types import TracebackType
 from typing import Any, Self
 
 from recollect.client.aio.connection import AsyncConnection
-from recollect.client.calls import Call, body, given, once, path
-from recollect.model.duration import Duration, parse_duration
+from recollect.client.calls import Call, body, given, once, path, seconds
+from recollect.model.duration import Duration
 from recollect.wire.facts import Fact, Written
 
 
@@ -36,8 +36,7 @@ class AsyncBatch:
         scope: str | None = None,
     ) -> None:
         """Add a write of a fact."""
-        seconds = None if ttl is None else parse_duration(ttl)
-        asked = given(expect=expect, ttl=seconds, domain=domain, scope=scope)
+        asked = given(expect=expect, ttl=seconds(ttl), domain=domain, scope=scope)
         self._writes.append({"key": key, "value": value, **asked})
 
     def delete(self, key: str, *, expect: int | None = None, scope: str | None = None) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -17,10 +17,10 @@ from recollect.client.messages import plain_policy
 from recollect.client.problems import error_named
 from recollect.errors import Unavailable
 from recollect.model.text import quote
-from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
+from recollect.wire.chat import Answer, ChatEvent, EventType, MemoryPolicy, Prompt
 from recollect.wire.conversations import Conversation, Conversations, ConversationSummary
 
-_KNOWN = frozenset({"start", "delta", "retract", "tool_request", "tool_response", "end", "error"})
+_KNOWN = frozenset(get_args(EventType))
 
 
 async def say(connection: AsyncConnection, agent_id: str, sent: bytes, timeout: float | None) -> Answer:
@@ -72,7 +72,7 @@ class AsyncConversationCalls:
         place = path("conversations")
         return await collect(self._connection, place, {}, Conversations, lambda page: page.conversations, limit)
 
-    async def get(self, conversation_id: str, *, after: int | None = None) -> Conversation | None:
+    async def get(self, conversation_id: str, *, after: int = 0) -> Conversation | None:
         """Return a conversation with its parts, all or those after a `seq`; None where there is none."""
         place = path("conversations", conversation_id)
         call = Call(method="GET", path=place, query=parameters(after=after), repeatable=True)

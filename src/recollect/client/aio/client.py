@@ -154,17 +154,17 @@ class AsyncClient:
         """Remove what has expired in the tenant; return counts by kind."""
         return await self._connection.fetch(Call(method="POST", path=path("sweep"), repeatable=True), Swept)
 
-    async def export(self, file: str | Path, *, scope: str | None = None) -> int:
+    async def export(self, path: str | Path, *, scope: str | None = None) -> int:
         """Write an export of the tenant, or of what lies at and below a scope, to a file.
 
         It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind. Return how
         many facts and entries it holds.
         """
-        return await export_to(self._connection, file, scope)
+        return await export_to(self._connection, path, scope)
 
-    async def import_file(self, file: str | Path) -> Imported:
+    async def import_file(self, path: str | Path) -> Imported:
         """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
-        return await import_from(self._connection, Path(file).read_bytes(), Path(file).name)
+        return await import_from(self._connection, Path(path).read_bytes(), Path(path).name)
 
     async def import_lines(self, lines: Iterable[bytes], *, source: str | None = None) -> Imported:
         """Write what the lines of an export hold, all or nothing; `source` is where they come from."""

@@ -9,9 +9,9 @@ from typing import Any
 
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
-from recollect.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path
+from recollect.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path, seconds
 from recollect.errors import UsageError
-from recollect.model.duration import Duration, parse_duration
+from recollect.model.duration import Duration
 from recollect.model.recall import Mode
 from recollect.wire.collections import (
     AllRemembered,
@@ -54,7 +54,7 @@ class AsyncCollectionCalls:
         """
         asked = given(
             metadata=metadata,
-            ttl=None if ttl is None else parse_duration(ttl),
+            ttl=seconds(ttl),
             key=key,
             source=source,
         )
@@ -77,7 +77,7 @@ class AsyncCollectionCalls:
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
         """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
-        asked = given(ttl=None if ttl is None else parse_duration(ttl), source=source)
+        asked = given(ttl=seconds(ttl), source=source)
         sent = [checked_item(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
@@ -102,7 +102,7 @@ class AsyncCollectionCalls:
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
         """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences."""
-        asked = given(metadata=metadata, ttl=None if ttl is None else parse_duration(ttl), source=source)
+        asked = given(metadata=metadata, ttl=seconds(ttl), source=source)
         call = Call(
             method="POST",
             path=path("collections", collection, "texts"),
@@ -150,7 +150,7 @@ class AsyncCollectionCalls:
         *,
         collection: str,
         key: str | None = None,
-        namespace: str | None = None,
+        namespace: str = "",
         scope: str | None = None,
     ) -> bool:
         """Forget one entry, by its id or by its key; say whether it was there."""
@@ -160,7 +160,7 @@ class AsyncCollectionCalls:
         call = Call(
             method="DELETE",
             path=place if id is None else path("collections", collection, "entries", id),
-            query=parameters(key=key, namespace=namespace, scope=scope),
+            query=parameters(key=key, namespace=namespace or None, scope=scope),
         )
         return (await self._connection.send(call, missing=True)).status_code != 404
 

@@ -7,9 +7,9 @@ from typing import Any
 
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
-from recollect.client.calls import Call, body, given, path
+from recollect.client.calls import Call, body, given, path, seconds
 from recollect.model.definition import Mode
-from recollect.model.duration import Duration, parse_duration
+from recollect.model.duration import Duration
 from recollect.wire.definitions import Definition, Definitions, Records
 from recollect.wire.facts import Fact
 
@@ -33,7 +33,7 @@ class AsyncDefinitionCalls:
         id: str | None = None,
     ) -> Definition:
         """Create a definition and return it."""
-        asked = given(ttl=None if ttl is None else parse_duration(ttl), mode=mode, id=id)
+        asked = given(ttl=seconds(ttl), mode=mode, id=id)
         call = Call(
             method="POST",
             path=path("memory", "definitions"),
@@ -65,7 +65,7 @@ class AsyncDefinitionCalls:
         """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug."""
         asked = given(name=name, slug=slug, schema=schema, scope=scope, mode=mode)
         if ttl is not None or clear_ttl:
-            asked["ttl"] = None if ttl is None else parse_duration(ttl)
+            asked["ttl"] = seconds(ttl)
         call = Call(method="PATCH", path=_path(definition), body=body(**asked))
         return await self._connection.fetch(call, Definition)
 

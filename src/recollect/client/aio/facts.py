@@ -9,9 +9,9 @@ from typing import Any
 
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
-from recollect.client.calls import Call, body, expecting, given, moment, once, parameters, path
+from recollect.client.calls import Call, body, expecting, given, moment, once, parameters, path, seconds
 from recollect.errors import Conflict, NotFound, UsageError
-from recollect.model.duration import Duration, parse_duration
+from recollect.model.duration import Duration
 from recollect.model.text import quote
 from recollect.wire.facts import Fact, Facts, History, Revision
 
@@ -65,7 +65,7 @@ class AsyncFactCalls:
                 value=value,
                 **given(
                     expect=expect,
-                    ttl=None if ttl is None else parse_duration(ttl),
+                    ttl=seconds(ttl),
                     domain=domain,
                     source=source,
                 ),
@@ -94,7 +94,7 @@ class AsyncFactCalls:
         default: Any = _MISSING,
         ttl: Duration | None = None,
         domain: str | None = None,
-        attempts: int = 100,
+        attempts: int = 1_000,
         scope: str | None = None,
     ) -> Fact:
         """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster.
@@ -137,7 +137,7 @@ class AsyncFactCalls:
 
     async def list(
         self,
-        prefix: str | None = None,
+        prefix: str = "",
         *,
         domain: str | None = None,
         limit: int | None = None,
@@ -145,7 +145,7 @@ class AsyncFactCalls:
         scope: str | None = None,
     ) -> builtins.list[Fact]:
         """Return the facts at and below a key, ordered by key, page by page until all or `limit` are there."""
-        asked = parameters(prefix=prefix, domain=domain, as_of=moment(as_of), scope=scope)
+        asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
         return await collect(self._connection, path("memory", "facts"), asked, Facts, lambda page: page.facts, limit)
 
     async def history(self, key: str, *, scope: str | None = None) -> builtins.list[Revision]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Sequence
-from typing import Literal
 
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
-from recollect.client.calls import Call, body, given, path
-from recollect.model.duration import Duration, parse_duration
-from recollect.wire.keys import Key, Keys, NewKey
+from recollect.client.calls import Call, body, given, path, seconds
+from recollect.model.duration import Duration
+from recollect.wire.keys import Key, Keys, NewKey, Role
 
 
 class AsyncKeyCalls:
@@ -28,19 +27,19 @@ class AsyncKeyCalls:
         self,
         user: str,
         *,
-        role: Literal["admin", "member", "reader"] = "member",
-        scopes: Sequence[str] = (),
+        role: Role = "member",
+        allow: Sequence[str] = (),
         expires: Duration | None = None,
         label: str = "",
     ) -> NewKey:
         """Make a key for a user of the tenant. Its `token` is shown this once: it is kept only as a hash."""
-        asked = given(expires=None if expires is None else parse_duration(expires))
-        sent = body(user=user, role=role, scopes=builtins.list(scopes), label=label, **asked)
+        asked = given(expires=seconds(expires))
+        sent = body(user=user, role=role, allow=builtins.list(allow), label=label, **asked)
         return await self._connection.fetch(Call(method="POST", path=path("keys"), body=sent), NewKey)
 
     async def rotate(self, key: str, *, grace: Duration | None = None) -> NewKey:
         """Make a key that stands for the same user and rights; the old one ends now, or after `grace`."""
-        sent = body(**given(grace=None if grace is None else parse_duration(grace)))
+        sent = body(**given(grace=seconds(grace)))
         return await self._connection.fetch(Call(method="POST", path=path("keys", key, "rotate"), body=sent), NewKey)
 
     async def revoke(self, key: str) -> Key:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 from recollect.client.aio.connection import AsyncConnection
 from recollect.client.aio.pages import collect
 from recollect.client.calls import Call, body, given, parameters, path
-from recollect.model.run import RunStatus
+from recollect.model.run import Language, RunStatus
 from recollect.wire.approvals import Approval
 from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary, RunVerification
 from recollect.wire.sessions import Session, SessionTurn
@@ -22,7 +22,7 @@ class AsyncAgentCalls:
         """Stand on a connection; `client.agents` makes these."""
         self._connection = connection
 
-    async def start(self, agent: str, *, project: str | None = None, vars: Mapping[str, Any] | None = None) -> Session:
+    async def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
         """Start a session; its first turn is what the agent says before any input."""
         asked = body(**given(project=project, vars=vars))
         return await self._connection.fetch(
@@ -104,10 +104,15 @@ class AsyncRunCalls:
         self._connection = connection
 
     async def list(
-        self, *, status: RunStatus | None = None, program: str | None = None, limit: int | None = None
+        self,
+        *,
+        status: RunStatus | None = None,
+        program: str | None = None,
+        language: Language | None = None,
+        limit: int | None = None,
     ) -> builtins.list[RunSummary]:
-        """Return where runs stand, those that started last first; all, or those of one status or program."""
-        asked = parameters(status=status, program=program)
+        """Return where runs stand, those that started last first; all, or those of one status, program or language."""
+        asked = parameters(status=status, program=program, language=language)
         return await collect(self._connection, path("runs"), asked, Runs, lambda page: page.runs, limit)
 
     async def get(self, run: str) -> Run:

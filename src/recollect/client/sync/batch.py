@@ -6,9 +6,9 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from recollect.client.calls import Call, body, given, once, path
+from recollect.client.calls import Call, body, given, once, path, seconds
 from recollect.client.sync.connection import Connection
-from recollect.model.duration import Duration, parse_duration
+from recollect.model.duration import Duration
 from recollect.wire.facts import Fact, Written
 
 
@@ -37,8 +37,7 @@ class Batch:
         scope: str | None = None,
     ) -> None:
         """Add a write of a fact."""
-        seconds = None if ttl is None else parse_duration(ttl)
-        asked = given(expect=expect, ttl=seconds, domain=domain, scope=scope)
+        asked = given(expect=expect, ttl=seconds(ttl), domain=domain, scope=scope)
         self._writes.append({"key": key, "value": value, **asked})
 
     def delete(self, key: str, *, expect: int | None = None, scope: str | None = None) -> None:

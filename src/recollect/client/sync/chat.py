@@ -6,7 +6,7 @@ from __future__ import annotations
 import builtins
 from collections.abc import Generator, Mapping
 from contextlib import closing
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
@@ -18,10 +18,10 @@ from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
 from recollect.errors import Unavailable
 from recollect.model.text import quote
-from recollect.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
+from recollect.wire.chat import Answer, ChatEvent, EventType, MemoryPolicy, Prompt
 from recollect.wire.conversations import Conversation, Conversations, ConversationSummary
 
-_KNOWN = frozenset({"start", "delta", "retract", "tool_request", "tool_response", "end", "error"})
+_KNOWN = frozenset(get_args(EventType))
 
 
 def say(connection: Connection, agent_id: str, sent: bytes, timeout: float | None) -> Answer:
@@ -71,7 +71,7 @@ class ConversationCalls:
         place = path("conversations")
         return collect(self._connection, place, {}, Conversations, lambda page: page.conversations, limit)
 
-    def get(self, conversation_id: str, *, after: int | None = None) -> Conversation | None:
+    def get(self, conversation_id: str, *, after: int = 0) -> Conversation | None:
         """Return a conversation with its parts, all or those after a `seq`; None where there is none."""
         place = path("conversations", conversation_id)
         call = Call(method="GET", path=place, query=parameters(after=after), repeatable=True)

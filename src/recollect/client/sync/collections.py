@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from recollect.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path
+from recollect.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path, seconds
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
 from recollect.errors import UsageError
-from recollect.model.duration import Duration, parse_duration
+from recollect.model.duration import Duration
 from recollect.model.recall import Mode
 from recollect.wire.collections import (
     AllRemembered,
@@ -55,7 +55,7 @@ class CollectionCalls:
         """
         asked = given(
             metadata=metadata,
-            ttl=None if ttl is None else parse_duration(ttl),
+            ttl=seconds(ttl),
             key=key,
             source=source,
         )
@@ -78,7 +78,7 @@ class CollectionCalls:
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
         """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
-        asked = given(ttl=None if ttl is None else parse_duration(ttl), source=source)
+        asked = given(ttl=seconds(ttl), source=source)
         sent = [checked_item(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
@@ -103,7 +103,7 @@ class CollectionCalls:
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
         """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences."""
-        asked = given(metadata=metadata, ttl=None if ttl is None else parse_duration(ttl), source=source)
+        asked = given(metadata=metadata, ttl=seconds(ttl), source=source)
         call = Call(
             method="POST",
             path=path("collections", collection, "texts"),
@@ -151,7 +151,7 @@ class CollectionCalls:
         *,
         collection: str,
         key: str | None = None,
-        namespace: str | None = None,
+        namespace: str = "",
         scope: str | None = None,
     ) -> bool:
         """Forget one entry, by its id or by its key; say whether it was there."""
@@ -161,7 +161,7 @@ class CollectionCalls:
         call = Call(
             method="DELETE",
             path=place if id is None else path("collections", collection, "entries", id),
-            query=parameters(key=key, namespace=namespace, scope=scope),
+            query=parameters(key=key, namespace=namespace or None, scope=scope),
         )
         return (self._connection.send(call, missing=True)).status_code != 404
 

@@ -8,11 +8,11 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Any
 
-from recollect.client.calls import Call, body, expecting, given, moment, once, parameters, path
+from recollect.client.calls import Call, body, expecting, given, moment, once, parameters, path, seconds
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
 from recollect.errors import Conflict, NotFound, UsageError
-from recollect.model.duration import Duration, parse_duration
+from recollect.model.duration import Duration
 from recollect.model.text import quote
 from recollect.wire.facts import Fact, Facts, History, Revision
 
@@ -66,7 +66,7 @@ class FactCalls:
                 value=value,
                 **given(
                     expect=expect,
-                    ttl=None if ttl is None else parse_duration(ttl),
+                    ttl=seconds(ttl),
                     domain=domain,
                     source=source,
                 ),
@@ -95,7 +95,7 @@ class FactCalls:
         default: Any = _MISSING,
         ttl: Duration | None = None,
         domain: str | None = None,
-        attempts: int = 100,
+        attempts: int = 1_000,
         scope: str | None = None,
     ) -> Fact:
         """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster.
@@ -138,7 +138,7 @@ class FactCalls:
 
     def list(
         self,
-        prefix: str | None = None,
+        prefix: str = "",
         *,
         domain: str | None = None,
         limit: int | None = None,
@@ -146,7 +146,7 @@ class FactCalls:
         scope: str | None = None,
     ) -> builtins.list[Fact]:
         """Return the facts at and below a key, ordered by key, page by page until all or `limit` are there."""
-        asked = parameters(prefix=prefix, domain=domain, as_of=moment(as_of), scope=scope)
+        asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
         return collect(self._connection, path("memory", "facts"), asked, Facts, lambda page: page.facts, limit)
 
     def history(self, key: str, *, scope: str | None = None) -> builtins.list[Revision]:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from recollect.client.calls import Call, body, given, parameters, path
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
-from recollect.model.run import RunStatus
+from recollect.model.run import Language, RunStatus
 from recollect.wire.approvals import Approval
 from recollect.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary, RunVerification
 from recollect.wire.sessions import Session, SessionTurn
@@ -23,7 +23,7 @@ class AgentCalls:
         """Stand on a connection; `client.agents` makes these."""
         self._connection = connection
 
-    def start(self, agent: str, *, project: str | None = None, vars: Mapping[str, Any] | None = None) -> Session:
+    def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
         """Start a session; its first turn is what the agent says before any input."""
         asked = body(**given(project=project, vars=vars))
         return self._connection.fetch(Call(method="POST", path=path("agents", agent, "sessions"), body=asked), Session)
@@ -103,10 +103,15 @@ class RunCalls:
         self._connection = connection
 
     def list(
-        self, *, status: RunStatus | None = None, program: str | None = None, limit: int | None = None
+        self,
+        *,
+        status: RunStatus | None = None,
+        program: str | None = None,
+        language: Language | None = None,
+        limit: int | None = None,
     ) -> builtins.list[RunSummary]:
-        """Return where runs stand, those that started last first; all, or those of one status or program."""
-        asked = parameters(status=status, program=program)
+        """Return where runs stand, those that started last first; all, or those of one status, program or language."""
+        asked = parameters(status=status, program=program, language=language)
         return collect(self._connection, path("runs"), asked, Runs, lambda page: page.runs, limit)
 
     def get(self, run: str) -> Run:

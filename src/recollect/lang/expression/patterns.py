@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from recollect.errors import UsageError
 from recollect.lang.expression.bounds import DEFAULT_BOUNDS
-from recollect.model.text import quote
+from recollect.model.text import quote, without_halves
 
 _MEMORY = 4 * 1024 * 1024
 """Bytes that one compiled pattern may take."""
@@ -30,8 +30,9 @@ class Pattern(Protocol):
 
 
 @lru_cache(maxsize=512)
-def compile_pattern(text: str, flags: str = "", *, most: int = DEFAULT_BOUNDS.pattern) -> Pattern:
+def compile_pattern(text: str, flags: str = "") -> Pattern:
     """Return a pattern compiled once, or refuse it with what is wrong with it."""
+    most = DEFAULT_BOUNDS.pattern
     if len(text) > most:
         raise _refused(text, f"it has {len(text):,} characters, the limit is {most:,}", "Write a shorter one")
     unknown = [flag for flag in flags if flag not in _FLAGS]
@@ -55,7 +56,7 @@ def search(pattern: Pattern, text: str) -> dict[str, str | None] | None:
     try:
         found = pattern.search(text)
     except UnicodeEncodeError:
-        found = pattern.search(text.encode("utf-8", "replace").decode())
+        found = pattern.search(without_halves(text))
     if found is None:
         return None
     captures: dict[str, str | None] = {"0": found.group(0)}

@@ -9,7 +9,7 @@ import msgspec
 
 from recollect.errors import InvalidValue
 from recollect.lang.expression.bounds import DEFAULT_BOUNDS, exceeded
-from recollect.model.text import quote
+from recollect.model.text import quote, without_halves
 
 _DEEPEST = 64
 _encoder = msgspec.json.Encoder()
@@ -81,8 +81,7 @@ def _write(value: Any, parts: list[str], left: int, depth: int) -> int:
 
 
 def _quoted(text: Any) -> str:
-    # A lone surrogate has no UTF-8, so it is shown as a question mark, as browsers do.
-    return _encoder.encode(str(text).encode("utf-8", "replace").decode()).decode()
+    return _encoder.encode(without_halves(str(text))).decode()
 
 
 def _spend(left: int, part: str) -> int:

@@ -43,7 +43,7 @@ class ScriptReader:
         if node is not None:
             return dict(self.entries(node, what, known))
         if not self.said.failed:
-            self.missing("the file is empty", Span(0, 0), "Begin it with `tests:`")
+            self.missing("the file declares no tests", Span(0, 0), "Begin it with `tests:`")
         return {}
 
     def tests(self, node: Node | None, whole: Node | None, read: Callable[[Node], N | None]) -> tuple[N, ...]:
@@ -55,8 +55,8 @@ class ScriptReader:
             if test is None:
                 continue
             if test.name in names:
-                message = f"another test is called {quote(test.name)} too"
-                self.said.error("double_name", message, item.span, hint="Give each test a name of its own")
+                message = f"{quote(test.name)} is declared a second time"
+                self.said.error("duplicate", message, item.span, hint="Give each test a name of its own")
             names.add(test.name)
             tests.append(test)
         if not tests and whole is not None and not self.said.failed:
@@ -83,7 +83,8 @@ class ScriptReader:
         for key, value in node.entries or ():
             name = key.scalar or ""
             if name in seen:
-                self.said.error("double_key", f"{quote(name)} stands here twice", key.span, hint="Keep one of them")
+                message = f"{quote(name)} is declared a second time"
+                self.said.error("duplicate", message, key.span, hint="Keep one of them")
             else:
                 seen.add(name)
                 yield key, value

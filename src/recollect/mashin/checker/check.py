@@ -29,9 +29,7 @@ def check_source(
 ) -> tuple[Reading, Programs, tuple[Diagnostic, ...]]:
     """Read, parse and check a source; give what was read, its programs, and all diagnostics as one sorted list."""
     reading = read(text, name=name, fragment=fragment)
-    said = Diagnostics(reading.source)
-    for diagnostic in reading.diagnostics:
-        said.add(diagnostic)
+    said = reading.going_on()
     programs = Programs(said)
     check_document(reading.document, programs, said)
     return reading, programs, said.sorted()

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.durations import refuse_duration
+from recollect.lang.expression.literals import UNKNOWN, literal
 from recollect.lang.tree import Raw
-from recollect.mashin.checker.literals import UNKNOWN, is_number, is_whole, literal
 from recollect.mashin.checker.outline import Outline
 from recollect.mashin.document import Ask, Config, Recall, Remember, WaitFor, value_of
-from recollect.mashin.keywords import OLDER_FORM, RECALL, REMEMBER, RETRY, WAIT_FOR, Level
+from recollect.mashin.expression.semantics import is_number, is_whole
+from recollect.mashin.keywords import BACKOFFS, OLDER_FORM, RECALL, REMEMBER, RETRY, WAIT_FOR, Level
 from recollect.model.text import quote
 
-_DURATION = re.compile(r"(\d+)(s|m|h|d|w)", re.ASCII)
-_BACKOFFS = ("exponential", "linear", "fixed")
+_Rule: TypeAlias = tuple[Callable[[Any], bool], str, str | Callable[[Any], str]]
+"""Whether a value fits, what is needed, and what to write instead."""
 
 
 def check_configuration(whole: Outline, said: Diagnostics) -> None:
@@ -52,12 +53,12 @@ def _keys(whole: Outline, said: Diagnostics, configs: tuple[Config, ...], level:
             _value(whole, said, config.value, key, rule)
 
 
-def _value(whole: Outline, said: Diagnostics, raw: Raw, key: str, rule: tuple[Callable[[Any], bool], str, str]) -> None:
+def _value(whole: Outline, said: Diagnostics, raw: Raw, key: str, rule: _Rule) -> None:
     value = literal(whole.programs.node(raw))
     fits, what, hint = rule
     if value is not UNKNOWN and not fits(value):
         message = f"`{key}` needs {what}, not {quote(raw.text, longest=40)}"
-        said.error("wrong_value", message, raw.span, hint=hint)
+        said.error("wrong_value", message, raw.span, hint=hint if isinstance(hint, str) else hint(value))
 
 
 def _missing(whole: Outline, said: Diagnostics, part: Remember | Recall, level: Level) -> None:
@@ -66,13 +67,13 @@ def _missing(whole: Outline, said: Diagnostics, part: Remember | Recall, level: 
         misspelt = any(other in OLDER_FORM or whole.hints.nearest(other, (keyword.name,)) for other in others)
         if value_of(part.config, keyword.name) is None and not misspelt:
             message = f"`{keyword.name}` is missing in `{level.name} {part.name.text}`"
-            said.error("missing_key", message, part.name.span, hint=f"{keyword.meaning}: add `{keyword.name}: …`")
+            said.error("missing", message, part.name.span, hint=f"{keyword.meaning}: add `{keyword.name}: …`")
 
 
 def _awaited(said: Diagnostics, part: WaitFor) -> None:
     if value_of(part.config, "event") is None and value_of(part.config, "callback") is None:
         message = f"`wait for {part.name.text}` does not say what it waits for"
-        said.error("missing_key", message, part.name.span, hint='Add `event: "…"`, or `callback: true`')
+        said.error("missing", message, part.name.span, hint='Add `event: "…"`, or `callback: true`')
 
 
 def _asked(whole: Outline, said: Diagnostics, part: Ask) -> None:
@@ -80,7 +81,7 @@ def _asked(whole: Outline, said: Diagnostics, part: Ask) -> None:
     if part.machine is None:
         if part.task is None:
             message = f"`ask {part.name.text}` gives the model no task"
-            said.error("missing_key", message, part.name.span, hint='Add `with task "…"`')
+            said.error("missing", message, part.name.span, hint='Add `with task "…"`')
         known = ("with role", "with task", "with tools", "with temperature", "with max_tokens", "returns", "assuming")
         for config in part.inputs:
             key = config.key.text
@@ -102,24 +103,26 @@ def _is_name(value: Any) -> bool:
 
 
 def _is_duration(value: Any) -> bool:
-    found = _DURATION.fullmatch(value) if isinstance(value, str) else None
-    return found is not None and found[1].strip("0") != ""
+    return isinstance(value, str) and refuse_duration(value) is None
+
+
+def _write_duration(value: Any) -> str:
+    return refuse_duration(value if isinstance(value, str) else "") or ""
 
 
 def _is_map(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-_A_DURATION = "Write a whole number and one unit, such as 90s, 15m, 24h, 30d or 2w"
-_RULES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
+_RULES: dict[str, _Rule] = {
     "content": (lambda value: value is not None, "something to remember", "null is nothing that can be found again"),
     "query": (lambda value: value is not None and value != "", "something to look for", "Such as `input.question`"),
     "collection": (_is_name, "the name of a collection", 'Such as `"knowledge_base"`'),
-    "namespace": (_is_name, "the name of a partition", "Leave it out for none"),
+    "namespace": (_is_name, "the name of a namespace", "Leave it out for none"),
     "metadata": (_is_map, "a map", "Write it as `{ name: value }`"),
     "filter": (_is_map, "a map", "Write it as `{ name: value }`"),
-    "ttl": (_is_duration, "a duration", _A_DURATION),
-    "timeout": (_is_duration, "a duration", _A_DURATION),
+    "ttl": (_is_duration, "a duration", _write_duration),
+    "timeout": (_is_duration, "a duration", _write_duration),
     "limit": (lambda value: is_whole(value, least=1), "a whole number from 1 on", "Leave it out for 5"),
     "threshold": (
         lambda value: is_number(value) and 0 <= value <= 1,
@@ -132,5 +135,5 @@ _RULES: dict[str, tuple[Callable[[Any], bool], str, str]] = {
     "max_tokens": (lambda value: is_whole(value, least=1), "a whole number from 1 on", "Such as 1000"),
     "max": (lambda value: is_whole(value, least=1), "a whole number from 1 on", "Such as 3"),
     "delay": (lambda value: is_whole(value, least=0), "milliseconds as a whole number", "Such as 1000"),
-    "backoff": (lambda value: value in _BACKOFFS, f"one of {', '.join(_BACKOFFS)}", '`backoff: "exponential"`'),
+    "backoff": (lambda value: value in BACKOFFS, f"one of {', '.join(BACKOFFS)}", '`backoff: "exponential"`'),
 }

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import re
-
 from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.tree import Raw
-from recollect.mashin.checker.outline import Call, Outline, few
-from recollect.mashin.document import WaitFor, value_of
+from recollect.lang.hints import few
+from recollect.mashin.checker.outline import Call, Outline
+from recollect.mashin.document import WaitFor, flow_named, value_of
 from recollect.model.text import quote
-
-_FLOW = re.compile(r"flow\s*\(\s*([^\W\d]\w*)\s*\)")
 
 
 def check_flows(whole: Outline, said: Diagnostics) -> None:
@@ -43,12 +39,12 @@ def _timeouts(whole: Outline, said: Diagnostics) -> list[Call]:
         raw = value_of(part.config, "on_timeout") if isinstance(part, WaitFor) else None
         if raw is None:
             continue
-        found = _FLOW.fullmatch(raw.text)
-        if found is None:
+        flow = flow_named(raw)
+        if flow is None:
             message = f"`on_timeout` needs a flow, not {quote(raw.text, longest=40)}"
             said.error("wrong_value", message, raw.span, hint="Write it as `on_timeout: flow(name)`")
         else:
-            calls.append(Call(Raw(found[1], span=raw.excerpt.locate(*found.span(1))), ""))
+            calls.append(Call(flow, ""))
     return calls
 
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.expression.nodes import Path, paths_read
+from recollect.lang.hints import few
 from recollect.lang.source import Source, Span
-from recollect.mashin.checker.outline import FREE, Outline, Use, few
+from recollect.mashin.checker.outline import FREE, Outline, Use
 from recollect.mashin.expression.namespaces import GLOBALS, NAMESPACES
 from recollect.model.text import quote
 
@@ -16,8 +17,8 @@ _GIVEN = frozenset({"input", "steps", "context", "error", "state", *GLOBALS, *NA
 def check_names(whole: Outline, said: Diagnostics) -> None:
     """Check every name that an expression reads, and that no two steps have the same."""
     for name in whole.doubles:
-        message = f"there is a step {quote(name.text)} already"
-        said.error("duplicate_step", message, name.span, hint="Give each step a name of its own")
+        message = f"{quote(name.text)} is declared a second time"
+        said.error("duplicate", message, name.span, hint="Give each step a name of its own")
     for use in whole.uses:
         for path, span in paths_read(use.node):
             _path(whole, said, use, path, _beginning(said.source, path, span))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 
 import msgspec
 
@@ -53,7 +53,6 @@ class Step(msgspec.Struct, frozen=True):
 class Use(msgspec.Struct, frozen=True):
     """An expression, the names that its own step gives, and how many steps of its region came before."""
 
-    raw: Raw
     node: Node
     region: str
     after: int
@@ -111,11 +110,6 @@ class Outline(msgspec.Struct):
         text = self.programs.said.source.text
         found = _KEY.search(text, max(value.start - len(name) - 40, 0), value.start)
         return Span(*found.span(1)) if found and name in found[1] else value
-
-
-def few(names: Iterable[str]) -> str:
-    """Return the first of some names, as a hint lists them."""
-    return ", ".join(islice(names, 8))
 
 
 FREE = "on failure"
@@ -215,7 +209,7 @@ class _Walk:
     def _use(self, raw: Raw, lets: frozenset[str] = frozenset()) -> Node | None:
         node = self.whole.programs.node(raw, lets)
         if node is not None:
-            self.whole.uses.append(Use(raw, node, self.place, self.after, lets))
+            self.whole.uses.append(Use(node, self.place, self.after, lets))
         return node
 
     def outside(self) -> None:

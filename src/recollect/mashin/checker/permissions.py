@@ -6,7 +6,7 @@ A machine that lacks one can still be run: the step is denied then, and the ledg
 from __future__ import annotations
 
 from recollect.lang.diagnostics import Diagnostics
-from recollect.mashin.checker.literals import UNKNOWN, literal
+from recollect.lang.expression.literals import UNKNOWN, literal
 from recollect.mashin.checker.outline import Outline
 from recollect.mashin.document import Capability, Ensures, Guard, NamedStep, Verdict
 from recollect.mashin.keywords import CAPABILITIES, GUARDS, ON_VIOLATION

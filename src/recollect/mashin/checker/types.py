@@ -6,13 +6,14 @@ from typing import Any
 
 from recollect.errors import EvaluationFailed, LimitExceeded, UsageError
 from recollect.lang.diagnostics import Diagnostics
+from recollect.lang.expression.literals import UNKNOWN
 from recollect.lang.expression.nodes import Node, paths_read
 from recollect.lang.source import Span
-from recollect.mashin.checker.literals import UNKNOWN, is_number
 from recollect.mashin.checker.outline import Outline
 from recollect.mashin.constraints import CONSTRAINTS, constraint_value
 from recollect.mashin.document import Config, Field, Type
 from recollect.mashin.expression.programs import expression
+from recollect.mashin.expression.semantics import is_number
 from recollect.mashin.faults import Faults
 from recollect.mashin.keywords import TYPES
 from recollect.mashin.shapes import read_shape
@@ -113,8 +114,11 @@ def _default(whole: Outline, said: Diagnostics, field: Field, written: dict[str,
 
 def _refused(said: Diagnostics, field: Field, type_: str, faults: Faults, place: Span) -> None:
     fault = faults.found[0]
-    shown = quote(field.default.text, longest=40) if field.default else ""
-    what, hint = f"is no {type_}: {shown}", fault.hint or f"Write a value of the type {type_}"
+    name = quote(field.name.text)
     if type_ == "enum":
-        what, hint = "is none of its choices", fault.hint or f"It needs {fault.expected}"
-    said.error("wrong_value", f"the default of {quote(field.name.text)} {what}", place, hint=hint)
+        hint = fault.hint or f"It needs {fault.expected}"
+        said.error("wrong_value", f"the default of {name} is none of its choices", place, hint=hint)
+    else:
+        shown = quote(field.default.text, longest=40) if field.default else ""
+        hint = fault.hint or f"Write a value of the type {type_}"
+        said.error("wrong_type", f"the default of {name} is no {type_}: {shown}", place, hint=hint)

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from recollect.lang.diagnostics import Diagnostics
-from recollect.mashin.checker.outline import Outline, few
-from recollect.mashin.document import Assumption, Compute, Decide, Mapping, Test
+from recollect.lang.hints import few
+from recollect.mashin.checker.outline import Outline
+from recollect.mashin.document import FAILS, Assumption, Compute, Decide, Mapping, Test
 from recollect.model.text import quote
-
-_FAILS = "error"
-"""What a test expects of a run that fails, where the machine does not respond with it."""
 
 
 def check_tests(whole: Outline, said: Diagnostics) -> None:
@@ -75,4 +73,4 @@ def _fails(whole: Outline, expect: Mapping | None) -> bool:
     """Say whether a test expects that the run fails."""
     keys = (whole.keys(expect) or ()) if expect is not None else ()
     outputs = {field.name.text for field in whole.document.responds or ()}
-    return [name for name, _ in keys] == [_FAILS] and _FAILS not in outputs
+    return [name for name, _ in keys] == [FAILS] and FAILS not in outputs

@@ -15,6 +15,7 @@ from recollect.lang.expression.bounds import exceeded
 from recollect.lang.expression.dialect import Run
 from recollect.lang.expression.faults import failed
 from recollect.lang.expression.functional import Arrow
+from recollect.lang.expression.texts import joined, padding, repeated, replaced
 from recollect.mashin.expression.semantics import (
     equal,
     is_number,
@@ -121,19 +122,8 @@ def _every(run: Run, value: list[Any], test: Any) -> bool:
     return all(truthy(call(run, item, place)) for place, item in enumerate(value))
 
 
-def joined(run: Run, parts: Iterator[str], between: str) -> str:
-    """Return parts as one text, and stop as soon as it is too long."""
-    left, kept = run.bounds.text, list[str]()
-    for part in parts:
-        left -= len(part) + len(between)
-        if left + len(between) < 0:
-            raise exceeded("the text that an expression made", run.bounds.text)
-        kept.append(part)
-    return between.join(kept)
-
-
 def _join(run: Run, value: list[Any], between: Any = ",") -> str:
-    return joined(run, (shown(item) for item in value), text(between, "join"))
+    return joined((shown(item) for item in value), text(between, "join"), longest=run.bounds.text)
 
 
 def in_order(values: list[Any], keys: list[Any], name: str) -> list[Any]:
@@ -246,37 +236,20 @@ def _split(run: Run, value: str, between: Any = None) -> list[str]:
     return value.split(separator) if separator else list(value)
 
 
-def _replaced(run: Run, value: str, old: str, new: str, most: int) -> str:
-    count = value.count(old) if most < 0 else min(most, value.count(old))
-    grown = len(value) + count * (len(new) - len(old))
-    if grown > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text, grown)
-    return value.replace(old, new, most)
-
-
 def _replace(run: Run, value: str, old: Any, new: Any) -> str:
-    return _replaced(run, value, text(old, "replace"), text(new, "replace"), 1)
+    return replaced(value, text(old, "replace"), text(new, "replace"), longest=run.bounds.text, most=1)
 
 
 def _replace_all(run: Run, value: str, old: Any, new: Any) -> str:
-    return _replaced(run, value, text(old, "replaceAll"), text(new, "replaceAll"), -1)
+    return replaced(value, text(old, "replaceAll"), text(new, "replaceAll"), longest=run.bounds.text)
 
 
 def _repeat(run: Run, value: str, times: Any) -> str:
-    count = max(0, min(_LONGEST, whole(times, "repeat")))
-    if len(value) * count > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text, len(value) * count)
-    return value * count
+    return repeated(value, max(0, min(_LONGEST, whole(times, "repeat"))), longest=run.bounds.text)
 
 
 def _padding(run: Run, value: str, length: Any, fill: Any, name: str) -> str:
-    pad = text(fill, name)
-    missing = whole(length, name) - len(value)
-    if missing <= 0 or not pad:
-        return ""
-    if missing > run.bounds.text:
-        raise exceeded("the text that an expression made", run.bounds.text, missing)
-    return (pad * (missing // len(pad) + 1))[:missing]
+    return padding(whole(length, name) - len(value), text(fill, name), longest=run.bounds.text)
 
 
 def _pad_start(run: Run, value: str, length: Any, fill: Any = " ") -> str:
@@ -325,7 +298,7 @@ def _of_text(change: Callable[[str], str]) -> Callable[..., str]:
 
 
 def _append(run: Run, value: str, *more: Any) -> str:
-    return joined(run, map(shown, (value, *more)), "")
+    return joined(map(shown, (value, *more)), "", longest=run.bounds.text)
 
 
 def _get(run: Run, value: dict[str, Any], name: Any, otherwise: Any = None) -> Any:

@@ -6,7 +6,6 @@ the run, which writes it down, so that a replay gives it again.
 
 from __future__ import annotations
 
-import hashlib
 import math
 import re
 from collections.abc import Callable, Mapping
@@ -18,10 +17,12 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from recollect.lang.expression.bounds import exceeded
+from recollect.lang.expression.chance import chance, new_uuid
 from recollect.lang.expression.currency import format_money
 from recollect.lang.expression.dialect import Function, Run
 from recollect.lang.expression.faults import failed
 from recollect.lang.expression.scalars import moment, moment_word
+from recollect.lang.expression.texts import date_word
 from recollect.lang.expression.wording import word
 from recollect.mashin.expression.methods import fields, function, items, place_of, text, unique
 from recollect.mashin.expression.semantics import (
@@ -39,12 +40,10 @@ from recollect.model.text import quote
 
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[1-8][0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,3})?")
-_DATE_PARTS = re.compile("YYYY|MM|DD|HH|mm|ss")
 _UNITS = {"milliseconds": 1, "seconds": 1000, "minutes": 60_000, "hours": 3_600_000, "days": 86_400_000}
 _UNITS["weeks"] = 7 * _UNITS["days"]
 _LONGEST_NUMBER = 400
 _MOST_DIGITS = 15
-_RANDOM_BITS = 53
 
 CONSTANTS: Mapping[str, float] = {"Math.PI": math.pi, "Math.E": math.e}
 """What a namespace holds without being called."""
@@ -136,28 +135,6 @@ def _clamp(value: Any, low: Any, high: Any) -> int | float:
     return max(least, min(most, known))
 
 
-def _digest(run: Run, kind: str) -> bytes:
-    # Ids are what tests replace, so chance comes from there too.
-    return hashlib.sha256(run.ids.new(kind).encode("utf-8", "replace")).digest()
-
-
-def _random(run: Run) -> float:
-    return run.draw("random", lambda: (int.from_bytes(_digest(run, "random")[:8]) >> 11) / 2**_RANDOM_BITS)
-
-
-def _generate(run: Run) -> str:
-    return run.draw("uuid", lambda: _as_uuid(_digest(run, "uuid")))
-
-
-def _as_uuid(digest: bytes) -> str:
-    made = bytearray(digest[:16])
-    # Version 4, variant 1, as for any id that is made of chance.
-    made[6] = made[6] & 0x0F | 0x40
-    made[8] = made[8] & 0x3F | 0x80
-    digits = made.hex()
-    return "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
-
-
 def _is_uuid(value: Any) -> bool:
     return type(value) is str and _UUID.fullmatch(value) is not None
 
@@ -195,16 +172,7 @@ def _time_between(late: Any, early: Any, unit: Any = "milliseconds") -> int | fl
 
 
 def _format_time(value: Any, shape: Any = "YYYY-MM-DD") -> str:
-    when = _moment(value, "DateTime.format")
-    parts = {
-        "YYYY": f"{when.year:04d}",
-        "MM": f"{when.month:02d}",
-        "DD": f"{when.day:02d}",
-        "HH": f"{when.hour:02d}",
-        "mm": f"{when.minute:02d}",
-        "ss": f"{when.second:02d}",
-    }
-    return _DATE_PARTS.sub(lambda found: parts[found[0]], text(shape, "DateTime.format"))
+    return date_word(_moment(value, "DateTime.format"), text(shape, "DateTime.format"))
 
 
 def _from_timestamp(value: Any) -> str:
@@ -398,7 +366,7 @@ FUNCTIONS: Mapping[str, Function] = _table(
     Function("Math.max", _most, 0, None),
     Function("Math.sum", _sum, 0, None),
     Function("Math.clamp", _clamp, 3, 3),
-    Function("Math.random", _random, 0, 0, uses_run=True),
+    Function("Math.random", chance, 0, 0, uses_run=True),
     Function("DateTime.now", now, 0, 0, uses_run=True),
     _one("DateTime.parse", lambda value: moment_word(_moment(value, "DateTime.parse"))),
     _one("DateTime.isValid", lambda value: moment(value) is not None),
@@ -426,7 +394,7 @@ FUNCTIONS: Mapping[str, Function] = _table(
     Function("Set.union", _union, 1, None, uses_run=True),
     Function("Set.intersection", _intersection, 2, 2, uses_run=True),
     Function("Set.difference", _difference, 2, 2, uses_run=True),
-    Function("UUID.generate", _generate, 0, 0, uses_run=True),
+    Function("UUID.generate", new_uuid, 0, 0, uses_run=True),
     Function("UUID.isValid", _is_uuid, 1, 1),
     Function("Intl.formatNumber", _format_number, 1, 2),
     Function("Intl.formatCurrency", _format_currency, 1, 3),

@@ -24,7 +24,6 @@ from recollect.lang.expression.nodes import (
     Index,
     Invoke,
     Lambda,
-    ListOf,
     Logical,
     Member,
     Method,
@@ -35,11 +34,12 @@ from recollect.lang.expression.nodes import (
     Unary,
     measure,
 )
+from recollect.lang.expression.parsing import OPENING, Stop, TokenParser, is_too_long
 from recollect.lang.source import Excerpt, Span
 from recollect.lang.template import Template
 from recollect.mashin.expression.methods import METHODS
 from recollect.mashin.expression.namespaces import CONSTANTS, FUNCTIONS, GLOBALS, NAMESPACES
-from recollect.mashin.expression.tokens import Token, code_end, number_value, tokenize, unescape
+from recollect.mashin.expression.tokens import Token, code_end, tokenize, unescape
 from recollect.model.text import quote
 
 _POWERS = {
@@ -88,7 +88,6 @@ _PREFIXES = {"-": "-", "!": "not", "not": "not", "~": "~", "typeof": "typeof"}
 _LITERALS = {"true": True, "false": False, "null": None}
 RESERVED = frozenset({*_LITERALS, "and", "or", "not", "is", "in", "typeof", "let"})
 """Words that cannot name a value."""
-_OPENING = {"(": ")", "[": "]", "{": "}"}
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -103,19 +102,9 @@ class Place(msgspec.Struct, frozen=True):
 
 def parse_stretch(text: Excerpt, start: int, end: int, place: Place) -> Node | None:
     """Return the node of the expression that stands there; None after noting every fault that was found."""
-    if too_long(text, start, end, place):
+    if is_too_long(text, start, end, most=place.bounds.source, said=place.said):
         return None
     return parse_tokens(tokenize(text, start, end, place.said), text, place)
-
-
-def too_long(text: Excerpt, start: int, end: int, place: Place) -> bool:
-    """Say whether a stretch has more characters than allowed, after noting it."""
-    limit = place.bounds.source
-    if end - start <= limit:
-        return False
-    message = f"the expression has {end - start:,} characters, the limit is {limit:,}"
-    place.said.error("too_long", message, text.locate(start, start + 1), hint="Compute it in several steps")
-    return True
 
 
 def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | None:
@@ -125,7 +114,7 @@ def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | Non
     parser = _Parser(tokens, text, place)
     try:
         node = parser.whole()
-    except _Stop:
+    except Stop:
         return None
     except RecursionError:
         span = text.locate(tokens[0].start, tokens[0].end)
@@ -141,70 +130,12 @@ def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | Non
     return node
 
 
-class _Stop(Exception):
-    """A fault was noted, and what follows cannot be read without guessing."""
-
-
-class _Parser:
+class _Parser(TokenParser[Token]):
     def __init__(self, tokens: list[Token], text: Excerpt, place: Place) -> None:
-        self._tokens = tokens
-        self._text = text
+        super().__init__(tokens, text, place.said)
         self._place = place
-        self._at = 0
         self._depth = place.depth
         self._names = place.names
-        self._grouped: set[Span] = set()
-        self.sound = True
-
-    # What is next
-
-    @property
-    def _next(self) -> Token:
-        return self._tokens[self._at]
-
-    def _ahead(self, places: int) -> Token:
-        return self._tokens[min(self._at + places, len(self._tokens) - 1)]
-
-    @property
-    def _last(self) -> Token:
-        return self._tokens[self._at - 1]
-
-    def _take(self) -> Token:
-        token = self._tokens[self._at]
-        self._at += 1
-        return token
-
-    def _symbol(self, *symbols: str) -> Token | None:
-        token = self._tokens[self._at]
-        return self._take() if token.kind == "symbol" and token.text in symbols else None
-
-    def _at_symbol(self, symbol: str) -> bool:
-        token = self._tokens[self._at]
-        return token.kind == "symbol" and token.text == symbol
-
-    # Places and faults
-
-    def _span(self, first: Token | Node, last: Token | Node | None = None) -> Span:
-        begin = first.span if isinstance(first, Node) else self._text.locate(first.start, first.end)
-        if last is None:
-            return begin
-        return begin.to(last.span if isinstance(last, Node) else self._text.locate(last.start, last.end))
-
-    def _note(self, code: str, message: str, span: Span, hint: str = "") -> None:
-        self.sound = False
-        self._place.said.error(code, message, span, hint=hint)
-
-    def _fail(self, code: str, message: str, token: Token, hint: str = "") -> NoReturn:
-        self._note(code, message, self._span(token), hint)
-        raise _Stop
-
-    def _unexpected(self, wanted: str, hint: str = "") -> NoReturn:
-        token = self._next
-        found = "the expression ends" if token.kind == "end" else f"{quote(token.text)} stands"
-        self._fail("unexpected_token", f"{found} where {wanted} was expected", token, hint)
-
-    def _expect(self, symbol: str, wanted: str) -> Token:
-        return self._symbol(symbol) or self._unexpected(wanted)
 
     def _name(self, wanted: str) -> Token:
         token = self._next
@@ -214,22 +145,12 @@ class _Parser:
 
     # Whole expressions
 
-    def whole(self) -> Node:
-        node = self._expression()
-        if self._next.kind != "end":
-            self._leftover()
-        return node
-
-    def _leftover(self) -> NoReturn:
-        token = self._next
-        hint = ""
+    def _operator_meant(self, token: Token) -> str:
         if token.kind == "word":
-            hint = did_you_mean(token.text, ("and", "or", "is", "in", "not"))
-        elif token.text == "=":
-            hint = "To compare write `==` or `is`"
-        elif token.text in _OPENING.values():
-            hint = "Nothing is open that it could close"
-        self._fail("unexpected_token", f"{quote(token.text)} stands where an operator was expected", token, hint)
+            return did_you_mean(token.text, ("and", "or", "is", "in", "not"))
+        if token.text == "=":
+            return "To compare write `==` or `is`"
+        return "Nothing is open that it could close" if token.text in OPENING.values() else ""
 
     def _expression(self) -> Node:
         self._deeper()
@@ -434,10 +355,6 @@ class _Parser:
         self._check_arguments(name, len(arguments), function.least, function.most, at)
         return Call(span, name, arguments)
 
-    def _check_arguments(self, name: str, count: int, least: int, most: int | None, at: Span) -> None:
-        if count < least or (most is not None and count > most):
-            self._note("wrong_arguments", f"`{name}` takes {_arity(least, most)}, not {count}", at)
-
     def _unknown_function(self, name: str, at: Span, also: object = ()) -> Node:
         known = (*GLOBALS, *self._names, *FUNCTIONS, *(METHODS if also else ()))
         hint = did_you_mean(name, known, otherwise="See the list of functions")
@@ -456,17 +373,10 @@ class _Parser:
             return self._quoted()
         if token.kind == "word":
             return self._worded()
-        if token.kind == "symbol" and token.text in _OPENING:
+        if token.kind == "symbol" and token.text in OPENING:
             return {"(": self._group, "[": self._list, "{": self._object}[token.text]()
         hint = "There is no spread; use `concat` or `Object.merge`" if token.text == "..." else ""
         self._unexpected("a value", hint)
-
-    def _number(self) -> Node:
-        token = self._take()
-        value = number_value(token)
-        if value is None:
-            self._note("too_large", f"{quote(token.text)} is too large a number", self._span(token))
-        return Constant(self._span(token), value)
 
     def _worded(self) -> Node:
         token = self._next
@@ -529,23 +439,7 @@ class _Parser:
         limit = self._place.bounds.depth
         at = self._text.locate(start, start + 2)
         self._note("too_deep", f"more than {limit} levels stand inside one another", at, "Compute it in several steps")
-        raise _Stop
-
-    def _group(self) -> Node:
-        self._take()
-        node = self._expression()
-        self._expect(")", "`)`")
-        self._grouped.add(node.span)
-        return node
-
-    def _arguments(self) -> tuple[Node, ...]:
-        self._take()
-        return tuple(self._listed(")"))
-
-    def _list(self) -> Node:
-        first = self._take()
-        items = tuple(self._listed("]"))
-        return ListOf(self._span(first, self._last), items)
+        raise Stop
 
     def _listed(self, closing: str) -> list[Node]:
         items: list[Node] = []
@@ -555,7 +449,7 @@ class _Parser:
                 items.append(self._expression())
                 if not (self._at_symbol(",") or self._at_symbol(closing)):
                     self._unexpected(f"`,` or `{closing}`")
-            except _Stop:
+            except Stop:
                 self._recover(closing, depth)
             if not self._symbol(","):
                 self._expect(closing, f"`,` or `{closing}`")
@@ -570,11 +464,11 @@ class _Parser:
             if token.kind == "symbol":
                 if open_brackets == 0 and token.text in (",", closing):
                     return
-                open_brackets += (token.text in _OPENING) - (token.text in _OPENING.values())
+                open_brackets += (token.text in OPENING) - (token.text in OPENING.values())
             if open_brackets < 0:
                 break
             self._at += 1
-        raise _Stop
+        raise Stop
 
     def _object(self) -> Node:
         first = self._take()
@@ -583,7 +477,7 @@ class _Parser:
             depth = self._depth
             try:
                 self._entry(fields)
-            except _Stop:
+            except Stop:
                 self._recover("}", depth)
             if not self._symbol(","):
                 self._expect("}", "`,` or `}`")
@@ -602,7 +496,7 @@ class _Parser:
                 self._fail("computed_name", "the name of a field cannot be computed", name, "Write it out")
             key = unescape(self._text, name.start + 1, name.end - 1, self._place.said)
         if key in fields:
-            self._note("duplicate_field", f"the field {quote(key)} stands here twice", self._span(name), "Remove one")
+            self._note("duplicate", f"{quote(key)} is declared a second time", self._span(name), "Keep one of them")
         if self._symbol(":"):
             fields[key] = self._expression()
         elif name.kind == "word" and name.text not in RESERVED:
@@ -623,7 +517,7 @@ class _Parser:
         open_brackets, place = 0, self._at
         while (token := self._tokens[place]).kind != "end":
             if token.kind == "symbol":
-                open_brackets += (token.text in _OPENING) - (token.text in _OPENING.values())
+                open_brackets += (token.text in OPENING) - (token.text in OPENING.values())
                 if open_brackets == 0:
                     after = self._tokens[place + 1]
                     return after.kind == "symbol" and after.text == "=>"
@@ -667,11 +561,3 @@ class _Parser:
                 self._expect(closing, f"`,` or `{closing}`")
                 break
         return parts
-
-
-def _arity(least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least} or more arguments"
-    if least == most:
-        return f"{least} argument{'' if least == 1 else 's'}"
-    return f"{least} to {most} arguments"

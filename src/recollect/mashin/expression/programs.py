@@ -1,8 +1,7 @@
 """The text of expressions in, programs that are compiled once and run many times out.
 
-`compile_expression` and `compile_body` take text and raise a `SourceError`; `evaluate` runs an expression at once. A
-file that is parsed as a whole uses `parse_expression` and `parse_body`, which note their diagnostics with those of the
-file, and then `expression`.
+`compile_expression` takes text and raises a `SourceError`; `evaluate` runs it at once. A file that is parsed as a whole
+uses `parse_expression`, which notes its diagnostics with those of the file, and then `expression`.
 
 Among the variables, `steps` and `input` are maps whose fields can also be read by their bare names: a parameter comes
 first, then `let`, then a step, then an input, then any other variable, such as `context` and `error`.
@@ -10,7 +9,7 @@ first, then `let`, then a step, then an input, then any other variable, such as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
@@ -20,7 +19,6 @@ from recollect.lang.expression.dialect import Names, Run
 from recollect.lang.expression.nodes import Node
 from recollect.lang.expression.program import Expression
 from recollect.lang.source import Excerpt, Source
-from recollect.mashin.expression.body import parse_lines
 from recollect.mashin.expression.compiling import MASHIN, Outcome
 from recollect.mashin.expression.parser import Place, parse_stretch
 from recollect.model.clock import Clock
@@ -37,31 +35,15 @@ def parse_expression(
     return parse_stretch(text, 0, len(text.text), Place(said, bounds, frozenset(names)))
 
 
-def parse_body(
-    text: Excerpt, said: Diagnostics, *, names: Collection[str] = (), bounds: Bounds = DEFAULT_BOUNDS
-) -> Node | None:
-    """Return the node of a computation, lines of `let name = …` and a last expression; see `parse_expression`."""
-    return parse_lines(text, Place(said, bounds, frozenset(names)))
-
-
 def expression(node: Node) -> Expression:
-    """Compile a parsed expression or body."""
+    """Compile a parsed expression, or the names and the result of a `compute` step."""
     return Expression(Outcome(node.span, node), MASHIN)
 
 
 def compile_expression(text: str, *, name: str = "expression") -> Expression:
     """Return an expression ready to run, or raise a SourceError that shows everything wrong with it."""
-    return _compile(text, name, parse_expression)
-
-
-def compile_body(text: str, *, name: str = "compute") -> Expression:
-    """Return a computation ready to run, or raise a SourceError that shows everything wrong with it."""
-    return _compile(text, name, parse_body)
-
-
-def _compile(text: str, name: str, parse: Callable[[Excerpt, Diagnostics], Node | None]) -> Expression:
     said = Diagnostics(Source(name, text))
-    node = parse(Excerpt(text), said)
+    node = parse_expression(Excerpt(text), said)
     if node is None:
         raise source_error(said.source, said.sorted())
     return expression(node)

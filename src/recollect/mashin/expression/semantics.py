@@ -63,6 +63,11 @@ def is_number(value: Any) -> TypeGuard[int | float]:
     return type(value) is int or type(value) is float
 
 
+def is_whole(value: Any, *, least: int) -> bool:
+    """Say whether a value is a whole number that is not less than another; 3.0 is one."""
+    return is_number(value) and value == value // 1 and value >= least
+
+
 def settled(result: int | float, what: str) -> int | float:
     """Return a result that JSON can hold, or say that there is none."""
     kept = settle(result)

@@ -9,7 +9,7 @@ import msgspec
 
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.expression.bounds import DEFAULT_BOUNDS
-from recollect.lang.expression.scalars import settle
+from recollect.lang.faults import never_closed
 from recollect.lang.source import Excerpt
 from recollect.model.text import quote
 
@@ -134,15 +134,9 @@ def _refuse(text: Excerpt, place: int, end: int, said: Diagnostics) -> Token:
         return Token("bad", mark, place, stop)
     line = _LINE_END.search(text.text, place, end)
     stop = line.start() if line else end
-    hint = f"End it with `{mark}` on the same line; `\\n` is a line break"
-    said.error("unclosed_text", "the text is not closed", text.locate(place, stop), hint=hint)
+    hint = f"End the text with {mark} on the same line; \\n stands for a new line in it"
+    said.error("unclosed_quote", never_closed(text.text[place:stop]), text.locate(place, place + 1), hint=hint)
     return Token("bad", text.text[place:stop], place, stop)
-
-
-def number_value(token: Token) -> int | float | None:
-    """Return the number that a token is; None for one too large to be kept."""
-    text = token.text
-    return int(text) if text.isdigit() and len(text) <= 18 else settle(float(text))
 
 
 def unescape(text: Excerpt, start: int, end: int, said: Diagnostics) -> str:

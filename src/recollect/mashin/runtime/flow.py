@@ -9,6 +9,8 @@ from typing import Any
 import msgspec
 
 from recollect.errors import RecollectError
+from recollect.mashin.expression.semantics import is_whole
+from recollect.mashin.keywords import BACKOFFS
 from recollect.mashin.runtime.calling import ask_model, call_machine
 from recollect.mashin.runtime.failures import Failed, Failure, Jumped, failed, failure_of
 from recollect.mashin.runtime.plan import (
@@ -233,15 +235,11 @@ def _attempts(work: Work, attempts: Attempts, name: str) -> tuple[int, int, str]
         return {key: taking.value(program) for key, program in attempts.config}
 
     given = _with(work, f"{name} retry".lstrip(), read)
-    most, delay, backoff = given.get("max", _ATTEMPTS), given.get("delay", _DELAY), given.get("backoff", "exponential")
-    if not _whole(most, 1) or not _whole(delay, 0) or backoff not in ("exponential", "linear", "fixed"):
+    most, delay, backoff = given.get("max", _ATTEMPTS), given.get("delay", _DELAY), given.get("backoff", BACKOFFS[0])
+    if not is_whole(most, least=1) or not is_whole(delay, least=0) or backoff not in BACKOFFS:
         message = "`max` and `delay` are whole numbers, and `backoff` is exponential, linear or fixed"
         raise failed("runtime", message, name)
     return int(most), int(delay), backoff
-
-
-def _whole(value: Any, least: int) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and value == value // 1 and value >= least
 
 
 def _wait_before(work: Work, delay: int, backoff: str, number: int) -> None:

@@ -71,9 +71,8 @@ class Recall(msgspec.Struct, frozen=True):
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A condition as it was written and as it runs, and what is done when it holds."""
+    """A condition, and what is done when it holds."""
 
-    written: str
     test: Expression
     body: Block
 

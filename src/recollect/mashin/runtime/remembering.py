@@ -13,7 +13,7 @@ from recollect.mashin.runtime.governing import Act, Given, governed, values_of, 
 from recollect.mashin.runtime.plan import Recall, Remember
 from recollect.mashin.runtime.work import Outside, Taking
 from recollect.model import effect
-from recollect.model.duration import parse_duration
+from recollect.model.duration import not_a_duration, parse_duration
 from recollect.model.text import quote
 
 
@@ -24,7 +24,7 @@ def remember(taking: Taking, step: Remember) -> Any:
     sends = {"content": given["content"], "metadata": given.get("metadata")}
     ttl = given.get("ttl")
     if ttl is not None and not isinstance(ttl, str):
-        raise UsageError(f"the ttl {quote(ttl)} is no duration", hint="Write it as text, such as 30d or 24h", value=ttl)
+        raise not_a_duration(ttl)
     seconds = None if ttl is None else parse_duration(ttl)
 
     def perform(outside: Outside, sent: dict[str, Any]) -> Given:

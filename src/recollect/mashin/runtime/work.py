@@ -28,13 +28,12 @@ Mode = Literal["live", "test"]
 
 
 class Called(msgspec.Struct, frozen=True):
-    """What came of a call of another machine: its output, or what it waits for, or why it failed."""
+    """What came of a call of another machine: how its run stands, its output, or why it failed."""
 
     run: str
     status: str
     output: Any = None
     message: str = ""
-    waiting: Waiting | None = None
 
 
 class Callee(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from recollect.lang.faults import note_missing_colon
 from recollect.mashin.document import Capability, Config, Ensures, Guard, Permission, Verdict
 from recollect.mashin.keywords import AUTHORITY, ENSURES, GUARD, PERMISSIONS, Level
 from recollect.mashin.lines import Line
@@ -122,7 +123,7 @@ class _Ensured:
                     self.reader.unknown(child, AUTHORITY)
                     break
                 if not cursor.mark(":"):
-                    self.reader.expected(cursor, f"a colon after `{key.text}`")
+                    note_missing_colon(self.reader.said, key.text, key.span.start)
                     break
                 value = cursor.until_comma()
                 if value is None:

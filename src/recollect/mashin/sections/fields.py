@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from recollect.lang.faults import note_missing_colon
 from recollect.lang.source import Span
 from recollect.lang.tree import Raw
 from recollect.mashin.document import Config, Field, Type
@@ -128,7 +129,11 @@ def _modifier(
     rest = cursor.rest
     word = cursor.word()
     if word is None or MODIFIERS.find(word.text) is None:
+        # `is requird` is one modifier of two words.
+        second = cursor.word() if word is not None and word.text == "is" else None
         shown = word or rest
+        if word is not None and second is not None:
+            shown = Raw(f"{word.text} {second.text}", span=word.span.to(second.span))
         hint = reader.meant(shown.text, MODIFIERS.names, otherwise=f"One of {', '.join(MODIFIERS.names)}")
         message = f"{quote(shown.text, longest=40) if shown.text else 'nothing'} is no modifier of a field"
         reader.said.error("unknown_modifier", message, shown.span, hint=hint)
@@ -164,7 +169,7 @@ def _source(reader: Reader, cursor: Cursor, given: dict[str, Any], word: Raw, *,
 def _value(reader: Reader, cursor: Cursor, given: dict[str, Any], constraints: dict[str, Config], word: Raw) -> None:
     colon = cursor.mark(":")
     if not colon and word.text != "default":
-        reader.expected(cursor, f"a colon after `{word.text}`", hint=f"Write it as `{word.text}: …`")
+        note_missing_colon(reader.said, word.text, word.span.start)
     value = cursor.until_comma()
     if value is None:
         reader.expected(cursor, f"the value of `{word.text}`")

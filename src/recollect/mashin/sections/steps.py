@@ -23,11 +23,13 @@ from recollect.mashin.document import (
     RunFlow,
     WaitFor,
 )
+from recollect.mashin.expression.parser import RESERVED
 from recollect.mashin.keywords import DECIDE, OLDER_FORM, RECALL, REMEMBER, RETRY, STEPS, WAIT_FOR, Level
 from recollect.mashin.lines import Line, adjoined
 from recollect.mashin.reader import Cursor, Reader
 from recollect.mashin.sections.asks import read_ask, read_retry
 from recollect.mashin.sections.fields import read_fields
+from recollect.model.text import quote
 
 _GOES_ON = (".", "?.", "|>", "&&", "||", "??", "? ", ": ")
 """What a line begins with that goes on with the expression above it."""
@@ -199,6 +201,9 @@ def _let(reader: Reader, cursor: Cursor, whole: Raw) -> Let | None:
     name = reader.name(cursor, "a value")
     if name is None:
         return None
+    if name.text in RESERVED:
+        message = f"{quote(name.text)} cannot name a value: expressions have a meaning for the word"
+        reader.said.error("reserved_name", message, name.span, hint="Choose another name")
     if not cursor.mark("="):
         reader.expected(cursor, f"`=` after `let {name.text}`")
         return None

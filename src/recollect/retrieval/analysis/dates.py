@@ -1,4 +1,4 @@
-"""The time of an entry, or the words of a text, in; the years, months and days that they name out."""
+"""The time of an entry in, its day out; the words of a query in, the years and months that they name out."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ _BESIDE_A_MONTH = frozenset(
 )
 _DAY = re.compile(r"([0-9]{1,2})(?:st|nd|rd|th|er|\.)?")
 _YEAR = re.compile(r"(?:19|20)[0-9]{2}")
-_ISO_DAY = re.compile(r"((?:19|20)[0-9]{2})-(0[1-9]|1[0-2])(?:-(0[1-9]|[12][0-9]|3[01]))?")
+_ISO_DAY = re.compile(r"((?:19|20)[0-9]{2})-(0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-9]|3[01]))?")
 
 
 def month_at(words: Sequence[str], place: int, languages: Sequence[str]) -> int:
@@ -81,28 +81,26 @@ def month_at(words: Sequence[str], place: int, languages: Sequence[str]) -> int:
         if month:
             before = words[place - 1] if place else ""
             after = words[place + 1] if place + 1 < len(words) else ""
-            beside = before in _BESIDE_A_MONTH or _day(before) or _day(after) or _YEAR.fullmatch(after)
-            return month if word not in AMBIGUOUS_MONTHS or beside else 0
+            dated = _may_be_a_day(before) or _may_be_a_day(after) or _YEAR.fullmatch(after)
+            return month if word not in AMBIGUOUS_MONTHS or dated or before in _BESIDE_A_MONTH else 0
     return 0
 
 
 class Dates(NamedTuple):
-    """What a text names: whole years, months and days of a month, each by itself."""
+    """The years and the months that a text names, each by itself."""
 
     years: frozenset[int]
     months: frozenset[int]
-    days: frozenset[int]
 
 
 def read_dates(words: Sequence[str], languages: Sequence[str]) -> Dates:
-    """Return the years, months and days that the folded words of a text name, in the languages given.
+    """Return the years and months that the folded words of a text name, in the languages given.
 
-    >>> read_dates(["on", "5th", "of", "may", "2023"], ["en"])
-    Dates(years=frozenset({2023}), months=frozenset({5}), days=frozenset({5}))
+    >>> read_dates(["on", "may", "5th", "2023"], ["en"])
+    Dates(years=frozenset({2023}), months=frozenset({5}))
     """
     years: set[int] = set()
     months: set[int] = set()
-    days: set[int] = set()
     for place, word in enumerate(words):
         if word[0].isdigit():
             if _YEAR.fullmatch(word):
@@ -110,24 +108,14 @@ def read_dates(words: Sequence[str], languages: Sequence[str]) -> Dates:
             elif iso := _ISO_DAY.fullmatch(word):
                 years.add(int(iso[1]))
                 months.add(int(iso[2]))
-                days.update([int(iso[3])] if iso[3] else [])
             elif (figures := word.rpartition("/")) and _YEAR.fullmatch(figures[2]):
                 years.add(int(figures[2]))
         elif month := month_at(words, place, languages):
             months.add(month)
-            # "5 May", "May 5th", and with a word between: "5th of May", "5 de mayo".
-            beside = [*words[max(place - 2, 0) : place], *words[place + 1 : place + 2]]
-            if len(beside) > 1 and words[place - 1] not in _BETWEEN:
-                beside = beside[-2:] if place + 1 < len(words) else beside[-1:]
-            days.update(day for day in map(_day, beside) if day)
-    return Dates(frozenset(years), frozenset(months), frozenset(days))
+    return Dates(frozenset(years), frozenset(months))
 
 
-_BETWEEN = frozenset({"of", "de", "the", "di", "del"})
-
-
-def _day(word: str) -> int:
-    """Return the day of the month that a word such as `8` or `8th` may be, or 0."""
+def _may_be_a_day(word: str) -> bool:
+    """Say whether a word such as `8` or `8th` may be a day of the month."""
     found = _DAY.fullmatch(word)
-    day = int(found[1]) if found else 0
-    return day if day <= 31 else 0
+    return found is not None and 0 < int(found[1]) <= 31

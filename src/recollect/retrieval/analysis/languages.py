@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from recollect.retrieval.analysis.stemming import script_of
 from recollect.retrieval.analysis.vocabulary import ALSO_ENGLISH, LETTERS, STOP_WORDS
-from recollect.retrieval.analysis.words import ELISIONS, LONGEST_WORD, chunks, is_unsegmented, read_chunk
+from recollect.retrieval.analysis.words import ELISIONS, LONGEST_WORD, is_unsegmented, read_chunk
 
 # Each language and each script has a field of bits in one number, so that all votes of a text are one sum.
 _BITS = 24
@@ -31,17 +31,12 @@ _LATIN = (
 _BY_SCRIPT = {"Greek": "el", "Hebrew": "he", "Devanagari": "hi", "Tamil": "ta", "Armenian": "hy", "Thai": "th"}
 
 
-def detect(text: str) -> str:
-    """Return the language of a text as a code of two letters, or "" where nothing tells.
-
-    >>> detect("Where is the harbour?"), detect("Wo ist der Hafen?"), detect("港はどこですか"), detect("INV-2041")
-    ('en', 'de', 'ja', 'en')
-    """
-    return language_of(chunks(text))
-
-
 def language_of(text: Sequence[str]) -> str:
-    """Return the language of a text that is given as its chunks, as `detect` does."""
+    """Return the language of a text, given as its chunks, as a code of two letters, or "" where nothing tells.
+
+    >>> [language_of(text.split()) for text in ("Where is the harbour?", "Wo ist der Hafen?", "港はどこですか", "42")]
+    ['en', 'de', 'ja', '']
+    """
     total = sum(map(_VOTES.__getitem__, text[:_ENOUGH]))
     if not total:
         return ""

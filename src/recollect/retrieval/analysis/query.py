@@ -46,7 +46,6 @@ class Query(msgspec.Struct, frozen=True):
     """Flags of `Expects`."""
     years: frozenset[int] = frozenset()
     months: frozenset[int] = frozenset()
-    days: frozenset[int] = frozenset()
 
 
 def read_query(text: str, languages: Collection[str], *, words_only: bool = False) -> Query:
@@ -70,7 +69,7 @@ def read_query(text: str, languages: Collection[str], *, words_only: bool = Fals
         return Query(looked_for, language)
     folded = [word.whole or word.parts[0] for word in words]
     dates = read_dates(folded, (language, "en") if language != "en" else ("en",))
-    return Query(looked_for, language, _expected(text, language), dates.years, dates.months, dates.days)
+    return Query(looked_for, language, _expected(text, language), dates.years, dates.months)
 
 
 @functools.lru_cache(maxsize=8_192)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from hashlib import blake2b
 
@@ -15,9 +15,6 @@ from recollect.model.collection import Calibration
 from recollect.model.text import quote
 from recollect.retrieval.embed.base import Embedder, Vectors, takes_weights
 from recollect.retrieval.embed.checked import check_vectors
-
-Progress = Callable[[int, int], None]
-"""Called with how many texts are done, and of how many."""
 
 
 def cached(embedder: Embedder, *, capacity: int = 4_096, batch: int = 256) -> CachingEmbedder:
@@ -60,11 +57,11 @@ class CachingEmbedder:
         """Return how the cosines become relevances, or None where that has to be measured first."""
         return self._embedder.calibration
 
-    def embed(self, texts: Sequence[str], *, progress: Progress | None = None) -> Vectors:
+    def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector for each text, in order; raise EmbeddingFailed, and never return only some.
 
-        `progress` is called after each batch. When a later batch fails, the vectors of the earlier ones stay in
-        the cache, so that trying again costs only the rest.
+        When a later batch fails, the vectors of the earlier ones stay in the cache, so that trying again costs only
+        the rest.
         """
         keys = [_hash(text) for text in texts]
         found = self._look_up(keys)
@@ -73,8 +70,6 @@ class CachingEmbedder:
             if key not in found:
                 missing.setdefault(key, row)
         pending = list(missing.values())
-        # Texts that occur twice are done when the first of them is.
-        repeated = len(texts) - len(pending)
         for start in range(0, len(pending), self._batch):
             part = pending[start : start + self._batch]
             with self._telling_what_failed():
@@ -83,10 +78,6 @@ class CachingEmbedder:
             fresh = {keys[row]: vector for row, vector in zip(part, vectors, strict=True)}
             found.update(fresh)
             self._keep(fresh)
-            if progress is not None:
-                progress(repeated + start + len(part), len(texts))
-        if progress is not None and texts and not pending:
-            progress(len(texts), len(texts))
         rows = np.empty((len(texts), self.dimension), np.float32)
         for row, key in enumerate(keys):
             rows[row] = found[key]

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from recollect.errors import EmbeddingFailed, UsageError
-from recollect.model.text import quote
+from recollect.model.text import quote, without_halves
 from recollect.retrieval.embed.base import Vectors
-from recollect.retrieval.embed.text import whole
 from recollect.retrieval.embed.unit import to_unit
 
 if TYPE_CHECKING:
@@ -117,7 +116,7 @@ class _Model:
 
     def tokens(self, text: str) -> list[int]:
         """Return the tokens of a text, cut where the model's length ends."""
-        return self._tokenizer.encode(whole(text)).ids
+        return self._tokenizer.encode(without_halves(text)).ids
 
     def run(self, tokens: Sequence[list[int]]) -> Vectors:
         """Return one vector for each list of tokens: the model's own, or the mean over the tokens."""

@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recollect.errors import EmbeddingFailed, UsageError
-from recollect.model.text import quote
+from recollect.model.text import quote, without_halves
 from recollect.retrieval.embed.base import Vectors
 from recollect.retrieval.embed.checked import check_vectors
-from recollect.retrieval.embed.text import whole
 
 if TYPE_CHECKING:
     import httpx
@@ -110,7 +109,7 @@ class OpenAI:
     def _request(self, texts: Sequence[str]) -> list[list[float]]:
         """Return the vectors that the server gave, in the order of the texts."""
         # An empty text is refused by some servers, a space by none.
-        asked: dict[str, Any] = {"model": self._model, "input": [whole(text) or " " for text in texts]}
+        asked: dict[str, Any] = {"model": self._model, "input": [without_halves(text) or " " for text in texts]}
         if self._asked_dimension:
             asked["dimensions"] = self._asked_dimension
         response = self._post(asked)

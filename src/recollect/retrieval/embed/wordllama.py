@@ -20,9 +20,8 @@ from tokenizers import Tokenizer
 
 from recollect.errors import EmbeddingFailed
 from recollect.model.collection import Calibration
-from recollect.model.text import quote
+from recollect.model.text import quote, without_halves
 from recollect.retrieval.embed.base import Vectors
-from recollect.retrieval.embed.text import whole
 from recollect.retrieval.embed.unit import to_unit
 
 DIMENSION = 256
@@ -139,7 +138,7 @@ class _Table:
         return tokens
 
     def _tokenize(self, text: str) -> list[int]:
-        return self._encode(whole(text), add_special_tokens=False).ids
+        return self._encode(without_halves(text), add_special_tokens=False).ids
 
 
 def _portions(texts: Sequence[list[int]]) -> Iterator[_Portion]:

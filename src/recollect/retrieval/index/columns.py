@@ -31,7 +31,7 @@ from recollect.retrieval.filter import (
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int32]
 
-MISSING = -1
+_MISSING = -1
 """The code of a row without the key."""
 
 # From one row in so many on, a number for every row is smaller than pairs of row and number; the way back is
@@ -61,11 +61,6 @@ class Columns:
     def __len__(self) -> int:
         """Return how many rows there are, those that their owner took for dead too."""
         return self._rows
-
-    @property
-    def keys(self) -> list[str]:
-        """The keys that any row has, in the order they were first seen."""
-        return list(self._columns)
 
     @property
     def nbytes(self) -> int:
@@ -115,22 +110,12 @@ class Columns:
                 column = self._columns.get(filter.key)
                 return np.zeros(self._rows, dtype=np.bool_) if column is None else column.mask(filter, self._rows)
 
-    def values(self, key: str) -> tuple[Codes, list[Any]]:
-        """Return a code for each row and the distinct values they stand for; `MISSING` has none.
-
-        Both are to be read and not changed, until the next append. Of equal values (1 and 1.0) the first seen stands.
-        """
-        column = self._columns.get(key)
-        if column is None:
-            return np.full(self._rows, MISSING, dtype=np.int32), []
-        return column.codes(self._rows), column.distinct
-
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
         """Let only these rows stay, numbered anew in the order given; what nobody needs any more is freed."""
         kept: dict[str, _Column] = {}
         for key, column in self._columns.items():
             codes = column.codes(self._rows)[rows]
-            held = np.flatnonzero(codes != MISSING).astype(np.int32)
+            held = np.flatnonzero(codes != _MISSING).astype(np.int32)
             if held.size:
                 kept[key] = column.only(held, codes[held])
         self._columns = kept
@@ -150,10 +135,10 @@ class Columns:
 class _Column:
     """The values of one key: `_codes` by row, or, where `_numbers` says of which rows they are, by place."""
 
-    __slots__ = ("_bytes", "_code_of", "_codes", "_end", "_held", "_numbers", "_orders", "distinct")
+    __slots__ = ("_bytes", "_code_of", "_codes", "_distinct", "_end", "_held", "_numbers", "_orders")
 
     def __init__(self) -> None:
-        self.distinct: list[Any] = []
+        self._distinct: list[Any] = []
         self._code_of: dict[Hashable, int] = {}
         self._codes: Codes = np.empty(_FEWEST, dtype=np.int32)
         self._numbers: NDArray[np.int32] | None = np.empty(_FEWEST, dtype=np.int32)
@@ -196,7 +181,7 @@ class _Column:
         column = _Column()
         names = list(self._code_of)
         for code in map(int, used):
-            column._add(names[code], self.distinct[code])
+            column._add(names[code], self._distinct[code])
         column._put_codes(numbers, renumbered.astype(np.int32))
         return column
 
@@ -218,7 +203,7 @@ class _Column:
             new = [value for value in dict.fromkeys(values) if value not in known]
             codes = range(len(known), len(known) + len(new))
             known.update(zip(new, codes, strict=True))
-            self.distinct += new
+            self._distinct += new
             self._bytes += _BYTES_OF_A_PLACE * len(new) + sum(map(sys.getsizeof, new))
             if len(new) == len(values):
                 return np.arange(codes.start, codes.stop, dtype=np.int32)
@@ -230,8 +215,8 @@ class _Column:
         return np.fromiter(map(known.__getitem__, names), dtype=np.int32, count=len(values))
 
     def _add(self, name: Hashable, value: Any) -> int:
-        code = self._code_of[name] = len(self.distinct)
-        self.distinct.append(value)
+        code = self._code_of[name] = len(self._distinct)
+        self._distinct.append(value)
         self._bytes += _BYTES_OF_A_PLACE + _size(value)
         return code
 
@@ -239,7 +224,7 @@ class _Column:
         """See that `count` more rows fit, the last of them before `end`, in the form that takes less."""
         held, end = self._held + count, max(self._end, end)
         if self._numbers is None and end > held * _SPARSE_BEYOND:
-            numbers = np.flatnonzero(self._codes[: self._end] != MISSING).astype(np.int32)
+            numbers = np.flatnonzero(self._codes[: self._end] != _MISSING).astype(np.int32)
             self._numbers, self._codes = numbers, self._codes[numbers]
         elif self._numbers is not None and held > _FEWEST and end <= held * _DENSE_FROM:
             codes = self.codes(end)
@@ -259,7 +244,7 @@ class _Column:
         """Return a code for each of the first `rows` rows."""
         if self._numbers is None and rows <= len(self._codes):
             return self._codes[:rows]
-        codes = np.full(rows, MISSING, dtype=np.int32)
+        codes = np.full(rows, _MISSING, dtype=np.int32)
         if self._numbers is None:
             codes[: self._end] = self._codes[: self._end]
         else:
@@ -274,7 +259,7 @@ class _Column:
                 code = self._code_of.get(name)
                 fulfilled = np.zeros(len(held), dtype=np.bool_) if code is None else held == code
             case Exists():
-                fulfilled = held != MISSING
+                fulfilled = held != _MISSING
             case OneOf(_, names):
                 wanted = [code for code in map(self._code_of.get, names) if code is not None]
                 fulfilled = self._table(wanted)[held]
@@ -288,8 +273,8 @@ class _Column:
         return mask
 
     def _table(self, wanted: list[int] | NDArray[np.intp]) -> Mask:
-        """Return for each code whether it is wanted. The place after the last is that of `MISSING`, which is -1."""
-        table = np.zeros(len(self.distinct) + 1, dtype=np.bool_)
+        """Return for each code whether it is wanted. The place after the last is that of `_MISSING`, which is -1."""
+        table = np.zeros(len(self._distinct) + 1, dtype=np.bool_)
         table[wanted] = True
         return table
 
@@ -299,10 +284,10 @@ class _Column:
         assert kind is not None
         order = self._orders.get(kind)
         # New values stand behind the order until they are an eighth of it: a write must not cost a sort.
-        if (len(self.distinct) - (order.covers if order else 0)) * 8 > max(len(self.distinct), _WORTH_SORTING * 8):
-            order = self._orders[kind] = _Order.of(self.distinct, kind)
+        if (len(self._distinct) - (order.covers if order else 0)) * 8 > max(len(self._distinct), _WORTH_SORTING * 8):
+            order = self._orders[kind] = _Order.of(self._distinct, kind)
         start = order.covers if order else 0
-        rest = [code for code in range(start, len(self.distinct)) if condition.admits(self.distinct[code])]
+        rest = [code for code in range(start, len(self._distinct)) if condition.admits(self._distinct[code])]
         later = np.array(rest, dtype=np.intp)
         return later if order is None else np.concatenate((order.admitted(condition), later))
 
@@ -340,7 +325,7 @@ class _Order:
 
 
 def _grown(array: NDArray[np.int32], filled: int, room: int) -> NDArray[np.int32]:
-    grown = np.full(room, MISSING, dtype=np.int32)
+    grown = np.full(room, _MISSING, dtype=np.int32)
     grown[:filled] = array[:filled]
     return grown
 

@@ -82,11 +82,6 @@ class ShelfIndex:
         return self._count
 
     @property
-    def newest(self) -> int:
-        """The highest sequence that was ever added."""
-        return self._newest
-
-    @property
     def expired_at(self) -> int:
         """The latest moment, in microseconds, at which entries were found expired and dropped; 0 if none were."""
         return self._expired_at

@@ -83,6 +83,10 @@ class Desk:
         """Whether this is somebody who reads the memory of every user, and not only their own."""
         return self.may(ListFacts(scope=self.shared))
 
+    def whose(self, user: str = "") -> str | None:
+        """Return whom a page is about: the user that was asked for, else everybody, None, or the caller alone."""
+        return user.strip() or (None if self.sees_everybody else self.caller.user)
+
     def scope(self, path: str) -> Scope:
         """Return the scope of a text, that of the caller where there is none."""
         if path == str(self.shared):

@@ -11,6 +11,7 @@ from recollect.api.memory import Memory
 from recollect.server.admin.desk import desk_of
 from recollect.server.admin.failures import respond_with_page
 from recollect.server.admin.pages import (
+    approvals,
     blocks,
     collections,
     conversations,
@@ -38,6 +39,7 @@ _PAGES = (
     collections,
     ledger,
     runs,
+    approvals,
     conversations,
     sleeping,
     erasing,

@@ -20,7 +20,7 @@ from recollect.api.scoped import ScopedMemory
 from recollect.errors import Unauthenticated
 from recollect.model.scope import Scope
 from recollect.server.auth.keys import SYSTEM_TENANT, find_key, note_use
-from recollect.server.callers import Caller
+from recollect.server.callers import Caller, caller_with
 
 COOKIE = "recollect_admin"
 DOOR = "admin"
@@ -67,9 +67,7 @@ def find_session(memory: Memory, secret: str | None) -> SignedIn:
         token = _seal(secret).decrypt(sealed[:_NONCE], sealed[_NONCE:], name.encode())
     except InvalidTag:
         raise Unauthenticated(_OVER, hint=_HINT) from None
-    key = find_key(memory, token.decode())
-    caller = Caller(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, scopes=key.scopes)
-    return SignedIn(caller=caller, form_token=_derived(secret, b"form"))
+    return SignedIn(caller=caller_with(find_key(memory, token.decode())), form_token=_derived(secret, b"form"))
 
 
 def sign_out(memory: Memory, secret: str | None) -> None:

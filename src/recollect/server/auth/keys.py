@@ -1,7 +1,7 @@
 """API keys: `rk_<id>_<secret>` in, whose it is out. Kept as facts of a tenant of their own, only by a hash.
 
-A secret has 256 random bits, so a plain hash of it can be kept: nobody finds it by trying. Keys are looked up on every
-request and in no cache: a key that was revoked is refused from then on, by every worker.
+A secret has 256 random bits, so a plain hash of it can be kept: nobody finds it by trying. A key that was found is
+looked up again as soon as anything was written: one that was revoked is refused from then on, by every worker.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, Literal
+from typing import Any, get_args
 
 import msgspec
 
@@ -25,9 +25,9 @@ from recollect.model.key import check_key
 from recollect.model.policy import Rule
 from recollect.model.scope import DEFAULT_TENANT, Scope
 from recollect.model.text import check_label, quote
+from recollect.wire.keys import Role
 
-Role = Literal["admin", "member", "reader"]
-ROLES: tuple[Role, ...] = ("admin", "member", "reader")
+ROLES: tuple[Role, ...] = get_args(Role)
 
 SYSTEM_TENANT = "recollect.system"
 """Where keys are kept. No key and no token is of this tenant, so no request reaches it."""
@@ -37,6 +37,7 @@ LONGEST_USER = 200
 
 SHORTEST_ADMIN_KEY = 12
 
+_MOST_KNOWN = 10_000
 _USES_APART = timedelta(hours=1)
 _USES_KEPT = "366d"
 _FIRST = "first"
@@ -54,7 +55,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     user: str
     role: Role
-    scopes: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     """Capabilities that the key is narrowed to; without any it may do what its role may."""
     label: str = ""
     created_at: datetime
@@ -85,7 +86,7 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     user: str
     role: Role
-    scopes: tuple[str, ...] = ()
+    allow: tuple[str, ...] = ()
     label: str = ""
     digest: str
     created_at: datetime
@@ -102,7 +103,7 @@ def create_key(
     tenant: str,
     user: str,
     role: Role,
-    scopes: Sequence[str] = (),
+    allow: Sequence[str] = (),
     expires: Duration | datetime | None = None,
     label: str = "",
 ) -> NewKey:
@@ -116,7 +117,7 @@ def create_key(
     """
     token, id = _new_token(memory)
     now = memory.clock.now()
-    kept = _kept(token, tenant, user, role, tuple(scopes), label, now, _end(expires, now))
+    kept = _kept(token, tenant, user, role, tuple(allow), label, now, _end(expires, now))
     _place(memory).set(_name(id), _plain(kept), expect=0)
     return NewKey(token, _shown(id, kept))
 
@@ -132,7 +133,7 @@ def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> New
         raise Conflict(f"key `{id}` no longer opens anything", hint="Make another: recollect keys create")
     token, new_id = _new_token(memory)
     end = None if old.expires_at is None else now + (old.expires_at - old.created_at)
-    new = _kept(token, old.tenant, old.user, old.role, old.scopes, old.label, now, end)
+    new = _kept(token, old.tenant, old.user, old.role, old.allow, old.label, now, end)
     if grace is None:
         ended = msgspec.structs.replace(old, revoked_at=now)
     else:
@@ -190,6 +191,30 @@ def find_key(memory: Memory, token: str) -> Key:
     if not key.active_at(memory.clock.now()):
         raise Unauthenticated("the key of this request has expired", hint=_ASK)
     return key
+
+
+class KnownKeys:
+    """Tokens in, their keys out; each looked up once for as long as nobody writes anything."""
+
+    def __init__(self, memory: Memory) -> None:
+        """Know none yet."""
+        self._memory = memory
+        self._mark: Hashable = None
+        self._known: dict[str, Key] = {}
+
+    def find(self, token: str, now: datetime) -> Key:
+        """Return the key that a token is, or refuse it, as `find_key` does."""
+        mark = self._memory.mark()
+        if mark != self._mark:
+            self._known.clear()
+            self._mark = mark
+        digest = _digest(token)
+        key = self._known.get(digest)
+        if key is None or not key.active_at(now):
+            key = find_key(self._memory, token)
+            if len(self._known) < _MOST_KNOWN:
+                self._known[digest] = key
+        return key
 
 
 def list_keys(memory: Memory, *, tenant: str | None = None) -> list[Key]:
@@ -258,7 +283,7 @@ def _kept(
     tenant: str,
     user: str,
     role: Role,
-    scopes: tuple[str, ...],
+    allow: tuple[str, ...],
     label: str,
     now: datetime,
     end: datetime | None,
@@ -266,14 +291,14 @@ def _kept(
     check_caller(tenant, user)
     if role not in ROLES:
         raise UsageError(f"{quote(role)} is not a role", hint=f"Roles are {', '.join(ROLES)}", value=role)
-    for scope in scopes:
-        Rule("allow", scope)
+    for capability in allow:
+        Rule("allow", capability)
     check_label("label", label or None)
     return _Kept(
         tenant=tenant,
         user=user,
         role=role,
-        scopes=scopes,
+        allow=allow,
         label=label,
         digest=_digest(token),
         created_at=now,
@@ -350,7 +375,7 @@ def _shown(id: str, kept: _Kept, *, last_used: str | None = None) -> Key:
         tenant=kept.tenant,
         user=kept.user,
         role=kept.role,
-        scopes=kept.scopes,
+        allow=kept.allow,
         label=kept.label,
         created_at=kept.created_at,
         expires_at=kept.expires_at,

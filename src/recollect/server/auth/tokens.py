@@ -25,7 +25,7 @@ from recollect.model.clock import Clock, SystemClock
 from recollect.model.text import quote
 from recollect.server.auth.jwks import KeySet, open_key_set
 from recollect.server.auth.keys import ROLES, Role, check_caller
-from recollect.server.auth.token_settings import TokenSettings, takes_tokens
+from recollect.server.settings import Settings
 
 Algorithm = Literal["HS256", "RS256"]
 ALGORITHMS: tuple[Algorithm, ...] = get_args(Algorithm)
@@ -112,9 +112,9 @@ class TokenReader:
                 raise Unauthenticated("the token is not valid yet", hint="Compare the clocks of both machines")
 
 
-def token_reader(settings: TokenSettings, *, clock: Clock | None = None) -> TokenReader | None:
+def token_reader(settings: Settings, *, clock: Clock | None = None) -> TokenReader | None:
     """Return what reads signed tokens under these settings, None where they are off; refuse unsafe ones."""
-    if not takes_tokens(settings):
+    if not settings.takes_tokens:
         return None
     algorithm = settings.jwt_algorithm or ("RS256" if settings.jwks and not settings.jwt_secret else "HS256")
     if algorithm not in ALGORITHMS:

@@ -18,9 +18,10 @@ from recollect.chat import turns as chatting
 from recollect.chat.agents import Agent
 from recollect.chat.preview import preview
 from recollect.server.answers import problems
+from recollect.server.chat_agents import model_named
 from recollect.server.parameters import Name, Reach
 from recollect.server.places import name_of
-from recollect.server.programs import Programs, model_named
+from recollect.server.programs import programs_of
 from recollect.server.routes.conversations import parts_out
 from recollect.server.streams import EVENT_STREAM, stream_of
 from recollect.server.turns import StreamedTurn
@@ -74,7 +75,7 @@ async def chat(
     The turn is taken to its end even if the caller goes away: the same message, sent again, gets its answer. With the
     header `Last-Event-ID` it gets the events that are missing, or the JSON object, also while the answer is being made.
     """
-    spoken_to = _tuned(_programs(state).agent(name_of(agent)), data)
+    spoken_to = _tuned(programs_of(state).agent(name_of(agent)), data)
     said = partial(
         chatting.chat,
         access.memory,
@@ -113,7 +114,7 @@ def preview_prompt(access: Reach, state: State, agent: Name, data: JSONBody[Prev
     """Return what a model would be sent for a message, to the last byte; nothing is asked, and nothing written."""
     prompt = preview(
         access.memory,
-        _programs(state).agent(name_of(agent)),
+        programs_of(state).agent(name_of(agent)),
         data.message,
         user=access.caller.user,
         conversation_id=data.conversation_id,
@@ -164,10 +165,6 @@ def _message_out(said: Said) -> PromptMessage:
         call_id=said.call_id,
         tool=said.tool,
     )
-
-
-def _programs(state: State) -> Programs:
-    return state.programs
 
 
 router = Router("/agent", route_handlers=[chat, preview_prompt])

@@ -9,6 +9,7 @@ from litestar import Response, Router, delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from recollect.errors import NotFound
+from recollect.model.recall import check_mode
 from recollect.model.text import quote
 from recollect.server.answers import problems
 from recollect.server.paging import decode_cursor, decode_number, page
@@ -18,7 +19,6 @@ from recollect.wire.collections import (
     AllRemembered,
     Collections,
     Entries,
-    Holding,
     Recall,
     Recalled,
     Remember,
@@ -43,7 +43,7 @@ def list_collections(access: Reach, after: After = None, limit: PageLimit = PAGE
     below = None if access.caller.role == "admin" else access.caller.scope
     found = [one for one in access.memory.collections.list(below=below) if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name)
-    return Collections(collections=[msgspec.convert(one, Holding, from_attributes=True) for one in kept], next=go_on)
+    return Collections(collections=kept, next=go_on)
 
 
 @post(
@@ -124,7 +124,7 @@ def recall(access: Reach, collection: Name, data: JSONBody[Recall], below: Below
         threshold=data.threshold,
         filter=data.filter,
         as_of=data.as_of,
-        mode=data.mode,
+        mode=check_mode(data.mode),
         expand=data.expand,
     )
     return recalled_out(found)

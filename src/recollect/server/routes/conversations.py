@@ -10,8 +10,9 @@ from litestar import Router, get
 from litestar.params import QueryParameter
 
 from recollect.chat import conversations as kept
+from recollect.chat import parts as kept_parts
 from recollect.server.answers import problems
-from recollect.server.paging import decode_cursor, page
+from recollect.server.paging import decode_place_in_time, page, place_in_time
 from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
 from recollect.server.places import name_of
 from recollect.wire.conversations import Conversation, Conversations, ConversationSummary, Part
@@ -22,10 +23,11 @@ Since = Annotated[int, QueryParameter(name="after", ge=0, description="Only part
 @get("/", sync_to_thread=True, responses=problems(), summary="List conversations")
 def list_conversations(access: Reach, after: After = None, limit: PageLimit = PAGE) -> Conversations:
     """Return where the caller's conversations stand, the one spoken in last first."""
-    last = decode_cursor(after)
+    last = decode_place_in_time(after)
     every = kept.list_conversations(access.memory, access.caller.user)
-    begin = next((place for place, one in enumerate(every, start=1) if one.id == last), 0)
-    found, go_on = page(every[begin : begin + limit + 1], limit, lambda one: one.id)
+    # Not after the one that a cursor names: that may be gone, or have been spoken in since, and stand in front.
+    rest = [one for one in every if last is None or (one.last_at, one.id) < last]
+    found, go_on = page(rest, limit, lambda one: place_in_time(one.last_at, one.id))
     return Conversations(conversations=[ConversationSummary(**_standing(one)) for one in found], next=go_on)
 
 
@@ -36,7 +38,7 @@ def get_conversation(access: Reach, conversation: Name, since: Since = 0) -> Con
     return Conversation(**_standing(found), parts=parts_out(found.parts))
 
 
-def parts_out(parts: Iterable[kept.Part]) -> list[Part]:
+def parts_out(parts: Iterable[kept_parts.Part]) -> list[Part]:
     """Return the parts of a conversation as they travel: what only the model is shown stays here."""
     shown = (part for part in parts if not part.hidden)
     return [msgspec.convert(part, Part, from_attributes=True) for part in shown]

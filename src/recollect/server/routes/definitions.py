@@ -9,7 +9,7 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import JSONBody
 
 from recollect.server.answers import problems
-from recollect.server.paging import decode_number, page, page_of_list
+from recollect.server.paging import decode_number, page_from, page_of_list
 from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
@@ -70,9 +70,8 @@ def delete_definition(memory: Handle, definition: Name) -> None:
 def list_records(memory: Handle, definition: Name, after: After = None, limit: PageLimit = PAGE) -> Records:
     """Return the active records of a definition, whoever owns them."""
     begin = decode_number(after)
-    found = memory.definitions.records(name_of(definition), limit=begin + limit + 1)[begin:]
-    kept, _ = page(found, limit, lambda fact: fact.id)
-    go_on = page(range(begin + 1, begin + len(found) + 1), limit, str)[1]
+    found = memory.definitions.records(name_of(definition), limit=begin + limit + 1)
+    kept, go_on = page_from(found, begin, limit)
     return Records(records=[fact_out(fact) for fact in kept], next=go_on)
 
 

@@ -12,13 +12,13 @@ from recollect.server.metrics import MEDIA_TYPE, Metrics
 from recollect.wire.health import Health
 
 
-@get("/health", sync_to_thread=False, security=[{}], opt={"public": True}, summary="Is the process up?")
+@get("/health", sync_to_thread=False, security=[{}], summary="Is the process up?")
 def health() -> Health:
     """Say that the process answers."""
     return Health(status="ok", version=__version__)
 
 
-@get("/ready", sync_to_thread=True, security=[{}], opt={"public": True}, responses=problems(), summary="Can it work?")
+@get("/ready", sync_to_thread=True, security=[{}], responses=problems(), summary="Can it work?")
 def ready(state: State) -> Health:
     """Say that the store answers too."""
     memory: Memory = state.memory
@@ -30,7 +30,6 @@ def ready(state: State) -> Health:
     "/metrics",
     sync_to_thread=False,
     security=[{}],
-    opt={"public": True},
     media_type=MediaType.TEXT,
     summary="What was counted",
 )

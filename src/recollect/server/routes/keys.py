@@ -39,13 +39,13 @@ def list_keys(access: Reach, state: State, after: After = None, limit: PageLimit
 @post("/", sync_to_thread=True, responses=problems(507), summary="Make a key")
 def create_key(access: Reach, state: State, data: JSONBody[CreateKey]) -> Response[NewKey]:
     """Make a key for a user of the tenant and return it. It is kept only as a hash: it cannot be shown again."""
-    _require_no_wider(access, tuple(data.scopes))
+    _require_no_wider(access, tuple(data.allow))
     made = kept.create_key(
         _keeper(access, state),
         tenant=access.caller.tenant,
         user=data.user,
         role=data.role,
-        scopes=data.scopes,
+        allow=data.allow,
         expires=data.expires,
         label=data.label,
     )
@@ -55,7 +55,7 @@ def create_key(access: Reach, state: State, data: JSONBody[CreateKey]) -> Respon
 @post("/{key:str}/rotate", sync_to_thread=True, responses=problems(404, 409, 507), summary="Replace a key")
 def rotate_key(access: Reach, state: State, key: Name, data: JSONBody[RotateKey]) -> Response[NewKey]:
     """Make a key that stands for the same user and rights; the old one ends now, or after `grace`."""
-    _require_no_wider(access, _own(access, state, name_of(key)).scopes)
+    _require_no_wider(access, _own(access, state, name_of(key)).allow)
     made = kept.rotate_key(_keeper(access, state), name_of(key), grace=data.grace)
     return Response(_new_key_out(made), headers=_NOT_STORED)
 
@@ -79,14 +79,14 @@ def _require(access: Access, effect: GrantRule | ReadGrants) -> None:
         )
 
 
-def _require_no_wider(access: Access, scopes: tuple[str, ...]) -> None:
+def _require_no_wider(access: Access, allow: tuple[str, ...]) -> None:
     """Refuse to make a key that may do more than the one it is made with."""
     _require(access, _granting(access))
-    own = access.caller.scopes
-    if own and not (scopes and all(any(covers(wide, narrow) for wide in own) for narrow in scopes)):
+    own = access.caller.allow
+    if own and not (allow and all(any(covers(wide, narrow) for wide in own) for narrow in allow)):
         raise Denied(
             "a key that is narrowed cannot make one that may do more",
-            hint=f"Name scopes among {', '.join(map(quote, own))}",
+            hint=f"Allow it some of {', '.join(map(quote, own))}",
             capability=GrantRule.capability,
             actor=access.caller.actor,
         )

@@ -28,7 +28,7 @@ def read_ledger(memory: Handle, start: Start = 1, after: After = None, limit: Pa
 
 
 @get("/tail", sync_to_thread=True, responses=problems(), summary="Read the newest events")
-def read_newest(memory: Handle, limit: PageLimit = PAGE) -> Events:
+def read_newest(memory: Handle, limit: PageLimit = 20) -> Events:
     """Return the newest events, oldest first."""
     return Events(events=memory.ledger.tail(limit))
 

@@ -10,7 +10,7 @@ from recollect.errors import UsageError
 from recollect.server.answers import problems
 from recollect.server.parameters import Name, Reach
 from recollect.server.places import name_of
-from recollect.server.programs import Programs
+from recollect.server.programs import programs_of
 from recollect.server.routes.runs import run_out
 from recollect.wire.runs import Run, StartRun
 
@@ -22,7 +22,7 @@ def run_machine(access: Reach, state: State, machine: Name, data: JSONBody[Start
     """Run a machine for the caller, until it ends or waits; a run that failed says why in its `error`."""
     if data.thread is not None:
         raise UsageError("a machine runs in no thread", hint="Leave `thread` out", path="$.thread")
-    loaded = _programs(state).machine(name_of(machine), access.caller)
+    loaded = programs_of(state).machine(name_of(machine), access.caller)
     return run_out(loaded.run(data.input, mode=data.mode, user=access.caller.user))
 
 
@@ -36,12 +36,8 @@ def run_workflow(access: Reach, state: State, workflow: Name, data: JSONBody[Sta
     """Run a workflow for the caller, until it ends or waits; a run that failed says why in its `error`."""
     if data.mode != "live":
         raise UsageError("a workflow has no test mode", hint="Leave `mode` out", path="$.mode")
-    loaded = _programs(state).workflow(name_of(workflow), access.caller)
+    loaded = programs_of(state).workflow(name_of(workflow), access.caller)
     return run_out(loaded.run(data.input, owner=access.caller.user, thread=data.thread))
-
-
-def _programs(state: State) -> Programs:
-    return state.programs
 
 
 router = Router("/", route_handlers=[run_machine, run_workflow])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 from litestar import Router, get, post
@@ -12,14 +11,13 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 import recollect
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, UsageError
-from recollect.model.clock import from_micros, to_micros
-from recollect.model.run import RunStatus, RunSummary
+from recollect.model.run import Language, RunStatus, RunSummary
 from recollect.model.text import quote
 from recollect.server.answers import problems
-from recollect.server.paging import cursor_fault, decode_cursor, page
+from recollect.server.paging import decode_place_in_time, page, place_in_time
 from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit, Reach
 from recollect.server.places import name_of
-from recollect.server.programs import Programs
+from recollect.server.programs import programs_of
 from recollect.wire.approvals import Approval, approval_out
 from recollect.wire.runs import CancelRun, DecideRun, DeliverToRun, Run, RunEvents, Runs, RunVerification
 
@@ -35,27 +33,33 @@ def list_runs(
     state: State,
     status: FromQuery[RunStatus | None] = None,
     program: Program = None,
+    language: FromQuery[Language | None] = None,
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Runs:
     """Return where the caller's runs stand, those that started last first."""
-    found = _programs(state).runs(
-        access.caller, status=status, program=program, after=_start_in(after), limit=limit + 1
+    found = programs_of(state).runs(
+        access.caller,
+        status=status,
+        program=program,
+        language=language,
+        after=decode_place_in_time(after),
+        limit=limit + 1,
     )
-    kept, go_on = page(found, limit, lambda run: f"{to_micros(run.started_at)}.{run.id}")
+    kept, go_on = page(found, limit, lambda run: place_in_time(run.started_at, run.id))
     return Runs(runs=kept, next=go_on)
 
 
 @get("/{run:str}", sync_to_thread=True, responses=problems(404, 409), summary="Get a run")
 def get_run(access: Reach, state: State, run: Name) -> Run:
     """Return a run of the caller as it stands; if a time that it waits for is over, it is not taken up by looking."""
-    return run_out(_programs(state).find(name_of(run), access.caller))
+    return run_out(programs_of(state).find(name_of(run), access.caller))
 
 
 @get("/{run:str}/events", sync_to_thread=True, responses=problems(404), summary="Get the events of a run")
 def list_run_events(access: Reach, state: State, run: Name) -> RunEvents:
     """Return what the ledger says of a run of the caller, in order."""
-    programs = _programs(state)
+    programs = programs_of(state)
     id = programs.summary(name_of(run), access.caller).id
     return RunEvents(events=programs.handle(access.caller).runs.events(id))
 
@@ -63,7 +67,7 @@ def list_run_events(access: Reach, state: State, run: Name) -> RunEvents:
 @get("/{run:str}/verify", sync_to_thread=True, responses=problems(404), summary="Verify a run")
 def verify_run(access: Reach, state: State, run: Name) -> RunVerification:
     """Walk the chain of a run of the caller and say whether it is whole."""
-    programs = _programs(state)
+    programs = programs_of(state)
     id = programs.summary(name_of(run), access.caller).id
     return programs.handle(access.caller).runs.verify(id)
 
@@ -77,7 +81,7 @@ def verify_run(access: Reach, state: State, run: Name) -> RunVerification:
 )
 def deliver_to_run(access: Reach, state: State, run: Name, data: JSONBody[DeliverToRun]) -> Run:
     """Give a run the event that it waits for, and let it go on until it ends or waits again."""
-    programs = _programs(state)
+    programs = programs_of(state)
     runs = [programs.find(name_of(run), access.caller)]
     # What a workflow waits for in another one, it hands on itself; machines are given it where they wait.
     while runs[-1].summary.language == "mashin" and (called := _called(runs[-1])) is not None:
@@ -106,7 +110,7 @@ def resume_run(access: Reach, state: State, run: Name) -> Run:
 
     One that still waits is answered as it is.
     """
-    return run_out(_programs(state).find(name_of(run), access.caller).resume())
+    return run_out(programs_of(state).find(name_of(run), access.caller).resume())
 
 
 @post(
@@ -118,7 +122,7 @@ def resume_run(access: Reach, state: State, run: Name) -> Run:
 )
 def cancel_run(access: Reach, state: State, run: Name, data: JSONBody[CancelRun]) -> Run:
     """End a run that waits, and the runs that it waits for."""
-    found = _programs(state).find(name_of(run), access.caller)
+    found = programs_of(state).find(name_of(run), access.caller)
     return run_out(found.cancel(reason=data.reason, force=data.force))
 
 
@@ -193,20 +197,6 @@ def _waiting(summary: RunSummary) -> dict[str, Any]:
 
 def _called(run: mashin.Run | workflow.Run) -> str | None:
     return _waiting(run.summary).get("run")
-
-
-def _start_in(cursor: str | None) -> tuple[datetime, str] | None:
-    """Return the start and the id that a cursor stands for."""
-    if cursor is None:
-        return None
-    micros, _, id = decode_cursor(cursor).partition(".")
-    if not (micros.isascii() and micros.isdecimal() and len(micros) < 18 and id):
-        raise cursor_fault(cursor)
-    return from_micros(int(micros)), id
-
-
-def _programs(state: State) -> Programs:
-    return state.programs
 
 
 router = Router(

@@ -11,8 +11,7 @@ from litestar.params import JSONBody
 from recollect.server.answers import problems
 from recollect.server.parameters import Name, Reach
 from recollect.server.places import name_of
-from recollect.server.programs import Programs
-from recollect.server.sessions import Conversants
+from recollect.server.programs import programs_of
 from recollect.wire.sessions import PastTurn, SayToSession, Session, SessionTurn, StartSession
 
 if TYPE_CHECKING:
@@ -27,7 +26,8 @@ if TYPE_CHECKING:
 )
 def start_session(access: Reach, state: State, agent: Name, data: JSONBody[StartSession]) -> Session:
     """Start a session of the caller; its first turn is what the agent says before any input."""
-    return _session_out(_conversants(state).start(access, name_of(agent), project=data.project, vars=data.vars))
+    conversants = programs_of(state).conversants
+    return _session_out(conversants.start(access, name_of(agent), project=data.project, vars=data.vars))
 
 
 @post(
@@ -39,13 +39,13 @@ def start_session(access: Reach, state: State, agent: Name, data: JSONBody[Start
 )
 def say_to_session(access: Reach, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
     """Take a turn of the caller's session; of two that are said at once, one is refused and can be said again."""
-    return _turn_out(_conversants(state).find(access, name_of(session)).say(data.text))
+    return _turn_out(programs_of(state).conversants.find(access, name_of(session)).say(data.text))
 
 
 @get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
 def get_session(access: Reach, state: State, session: Name) -> Session:
     """Return where a session of the caller stands, with what was said in it."""
-    return _session_out(_conversants(state).find(access, name_of(session)))
+    return _session_out(programs_of(state).conversants.find(access, name_of(session)))
 
 
 @post(
@@ -57,7 +57,7 @@ def get_session(access: Reach, state: State, session: Name) -> Session:
 )
 def end_session(access: Reach, state: State, session: Name) -> SessionTurn:
     """End a session of the caller: its variables go, what it remembered stays, and it is not found any more."""
-    return _turn_out(_conversants(state).find(access, name_of(session)).end())
+    return _turn_out(programs_of(state).conversants.find(access, name_of(session)).end())
 
 
 def _turn_out(turn: abl.Turn) -> SessionTurn:
@@ -83,11 +83,6 @@ def _session_out(session: abl.Session) -> Session:
             for number, turn in enumerate(session.turns())
         ],
     )
-
-
-def _conversants(state: State) -> Conversants:
-    programs: Programs = state.programs
-    return programs.conversants
 
 
 router = Router("/", route_handlers=[start_session, say_to_session, get_session, end_session])

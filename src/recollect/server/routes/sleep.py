@@ -8,6 +8,7 @@ from litestar import Router, get, post
 from litestar.params import QueryParameter
 
 from recollect.api.memory import Memory
+from recollect.chat.conversations import conversation_of
 from recollect.model.policy import Rule
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
@@ -85,11 +86,11 @@ def _erasing(access: Access, user: str, conversation: str) -> Memory:
 
 
 def _job_out(job: Job) -> SleepJob:
-    ids = dict(job.scope.parts)
+    user, conversation_id = conversation_of(job.scope)
     result: dict[str, Any] = job.result
     return SleepJob(
-        user=ids["user"],
-        conversation_id=ids["thread"],
+        user=user,
+        conversation_id=conversation_id,
         state=job.state,
         attempts=job.attempts,
         due_at=job.due_at,

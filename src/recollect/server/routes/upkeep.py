@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
-from litestar import Request, Router, get, post
+from litestar import Router, get, post
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
@@ -25,6 +25,7 @@ from recollect.server.answers import problems
 from recollect.server.callers import DOOR
 from recollect.server.parameters import Handle, Reach
 from recollect.server.places import own
+from recollect.server.problems import AnyRequest
 from recollect.wire.upkeep import Ended, EndScope, Erase, Imported, Receipt, Swept
 
 _CHUNK = 65_536
@@ -33,8 +34,6 @@ _LINES = "application/x-ndjson"
 Whose = Annotated[
     str, QueryParameter(name="scope", description="Only this scope and what lies below, such as `user:ada`.")
 ]
-
-
 Source = Annotated[str, QueryParameter(description="What the lines come from, such as the name of a file.")]
 
 
@@ -77,13 +76,12 @@ class _TakesLines(Operation):
 
 
 @post("/import", status_code=200, operation_class=_TakesLines, responses=problems(409, 502, 507), summary="Import")
-async def import_lines(memory: Handle, request: Request[Any, Any, Any], source: Source = DOOR) -> Imported:
+async def import_lines(memory: Handle, request: AnyRequest, source: Source = DOOR) -> Imported:
     """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
     lines = (await request.body()).splitlines()
     if not lines:
         raise UsageError("this request needs a body", hint="Send the lines of an export", path="$")
-    done = await run_sync(partial(memory.import_lines, lines, source=source))
-    return msgspec.convert(done, Imported, from_attributes=True)
+    return await run_sync(partial(memory.import_lines, lines, source=source))
 
 
 @post("/sweep", sync_to_thread=True, status_code=200, responses=problems(507), summary="Sweep")

@@ -20,8 +20,9 @@ from typing import Any, TypeVar
 import apsw
 
 from recollect.errors import StorageError, Unavailable
+from recollect.store.sql.misuse import closed, nested
 from recollect.store.sqlite.connection import IN_MEMORY, Connection, close
-from recollect.store.sqlite.errors import closed, translate
+from recollect.store.sqlite.errors import translate
 from recollect.store.sqlite.migrate import check_version
 from recollect.store.sqlite.rows import Rows
 
@@ -269,7 +270,4 @@ class GroupCommit:
 
     def _refuse_nesting(self) -> None:
         if self._running == get_ident():
-            raise RuntimeError(
-                "work inside a transaction called the store again: use the transaction it was given, "
-                "or do the second write after the first has returned"
-            )
+            raise nested()

@@ -59,6 +59,10 @@ class Connection(Protocol):
         """Return how many rows the last statement wrote."""
         ...
 
+    def total_changes(self) -> int:
+        """Return how many rows were written since it was opened."""
+        ...
+
     def last_insert_rowid(self) -> int:
         """Return the number that the newest row was given."""
         ...

@@ -59,7 +59,7 @@ LIMIT :limit;
 -- What an index needs of some entries.
 SELECT place / 256, metadata, expires_at, analysis, vector
 FROM vectors
-WHERE place IN (SELECT value * 256 + :slot FROM json_each(:sequences))
+WHERE place IN (SELECT value * 256 + ?2 FROM json_each(?1))
 ORDER BY place;
 
 -- name: count_standing
@@ -87,14 +87,14 @@ WHERE shelf = :shelf AND (ended_at IS NULL OR ended_at > :moment)
 SELECT scope, collection, namespace, sequence, id, key, created_at, expires_at, ended_at, actor, door, source,
   metadata, payload
 FROM entries CROSS JOIN shelves ON number = shelf
-WHERE sequence IN (SELECT value FROM json_each(:sequences)) AND tenant = :tenant;
+WHERE tenant = :tenant AND sequence IN (SELECT value FROM json_each(:sequences));
 
 -- name: get_entry
 -- The entry of an id.
 SELECT scope, collection, namespace, sequence, id, key, created_at, expires_at, ended_at, actor, door, source,
   metadata, payload
 FROM entries CROSS JOIN shelves ON number = shelf
-WHERE id = :id AND tenant = :tenant
+WHERE tenant = :tenant AND id = :id
 ORDER BY sequence DESC
 LIMIT 1;
 
@@ -127,7 +127,7 @@ WHERE tenant = :tenant AND scope >= :low AND scope < :high;
 SELECT scope, collection, namespace, sequence, id, key, created_at, expires_at, ended_at, actor, door, source,
   metadata, payload
 FROM entries CROSS JOIN shelves ON number = shelf
-WHERE expires_at IS NOT NULL AND expires_at <= :now AND tenant = :tenant
+WHERE tenant = :tenant AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at, sequence
 LIMIT :limit;
 
@@ -136,7 +136,7 @@ LIMIT :limit;
 SELECT vector
 FROM entries CROSS JOIN shelves ON number = shelf CROSS JOIN spaces USING (tenant, collection)
 CROSS JOIN vectors ON place = sequence * 256 + slot
-WHERE sequence = :sequence AND tenant = :tenant AND embedder = :embedder;
+WHERE tenant = :tenant AND sequence = :sequence AND embedder = :embedder;
 
 -- name: list_without_vector
 -- Entries of a collection that have no vector in a slot, as they lie: going on after a page costs only the rest.
@@ -178,16 +178,16 @@ RETURNING number;
 -- name: fill_shelf
 -- Count new entries. A first shelf begins above all that was ever there, even if it was erased.
 UPDATE shelves SET
-  newest = ?1, entries = entries + ?2, removed = CASE removed WHEN 0 THEN ?1 ELSE removed END
-WHERE number = ?3;
+  newest = ?2, entries = entries + ?3, removed = CASE removed WHEN 0 THEN ?2 ELSE removed END
+WHERE number = ?1;
 
 -- name: mark_shelf
 -- Let a shelf differ from all that it ever was.
-UPDATE shelves SET removed = ?, entries = entries - ? WHERE number = ?;
+UPDATE shelves SET removed = ?2, entries = entries - ?3 WHERE number = ?1;
 
 -- name: mark_collection
 -- Let all shelves of a collection differ from all that they ever were.
-UPDATE shelves SET removed = :removed WHERE tenant = :tenant AND collection = :collection;
+UPDATE shelves SET removed = ?3 WHERE tenant = ?1 AND collection = ?2;
 
 -- name: add_entry
 -- Keep an entry.
@@ -197,15 +197,14 @@ VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: end_entry
 -- Let an entry end that stands.
-UPDATE entries SET ended_at = :at
-WHERE sequence = :sequence AND ended_at IS NULL
-  AND EXISTS (SELECT 1 FROM shelves WHERE number = shelf AND tenant = :tenant)
+UPDATE entries SET ended_at = ?3
+WHERE sequence = ?2 AND ended_at IS NULL AND EXISTS (SELECT 1 FROM shelves WHERE number = shelf AND tenant = ?1)
 RETURNING shelf;
 
 -- name: remove_entry
 -- Drop an entry; say where it was, and whether it stood there.
 DELETE FROM entries
-WHERE sequence = :sequence AND EXISTS (SELECT 1 FROM shelves WHERE number = shelf AND tenant = :tenant)
+WHERE sequence = ?2 AND EXISTS (SELECT 1 FROM shelves WHERE number = shelf AND tenant = ?1)
 RETURNING shelf, ended_at IS NULL;
 
 -- name: remove_entry_vectors
@@ -225,16 +224,16 @@ INSERT INTO spaces (tenant, collection, embedder, slot) VALUES (?, ?, ?, ?);
 -- name: put_vector
 -- Keep the vector of an entry beside what an index needs with it.
 INSERT OR REPLACE INTO vectors (place, expires_at, metadata, analysis, vector)
-SELECT sequence * 256 + slot, expires_at, metadata, analysis, :vector
+SELECT sequence * 256 + slot, expires_at, metadata, analysis, ?4
 FROM entries CROSS JOIN shelves ON number = shelf CROSS JOIN spaces USING (tenant, collection)
-WHERE sequence = :sequence AND tenant = :tenant AND embedder = :embedder;
+WHERE tenant = ?1 AND sequence = ?2 AND embedder = ?3;
 
 -- name: remove_vectors
 -- Drop the vectors of a collection in a slot.
 DELETE FROM vectors WHERE place IN (
-    SELECT sequence * 256 + :slot
+    SELECT sequence * 256 + ?3
     FROM shelves CROSS JOIN entries ON shelf = number
-    WHERE tenant = :tenant AND collection = :collection
+    WHERE tenant = ?1 AND collection = ?2
 );
 
 -- name: remove_space

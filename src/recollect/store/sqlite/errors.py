@@ -5,6 +5,7 @@ raise translate(error, url) from error
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from types import MappingProxyType
 
@@ -14,8 +15,9 @@ from recollect.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavai
 
 _RETRY = "Try again; give busy_timeout more seconds if other processes write for long"
 _SPACE = "Make room on the disk, then try again; nothing of the write was kept"
-_WRITABLE = "Open a file on a disk that this user may write to"
+_WRITABLE = "Make the file and its folder writable for this user, or open another; even a reader has to write beside it"
 _DAMAGED = "Stop writing to it, keep a copy of the file as it is, and restore a backup"
+_NOT_OURS = "Name another file; if this was a database of Recollect, keep a copy of it as it is, and restore a backup"
 _REACH = "Check that its folder exists, that the disk is well, and that this user may read and write there"
 _MEMORY = "Give the process more memory, or write less at once"
 _SMALLER = "Split the value, or store it elsewhere and keep its address"
@@ -35,7 +37,7 @@ ERRORS: Mapping[type[apsw.Error], tuple[type[StorageError], str]] = MappingProxy
         apsw.ReadOnlyError: (ReadOnly, _WRITABLE),
         # damage
         apsw.CorruptError: (Corrupt, _DAMAGED),
-        apsw.NotADBError: (Corrupt, _DAMAGED),
+        apsw.NotADBError: (Corrupt, _NOT_OURS),
         apsw.FormatError: (Corrupt, _DAMAGED),
         # cannot be reached
         apsw.CantOpenError: (Unavailable, _REACH),
@@ -79,9 +81,19 @@ ERRORS: Mapping[type[apsw.Error], tuple[type[StorageError], str]] = MappingProxy
 def translate(error: apsw.Error, url: str) -> StorageError:
     """Return a fresh error of ours for one of SQLite's, naming the database; raise it `from` the original."""
     kind, hint = ERRORS.get(type(error), (StorageError, _REPORT))
-    return kind(f"`{url}`: {error}", hint=hint, url=url)
+    reason = str(error)
+    if isinstance(error, apsw.CantOpenError):
+        reason, hint = _unopened(url) or (reason, hint)
+    return kind(f"`{url}`: {reason}", hint=hint, url=url)
 
 
-def closed(url: str) -> Unavailable:
-    """Return the error for using a store after it was closed."""
-    return Unavailable(f"`{url}` is closed", hint="Open it again", url=url)
+def _unopened(path: str) -> tuple[str, str] | None:
+    """Return why a file cannot be opened and what to do, where that can be seen; SQLite does not say."""
+    folder = os.path.dirname(path) or "."
+    if os.path.isdir(path):
+        return "it is a folder", f"Name a file in it, such as `{os.path.join(path, 'memory.db')}`"
+    if not os.path.isdir(folder):
+        return f"there is no folder `{folder}`", "Make the folder first, or name a file in another"
+    if not os.access(folder, os.W_OK | os.X_OK):
+        return "this user may not write in its folder", "Make the folder writable, or name a file in another"
+    return None

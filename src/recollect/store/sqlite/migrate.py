@@ -7,6 +7,7 @@ import time
 import apsw
 
 from recollect.errors import ForeignDatabase, MigrationNeeded
+from recollect.store.sql.queries import read_migrations
 from recollect.store.sqlite.connection import Connection
 from recollect.store.sqlite.queries import HERE, SQL
 
@@ -16,7 +17,7 @@ APPLICATION_ID = int.from_bytes(b"RCLT", "big")
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
 """The whole current schema."""
 
-MIGRATIONS = tuple(file.read_text(encoding="utf-8") for file in sorted((HERE / "migrations").glob("*.sql")))
+MIGRATIONS = read_migrations(HERE)
 """The steps from nothing to the current schema; a database's `user_version` says how many it has taken."""
 
 VERSION = len(MIGRATIONS)

@@ -1,7 +1,7 @@
 -- Every statement the store runs, but for those of `entries.sql`. `-- name:` begins one, the next line says what it
 -- is for.
 -- Parameters are bound by place, in the order in which they first appear.
--- `:low` and `:high` are half-open ranges of scopes or keys (see `rows.py`); a `:limit` of -1 means all.
+-- `:low` and `:high` are half-open ranges of scopes or keys (see `store/sql/ranges.py`); a `:limit` of -1 means all.
 
 -- name: get_fact
 -- The fact at a key.
@@ -344,7 +344,7 @@ INSERT INTO events (tenant, position, hash, body, run) VALUES (?, ?, ?, ?, ?);
 
 -- name: move_head
 -- Say where the ledger ends now, only if it ended where the new events begin.
-UPDATE tenants SET length = ?, head = ? WHERE tenant = ? AND length = ?;
+UPDATE tenants SET length = ?3, head = ?4 WHERE tenant = ?1 AND length = ?2;
 
 -- name: begin_head
 -- Begin the ledger of a tenant that was never heard of before.

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
+from recollect.store.sql.misuse import closed
 from recollect.store.sqlite.commit import GroupCommit
 from recollect.store.sqlite.connection import Connection, Settings, close, open_reader
-from recollect.store.sqlite.errors import closed
 from recollect.store.sqlite.rows import Rows
 
 T = TypeVar("T")
@@ -48,6 +48,14 @@ class ReaderPool:
             rows.forget()
             if rows.connection.in_transaction:  # SQLite may have ended it itself, after an error
                 rows.connection.execute("COMMIT")
+            self._give_back(rows)
+
+    def mark(self) -> tuple[Rows, int]:
+        """Return who looked, and what it saw: for each connection SQLite counts the commits of all others."""
+        rows = self._take()
+        try:
+            return rows, rows.connection.execute("PRAGMA data_version").get
+        finally:
             self._give_back(rows)
 
     def close(self) -> None:
@@ -115,6 +123,10 @@ class SharedConnection:
                 self._idle.append(rows)
 
         return self._writer.in_hand(look)
+
+    def mark(self) -> int:
+        """Return how many rows the only connection has written."""
+        return self._writer.in_hand(lambda connection: connection.total_changes())
 
     def _take(self, connection: Connection) -> Rows:
         return self._idle.pop() if self._idle else Rows(connection, self._url)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from types import TracebackType
 from typing import TypeVar
 
 import apsw
 
-from recollect.errors import Unavailable
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Transaction
+from recollect.store.sql.misuse import forked
 from recollect.store.sqlite.commit import GroupCommit
 from recollect.store.sqlite.connection import IN_MEMORY, Connection, Durability, Settings, open_writer
 from recollect.store.sqlite.errors import translate
@@ -84,6 +84,14 @@ class SqliteStore:
         except apsw.Error as error:
             raise translate(error, self.url) from error
 
+    def mark(self) -> Hashable:
+        """Return a mark that is another one once anybody, in any process, has written anything."""
+        self._check_process()
+        try:
+            return self._readers.mark()
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
+
     def check(self) -> Sequence[str]:
         """Look at every page and index; return what is wrong, in words."""
         self._check_process()
@@ -125,11 +133,7 @@ class SqliteStore:
     def _check_process(self) -> None:
         # SQLite's locks and caches belong to the process that took them; a child that used them would do damage.
         if os.getpid() != self._pid:
-            raise Unavailable(
-                f"`{self.url}` was opened by the process that forked this one",
-                hint="Open the store after forking, once in each process",
-                url=self.url,
-            )
+            raise forked(self.url)
 
 
 def _integrity(rows: Rows) -> list[str]:

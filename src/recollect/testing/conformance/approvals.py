@@ -8,7 +8,15 @@ from typing import Any
 import pytest
 
 from recollect.api.memory import Memory
-from recollect.errors import ApprovalRequired, Conflict, Denied, IdempotencyMismatch, NotFound, SchemaViolation
+from recollect.errors import (
+    ApprovalRequired,
+    Conflict,
+    Denied,
+    IdempotencyMismatch,
+    InvalidValue,
+    NotFound,
+    SchemaViolation,
+)
 from recollect.model.fact import Origin
 from recollect.model.policy import Policy
 from recollect.store.base import Store
@@ -130,6 +138,16 @@ class ApprovalPromises:
         memory.acting_as("human", policy=HUMAN).approvals.approve(waiting)
         assert memory.scope(user="ada").value("k") == 1
 
+    @pytest.mark.parametrize("reason", ["a\0b", "half \ud800", "x" * 1_001, 7, None])
+    def test_a_reason_that_cannot_be_kept_decides_nothing(self, memory: Memory, reason: Any) -> None:
+        waiting = _ask(memory, lambda agent: agent.scope(user="ada").set("k", 1))
+        for decide in (memory.approvals.approve, memory.approvals.refuse):
+            with pytest.raises(InvalidValue, match="is no reason that can be kept"):
+                decide(waiting, reason=reason)
+        assert memory.approvals.get(waiting).status == "pending"
+        memory.approvals.refuse(waiting, reason="não hoje")
+        assert memory.approvals.get(waiting).reason == "não hoje"
+
     def test_an_unknown_approval_is_not_found(self, memory: Memory) -> None:
         waiting = _ask(memory, lambda agent: agent.scope(user="ada").set("k", 1))
         for attempt in (
@@ -218,7 +236,7 @@ class ApprovalPromises:
         memory.permissions.grant("agent", "upkeep", level="approve")
         with pytest.raises(Denied):
             getattr(memory.acting_as("agent"), verb)()
-        assert memory.approvals.list(status=None) == []
+        assert memory.approvals.list(status="all") == []
         memory.permissions.grant("keeper", "upkeep")
         assert getattr(memory.acting_as("keeper"), verb)()
 

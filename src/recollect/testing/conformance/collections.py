@@ -177,7 +177,7 @@ class CollectionPromises:
         assert recalled(second.scope(user="ada"), "heron mill", limit=1) == [HERONS[2]]
         told: list[tuple[int, int]] = []
         moved = memory.collections.reembed(
-            "notes", "hashing:32", progress=lambda done, total: told.append((done, total)), chunk=2
+            "notes", "hashing:32", progress=lambda done, total: told.append((done, total)), batch=2
         )
         assert (moved.space.embedder, moved.space.dimension, moved.successor) == ("hashing:32", 32, None)
         assert told == [(0, 5), (2, 5), (4, 5), (5, 5)]
@@ -197,11 +197,11 @@ class CollectionPromises:
         _remember_herons(memory)
         target = WatchedEmbedder("target")
         with pytest.raises(_Interrupted):
-            memory.collections.reembed("notes", target, progress=_interrupt_at(2), chunk=2)
+            memory.collections.reembed("notes", target, progress=_interrupt_at(2), batch=2)
         (holding,) = memory.collections.list()
         assert (holding.embedder, holding.moving_to, holding.moved) == (EMBEDDER, "target", 2)
         told: list[tuple[int, int]] = []
-        memory.collections.reembed("notes", target, progress=lambda done, total: told.append((done, total)), chunk=2)
+        memory.collections.reembed("notes", target, progress=lambda done, total: told.append((done, total)), batch=2)
         assert told == [(2, 5), (4, 5), (5, 5)]
         assert sorted(target.asked) == HERONS  # none of them twice
         assert recalled(memory.scope(user="ada"), "heron ford", limit=1, mode="semantic") == [HERONS[4]]
@@ -218,7 +218,7 @@ class CollectionPromises:
                     assert recalled(ada, "heron mill", limit=1, mode=mode) == [HERONS[2]]
                     assert len(recalled(ada, "heron", limit=9, mode=mode)) == 5
 
-        memory.collections.reembed("notes", "hashing:32", progress=look, chunk=1)
+        memory.collections.reembed("notes", "hashing:32", progress=look, batch=1)
         assert steps == [0, 1, 2, 3, 4, 5]
         look(0, 0)
 
@@ -234,7 +234,7 @@ class CollectionPromises:
             if done == total:
                 hers.remember("kayak at the last moment", collection="notes")
 
-        memory.collections.reembed("notes", "hashing:32", progress=meanwhile, chunk=2)
+        memory.collections.reembed("notes", "hashing:32", progress=meanwhile, batch=2)
         assert memory.collections.list()[0].moving_to is None
         clock.advance(60)
         for place in (ada, hers):
@@ -246,7 +246,7 @@ class CollectionPromises:
     def test_a_move_may_be_given_up(self, memory: Memory, store: Store) -> None:
         _remember_herons(memory)
         with pytest.raises(_Interrupted):
-            memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(2), chunk=2)
+            memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(2), batch=2)
         assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {EMBEDDER: 5, "hashing:32": 2}
         stays = memory.collections.give_up_reembedding("notes")
         assert (stays.space.embedder, stays.successor) == (EMBEDDER, None)
@@ -267,7 +267,7 @@ class CollectionPromises:
         then = clock.now()
         clock.advance(10)
         ada.forget(ada.entries(collection="notes")[2].id, collection="notes")
-        memory.collections.reembed("notes", "hashing:32", chunk=2)
+        memory.collections.reembed("notes", "hashing:32", batch=2)
         for mode in ("hybrid", "semantic"):
             assert recalled(ada, "heron mill", limit=1, as_of=then, mode=mode) == [HERONS[2]]
             assert len(recalled(ada, "heron", limit=9, as_of=then, mode=mode)) == 5
@@ -278,7 +278,7 @@ class CollectionPromises:
         with pytest.raises(Conflict):
             memory.collections.reembed("notes", EMBEDDER)
         with pytest.raises(_Interrupted):
-            memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(2), chunk=2)
+            memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(2), batch=2)
         with pytest.raises(Conflict) as caught:
             memory.collections.reembed("notes", "hashing:16")
         assert (caught.value.expected, caught.value.actual) == ("hashing:32", "hashing:16")
@@ -296,7 +296,7 @@ class CollectionPromises:
                 attempt()
         for attempt in (
             lambda: memory.collections.reembed("notes", "no such embedder"),
-            lambda: memory.collections.reembed("notes", "hashing:32", chunk=0),
+            lambda: memory.collections.reembed("notes", "hashing:32", batch=0),
             lambda: memory.collections.compare("notes", "hashing:32", sample=0),
         ):
             with pytest.raises(UsageError):
@@ -308,11 +308,11 @@ class CollectionPromises:
         target = WatchedEmbedder("target")
         target.fails_on = HERONS[3]
         with pytest.raises(EmbeddingFailed):
-            memory.collections.reembed("notes", target, chunk=2)
+            memory.collections.reembed("notes", target, batch=2)
         assert memory.collections.list()[0].moved == 2
         assert recalled(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
         target.fails_on = None
-        assert memory.collections.reembed("notes", target, chunk=2).space.embedder == "target"
+        assert memory.collections.reembed("notes", target, batch=2).space.embedder == "target"
         assert recalled(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
 
     def test_a_collection_without_entries_moves_at_once(self, memory: Memory) -> None:
@@ -343,7 +343,7 @@ class CollectionPromises:
     def test_a_move_goes_on_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
         _remember_herons(memory)
         with pytest.raises(_Interrupted):
-            memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(3), chunk=1)
+            memory.collections.reembed("notes", "hashing:32", progress=_interrupt_at(3), batch=1)
         again = reopen()
         (holding,) = again.collections.list()
         assert (holding.moving_to, holding.moved) == ("hashing:32", 2)

@@ -222,7 +222,7 @@ class EntryRulePromises:
             with pytest.raises(ApprovalRequired):
                 memory.acting_as("agent").scope(user=user).remember(f"secret of {user}", collection="notes")
         assert memory.erase(user="ada").removed["approvals"] == 1
-        (waiting,) = memory.approvals.list(status=None)
+        (waiting,) = memory.approvals.list(status="all")
         memory.approvals.approve(waiting.id)
         assert standing(memory.scope(user="bob")) == ["secret of bob"]
         assert standing(memory.scope(user="ada")) == []
@@ -331,7 +331,7 @@ class EntryRulePromises:
             place.remember({"task": 1}, collection="tasks", namespace="x")
             place.recall("note", collection="notes")
         ada.forget(collection="notes", key="k1")
-        memory.collections.reembed("notes", "hashing:32", chunk=2)
+        memory.collections.reembed("notes", "hashing:32", batch=2)
         clock.advance(60)
         memory.sweep()
         ada.remember("short", collection="notes", ttl=60)

@@ -159,7 +159,7 @@ class ErasurePromises:
                 agent.scope(user=user).set("k", f"secret of {user}")
             waiting[user] = caught.value.approval
         assert memory.erase(user="ada").removed["approvals"] == 1
-        assert [approval.id for approval in memory.approvals.list(status=None)] == [waiting["bob"]]
+        assert [approval.id for approval in memory.approvals.list(status="all")] == [waiting["bob"]]
         with pytest.raises(NotFound):
             memory.approvals.approve(waiting["ada"])
         memory.approvals.approve(waiting["bob"])
@@ -174,7 +174,7 @@ class ErasurePromises:
             batch.set(agent.scope(user="ada"), "k", "secret of ada")
         assert b"secret of ada" in msgspec.json.encode(memory.approvals.list())
         memory.erase(user="ada")
-        assert b"secret of ada" not in msgspec.json.encode(memory.approvals.list(status=None))
+        assert b"secret of ada" not in msgspec.json.encode(memory.approvals.list(status="all"))
         for approval in memory.approvals.list():
             memory.approvals.approve(approval.id)
         assert memory.scope(user="ada").get("k") is None

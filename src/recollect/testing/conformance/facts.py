@@ -451,6 +451,22 @@ class FactPromises:
         with pytest.raises(Denied):
             guest.in_tenant("other")
 
+    def test_a_mark_is_another_one_once_anything_was_written(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        marks = [memory.mark()]
+        for write in (
+            lambda: ada.set("city", "Oslo"),
+            lambda: memory.scope(user="ben").set("city", "Rome"),
+            lambda: ada.delete("city"),
+            lambda: memory.in_tenant("other").scope(user="ada").set("city", "Bonn"),
+            lambda: ada.remember("Ada lives by the sea", collection="notes"),
+        ):
+            write()
+            marks.append(memory.mark())
+        assert len(set(marks)) == len(marks)
+        assert ada.get("city") is None
+        assert memory.mark() == marks[-1]  # one thread that only reads
+
     def test_a_closed_memory_says_so_and_may_be_closed_again(self, memory: Memory) -> None:
         ada = memory.scope(user="ada")
         assert ada.set("k", 1).version == 1

@@ -14,6 +14,7 @@ from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.base import Store
+from recollect.testing.clock import FakeClock
 from recollect.testing.conformance.base import Capability, requires, snapshot
 
 
@@ -173,6 +174,15 @@ class SessionPromises:
         assert [(fact.key, fact.value) for fact in session.list("city")] == [("city", "Rome")]
         session.delete("city")
         assert session.value("city") == "Porto"
+
+    def test_a_fact_that_expires_uncovers_the_variable_of_its_name(self, memory: Memory, clock: FakeClock) -> None:
+        session = memory.scope(user="ada").session("s1")
+        _record(memory, "s1", {"city": "Porto"})
+        session.set("city", "Rome", ttl="1h")
+        assert session.value("city") == "Rome"
+        clock.advance(7_200)
+        assert session.value("city") == "Porto"
+        assert [(fact.key, fact.value) for fact in session.list("city")] == [("city", "Porto")]
 
     def test_variables_are_read_as_they_stood(self, memory: Memory) -> None:
         session = memory.scope(user="ada").session("s1")

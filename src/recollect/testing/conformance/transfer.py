@@ -183,6 +183,51 @@ class TransferPromises:
         assert memory.scope(session="of bob").value("k") == "bob"
         assert all(finding.ok for finding in memory.inspect())
 
+    def test_sessions_of_the_erased_stay_erased_also_where_they_were_never_known(
+        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+    ) -> None:
+        for user in ("ada", "bob"):
+            memory.scope(user=user).set("k", 1)
+            first = elsewhere.scope(user=user).session(f"of {user}")
+            first.set("k", user)
+            first.session(f"below {user}").set("k", user)
+        elsewhere.export(tmp_path / "x.jsonl")
+        clock.advance(10)
+        memory.erase(user="ada")
+        clock.advance(10)
+        done = memory.import_file(tmp_path / "x.jsonl")
+        assert (done.written, done.erased) == (2, 2)
+        for session in ("of", "below"):
+            assert memory.scope(session=f"{session} ada").get("k") is None
+            assert memory.scope(session=f"{session} bob").value("k") == "bob"
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_an_imported_session_belongs_to_an_owner_who_came_back(
+        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+    ) -> None:
+        memory.scope(user="ada").set("k", 1)
+        memory.erase(user="ada")
+        clock.advance(10)
+        elsewhere.scope(user="ada").session("s1").session("s2").set("k", "new")
+        elsewhere.export(tmp_path / "x.jsonl")
+        assert memory.import_file(tmp_path / "x.jsonl").written == 1
+        assert memory.scope(session="s2").value("k") == "new"
+        memory.erase(user="ada")
+        assert memory.scope(session="s2").get("k") is None
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_session_that_is_exported_alone_still_belongs_to_its_owner(
+        self, memory: Memory, elsewhere: Memory, tmp_path: Path
+    ) -> None:
+        for user in ("ada", "bob"):
+            session = elsewhere.scope(user=user).session(f"of {user}")
+            session.set("k", user)
+            elsewhere.export(tmp_path / f"{user}.jsonl", scope=session.scope)
+            assert memory.import_file(tmp_path / f"{user}.jsonl").written == 1
+        memory.erase(user="ada")
+        assert memory.scope(session="of ada").get("k") is None
+        assert memory.scope(session="of bob").value("k") == "bob"
+
     def test_an_ended_session_stays_ended_and_the_rest_is_imported(
         self, memory: Memory, clock: FakeClock, tmp_path: Path
     ) -> None:

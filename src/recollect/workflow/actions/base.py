@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property, wraps
 from types import ModuleType
@@ -27,10 +26,9 @@ from recollect.model.clock import Clock
 from recollect.model.text import quote, words_of
 from recollect.runs.waiting import Paused, Unrecorded
 from recollect.workflow.actions.typed import arguments, inputs_schema
-from recollect.workflow.keywords import SETTINGS
+from recollect.workflow.keywords import SETTINGS, is_name
 from recollect.workflow.records import WorkingMemory
 
-_NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 _OPEN: dict[str, Any] = {"type": "object"}
 _SHOWN = 300
 """Characters of what is wrong that an error tells: what it quotes may be as long as what was given."""
@@ -254,7 +252,7 @@ def _is_the_call(parameter: Parameter) -> bool:
 
 
 def _refuse_unnameable(name: str) -> None:
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise InvalidDefinition(
             f"{quote(name)} cannot name an action",
             hint='Lower-case words joined by single underscores, as in @action("look_up")',

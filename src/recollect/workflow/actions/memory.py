@@ -6,7 +6,7 @@ from typing import Any
 
 from recollect.workflow.actions.base import Call, action
 from recollect.workflow.actions.schemas import NOTHING, closed
-from recollect.workflow.updating import TOOL
+from recollect.workflow.keywords import UPDATE_MEMORY
 
 _MEMORY = {
     "type": "object",
@@ -15,7 +15,7 @@ _MEMORY = {
 }
 
 
-@action(TOOL, inputs=closed({"memory": _MEMORY}, required=["memory"]), settings=NOTHING)
+@action(UPDATE_MEMORY, inputs=closed({"memory": _MEMORY}, required=["memory"]), settings=NOTHING)
 def update_memory(call: Call) -> dict[str, Any]:
     """Write records of memory, all of them or none.
 

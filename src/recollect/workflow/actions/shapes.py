@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from recollect.engine.schemas import compile_schema, json_path, prepare_schema
+from recollect.engine.schema_rules import prepare_schema
+from recollect.engine.schemas import compile_schema, json_path
 from recollect.errors import InvalidDefinition, SchemaViolation
 from recollect.model.limits import Limits
 from recollect.model.value import decode, encode, encode_checked

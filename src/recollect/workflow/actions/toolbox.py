@@ -15,7 +15,8 @@ from recollect.errors import RecollectError, StorageError, UsageError
 from recollect.model.text import quote
 from recollect.workflow.actions.base import Call
 from recollect.workflow.actions.shapes import Shape, shape_of
-from recollect.workflow.updating import TOOL, apply, update_tool
+from recollect.workflow.keywords import UPDATE_MEMORY
+from recollect.workflow.updating import apply, update_tool
 
 
 class Toolbox:
@@ -38,10 +39,10 @@ class Toolbox:
     def call(self, name: str, arguments: dict[str, Any]) -> Any:
         """Carry out a call of the model, and return what it gave; raise ToolFailed with what the model is told."""
         # A task of this name is among the tools only where no memory is mounted.
-        if name == TOOL and self._slugs:
+        if name == UPDATE_MEMORY and self._slugs:
             updated = apply(self._place.memory, self._slugs, arguments)
-            if updated.failed:
-                raise ToolFailed(updated.error)
+            if updated.refused is not None:
+                raise updated.refused
             return {"memory": updated.memory}
         try:
             self._shapes[name].fit(arguments)
@@ -52,16 +53,16 @@ class Toolbox:
         except StorageError:
             raise
         except RecollectError as error:
-            raise ToolFailed(str(error)) from error
+            raise ToolFailed(error) from error
 
 
 def _refuse_twins(specs: tuple[ToolSpec, ...]) -> None:
     twins = [name for name, count in Counter(spec.name for spec in specs).items() if count > 1]
-    if TOOL in twins:
+    if UPDATE_MEMORY in twins:
         raise UsageError(
-            f"a tool is called {quote(TOOL)}, the name of the one that writes the mounted memory",
+            f"a tool is called {quote(UPDATE_MEMORY)}, the name of the one that writes the mounted memory",
             hint="Give the task another name, or mount no memory",
-            value=TOOL,
+            value=UPDATE_MEMORY,
         )
     if twins:
         raise UsageError(f"there are two tools {quote(twins[0])}", hint="Name each once", value=twins[0])

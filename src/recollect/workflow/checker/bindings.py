@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from recollect.lang.hints import few
 from recollect.model.text import quote
-from recollect.workflow.checker.outline import Outline, few
+from recollect.workflow.checker.outline import Outline
 from recollect.workflow.document import Binding, Definition, Text
-from recollect.workflow.keywords import BINDINGS, RESERVED_TOOL
+from recollect.workflow.keywords import BINDINGS, UPDATE_MEMORY
 
 
 def check_bindings(whole: Outline) -> None:
@@ -37,8 +38,8 @@ def _names(whole: Outline, binding: Binding) -> None:
     for name in binding.names:
         found = whole.defs.get(name.text)
         if name.text in seen:
-            message = f"{quote(name.text, longest=40)} is bound twice"
-            whole.notes.error("duplicate_binding", message, name.span, name.path, hint="Keep one of them")
+            message = f"{quote(name.text, longest=40)} is declared a second time"
+            whole.notes.error("duplicate", message, name.span, name.path, hint="Keep one of them")
         elif found is None:
             _unknown(whole, name, kind)
         elif found.kind is not None and found.kind.text != kind:
@@ -75,9 +76,9 @@ def _reserved(whole: Outline, one: Definition) -> None:
     named = {binding.kind.text: binding.names for binding in one.bindings}
     if not named.get("memory"):
         return
-    name = next((name for name in named.get("tools", ()) if name.text == RESERVED_TOOL), None)
+    name = next((name for name in named.get("tools", ()) if name.text == UPDATE_MEMORY), None)
     if name is not None:
-        message = f"beside a memory, `{RESERVED_TOOL}` is the tool that changes it"
+        message = f"beside a memory, `{UPDATE_MEMORY}` is the tool that changes it"
         whole.notes.error("reserved_tool", message, name.span, name.path, hint="Give your tool another name")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from recollect.lang.diagnostics import Diagnostic, Diagnostics
+from recollect.lang.diagnostics import Diagnostic
 from recollect.workflow.actions.base import Action
 from recollect.workflow.actions.builtin import BUILTIN
 from recollect.workflow.checker.bindings import check_bindings
@@ -36,9 +36,7 @@ def check_source(
     `actions` are those of a program, which may replace the ones that are built in.
     """
     reading = read(text, name=name)
-    said = Diagnostics(reading.source)
-    for diagnostic in reading.diagnostics:
-        said.add(diagnostic)
+    said = reading.going_on()
     programs = Programs(Notes(said))
     check_document(reading.document, programs, {**BUILTIN, **(actions or {})})
     return reading, programs, said.sorted()

@@ -8,13 +8,9 @@ from typing import Any, cast
 from recollect.errors import InvalidDefinition
 from recollect.model.text import quote
 from recollect.workflow.checker.outline import Outline
-from recollect.workflow.document import Definition, Entry, Fields, Items, Scalar, Settings, Text, Value, plain
-from recollect.workflow.keywords import MEMORY_SETTINGS, MODEL_SETTINGS, RESERVED_CONTEXT, SETTINGS, Level
+from recollect.workflow.document import Definition, Fields, Items, Scalar, Settings, Text, Value, plain
+from recollect.workflow.keywords import MEMORY_SETTINGS, MODEL_SETTINGS, RESERVED_CONTEXT, SETTINGS, Level, is_name
 
-NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
-"""The name of a definition, a loop or an action."""
-SLUG = re.compile(r"[a-z0-9_]+")
-"""The slug of a memory definition."""
 _CREDENTIAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
@@ -49,10 +45,10 @@ def check_definitions(whole: Outline) -> None:
 
 def check_name(whole: Outline, name: Text, what: str) -> None:
     """Check a name that expressions write after `$output.`."""
-    if NAME.fullmatch(name.text):
+    if is_name(name.text):
         return
     near = re.sub(r"[^a-z0-9]+", "_", name.text.lower()).strip("_")
-    hint = f"Call it `{near}`" if NAME.fullmatch(near) and len(near) < 60 else "Such as `save_profile`"
+    hint = f"Call it `{near}`" if is_name(near) and len(near) < 60 else "Such as `save_profile`"
     message = f"{quote(name.text, longest=40)} is no name for {what}: names have small letters, digits and underscores"
     whole.notes.error("wrong_name", message, name.span, name.path, hint=hint)
 
@@ -121,8 +117,8 @@ def _same_memories(whole: Outline) -> None:
     """Note memories that are the same one under two names; a run has one value for both."""
     seen: dict[str, str] = {}
     for one in whole.document.defs:
-        entry = one.settings.others.find("definition_id") if one.settings and one.settings.others else None
-        if entry is None or one.kind is None or one.kind.text != "memory":
+        entry = one.own_settings.find("definition_id")
+        if entry is None or not one.is_a("memory"):
             continue
         first = seen.setdefault(str(plain(entry.value)).lower(), one.name.text)
         if first != one.name.text:
@@ -134,13 +130,9 @@ def _schemas(whole: Outline) -> None:
     if whole.document.schema is not None:
         check_schema(whole, whole.document.schema)
     for one in whole.document.defs:
-        entry = _schema_of(one)
+        entry = one.own_settings.find("output_schema")
         if entry is not None and isinstance(entry.value, Fields):
             check_schema(whole, entry.value)
-
-
-def _schema_of(one: Definition) -> Entry | None:
-    return one.settings.others.find("output_schema") if one.settings and one.settings.others else None
 
 
 def check_schema(whole: Outline, schema: Fields) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from recollect.lang.hints import few
 from recollect.lang.source import Span
 from recollect.model.text import quote
 from recollect.workflow.checker.definitions import check_name
-from recollect.workflow.checker.outline import Outline, few
+from recollect.workflow.checker.outline import Outline
 from recollect.workflow.document import Conditional, Do, Expression, Items, Loop, Scalar, Value
 
 
@@ -22,9 +23,9 @@ def check_flow(whole: Outline) -> None:
             continue
         check_name(whole, loop.name, "a loop")
         if loop.name.text in names:
-            message = f"there is a definition or a loop {quote(loop.name.text, longest=40)} already"
-            hint = "Both would write to the same place in `$output`"
-            whole.notes.error("duplicate_name", message, loop.name.span, loop.name.path, hint=hint)
+            message = f"{quote(loop.name.text, longest=40)} is declared a second time"
+            hint = "A definition or another loop would write to the same place in `$output`; choose another name"
+            whole.notes.error("duplicate", message, loop.name.span, loop.name.path, hint=hint)
         names.add(loop.name.text)
     _unused(whole)
 

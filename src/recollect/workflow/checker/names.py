@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from recollect.lang.hints import few
 from recollect.lang.source import Span
 from recollect.model.text import quote
-from recollect.workflow.checker.outline import Outline, Use, few
+from recollect.workflow.checker.outline import Outline, Use
 from recollect.workflow.document import Fields, Scalar
 from recollect.workflow.functions import NAMES, REFUSED
 from recollect.workflow.keywords import VARIABLES

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from collections.abc import Iterator, Mapping
 from typing import Literal
 
 import msgspec
@@ -22,7 +21,6 @@ from recollect.workflow.document import (
     Items,
     Loop,
     Parallel,
-    Settings,
     Value,
 )
 from recollect.workflow.faults import Notes
@@ -98,11 +96,6 @@ class Outline(msgspec.Struct):
                 return "before"
             beside = beside or other
         return "beside" if beside else "later"
-
-
-def few(names: Iterable[str]) -> str:
-    """Return the first of some names, as a hint lists them."""
-    return ", ".join(islice(names, 8))
 
 
 def outline(document: Document, programs: Programs, actions: Mapping[str, Action]) -> Outline:
@@ -217,7 +210,7 @@ class _Walk:
 
     def _definition(self, one: Definition, place: Place | None) -> None:
         self._use(one.inputs, place)
-        self._use(_others(one.settings), place)
+        self._use(one.own_settings, place)
 
     def _use(self, value: Value | None, place: Place | None) -> None:
         for expression in expressions(value):
@@ -227,10 +220,6 @@ class _Walk:
                 self.found.append(expression)
             if place is not None:
                 self.places[at].append(place)
-
-
-def _others(settings: Settings | None) -> Fields | None:
-    return settings.others if settings else None
 
 
 def expressions(value: Value | None) -> Iterator[Expression]:

@@ -6,13 +6,22 @@ from collections.abc import Mapping
 from typing import Any, cast
 
 from recollect.errors import InvalidDefinition
+from recollect.lang.hints import few
 from recollect.lang.source import Span
+from recollect.model.definition import is_slug
 from recollect.model.text import quote
 from recollect.workflow.actions.base import Action
-from recollect.workflow.checker.definitions import NAME, SLUG, check_name
-from recollect.workflow.checker.outline import Outline, expressions, few
+from recollect.workflow.checker.definitions import check_name
+from recollect.workflow.checker.outline import Outline, expressions
 from recollect.workflow.document import Definition, Entry, Expression, Fields, Items, Value, plain
-from recollect.workflow.keywords import LEGACY_SETTINGS, ONLY_HISTORY, RESERVED_CONTEXT, SETTINGS
+from recollect.workflow.keywords import (
+    LEGACY_SETTINGS,
+    ONLY_HISTORY,
+    RESERVED_CONTEXT,
+    SETTINGS,
+    UPDATE_MEMORY,
+    is_name,
+)
 
 Json = Mapping[str, Any]
 
@@ -21,12 +30,12 @@ def check_tasks(whole: Outline) -> None:
     """Check the action of each task, and what it is given."""
     for one in whole.document.defs:
         _legacy(whole, one)
-        if one.action is None or one.kind is None or one.kind.text not in ("task", "tools"):
+        if one.action is None or not one.is_a("task", "tools"):
             continue
         action = whole.actions.get(one.action.text)
         if action is None:
             _unknown(whole, one)
-        elif one.kind.text == "task":
+        elif one.is_a("task"):
             _given(whole, one, action)
 
 
@@ -34,7 +43,7 @@ def _unknown(whole: Outline, one: Definition) -> None:
     name = one.action
     if name is None:
         return
-    if not NAME.fullmatch(name.text):
+    if not is_name(name.text):
         check_name(whole, name, "an action")
         return
     hint = whole.hints.meant(name.text, whole.actions, otherwise="Give it to the workflow when it is loaded")
@@ -43,7 +52,7 @@ def _unknown(whole: Outline, one: Definition) -> None:
 
 
 def _legacy(whole: Outline, one: Definition) -> None:
-    for entry in one.settings.others.entries if one.settings and one.settings.others else ():
+    for entry in one.own_settings.entries:
         if entry.key.text in LEGACY_SETTINGS:
             message = f"`{entry.key.text}` is no longer a setting"
             hint = LEGACY_SETTINGS[entry.key.text]
@@ -51,14 +60,12 @@ def _legacy(whole: Outline, one: Definition) -> None:
 
 
 def _given(whole: Outline, one: Definition, action: Action) -> None:
-    nothing = Fields(span=one.name.span, path=one.path)
-    inputs = one.inputs or nothing
-    settings = (one.settings.others if one.settings else None) or nothing
+    inputs = one.inputs or Fields(span=one.name.span, path=one.path)
     slots = _Slots(whole, one.name.span, action.name)
     slots.check(inputs, action.inputs, "input")
-    slots.check(settings, action.settings, "setting", also=SETTINGS.names)
+    slots.check(one.own_settings, action.settings, "setting", also=SETTINGS.names)
     _history(whole, inputs, action)
-    if action.name == "update_memory":
+    if action.name == UPDATE_MEMORY:
         _slugs(whole, inputs)
     elif action.name == "set_context":
         _context(whole, inputs)
@@ -152,7 +159,7 @@ def _slugs(whole: Outline, inputs: Fields) -> None:
     if memory is None or not isinstance(memory.value, Fields) or next(expressions(memory.value), None) is None:
         return
     for entry in memory.value.entries:
-        if not SLUG.fullmatch(entry.key.text):
+        if not is_slug(entry.key.text):
             message = f"{quote(entry.key.text, longest=40)} is no slug: it has small letters, digits and underscores"
             hint = "Write the slug of the memory definition, not the name of a binding"
             whole.notes.error("wrong_slug", message, entry.key.span, entry.path, hint=hint)

@@ -21,7 +21,7 @@ from recollect.workflow.actions.base import Action, Call
 from recollect.workflow.actions.builtin import BUILTIN
 from recollect.workflow.actions.installed import installed_actions
 from recollect.workflow.document import Definition, Document
-from recollect.workflow.scripts.file import ANY, Acting, Answer, Script, Speaking, Spoken, Trouble
+from recollect.workflow.scripts.script import ANY, Acting, Answer, Script, Speaking, Spoken, Trouble
 
 _OUTSIDE = frozenset({"http_request"})
 """Actions that would leave the machine."""
@@ -93,7 +93,7 @@ class Cast:
 def check_names(script: Script, documents: Iterable[Document], said: Diagnostics, tools: Iterable[str]) -> None:
     """Note what a test says of models and actions that no workflow has; `tools` are those of servers."""
     defs = [one for document in documents for one in document.defs]
-    models = {one.name.text for one in defs if one.kind is not None and one.kind.text == "model"}
+    models = {one.name.text for one in defs if one.is_a("model")}
     acting = [one for one in defs if one.action is not None]
     actions = {one.name.text for one in acting} | {one.action.text for one in acting if one.action} | set(tools)
     _check(script.models, models | {ANY}, "model", said)

@@ -13,7 +13,7 @@ from recollect.lang.source import Span
 from recollect.lang.yaml import Node
 from recollect.model.text import quote
 from recollect.runs.failures import Failure as Cause
-from recollect.workflow.scripts.file import Because, Expected
+from recollect.workflow.scripts.script import Because, Expected
 
 if TYPE_CHECKING:
     from recollect.workflow.run import Run

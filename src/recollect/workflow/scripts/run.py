@@ -33,10 +33,12 @@ from recollect.workflow.actions.base import Action, actions_of
 from recollect.workflow.behaviour import Behaviour
 from recollect.workflow.document import Document
 from recollect.workflow.loading import ENDINGS as WORKFLOW_ENDINGS
-from recollect.workflow.loading import load, name_of, parse
+from recollect.workflow.loading import load, parse
+from recollect.workflow.preparing import name_of
 from recollect.workflow.scripts.cast import Cast, check_names
-from recollect.workflow.scripts.file import Expected, Script, ScriptFile, Step, read_scripts
+from recollect.workflow.scripts.file import read_scripts
 from recollect.workflow.scripts.looking import Look, Mismatch, Standing
+from recollect.workflow.scripts.script import Expected, Script, ScriptFile, Step
 from recollect.workflow.threads import add_message, open_thread
 
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
-from recollect.engine.collections import Holding
 from recollect.errors import UsageError
+from recollect.model.collection import Holding
 from recollect.model.effect import Forget, ReadCollections
 from recollect.model.entry import Entry
 from recollect.model.recall import MODES, Match, Mode

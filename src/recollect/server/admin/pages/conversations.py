@@ -8,7 +8,7 @@ from litestar.params import FromQuery
 
 from recollect.chat.conversations import list_conversations, read_conversation
 from recollect.server.admin.desk import Desk
-from recollect.server.paging import decode_number, encode_cursor
+from recollect.server.paging import decode_number, page_from
 
 PAGE = 50
 
@@ -18,15 +18,15 @@ def see_conversations(
     desk: NamedDependency[Desk], user: FromQuery[str] = "", after: FromQuery[str | None] = None
 ) -> Response[bytes]:
     """Return where conversations stand, the one spoken in last first."""
-    whose = user.strip() or (None if desk.sees_everybody else desk.caller.user)
-    every, begin = list_conversations(desk.memory, whose), decode_number(after)
+    every = list_conversations(desk.memory, desk.whose(user))
+    conversations, onwards = page_from(every, decode_number(after), PAGE)
     return desk.show(
         "conversations.html",
         section="conversations",
-        conversations=every[begin : begin + PAGE],
+        conversations=conversations,
         total=len(every),
         user=user,
-        onwards=encode_cursor(str(begin + PAGE)) if len(every) > begin + PAGE else None,
+        onwards=onwards,
     )
 
 

@@ -15,7 +15,7 @@ from recollect.model.fact import Fact
 from recollect.server.admin.desk import Desk
 from recollect.server.admin.forms import Fault, fault_of, read_json, status_of
 from recollect.server.admin.rendering import address, as_json, redirect
-from recollect.server.paging import decode_number, encode_cursor
+from recollect.server.paging import decode_number, page_from
 
 PAGE = 50
 _FIELDS = ("name", "slug", "scope", "ttl", "mode", "schema")
@@ -79,15 +79,16 @@ def see_definition(
     every = desk.memory.definitions.records(definition.id) if listable else []
     found = [record for record in every if not owner or owner in (name for _, name in record.scope.parts)]
     begin = decode_number(after)
+    records, onwards = page_from(found, begin, PAGE)
     return desk.show(
         "definition.html",
         section="definitions",
         done=done,
         definition=definition,
-        records=found[begin : begin + PAGE],
+        records=records,
         total=len(found),
         begin=begin,
-        onwards=encode_cursor(str(begin + PAGE)) if len(found) > begin + PAGE else None,
+        onwards=onwards,
         owner=owner,
         listable=listable,
         writable=desk.may(_change(desk)),

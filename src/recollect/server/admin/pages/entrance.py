@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, cast
+from typing import cast
 
-from litestar import Request, Response, get, post
+from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
 from recollect.errors import NotFound, Unauthenticated
@@ -14,13 +14,13 @@ from recollect.server.admin.protection import ENTRANCE, is_encrypted
 from recollect.server.admin.rendering import ASSETS, HEADERS, answer, redirect, render
 from recollect.server.admin.signing import COOKIE, LIFETIME, find_session, sign_in, sign_out
 from recollect.server.callers import LONGEST_TOKEN
+from recollect.server.problems import AnyRequest
 
-_AnyRequest = Request[Any, Any, Any]
 _FOR_GOOD = "public, max-age=31536000, immutable"
 
 
 @get("/sign-in", sync_to_thread=True, opt={ENTRANCE: True})
-def see_entrance(request: _AnyRequest, onwards: FromQuery[str] = "") -> Response[bytes]:
+def see_entrance(request: AnyRequest, onwards: FromQuery[str] = "") -> Response[bytes]:
     """Return the page to sign in on; who has done that is led on."""
     try:
         find_session(request.app.state.memory, request.cookies.get(COOKIE))
@@ -30,7 +30,7 @@ def see_entrance(request: _AnyRequest, onwards: FromQuery[str] = "") -> Response
 
 
 @post("/sign-in", sync_to_thread=True, status_code=200, opt={ENTRANCE: True})
-def enter(request: _AnyRequest) -> Response[bytes]:
+def enter(request: AnyRequest) -> Response[bytes]:
     """Take an API key, once; from then on a cookie stands for it that no script can read."""
     form = cast("Mapping[str, str]", request.scope["auth"])
     onwards, key = _ours(form.get("onwards", "")), form.get("key", "").strip()
@@ -46,7 +46,7 @@ def enter(request: _AnyRequest) -> Response[bytes]:
 
 
 @post("/sign-out", sync_to_thread=True, status_code=200, opt={ENTRANCE: True})
-def leave(request: _AnyRequest) -> Response[bytes]:
+def leave(request: AnyRequest) -> Response[bytes]:
     """End the session here, and its cookie there. Who is signed out already is so still."""
     sign_out(request.app.state.memory, request.cookies.get(COOKIE))
     cookie = f"{_cookie('', encrypted=is_encrypted(request.headers))}; Max-Age=0"

@@ -18,7 +18,7 @@ _SHOWN = 5
 @get("/", sync_to_thread=True)
 def see_overview(desk: NamedDependency[Desk]) -> Response[bytes]:
     """Return the first page."""
-    jobs = sleep_jobs(desk.memory, user=None if desk.sees_everybody else desk.caller.user) if desk.sees("sleep") else []
+    jobs = sleep_jobs(desk.memory, user=desk.whose()) if desk.sees("sleep") else []
     runs = desk.sees("runs")
     return desk.show(
         "overview.html",

@@ -1,20 +1,19 @@
-"""Runs of machines and workflows, and what waits for somebody's approval."""
+"""Runs of machines and workflows: where they stand, and what the ledger says of them."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, get, post
+from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
-from recollect.model.effect import Decide, ReadRuns
+from recollect.model.effect import ReadRuns
 from recollect.model.run import RUN_STATUSES, RunSummary
 from recollect.server.admin.desk import Desk
-from recollect.server.admin.rendering import address, redirect
 
 MOST = 200
-"""Runs and decisions of one page, the newest."""
+"""Runs of one page, the newest."""
 
 
 @get("/runs", sync_to_thread=True)
@@ -38,31 +37,6 @@ def see_run(desk: NamedDependency[Desk], id: FromPath[str]) -> Response[bytes]:
     )
 
 
-@get("/approvals", sync_to_thread=True)
-def list_approvals(desk: NamedDependency[Desk], done: FromQuery[str] = "") -> Response[bytes]:
-    """Return what waits for a decision, and what was decided."""
-    every = sorted(desk.memory.approvals.list(status=None), key=lambda one: one.requested_at, reverse=True)
-    return desk.show(
-        "approvals.html",
-        section="approvals",
-        done=done,
-        waiting=[one for one in every if one.status == "pending"],
-        decided=[one for one in every if one.status != "pending"][:MOST],
-        may_decide=desk.may(Decide(scope=desk.shared, approval="", verdict="approved")),
-    )
-
-
-@post("/approvals", sync_to_thread=True, status_code=200)
-def decide(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Approve a waiting effect, which then happens, or refuse it."""
-    approval, reason = desk.field("approval"), desk.field("reason").strip()
-    if desk.field("verdict") == "approved":
-        desk.memory.approvals.approve(approval, reason=reason)
-        return redirect(address("/approvals", done="approved"))
-    desk.memory.approvals.refuse(approval, reason=reason)
-    return redirect(address("/approvals", done="refused"))
-
-
 def runs_of(desk: Desk, **asked: Any) -> list[RunSummary]:
     """Return runs of the tenant, as `memory.runs.list` is asked for them; for who may not see those, their own."""
     if desk.may(ReadRuns(scope=desk.shared)):
@@ -70,4 +44,4 @@ def runs_of(desk: Desk, **asked: Any) -> list[RunSummary]:
     return desk.programs.runs(desk.caller, **asked)
 
 
-handlers = [list_runs, see_run, list_approvals, decide]
+handlers = [list_runs, see_run]

@@ -11,16 +11,14 @@ from recollect.model.block import key_of
 from recollect.server.admin.desk import Desk
 from recollect.server.admin.rendering import address, redirect
 from recollect.sleep import sleep_jobs, undo
-from recollect.sleep.jobs import get_job, retry
-from recollect.sleep.taking_back import KIND
+from recollect.sleep.jobs import KIND, get_job, retry
 
 
 @get("/sleep", sync_to_thread=True)
 def list_jobs(desk: NamedDependency[Desk], user: FromQuery[str] = "", done: FromQuery[str] = "") -> Response[bytes]:
     """Return the jobs, those that need somebody first."""
-    whose = user.strip() or (None if desk.sees_everybody else desk.caller.user)
     order = ("dead", "running", "waiting", "done")
-    jobs = sorted(sleep_jobs(desk.memory, user=whose), key=lambda job: order.index(job.state))
+    jobs = sorted(sleep_jobs(desk.memory, user=desk.whose(user)), key=lambda job: order.index(job.state))
     return desk.show(
         "sleep.html",
         section="sleep",

@@ -1,4 +1,4 @@
-"""Rows of SQLite in, values of the model out.
+"""Rows of a database in, values of the model out.
 
 A row that does not decode is damage, not a bug of the caller: it becomes `Corrupt`, naming where it was found.
 """
@@ -269,7 +269,7 @@ class Decoding:
     def _corrupt(self, what: str, why: Exception, **details: Any) -> Corrupt:
         return Corrupt(
             f"`{self._url}`: {what} cannot be read: {why}",
-            hint="Keep a copy of the file as it is, and restore a backup",
+            hint="Keep a copy of the database as it is, and restore a backup",
             url=self._url,
             **details,
         )

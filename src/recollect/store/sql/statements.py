@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, TypeVar
 
 from recollect.model.clock import to_micros
-from recollect.store.sqlite.connection import Connection
-from recollect.store.sqlite.decoding import Decoding, Row
-from recollect.store.sqlite.queries import SQL
+from recollect.store.sql.decoding import Decoding, Row
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -17,14 +17,15 @@ _MOST_KNOWN = 512
 """How much of one kind is kept in mind: enough for those who write at the moment, little beside idle sessions."""
 
 
-class Statements:
-    """Runs named statements on one connection, each to its end at once."""
+class Statements(ABC):
+    """Runs named statements on one connection, each to its end at once.
 
-    def __init__(self, connection: Connection, url: str) -> None:
-        """Work on this connection, which nobody else uses meanwhile."""
-        self.connection = connection
+    The first value of a statement about one tenant is that tenant, or the place of something that belongs to it.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Name the database in errors as its address does."""
         self._url = url
-        self._execute = connection.cursor().execute
         self._decoding = Decoding(url)
         self._turn = 0
 
@@ -32,21 +33,45 @@ class Statements:
         """Take back the iterators that were handed out: what they would read next is another moment."""
         self._turn += 1
 
+    @abstractmethod
     def _all(self, name: str, *binding: Any) -> list[Row]:
-        return self._execute(SQL[name], binding).fetchall()
+        """Return the rows of a statement."""
+
+    @abstractmethod
+    def _run(self, name: str, *binding: Any) -> None:
+        """Run a statement that writes."""
+
+    @abstractmethod
+    def _count(self, name: str, *binding: Any) -> int:
+        """Run a statement that writes; return how many rows it touched."""
+
+    @abstractmethod
+    def _insert(self, name: str, *binding: Any) -> int:
+        """Run a statement that adds an entry; return the number that it was given."""
+
+    @abstractmethod
+    def _take_number(self) -> int:
+        """Return the next number of the one counter that entries and removals share."""
+
+    @abstractmethod
+    def _place(self, tenant: str, number: Any) -> tuple[Any, ...]:
+        """Return what names something of a tenant that has a number, or several of them, in a statement."""
+
+    @abstractmethod
+    def _listed(self, numbers: Iterable[int]) -> Any:
+        """Return numbers as a statement takes a list of them."""
 
     def _one(self, name: str, *binding: Any) -> Row | None:
         rows = self._all(name, *binding)
         return rows[0] if rows else None
 
+    def _row(self, name: str, *binding: Any) -> Row | None:
+        """Return the one row, of several columns, of a statement that finds at most one."""
+        return self._one(name, *binding)
+
     def _number(self, name: str, *binding: Any) -> int:
         """Return the number a statement computes, 0 where it had no rows to compute it from."""
         return self._all(name, *binding)[0][0] or 0
-
-    def _run(self, name: str, *binding: Any) -> int:
-        """Run a statement that writes; return how many rows it touched."""
-        self._execute(SQL[name], binding)
-        return self.connection.changes()
 
     def _check_turn(self, turn: int) -> None:
         if turn != self._turn:

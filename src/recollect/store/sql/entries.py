@@ -1,14 +1,15 @@
-"""The verbs about collections and entries in, statements of `entries.sql` on one connection out.
+"""The verbs about collections and entries in, the statements of a store's `entries.sql` on one connection out.
 
-Sequences, and the numbers that mark a shelf as changed, are drawn from one counter, that of SQLite for `entries`. So
-a mark is above every sequence and every mark that was ever there before, even where all of it was erased.
+Sequences, and the numbers that mark a shelf as changed, are drawn from one counter. So a mark is above every sequence
+and every mark that was ever there before, even where all of it was erased.
 """
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from recollect.errors import LimitExceeded
 from recollect.model.clock import to_micros
@@ -16,14 +17,16 @@ from recollect.model.collection import Collection
 from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
 from recollect.model.scope import Scope
 from recollect.model.value import encode
-from recollect.store.sqlite.connection import Connection
-from recollect.store.sqlite.ranges import Range, scopes_under
-from recollect.store.sqlite.statements import Statements, keep_in_mind, micros
+from recollect.store.sql.ranges import Range, scopes_under
+from recollect.store.sql.statements import Statements, keep_in_mind, micros
 
 T = TypeVar("T")
 
+Place = tuple[Any, ...]
+"""What names a shelf in a statement."""
+
 SLOTS = 256
-"""Embedders whose vectors one collection can keep at a time; `entries.sql` multiplies sequences by it."""
+"""Embedders whose vectors one collection can keep at a time; SQLite's `entries.sql` multiplies sequences by it."""
 
 LONG_PAGE = 1024
 """Rows of one page of what an index needs; each is about a kilobyte."""
@@ -53,9 +56,9 @@ class Counted(Iterator[T]):
 class EntryRows(Statements):
     """The part of a transaction that is about collections and their entries."""
 
-    def __init__(self, connection: Connection, url: str) -> None:
-        """Work on this connection, which nobody else uses meanwhile."""
-        super().__init__(connection, url)
+    def __init__(self, url: str) -> None:
+        """Know nothing yet."""
+        super().__init__(url)
         # The numbers of shelves, as they were read or given here last; an erasure takes them away.
         self._shelf_numbers: dict[Shelf, int] = {}
 
@@ -93,28 +96,28 @@ class EntryRows(Statements):
     def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
         """Yield what an index needs of the entries that stand on a shelf."""
         if shelf.namespace is not None:
-            count = sum(self._number("count_standing", number, after) for number, _ in self._numbers(shelf))
+            count = sum(self._number("count_standing", *place, after) for place, _ in self._places(shelf))
             return Counted(self._page_indexed(shelf, shelf.namespace, embedder, after, self._turn), count)
         standing = [
             (sequence, namespace)
-            for number, namespace in self._numbers(shelf)
-            for (sequence,) in self._all("list_standing", number, after)
+            for place, namespace in self._places(shelf)
+            for (sequence,) in self._all("list_standing", *place, after)
         ]
         return Counted(self._look_up_indexed(shelf, embedder, standing, self._turn), len(standing))
 
     def standing(self, shelf: Shelf) -> list[int]:
         """Return the sequences of the entries that stand on a shelf."""
         return sorted(
-            sequence for number, _ in self._numbers(shelf) for (sequence,) in self._all("list_standing", number, 0)
+            sequence for place, _ in self._places(shelf) for (sequence,) in self._all("list_standing", *place, 0)
         )
 
     def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
         """Return the entries of these sequences that are there."""
-        return list(self._decoding.entries(tenant, self._all("list_entries", _listed(sequences), tenant)))
+        return list(self._decoding.entries(tenant, self._all("list_entries", tenant, self._listed(sequences))))
 
     def entry(self, tenant: str, id: str) -> Entry | None:
         """Return one entry by id."""
-        return next(self._decoding.entries(tenant, self._all("get_entry", id, tenant)), None)
+        return next(self._decoding.entries(tenant, self._all("get_entry", tenant, id)), None)
 
     def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
         """Return the entry that stands under a key."""
@@ -127,15 +130,15 @@ class EntryRows(Statements):
     def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
         """Say whether an entry with this digest ended at or after a moment."""
         return any(
-            self._one("find_ended", number, to_micros(moment), digest) is not None for number, _ in self._numbers(shelf)
+            self._one("find_ended", *place, to_micros(moment), digest) is not None for place, _ in self._places(shelf)
         )
 
     def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
         """Yield what an index needs of the entries that were active at a moment."""
         active = [
             (sequence, namespace)
-            for number, namespace in self._numbers(shelf)
-            for (sequence,) in self._all("list_active", number, to_micros(moment))
+            for place, namespace in self._places(shelf)
+            for (sequence,) in self._all("list_active", *place, to_micros(moment))
         ]
         return Counted(self._look_up_indexed(shelf, embedder, active, self._turn), len(active))
 
@@ -147,11 +150,11 @@ class EntryRows(Statements):
 
     def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
         """Return entries whose time is up."""
-        return list(self._decoding.entries(tenant, self._all("list_expired_entries", to_micros(now), tenant, limit)))
+        return list(self._decoding.entries(tenant, self._all("list_expired_entries", tenant, to_micros(now), limit)))
 
     def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
         """Return the vector that an embedder made of an entry."""
-        row = self._one("get_vector", sequence, tenant, embedder)
+        row = self._one("get_vector", tenant, sequence, embedder)
         return None if row is None else row[0]
 
     def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
@@ -181,7 +184,7 @@ class EntryRows(Statements):
         )
         switched = before is not None and before.space.embedder != collection.space.embedder
         if switched and self._all("list_shelves_of", tenant, name):
-            self._run("mark_collection", self._take_number(), tenant, name)
+            self._run("mark_collection", tenant, name, self._take_number())
 
     def remove_collection(self, tenant: str, name: str) -> int:
         """Drop a collection with its entries."""
@@ -189,53 +192,52 @@ class EntryRows(Statements):
         self._run("remove_collection", tenant, name)
         self._run("remove_collection_texts", tenant, name)
         self._run("remove_collection_vectors", tenant, name)
-        entries = self._run("remove_collection_entries", tenant, name)
+        entries = self._count("remove_collection_entries", tenant, name)
         self._run("remove_collection_shelves", tenant, name)
         self._run("remove_collection_spaces", tenant, name)
         return entries
 
     def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
         """Keep a new entry."""
-        number = self._shelf_number(Shelf(entry.scope, entry.collection, entry.namespace))
+        place = self._shelf_place(Shelf(entry.scope, entry.collection, entry.namespace))
         times = to_micros(entry.created_at), micros(entry.expires_at), micros(entry.ended_at)
         who = entry.origin.actor, entry.origin.door, entry.origin.source
         derived = digest, analysis, encode(entry.metadata)
-        self._run("add_entry", number, entry.id, entry.key, *times, *who, *derived, payload)
-        sequence = self.connection.last_insert_rowid()  # half of what RETURNING costs
-        self._run("fill_shelf", sequence, entry.ended_at is None, number)
+        sequence = self._insert("add_entry", *place, entry.id, entry.key, *times, *who, *derived, payload)
+        self._fill_shelf(place, sequence, int(entry.ended_at is None))
         return sequence
 
     def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
         """Keep the vector of an entry."""
-        if self._run("put_vector", vector, sequence, tenant, embedder):
+        if self._count("put_vector", tenant, sequence, embedder, vector):
             return
         for entry in self.entries(tenant, [sequence]):  # it is there: what is missing is a slot for the embedder
             self._add_space(tenant, entry.collection, embedder)
-            self._run("put_vector", vector, sequence, tenant, embedder)
+            self._run("put_vector", tenant, sequence, embedder, vector)
 
     def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
         """Drop the vectors that an embedder made of a collection's entries."""
         slot = self._slot(tenant, collection, embedder)
         if slot is None:
             return 0
-        removed = self._run("remove_vectors", slot, tenant, collection)
+        removed = self._count("remove_vectors", tenant, collection, slot)
         self._run("remove_space", tenant, collection, embedder)
         return removed
 
     def end_entry(self, tenant: str, sequence: int, at: datetime) -> None:
         """Let an entry end."""
-        row = self._one("end_entry", to_micros(at), sequence, tenant)
+        row = self._one("end_entry", tenant, sequence, to_micros(at))
         if row is not None:
-            self._run("mark_shelf", self._take_number(), 1, row[0])
+            self._run("mark_shelf", *self._place(tenant, row[0]), self._take_number(), 1)
 
     def remove_entry(self, tenant: str, sequence: int) -> None:
         """Drop an entry with all that was made of it."""
-        row = self._one("remove_entry", sequence, tenant)
+        row = self._one("remove_entry", tenant, sequence)
         if row is not None:
             number, stood = row
-            self._run("remove_entry_vectors", sequence)
+            self._run("remove_entry_vectors", *self._place(tenant, sequence))
             self._run("forget_entry_texts", tenant, sequence, number)
-            self._run("mark_shelf", self._take_number(), stood, number)
+            self._run("mark_shelf", *self._place(tenant, number), self._take_number(), int(stood))
 
     def _erase_entries(self, tenant: str, ranges: Iterable[Range]) -> int:
         """Drop the entries in these scopes with all that was made of them; return how many."""
@@ -243,38 +245,42 @@ class EntryRows(Statements):
         erased = 0
         for each in ranges:
             self._run("erase_vectors", tenant, *each)
-            erased += self._run("erase_entries", tenant, *each)
+            erased += self._count("erase_entries", tenant, *each)
             self._run("erase_shelves", tenant, *each)
         return erased
 
     # finding the way
 
-    def _numbers(self, shelf: Shelf) -> list[tuple[int, str]]:
-        """Return the numbers and namespaces of a shelf: at most one, or those of every namespace."""
-        place = shelf.scope.tenant, shelf.scope.path, shelf.collection
+    def _places(self, shelf: Shelf) -> list[tuple[Place, str]]:
+        """Return the places and namespaces of a shelf: at most one, or those of every namespace."""
+        tenant = shelf.scope.tenant
+        where = tenant, shelf.scope.path, shelf.collection
         if shelf.namespace is None:
-            return [(number, namespace) for number, namespace in self._all("list_namespaces", *place)]
+            found = self._all("list_namespaces", *where)
+            return [(self._place(tenant, number), namespace) for number, namespace in found]
         number = self._shelf_numbers.get(shelf)
         if number is None:
-            row = self._one("get_shelf", *place, shelf.namespace)
+            row = self._one("get_shelf", *where, shelf.namespace)
             if row is None:
                 return []
             number = keep_in_mind(self._shelf_numbers, shelf, row[0])
-        return [(number, shelf.namespace)]
+        return [(self._place(tenant, number), shelf.namespace)]
 
-    def _shelf_number(self, shelf: Shelf) -> int:
-        """Return the number of the shelf of one namespace, making it where there is none."""
-        for number, _ in self._numbers(shelf):
-            return number
-        place = shelf.scope.tenant, shelf.scope.path, shelf.collection, shelf.namespace
-        return keep_in_mind(self._shelf_numbers, shelf, self._number("add_shelf", *place))
+    def _shelf_place(self, shelf: Shelf) -> Place:
+        """Return the place of the shelf of one namespace, making it where there is none."""
+        for place, _ in self._places(shelf):
+            return place
+        tenant = shelf.scope.tenant
+        number = self._number("add_shelf", tenant, shelf.scope.path, shelf.collection, shelf.namespace)
+        return self._place(tenant, keep_in_mind(self._shelf_numbers, shelf, number))
+
+    @abstractmethod
+    def _fill_shelf(self, place: Place, sequence: int, standing: int) -> None:
+        """Count a new entry, whether it stands or not."""
 
     def _on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterator[Entry]:
-        for number, _ in self._numbers(shelf):
-            yield from self._decoding.entries(shelf.scope.tenant, self._all(name, number, sought))
-
-    def _take_number(self) -> int:
-        return self._number("take_number")
+        for place, _ in self._places(shelf):
+            yield from self._decoding.entries(shelf.scope.tenant, self._all(name, *place, sought))
 
     def _slot(self, tenant: str, collection: str, embedder: str) -> int | None:
         row = self._one("get_slot", tenant, collection, embedder)
@@ -301,10 +307,10 @@ class EntryRows(Statements):
     def _page_indexed(self, shelf: Shelf, namespace: str, embedder: str, after: int, turn: int) -> Iterator[Indexed]:
         self._check_turn(turn)
         slot, size = self._slot(shelf.scope.tenant, shelf.collection, embedder), self._vector_size(shelf, embedder)
-        for number, _ in self._numbers(shelf) if slot is not None else ():
+        for place, _ in self._places(shelf) if slot is not None else ():
             while True:
                 self._check_turn(turn)
-                page = self._all("page_indexed", number, after, slot, LONG_PAGE)
+                page = self._all("page_indexed", *place, after, slot, LONG_PAGE)
                 yield from self._decoding.indexed(namespace, page, size)
                 if len(page) < LONG_PAGE:
                     break
@@ -318,8 +324,9 @@ class EntryRows(Statements):
         places.sort()
         for page in _pages(places, LONG_PAGE) if slot is not None else ():
             self._check_turn(turn)
-            sequences = _listed(sequence for sequence, _ in page)
-            rows = {row[0]: row for row in self._all("list_indexed", slot, sequences)}
+            sequences = self._listed(sequence for sequence, _ in page)
+            found = self._all("list_indexed", *self._place(shelf.scope.tenant, sequences), slot)
+            rows = {row[0]: row for row in found}
             for sequence, namespace in page:
                 if sequence in rows:
                     yield from self._decoding.indexed(namespace, [rows[sequence]], size)
@@ -332,11 +339,6 @@ class EntryRows(Statements):
 
 def _pages(items: list[T], size: int) -> Iterator[list[T]]:
     return (items[start : start + size] for start in range(0, len(items), size))
-
-
-def _listed(sequences: Iterable[int]) -> str:
-    """Return numbers as the JSON text that a statement takes for a list."""
-    return f"[{','.join(map(str, sequences))}]"
 
 
 def _sequence(entry: Entry) -> int:

@@ -1,4 +1,4 @@
-"""Scopes and keys in, half-open ranges of texts out: what SQLite can walk along an index, as LIKE cannot."""
+"""Scopes and keys in, half-open ranges of texts out: what a database can walk along an index, as LIKE cannot."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def keys_under(prefix: str) -> list[Range]:
     r"""Return the keys at and below a prefix, in order. Other keys stand between the two: `a!` precedes `a.b`.
 
     >>> keys_under("a")
-    [('a', 'a\x00'), ('a.', 'a/')]
+    [('a', 'a\x01'), ('a.', 'a/')]
     """
     return [_only(prefix), keys_below(prefix)] if prefix else [("", _LAST)]
 
@@ -36,8 +36,8 @@ def scopes_above(path: str) -> list[str]:
 
 
 def after_text(text: str) -> str:
-    """Return the first text there can be after this one."""
-    return text + "\0"
+    """Return the first text there can be after this one: no name holds a control character, and no database a NUL."""
+    return text + "\1"
 
 
 def _only(text: str) -> Range:

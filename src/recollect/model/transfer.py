@@ -1,0 +1,68 @@
+"""What the lines of an export hold, and what became of them where they were imported."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class ImportedFact(msgspec.Struct, frozen=True, kw_only=True):
+    """A fact as a file gives it."""
+
+    scope: str
+    key: str
+    payload: msgspec.Raw
+    updated_at: Moment
+    expires_at: Moment | None = None
+    domain: str | None = None
+
+
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose a session is, as a file gives it."""
+
+    scope: str
+    owner: str
+
+
+class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A definition as a file gives it."""
+
+    id: str
+    name: str
+    slug: str
+    scope: str
+    ttl: int | None = None
+    schema: dict[str, Any]
+
+
+class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry as a file gives it."""
+
+    scope: str
+    collection: str
+    namespace: str = ""
+    key: str | None = None
+    payload: msgspec.Raw
+    metadata: msgspec.Raw
+    created_at: Moment
+    expires_at: Moment | None = None
+
+
+class Imported(msgspec.Struct, frozen=True, kw_only=True):
+    """What an import did: written, and why the rest was left alone."""
+
+    written: int = 0
+    kept: int = 0
+    """Facts that were changed or deleted here later than in the file."""
+    erased: int = 0
+    """Facts of subjects that were erased since the file was made: they stay erased."""
+    ended: int = 0
+    """Facts of sessions that are over."""
+    expired: int = 0
+    definitions: int = 0
+    remembered: int = 0
+    """Entries that were written. Those that stand here already, and those of the erased and ended, were not."""

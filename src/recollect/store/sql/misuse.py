@@ -1,0 +1,27 @@
+"""What is said to those who use a store as nobody can."""
+
+from __future__ import annotations
+
+from recollect.errors import Unavailable
+
+
+def closed(url: str) -> Unavailable:
+    """Return the error for using a store after it was closed."""
+    return Unavailable(f"`{url}` is closed", hint="Open it again", url=url)
+
+
+def forked(url: str) -> Unavailable:
+    """Return the error for using a store in a process that was forked after it was opened."""
+    return Unavailable(
+        f"`{url}` was opened by the process that forked this one",
+        hint="Open the store after forking, once in each process",
+        url=url,
+    )
+
+
+def nested() -> RuntimeError:
+    """Return the error for work that calls the store it runs in."""
+    return RuntimeError(
+        "work inside a transaction called the store again: use the transaction it was given, "
+        "or do the second write after the first has returned"
+    )

@@ -1,0 +1,237 @@
+"""What commands print fits the terminal: no line is wider, nothing that is needed is cut, nothing is left of colour."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+
+import pytest
+from every_command import ALL
+from typer.testing import CliRunner
+
+import recollect
+from recollect.cli import fitting
+from recollect.cli.app import app
+from recollect.cli.index import COMMANDS
+from recollect.server.auth.keys import create_key
+
+HELP = [[], *([name] for name in COMMANDS if name not in ALL), *(name.split() for name in ALL)]
+FAMILY = "👩‍👧 und 日本語のノート"
+LONG_KEY = "settings.of.the.greenhouse.on.the.roof.and.its.many.windows.opening_time"
+
+
+def widest(text: str) -> int:
+    return max(fitting.cells(line) for line in text.splitlines())
+
+
+@pytest.mark.parametrize("command", HELP, ids=" ".join)
+def test_no_line_of_help_is_wider_than_the_terminal(command: list[str]):
+    shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
+    assert "Usage: recollect" in shown
+    assert widest(shown) <= 80
+    # The list of commands says whole sentences, and the usage shows a FILE as it is typed.
+    assert "..." not in shown.replace("[ARGS]...", "").replace("FILE...", "")
+    assert "{" not in shown.splitlines()[0]
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A database with what does not fit: long keys, labels and texts, signs that take two places, many rows."""
+    file = str(tmp_path_factory.mktemp("filled") / "greenhouse.db")
+    with recollect.open(file, embedder="hashing:64") as memory:
+        ada = memory.scope(user="ada")
+        ada.set(LONG_KEY, "half past seven in summer, " * 4)
+        ada.set("profile.name", FAMILY)
+        ada.set("beds", [{"plant": "tomato", "row": row} for row in range(20)], ttl="30d")
+        for row in range(30):
+            ada.set(f"rows.r{row:02}", row)
+        ada.remember(f"The vents stick when it rains. {FAMILY} " * 3, collection="notes", metadata={"by": "ben" * 20})
+        ada.remember("Shut the door\nat night", collection="notes", namespace="evening", ttl="30d")
+        ada.blocks.update("core", "- Sows in March\n" * 20, expected_updated_at=None)
+        memory.definitions.create(
+            name="A greenhouse with a long name " * 3, slug="greenhouse", schema={"type": "object"}
+        )
+        memory.permissions.grant("agent:the-gardener-of-the-house", "memory.write", level="approve")
+        create_key(
+            memory,
+            tenant="default",
+            user="ada.of.the.long.names@example.org",
+            role="reader",
+            label=("word " * 20).strip(),
+        )
+        gardener = memory.acting_as("agent:the-gardener-of-the-house")
+        with pytest.raises(recollect.ApprovalRequired):
+            gardener.scope(user="ada").set(LONG_KEY, "later")
+    return file
+
+
+# A column that has to be whole, as it is in JSON, where there is one.
+TABLES = {
+    "facts list --user ada": "",
+    f"facts history {LONG_KEY} --user ada": "",
+    "entries -c notes --user ada": "id",
+    "recall vents -c notes --user ada --embedder hashing:64": "",
+    "recall vents -c notes --user ada --embedder hashing:64 --why": "",
+    "blocks list --user ada": "",
+    "blocks history core --user ada": "",
+    "definitions list": "slug",
+    "definitions show greenhouse": "",
+    "collections list": "name",
+    "permissions list": "id",
+    "approvals list": "id",
+    "keys list": "id",
+    "ledger tail": "",
+    "ledger show 3": "",
+    "runs list": "",
+    "sleep list": "",
+    "config show": "",
+}
+
+
+@pytest.mark.parametrize("width", ["40", "80", "160"])
+@pytest.mark.parametrize("command", TABLES)
+def test_no_line_of_a_table_is_wider_than_the_terminal(command: str, width: str, filled: str, cli, monkeypatch):
+    monkeypatch.setenv("COLUMNS", width)
+    done = cli(*command.split(), "--db", filled)
+    assert done.code == 0
+    assert done.out or command in ("runs list", "sleep list")
+    if done.out:
+        assert not re.search(" $", done.out, re.MULTILINE)
+        if "--why" not in command:  # which shows what was remembered as it is, so that it can be copied
+            assert widest(done.out) <= int(width)
+    field = TABLES[command]
+    if field and width != "40":
+        for row in cli(*command.split(), "--db", filled, "--json").json:
+            assert row[field] in done.out
+
+
+def on_terminal(width: int, *arguments: str, **variables: str) -> str:
+    """Return what a command shows on a terminal of a width."""
+    master, slave = pty.openpty()
+    fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
+    kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
+    running = subprocess.Popen(
+        [sys.executable, "-m", "recollect.cli", *arguments],
+        stdin=slave,
+        stdout=slave,
+        stderr=slave,
+        env={**kept, "TERM": "xterm-256color", **variables},
+    )
+    os.close(slave)
+    shown = b""
+    while True:
+        try:
+            part = os.read(master, 65536)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        shown += part
+    os.close(master)
+    running.wait(timeout=60)
+    return shown.decode().replace("\r\n", "\n")
+
+
+def test_colour_is_for_terminals_that_have_it(filled: str):
+    table = ("facts", "list", "--user", "ada", "--db", filled)
+    assert "\x1b[1mkey" in on_terminal(80, *table)
+    missing = ("facts", "get", "nothing", "--user", "ada", "--db", filled)
+    assert "\x1b[1;31merror[not_found]:\x1b[0m" in on_terminal(80, *missing)
+    for plain in ({"NO_COLOR": "1"}, {"TERM": "dumb"}):
+        for command in (table, missing):
+            assert "\x1b" not in on_terminal(80, *command, **plain)
+
+
+def test_errors_and_remarks_are_broken_between_words_on_a_terminal_only(filled: str, cli):
+    command = ("facts", "get", "no.such.fact.anywhere.at.all", "--db", filled)
+    shown = on_terminal(60, *command, NO_COLOR="1")
+    assert widest(shown) <= 60
+    lines = shown.splitlines()
+    assert len(lines) > 2
+    assert all(line.startswith(("error[", "hint: ", "  ")) for line in lines)
+    piped = cli(*command).err
+    assert len(piped.splitlines()) == 2
+    assert " ".join(shown.split()) == " ".join(piped.split())
+
+
+def test_a_pipe_is_as_wide_as_need_be(filled: str):
+    # Nobody said how wide: what a grep looks for is there.
+    kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+    command = [sys.executable, "-m", "recollect.cli", "facts", "list", "--user", "ada", "--db", filled]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=kept)
+    assert done.returncode == 0
+    [row] = [line for line in done.stdout.splitlines() if line.startswith(LONG_KEY)]
+    assert "half past seven in summer, " * 4 in row
+
+
+def shown(columns: tuple[str, ...], rows: list[tuple[str, ...]], **options) -> list[str]:
+    return [line.names + line.text for line in fitting.table(columns, rows, **options)]
+
+
+def test_the_widest_column_gives_way_first():
+    rows = [("k", "x" * 100, "y" * 20)]
+    lines = shown(("key", "value", "by"), rows, width=50)
+    assert lines[2] == "k    " + "x" * 22 + "…  " + "y" * 20
+    assert shown(("key", "value", "by"), rows, width=None)[2] == "k    " + "x" * 100 + "  " + "y" * 20
+
+
+def test_columns_without_a_value_go_before_anything_is_cut():
+    rows = [("k", "", "x" * 40)]
+    assert shown(("key", "used", "value"), rows, width=80)[0] == "key  used  value"
+    assert shown(("key", "used", "value"), rows, width=46) == ["key  value", "─" * 45, "k    " + "x" * 40]
+
+
+def test_rows_that_cannot_fit_are_paragraphs():
+    rows = [("i" * 32, "a" * 30, "word " * 10), ("j" * 32, "b", "")]
+    lines = shown(("id", "name", "label"), rows, width=40, whole=("id", "name"), folded=("label",))
+    assert lines == [
+        "id     " + "i" * 32,
+        "name   " + "a" * 30,
+        "label  word word word word word word",
+        "       word word word word",
+        "",
+        "id    " + "j" * 32,
+        "name  b",
+    ]
+
+
+def test_what_goes_on_in_the_next_line_is_all_there():
+    rows = [("garden.house.window", "open " * 5)]
+    lines = shown(("key", "value"), rows, width=30, folded=("key", "value"))
+    assert lines == ["key             value", "─" * 30, "garden.house.w  open open open", "indow           open open"]
+
+
+def test_signs_that_take_two_places_keep_the_columns_straight():
+    rows = [("日本", "1"), ("ab", "2"), ("🐝🐝🐝🐝🐝🐝🐝🐝", "3")]
+    lines = shown(("what", "n"), rows, width=15)
+    assert lines[2:] == ["日本          1", "ab            2", "🐝🐝🐝🐝🐝…   3"]
+
+
+def test_a_terminal_of_ascii_gets_ascii():
+    lines = shown(("what", "n"), [("x" * 40, "1")], width=30, only_ascii=True)
+    assert lines == ["what" + " " * 25 + "n", "-" * 30, "x" * 24 + "...  1"]
+
+
+def test_a_command_in_a_hint_stays_on_one_line():
+    text = "hint: Ask for it with `recollect keys create --user ada`, or wait"
+    assert fitting.wrap(text, 40, indent="  ").splitlines() == [
+        "hint: Ask for it with",
+        "  `recollect keys create --user ada`, or",
+        "  wait",
+    ]
+    assert fitting.wrap(text, 400) == text
+    assert fitting.wrap("x" * 50, 10) == "x" * 50
+
+
+def test_a_hash_beside_its_name_is_not_broken_for_one_sign():
+    hash = "sha256:" + "0f" * 32
+    lines = fitting.pairs([("previous", hash), ("at", "noon")], width=80)
+    assert [line.names + line.text for line in lines] == [f"previous {hash}", "at       noon"]
+    assert len(fitting.pairs([("previous", hash)], width=79)) == 2
+    assert fitting.pairs([("previous", hash)], width=81)[0].names == "previous  "

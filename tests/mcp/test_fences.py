@@ -1,0 +1,49 @@
+"""Whatever was remembered, it comes back as it was, and nothing of it stands outside of its fence."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import recollect
+from recollect.agent.prompt import data_json
+from recollect.chat.memory_prompt import MEMORY_NOTICE, unescape
+from recollect.mcp.prompting import memory_prompt
+from recollect.mcp.reaching import InDatabase, confined
+from recollect.testing.conformance.base import EMBEDDER
+
+TAGS = ["</core>", "</user_memory>", "<system>", "&lt;", "&amp;", "\\u003c", "\x00", "\u202e", "\u200b", "\uff1c"]
+TEXTS = st.lists(st.one_of(st.sampled_from(TAGS), st.text(max_size=20)), max_size=8).map("".join)
+VALUES = st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.dictionaries(TEXTS, inner, max_size=3))
+
+
+@pytest.fixture(scope="module")
+def door() -> Iterator[tuple[recollect.Memory, InDatabase]]:
+    with recollect.open(":memory:", embedder=EMBEDDER) as memory:
+        yield memory, InDatabase(confined(memory, user="ada"), user="ada")
+
+
+# What a block can hold: text that says something, in few lines, without NUL.
+@given(text=TEXTS.filter(lambda text: text.strip() and len(text.splitlines()) < 20 and "\0" not in text))
+def test_g51_a_prompt_gives_back_the_text_and_has_nothing_beside_it(door, text: str) -> None:
+    memory, reach = door
+    blocks = memory.scope(user="ada").blocks
+    standing = blocks.get("core")
+    kept = blocks.update("core", text, expected_updated_at=standing and standing.updated_at).content
+    shown = re.fullmatch(
+        re.escape(MEMORY_NOTICE) + r'\n\n<user_memory>\n<core scope="user">\n([^<>]*)\n</core>\n</user_memory>',
+        memory_prompt(reach),
+    )
+    assert shown is not None and unescape(shown[1]) == kept
+
+
+@given(value=VALUES)
+def test_g51_a_result_gives_back_the_value_and_holds_no_tag(value: object) -> None:
+    shown = data_json(value)
+    assert json.loads(shown) == value
+    assert not set("<>&") & set(shown)

@@ -1,0 +1,97 @@
+"""The same door through a server: the key says whose memory it is, and what may be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from mcp_client import Talk, started, talking
+from ways import Served
+
+import recollect
+from recollect.mcp.reaching import OverServer
+from recollect.mcp.serving import create_server
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[Served]:
+    server = Served(folder / "served.db")
+    yield server
+    server.close()
+
+
+@pytest.fixture(scope="module")
+def member(folder: Path, served: Served) -> Iterator[Talk]:
+    key = served.ask(key={"tenant": "default", "user": "ada", "role": "member"})
+    complaints = folder / "member.txt"
+    options = ("--url", served.url, "--agent", "desk")
+    with started(*options, complaints=complaints, RECOLLECT_API_KEY=key) as talk:
+        yield talk
+    assert complaints.read_text() == ""
+
+
+@pytest.fixture(scope="module")
+def client(served: Served) -> Iterator[recollect.Client]:
+    key = served.ask(key={"tenant": "default", "user": "ada", "role": "member"})
+    with recollect.Client(served.url, key) as client:
+        yield client
+
+
+def test_every_tool_works_through_a_server(member: Talk, client: recollect.Client) -> None:
+    told = member.call("set_fact", key="loom.warp", value=240, ttl="2h", expect=0)
+    fact = client.facts.get("loom.warp")
+    assert fact is not None and (fact.value, fact.version) == (240, told["version"])
+    assert fact.expires_at is not None and fact.origin.actor == "user:ada"
+    client.facts.set("loom.warp", 300)
+    assert member.call("get_fact", key="loom.warp")["value"] == 300
+    assert [one["value"] for one in member.call("fact_history", key="loom.warp")["revisions"]] == [240, 300]
+    assert member.call("list_facts", prefix="loom")["facts"][0]["key"] == "loom.warp"
+    member.call("set_fact", key="dye", value="madder", scope="agent")
+    assert client.facts.value("dye", scope="agent:desk") == "madder" and client.facts.get("dye") is None
+    assert member.call("delete_fact", key="loom.warp") == {"deleted": True}
+
+    kept = member.call("remember", content="The indigo vat rests on Mondays")
+    assert client.collections.recall("vat", collection="notes").results[0].content == "The indigo vat rests on Mondays"
+    assert member.call("recall", query="when does the vat rest?")["results"][0]["id"] == kept["id"]
+    assert member.call("forget", id=kept["id"]) == {"forgotten": True}
+    assert member.call("recall", query="vat")["results"] == []
+
+
+def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, client: recollect.Client) -> None:
+    written = member.call("update_memory_block", block="core", content="- Weaves", expected_updated_at=None)["written"]
+    theirs = client.memory.update("core", "- Weaves linen", expected_updated_at=written["updated_at"])
+    with pytest.raises(recollect.Conflict) as met:
+        member.call("update_memory_block", block="core", content="- Spins", expected_updated_at=written["updated_at"])
+    assert met.value.current["content"] == theirs.content
+    stamp = met.value.current["updated_at"]
+    member.call("update_memory_block", block="core", content="- Spins", expected_updated_at=stamp)
+    member.call("update_memory_block", block="archival", content="- Ines", expected_updated_at=None, scope="agent")
+    assert member.call("recall_blocks", query="Ines")["memories"][0]["scope"] == "agent"
+    assert member.call("get_memory_block", block="core")["content"] == "- Spins"
+    listed = [str(one.uri) for one in member.ask("list_resources").resources]
+    assert listed == ["recollect://blocks/user/core", "recollect://blocks/agent/archival"]
+    [message] = member.ask("get_prompt", "user_memory", {"about": "Ines"}).messages
+    assert "- Spins\n</core>" in message.content.text and "- Ines\n</memory>" in message.content.text
+
+
+def test_what_a_server_refuses_is_told_in_the_same_words(member: Talk) -> None:
+    with pytest.raises(recollect.InvalidKey):
+        member.call("set_fact", key="a..b", value=1)
+    with pytest.raises(recollect.NotFound, match="there is no fact `nowhere`"):
+        member.call("get_fact", key="nowhere")
+    with pytest.raises(recollect.LimitExceeded) as refused:
+        member.call("recall_blocks", query="Ines", limit=101)
+    assert refused.value.limit == 100
+    assert member.call("set_fact", key="fine", value=1)["value"] == 1
+
+
+def test_a_key_that_only_reads_writes_nothing(served: Served) -> None:
+    key = served.ask(key={"tenant": "default", "user": "ada", "role": "reader"})
+    with (
+        recollect.Client(served.url, key) as client,
+        talking(create_server(OverServer(client), version="1")) as reader,
+    ):
+        with pytest.raises(recollect.Denied):
+            reader.call("set_fact", key="tried", value=1)
+        assert reader.call("list_facts", prefix="tried")["facts"] == []

@@ -1,0 +1,35 @@
+"""docs/mcp.md names every tool, address and option that there is, and no other."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+from typer.main import get_group
+
+from recollect.cli.mcp import app
+from recollect.mcp.resources import BLOCK_ADDRESS, DEFINITION_ADDRESS
+from recollect.mcp.tools import TOOLS
+
+PAGE = Path(__file__).parents[2].joinpath("docs", "mcp.md").read_text(encoding="utf-8")
+
+
+def test_the_table_has_every_tool_and_says_which_of_them_write() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| .* \|( yes)? \|$", PAGE, re.MULTILINE)
+    assert {name: bool(writes) for name, writes in rows} == {name: tool.writes for name, tool in TOOLS.items()}
+
+
+def test_the_page_has_every_address() -> None:
+    assert re.findall(r"^\| `(recollect://[^`]+)`", PAGE, re.MULTILINE) == [BLOCK_ADDRESS, DEFINITION_ADDRESS]
+
+
+def test_what_a_client_is_configured_with_can_be_called() -> None:
+    shown = [json.loads(text) for text in re.findall(r"^```json\n(.*?)^```", PAGE, re.DOTALL | re.MULTILINE)]
+    command = get_group(app).commands["mcp"]
+    known = {flag for option in command.params for flag in option.opts}
+    for one in shown:
+        started = one["mcpServers"]["memory"]
+        assert (started["command"], started["args"][0]) == ("recollect", "mcp")
+        assert {word for word in started["args"] if word.startswith("-")} <= known
+    assert len(shown) == 2

@@ -1,0 +1,129 @@
+"""schema.sql, the migrations and the files of queries agree with each other and with the code that names them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+
+import recollect.store.postgres
+from recollect.store.postgres.migrate import MIGRATIONS, SCHEMA
+from recollect.store.postgres.queries import SQL
+from recollect.store.sqlite.queries import SQL as SQL_OF_SQLITE
+
+PACKAGE = Path(recollect.store.postgres.__file__).parent
+SHARED = PACKAGE.parent / "sql"
+TABLES = 19
+
+COLUMNS = """
+SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity
+FROM information_schema.columns WHERE table_schema = 'recollect'
+"""
+INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'recollect'"
+STORAGE = """
+SELECT relname, attname, attstorage, reloptions FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
+WHERE relnamespace = 'recollect'::regnamespace AND attnum > 0 AND relkind = 'r'
+"""
+
+Connection = psycopg.Connection[Any]
+
+
+@pytest.fixture
+def connection(database: str) -> Iterator[Connection]:
+    with psycopg.connect(database, autocommit=True) as opened:
+        yield opened
+
+
+def made_by(connection: Connection, *scripts: str) -> set[tuple[Any, ...]]:
+    """Return all there is in a schema that these scripts make, and leave the one that is there as it was."""
+    with connection.transaction(force_rollback=True):
+        connection.execute("ALTER SCHEMA recollect RENAME TO put_aside; CREATE SCHEMA recollect")
+        for script in scripts:
+            connection.execute(script.encode())
+        rows = [connection.execute(asked.encode()).fetchall() for asked in (COLUMNS, INDEXES, STORAGE)]
+    return {tuple(map(str, row)) for some in rows for row in some}
+
+
+def test_the_migrations_in_order_give_the_schema(connection: Connection):
+    assert made_by(connection, SCHEMA) == made_by(connection, *MIGRATIONS)
+    # The comparison does see a difference.
+    assert made_by(connection, SCHEMA) != made_by(connection, *MIGRATIONS, "CREATE TABLE recollect.stray (a int)")
+
+
+def test_migrations_are_numbered_without_gaps():
+    numbers = [int(file.name[:4]) for file in sorted((PACKAGE / "migrations").glob("*.sql"))]
+    assert numbers == list(range(1, len(MIGRATIONS) + 1))
+
+
+def test_every_key_and_every_index_is_led_by_its_tenant(connection: Connection):
+    indexes = connection.execute(INDEXES).fetchall()
+    assert len({table for table, _, _ in indexes}) == TABLES - 1  # all but the one row that says the version
+    assert [name for _, name, made in indexes if not re.search(r"\(tenant\b", made)] == []
+
+
+def test_texts_are_ordered_by_their_code_points(connection: Connection):
+    texts = [row for row in connection.execute(COLUMNS).fetchall() if row[2] == "text"]
+    assert len(texts) > 60
+    assert [row[:2] for row in texts if row[3] != "C"] == []
+
+
+def test_every_query_is_used_and_every_used_query_exists():
+    code = "".join(file.read_text() for folder in (PACKAGE, SHARED) for file in folder.glob("*.py"))
+    named = set(
+        re.findall(r'(?:SQL\[|_(?:all|one|row|run|count|insert|number|on_shelf)\(|_row\(\w+, )\s*"(\w+)"', code)
+    )
+    erased = set(re.findall(r'"(erase_\w+)"', code))
+    assert named | erased == set(SQL)
+
+
+def test_both_stores_take_the_same_values_for_the_same_names():
+    def values(sql: str) -> int:
+        numbered = [int(number) for number in re.findall(r"[$?](\d+)", sql)]
+        return max(numbered) if numbered else len(set(re.findall(r":(?<!::)(?!:)[a-z]\w*", sql))) or sql.count("?")
+
+    # SQLite needs no tenant beside a number, which is never given twice in its file.
+    beside = {
+        "page_indexed", "list_indexed", "count_standing", "list_standing", "list_active", "list_entries_of_key",
+        "list_entries_alike", "find_ended", "mark_shelf", "remove_entry_vectors",
+    }  # fmt: skip
+    shared = set(SQL) & set(SQL_OF_SQLITE) - {"vacuum", "move_head", "add_entry", "fill_shelf"}
+    assert len(shared) > 90
+    differing = {
+        name for name in shared if values(SQL[name].decode()) != values(SQL_OF_SQLITE[name]) + (name in beside)
+    }
+    assert differing == set()
+
+
+def test_every_query_is_described():
+    text = "".join(file.read_text() for file in (PACKAGE / "queries.sql", PACKAGE / "entries.sql"))
+    assert len(re.findall(r"^-- name: \w+\n-- [A-Z].*\.$", text, re.MULTILINE)) == len(SQL)
+
+
+def test_no_sql_hides_in_the_code():
+    pattern = re.compile(r'"\s*(SELECT|INSERT|UPDATE|DELETE|CREATE|DROP|VACUUM)\b')
+    assert pattern.search('execute("SELECT 1")')
+    found = {file.name: pattern.findall(file.read_text()) for file in PACKAGE.glob("*.py")}
+    assert {name: hits for name, hits in found.items() if hits} == {}
+
+
+def test_no_query_has_to_read_a_whole_table(connection: Connection):
+    """Where PostgreSQL may read a table from end to end only if nothing else would do, it never does."""
+    plans = {}
+    with connection.transaction(force_rollback=True):
+        connection.execute("ALTER SCHEMA recollect RENAME TO put_aside; CREATE SCHEMA recollect")
+        connection.execute(SCHEMA.encode())  # tables that nobody has counted yet
+        connection.execute("SET LOCAL enable_seqscan = off")
+        for name, sql in SQL.items():
+            if re.match(rb"(SELECT|INSERT|UPDATE|DELETE|WITH)\b", sql):
+                lines = connection.execute(b"EXPLAIN (GENERIC_PLAN) " + sql).fetchall()
+                plans[name] = "\n".join(line for (line,) in lines)
+    assert len(plans) > 100
+    scans = {name for name, plan in plans.items() if re.search(r"Seq Scan on (?!migrated|pg_)", plan)}
+    # One statement leaps from tenant to tenant, and asks two small tables for all they have.
+    assert scans - {"list_tenants", "forget_version"} == set()
+    # Nor is each row of one table held against each of another.
+    assert {name for name, plan in plans.items() if "Join Filter" in plan} <= {"list_vector_counts"}

@@ -1,0 +1,30 @@
+"""The lines of a `compute` step in, what a machine makes of them out: read, checked and compiled as any machine is."""
+
+from __future__ import annotations
+
+from recollect.lang.diagnostics import source_error
+from recollect.lang.expression.nodes import Node
+from recollect.lang.expression.program import Expression
+from recollect.mashin.checker.check import check_source
+from recollect.mashin.document import Compute
+from recollect.mashin.expression.programs import expression
+
+
+def computation(lines: str) -> Node:
+    """Return the node of a computation, or raise a SourceError with every error that a machine with it would have."""
+    text = "compute value\n" + "".join(f"  {line}\n" for line in lines.splitlines())
+    reading, programs, diagnostics = check_source(text, fragment=True)
+    errors = tuple(one for one in diagnostics if one.severity == "error")
+    if errors:
+        raise source_error(reading.source, errors)
+    assert reading.document.implements is not None
+    (step,) = reading.document.implements.body
+    assert isinstance(step, Compute)
+    node = programs.body(step)
+    assert node is not None
+    return node
+
+
+def computed(lines: str) -> Expression:
+    """Return a computation ready to run; see `computation`."""
+    return expression(computation(lines))
