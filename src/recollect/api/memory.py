@@ -87,6 +87,11 @@ class Memory:
         return self._shared.tenant
 
     @property
+    def waits(self) -> bool:
+        """Whether even one fact is waited for, as from PostgreSQL: an event loop then reads in a thread."""
+        return self._gate.waits
+
+    @property
     def actor(self) -> str:
         """Who this handle acts for."""
         return self._caller.actor

@@ -113,6 +113,7 @@ class Gate:
     ) -> None:
         """Stand in front of a store."""
         self._store = store
+        self.waits = store.waits
         self.clock = clock
         self.ids = ids
         self.limits = limits

@@ -26,6 +26,7 @@ from recollect.server.auth.keys import Key, KnownKeys, Role, note_use
 from recollect.server.auth.limits import RateLimit
 from recollect.server.problems import RequestFault
 from recollect.server.settings import Settings
+from recollect.server.threads import read_row
 
 if TYPE_CHECKING:
     from recollect.server.auth.tokens import Claims, TokenReader
@@ -171,7 +172,7 @@ class _Authentication(ASGIMiddleware):
             caller = Caller(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
         else:
             now = self._memory.clock.now()
-            key = self._keys.find(token, now)
+            key = await read_row(self._memory, partial(self._keys.find, token, now))
             hour = int(now.timestamp()) // 3_600
             if self._noted.get(key.id) != hour:
                 await self._note_use(key.id, hour)

@@ -11,8 +11,13 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from queue import SimpleQueue
 from threading import Thread
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
+from anyio.to_thread import run_sync
+
+from recollect.api.memory import Memory
+
+T = TypeVar("T")
 _Work: TypeAlias = tuple["asyncio.Future[Any]", asyncio.AbstractEventLoop, Callable[..., Any], tuple[Any, ...]]
 
 
@@ -71,3 +76,8 @@ class Threads(ThreadPoolExecutor):
             future.set_result(result)
         else:
             future.set_exception(fault)
+
+
+async def read_row(memory: Memory, read: Callable[[], T]) -> T:
+    """Return what a read of one row gives: at once from a file, which takes less than a thread; else from a thread."""
+    return await run_sync(read) if memory.waits else read()

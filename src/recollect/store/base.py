@@ -444,6 +444,11 @@ class Store(Protocol):
         """What this store was opened with, without secrets."""
         ...
 
+    @property
+    def waits(self) -> bool:
+        """Whether even one row is waited for, as over a network: an event loop then reads in a thread."""
+        ...
+
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run work in one transaction: all of it is kept, durably, before this returns, or none of it.
 

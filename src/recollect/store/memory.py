@@ -74,6 +74,7 @@ class MemoryStore:
     """A store that lives as long as the process."""
 
     url = "memory"
+    waits = False
 
     def __init__(self) -> None:
         """Start with nothing."""

@@ -199,21 +199,19 @@ class KnownKeys:
     def __init__(self, memory: Memory) -> None:
         """Know none yet."""
         self._memory = memory
-        self._mark: Hashable = None
-        self._known: dict[str, Key] = {}
+        self._known: dict[str, tuple[Hashable, Key]] = {}
 
     def find(self, token: str, now: datetime) -> Key:
         """Return the key that a token is, or refuse it, as `find_key` does."""
-        mark = self._memory.mark()
-        if mark != self._mark:
-            self._known.clear()
-            self._mark = mark
         digest = _digest(token)
-        key = self._known.get(digest)
-        if key is None or not key.active_at(now):
+        # Kept with the mark that was there before it was read: it may be asked for in several threads.
+        mark = self._memory.mark()
+        then, key = self._known.get(digest, (None, None))
+        if key is None or then != mark or not key.active_at(now):
             key = find_key(self._memory, token)
-            if len(self._known) < _MOST_KNOWN:
-                self._known[digest] = key
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            self._known[digest] = mark, key
         return key
 
 

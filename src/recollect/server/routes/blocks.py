@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from functools import partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,6 +17,7 @@ from recollect.server.answers import problems
 from recollect.server.callers import Access
 from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source
 from recollect.server.tags import Tagged, expected_moment, is_known, not_modified, tag_of_moment
+from recollect.server.threads import read_row
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
 from recollect.wire.facts import History, revision_out
 
@@ -40,8 +42,8 @@ def list_blocks(
     return access.memory.scope(user=access.caller.user, agent=agent_id).blocks.list(scope=listed)
 
 
-@get("/blocks/{block_type:str}", sync_to_thread=False, responses=problems(404), summary="Get a block")
-def get_block(
+@get("/blocks/{block_type:str}", responses=problems(404), summary="Get a block")
+async def get_block(
     access: Reach,
     block_type: FromPath[BlockType],
     whose: Whose = None,
@@ -49,7 +51,7 @@ def get_block(
     if_none_match: IfNoneMatch = None,
 ) -> Response[Block]:
     """Return a block with the stamp that its next writer has to know."""
-    block = _blocks(access, whose, agent_id).get(block_type)
+    block = await read_row(access.memory, partial(_blocks(access, whose, agent_id).get, block_type))
     if block is None:
         raise _missing(block_type)
     tag = tag_of_moment(block.updated_at)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import msgspec
 from litestar import Response, Router, delete, get, post, put
 from litestar.params import FromQuery, JSONBody
@@ -27,6 +29,7 @@ from recollect.server.parameters import (
 )
 from recollect.server.places import name_of, own
 from recollect.server.tags import Tagged, expected_version, is_known, not_modified, tag_of_version
+from recollect.server.threads import read_row
 from recollect.wire.facts import (
     BatchedWrite,
     Fact,
@@ -85,9 +88,8 @@ def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None
         raise
 
 
-# A row by its key is read while the loop waits: handing it to a thread would take longer than the reading.
-@get("/{key:str}", sync_to_thread=False, responses=problems(404), summary="Get a fact")
-def get_fact(
+@get("/{key:str}", responses=problems(404), summary="Get a fact")
+async def get_fact(
     access: Reach,
     key: Name,
     below: Below = None,
@@ -96,7 +98,7 @@ def get_fact(
 ) -> Response[Fact]:
     """Return the fact at a key, now or as it stood at a moment."""
     place = own(access, below)
-    fact = place.get(name_of(key), as_of=as_of)
+    fact = await read_row(access.memory, partial(place.get, name_of(key), as_of=as_of))
     if fact is None:
         raise _missing(name_of(key))
     tag = tag_of_version(fact.version)

@@ -30,6 +30,8 @@ T = TypeVar("T")
 class PostgresStore:
     """A store in a PostgreSQL database, in a schema of its own that is called `recollect`."""
 
+    waits = True
+
     def __init__(self, url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> None:
         """Reach the database, making the tables where there are none and migrating them where they are old.
 

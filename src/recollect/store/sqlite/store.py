@@ -32,6 +32,8 @@ class SqliteStore:
     []
     """
 
+    waits = False
+
     def __init__(
         self,
         path: str,
