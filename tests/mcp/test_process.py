@@ -73,6 +73,11 @@ def test_what_is_no_message_ends_nothing_and_the_end_of_input_ends_it_without_a_
     asked = {"name": "set_fact", "arguments": {"key": "raw", "value": "\u2028 and \ud83e\uddf5"}}
     say(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": asked})
     assert hear(process)["result"]["structuredContent"]["value"] == "\u2028 and \U0001f9f5"
+    # What the SDK's client would write as null.
+    asked = {"name": "set_fact", "arguments": {"key": "raw", "value": {"metres": float("nan")}}}
+    say(process, {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": asked})
+    told = hear(process)["result"]["structuredContent"]["error"]
+    assert (told["code"], told["details"]) == ("invalid_value", {"path": "$.metres"})
     assert process.communicate(timeout=PATIENCE) == ("", "")
     assert process.returncode == 0
 

@@ -68,6 +68,9 @@ def test_a_fact_that_is_set_here_is_read_by_python_and_back(ada: Talk, memory: r
     assert [(one["value"]["threads"], one["origin"]["door"]) for one in revisions] == [(240, "mcp"), (300, "python")]
     before = ada.call("get_fact", key="loom.warp", as_of=revisions[0]["at"])
     assert before["value"] == {"threads": 240}
+    # A day is a moment too, as it is to Python.
+    tomorrow = (fact.created_at + timedelta(days=1)).date().isoformat()
+    assert ada.call("get_fact", key="loom.warp", as_of=tomorrow)["value"] == {"threads": 300}
     assert ada.call("delete_fact", key="loom.warp") == {"deleted": True}
     assert own.get("loom.warp") is None
 
@@ -276,6 +279,8 @@ def test_g7_a_door_that_only_reads_shows_no_tool_that_writes_and_each_refusal_is
         ("set_fact", {"key": "blocks.core", "value": "x"}, "invalid_key", None),
         ("set_fact", {"key": "a", "value": "x" * 1_100_000}, "limit_exceeded", None),
         ("get_fact", {"key": "a", "as_of": "yesterday"}, "usage_error", "$.as_of"),
+        ("get_fact", {"key": "a", "as_of": 7}, "usage_error", "$.as_of"),
+        ("recall", {"query": "Wool", "as_of": "2026-02-30"}, "usage_error", "$.as_of"),
         ("list_facts", {"limit": 0}, "usage_error", "$.limit"),
         ("list_facts", {"limit": 101}, "usage_error", "$.limit"),
         ("remember", {"content": " "}, "invalid_value", "$"),
@@ -295,6 +300,12 @@ def test_g7_a_door_that_only_reads_shows_no_tool_that_writes_and_each_refusal_is
             {"block": "core", "content": "w" * 4_001, "expected_updated_at": None},
             "limit_exceeded",
             None,
+        ),
+        (
+            "update_memory_block",
+            {"block": "core", "content": "- Wool", "expected_updated_at": "soon"},
+            "usage_error",
+            "$.expected_updated_at",
         ),
         ("recall_blocks", {"query": "Wool", "limit": 101}, "limit_exceeded", "limit"),
     ],
@@ -379,6 +390,13 @@ def test_blocks_and_definitions_are_resources(reader: Talk, memory: recollect.Me
         "recollect://blocks/{scope}/{block}",
         "recollect://definitions/{slug}",
     ]
+    own.delete("archival")
+    for missing, why in (
+        ("definitions/orchestra", "definition `orchestra`"),
+        ("blocks/user/archival", "archival block"),
+    ):
+        with pytest.raises(MCPError, match=f"there is no {why}"):
+            reader.ask("read_resource", f"recollect://{missing}")
     for nowhere in ("recollect://blocks/user/diary", "recollect://facts/secret", "file:///etc/passwd"):
         with pytest.raises(MCPError) as refused:
             reader.ask("read_resource", nowhere)

@@ -74,6 +74,9 @@ def test_b8_the_stamp_has_to_be_there_and_to_be_one(someone):
     for wrong in ("yesterday", "", 17, "null", True, ["2026-01-01T00:00:00"]):
         answer = put(someone, "core", "- x", wrong)
         assert (answer.status_code, answer.json()["path"]) == (422, "$.expected_updated_at"), wrong
+    assert put(someone, "core", "- x", "yesterday").json()["detail"] == "`yesterday` is not a moment"
+    day = put(someone, "core", "- x", "2026-01-01")
+    assert (day.status_code, day.json()["code"]) == (409, "conflict")  # a day is a moment, though not one of this block
     assert someone.get(f"{BLOCKS}/core").status_code == 404
 
 

@@ -15,6 +15,8 @@ from types import MappingProxyType
 from typing import Any, Literal, NamedTuple
 
 import httpx
+from mcp.shared.exceptions import MCPError
+from mcp_client import Talk
 from ways import DESK, FLOW, KITE, House, Scripted, command
 
 import recollect
@@ -60,6 +62,8 @@ class Somebody(NamedTuple):
     """As far as they may reach into it."""
     reach: Callable[[], tuple[recollect.Client, httpx.Client]]
     """Gives their client, and a connection without one."""
+    talk: Callable[[str], Talk]
+    """Gives an MCP client to the memory of a user, as far as they may reach into it."""
     acts: tuple[str, ...] = ()
     """How the command line is told who acts."""
 
@@ -444,6 +448,53 @@ def client_preview(me: Somebody, asked: dict[str, Any]) -> None:
     me.client.preview(DESK.id, "Which kite?", memory_policy={"archival_limit": asked["lines"]})
 
 
+# MCP
+
+
+def mcp_set(me: Somebody, asked: dict[str, Any]) -> None:
+    place = {"agent:desk": "agent", None: "user"}.get(asked.get("below"), asked.get("below"))
+    _call(me, "set_fact", asked, "key", "value", "ttl", "expect", scope=place)
+
+
+def mcp_read(me: Somebody, asked: dict[str, Any]) -> None:
+    try:
+        _call(me, "get_fact", asked, "key", "as_of")
+    except recollect.NotFound:
+        # A model is told so; to all others no fact is an answer.
+        return
+
+
+def mcp_change(me: Somebody, asked: dict[str, Any]) -> None:
+    standing = _call(me, "get_fact", asked, "key")
+    mcp_set(me, {**RIGHT["set"], **asked, "value": _with_a_line(standing["value"]), "expect": standing["version"]})
+
+
+def mcp_remember(me: Somebody, asked: dict[str, Any]) -> None:
+    _call(me, "remember", asked, "content", "collection", "ttl", "metadata")
+
+
+def mcp_recall(me: Somebody, asked: dict[str, Any]) -> None:
+    _call(me, "recall", asked, "query", *SEARCH)
+
+
+def mcp_block(me: Somebody, asked: dict[str, Any]) -> None:
+    stamp = me.stamp(asked)
+    shown = stamp.isoformat() if isinstance(stamp, datetime) else stamp
+    _call(me, "update_memory_block", asked, "block", "content", expected_updated_at=shown)
+
+
+def mcp_lines(me: Somebody, asked: dict[str, Any]) -> None:
+    _call(me, "recall_blocks", asked, "query", "limit")
+
+
+def mcp_find(me: Somebody, asked: dict[str, Any]) -> None:
+    me.talk(me.name).ask("read_resource", f"recollect://definitions/{asked['definition']}")
+
+
+def _call(me: Somebody, tool: str, asked: dict[str, Any], *names: str, **more: Any) -> Any:
+    return me.talk(asked.get("user", me.name)).call(tool, **_given(asked, *names), **more)
+
+
 # ABL
 
 
@@ -742,6 +793,9 @@ def listen(door: Door, me: Somebody, verb: Verb, asked: dict[str, Any]) -> Told 
     except Problem as problem:
         words = problem.words
         return Told(words["code"], words["detail"], words, words.get("hint", ""))
+    except MCPError as refused:
+        words = refused.data
+        return Told(words["code"], words["message"], words["details"], words["hint"])
     except Noted as noted:
         return noted.told
     except Ended as ended:
@@ -842,6 +896,19 @@ DOORS = (
         },
     ),
     Door(
+        "MCP",
+        {
+            "set": mcp_set,
+            "read": mcp_read,
+            "change": mcp_change,
+            "remember": mcp_remember,
+            "recall": mcp_recall,
+            "write block": mcp_block,
+            "recall lines": mcp_lines,
+            "find": mcp_find,
+        },
+    ),
+    Door(
         "ABL",
         {
             "set": abl_set,
@@ -909,6 +976,10 @@ ELSEWHERE: dict[tuple[str, Verb], str] = {
     ("command line", "preview"): "prompts are looked at where agents are configured: in Python and on the server",
     ("REST", "go on"): "sessions of facts are begun by programs; what a server begins are sessions of agents",
     ("client", "go on"): "sessions of facts are begun by programs; what a server begins are sessions of agents",
+    ("MCP", "define"): "its clients keep what definitions allow; those are made by people and programs",
+    ("MCP", "ask"): "its client has a model of its own, and asks for memory only",
+    ("MCP", "preview"): "its client has a model of its own, and shows it what it likes",
+    ("MCP", "go on"): "it reaches the memory of one user, where nothing is begun and nothing ends",
     ("ABL", "change"): "an agent sets what it knows: a missing fact is null to it, and no mistake",
     ("ABL", "write block"): "agents keep facts and texts; blocks are written by people, chat and sleep-time jobs",
     ("ABL", "recall lines"): "agents keep facts and texts; blocks are written by people, chat and sleep-time jobs",
@@ -948,8 +1019,10 @@ ELSEWHERE: dict[tuple[str, Verb], str] = {
 _GRAMMAR = "the name stands in the text of the program, and is refused when that is read, with its line"
 _MOUNTED = "a model can name the mounted records only"
 _JSON = "JSON has no such number, so this is no JSON, and nothing in it has a path"
+_NULL = "its clients write null for such a number; one that sends it as it is, is told the same"
 _INPUT = "what a run is given is looked at as a whole, before any step"
 _TOKEN = "whose memory it is says the key, never the request"
+_OPENED = "whose memory it is says whoever opens the door: a call chooses between the user's and the agent's"
 _BELOW = "its scopes are named one by one, as user, project, thread or run"
 _NO_EXPECT = "it writes what it has read in the same moment, so it expects nothing"
 _OWN_TTL = "how long a record lives says its definition"
@@ -1007,6 +1080,7 @@ MISTAKES = (
         {"below": "robot:r2"},
         {"below": "agent:desk"},
         cannot=_all(_BELOW, "ABL", *_OF_WORKFLOWS),
+        otherwise={"MCP": ("usage_error", _OPENED)},
     ),
     Mistake(
         "no duration",
@@ -1031,6 +1105,7 @@ MISTAKES = (
         "invalid_value",
         {"value": {"colour": "red", "lines": NAN}},
         details=("path",),
+        cannot={"MCP": _NULL},
         otherwise={
             "command line": ("invalid_value", _JSON),
             "REST": ("usage_error", _JSON),
@@ -1043,6 +1118,7 @@ MISTAKES = (
         "invalid_value",
         {"content": {"lines": NAN}},
         details=("path",),
+        cannot={"MCP": _NULL},
         otherwise={
             "command line": ("invalid_value", _JSON),
             "REST": ("usage_error", _JSON),
@@ -1110,7 +1186,10 @@ MISTAKES = (
         {**BLUE, "idempotency_key": "flown twice"},
         standing=True,
         cannot=_all(
-            "it is not asked over a network, so no answer is lost that it would ask for again", "ABL", *_OF_WORKFLOWS
+            "it is not asked over a network, so no answer is lost that it would ask for again",
+            "MCP",
+            "ABL",
+            *_OF_WORKFLOWS,
         ),
     ),
     Mistake(
@@ -1124,7 +1203,7 @@ MISTAKES = (
         "no such fact",
         "change",
         "not_found",
-        otherwise=dict.fromkeys(_OVER_HTTP, ("not_found", _TOKEN)),
+        otherwise={**dict.fromkeys(_OVER_HTTP, ("not_found", _TOKEN)), "MCP": ("not_found", _OPENED)},
     ),
     Mistake(
         "a stale block",

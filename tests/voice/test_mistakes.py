@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from datetime import datetime
 from functools import cache
 from pathlib import Path
@@ -16,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from mcp_client import Talk, doors_to
 from mistakes import (
     DOORS,
     ELSEWHERE,
@@ -53,7 +55,7 @@ class Town:
     def __init__(self, house: House, served: Served) -> None:
         self.house = house
         self._served = served
-        self._open: list[Any] = []
+        self._opened = ExitStack()
 
     def somebody(self, who: Who) -> Somebody:
         """Return somebody new, who may do as much as is said."""
@@ -87,15 +89,16 @@ class Town:
             headers = {"Authorization": f"Bearer {token}"}
             client = recollect.Client(self._served.url, token)
             http = httpx.Client(base_url=f"{self._served.url}/api/v1", headers=headers, timeout=30, verify=False)
-            self._open += [client, http]
-            return client, http
+            return self._opened.enter_context(client), self._opened.enter_context(http)
 
-        return Somebody(self.house, name, memory, reach)
+        @cache
+        def doors() -> Callable[[str], Talk]:
+            return self._opened.enter_context(doors_to(memory, agent=DESK.id))
+
+        return Somebody(self.house, name, memory, reach, talk=lambda user: doors()(user))
 
     def close(self) -> None:
-        for one in self._open:
-            one.close()
-        self._open.clear()
+        self._opened.close()
 
 
 @pytest.fixture(scope="module")

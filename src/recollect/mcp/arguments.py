@@ -17,7 +17,7 @@ from recollect.model.block import BlockScope, BlockType, key_of
 from recollect.wire.blocks import Limit, UpdateBlock
 from recollect.wire.collections import Recall, Remember
 from recollect.wire.facts import WriteFact
-from recollect.wire.reading import fault_in
+from recollect.wire.reading import fault_in, moments_in
 
 MOST_LISTED = 100
 Listed = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
@@ -183,7 +183,7 @@ def read_arguments(arguments: dict[str, Any], kind: type[Asked]) -> Asked:
     if "block" in arguments:
         key_of(arguments["block"])  # refuses what is no block, in the words of every door
     try:
-        return msgspec.convert(arguments, kind)
+        return msgspec.convert(arguments | moments_in(arguments), kind)
     except msgspec.ValidationError as error:
         fault = fault_in("arguments", error, hint="The schema of the tool says what it takes")
         raise fault from None

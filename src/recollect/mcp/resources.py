@@ -50,10 +50,16 @@ def read_resource(reach: Reach, uri: str) -> Any:
     match uri.removeprefix(_ROOT).split("/"):
         case ["blocks", scope, block]:
             found = reach.get_block(read_arguments(cast("dict[str, Any]", {"scope": scope, "block": block}), GetBlock))
+            if found is None:
+                raise _missing(f"there is no {block} block")
         case ["definitions", slug]:
             found = next((one for one in reach.definitions() if one.slug == slug), None)
+            if found is None:
+                raise _missing(f"there is no definition {quote(slug)}")
         case _:
-            found = None
-    if found is None:
-        raise NotFound(f"there is nothing at {quote(uri)}", hint="`resources/list` has every address")
+            raise _missing(f"there is nothing at {quote(uri)}")
     return msgspec.to_builtins(found)
+
+
+def _missing(what: str) -> NotFound:
+    return NotFound(what, hint="`resources/list` has every address")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 from litestar import Request
@@ -11,7 +11,7 @@ from litestar.exceptions import InternalServerException
 
 from recollect.errors import InvalidValue
 from recollect.server.problems import RequestFault
-from recollect.wire.reading import fault_in
+from recollect.wire.reading import fault_in, moments_in
 
 
 class StrictRequest(Request[Any, Any, Any]):
@@ -38,7 +38,15 @@ class StrictRequest(Request[Any, Any, Any]):
 def read_body(body: bytes, kind: Any) -> Any:
     """Return a body as a type, or refuse it."""
     try:
-        return _decoder(kind).decode(body)
+        try:
+            return _decoder(kind).decode(body)
+        except msgspec.ValidationError:
+            # Perhaps for a moment that only we understand. Mostly not, so it is looked at after the fact.
+            sent: Any = msgspec.json.decode(body)
+            moments = moments_in(cast("dict[str, Any]", sent)) if isinstance(sent, dict) else {}
+            if not moments:
+                raise
+            return msgspec.convert(sent | moments, kind)
     except msgspec.ValidationError as error:
         raise fault_in("body", error, hint="See /openapi.json for what is taken") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

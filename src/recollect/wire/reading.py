@@ -1,10 +1,16 @@
-"""What a decoder refused in, our error about it out, with the place in the whole of what was sent."""
+"""What was sent in; what a decoder refused of it, as our error with its place, and its moments out."""
 
 from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
 
 import msgspec
 
 from recollect.errors import UsageError
+from recollect.model.clock import from_micros, parse_moment
+
+_MOMENTS = ("as_of", "expected_updated_at")
 
 
 def fault_in(what: str, error: msgspec.ValidationError, *, hint: str) -> UsageError:
@@ -24,3 +30,21 @@ def fault_in(what: str, error: msgspec.ValidationError, *, hint: str) -> UsageEr
         cause.details["path"] = path if field is None else f"{path}.{field}"
         return cause
     return UsageError(f"`{path}` of the {what} cannot be used: {message}", hint=hint, path=path)
+
+
+def moments_in(sent: dict[str, Any]) -> dict[str, datetime]:
+    """Return the moments in what was sent, a day alone among them; refuse what is none, in the words of every door.
+
+    >>> moments_in({"as_of": "2026-01-01", "limit": 3})
+    {'as_of': datetime.datetime(2026, 1, 1, 0, 0, tzinfo=datetime.timezone.utc)}
+    """
+    read: dict[str, datetime] = {}
+    for name in _MOMENTS:
+        given = sent.get(name)
+        if isinstance(given, str):
+            try:
+                read[name] = from_micros(parse_moment(given))
+            except UsageError as error:
+                error.details["path"] = f"$.{name}"
+                raise
+    return read
