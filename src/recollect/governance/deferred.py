@@ -77,11 +77,11 @@ class DeferredEvents:
 
 def _append_all(rows: Transaction, batch: list[tuple[Note, Signature]]) -> None:
     for note, signature in batch:
-        append(rows, (_without_the_erased(rows, note, signature),), signature)
+        append(rows, (without_the_erased(rows, note, signature),), signature)
 
 
-def _without_the_erased(rows: Transaction, note: Note, signature: Signature) -> Note:
-    """Return a note without its content where its subject was erased, or its session ended, while it waited."""
+def without_the_erased(rows: Transaction, note: Note, signature: Signature) -> Note:
+    """Return a note without its content where its subject was erased, or its session ended, before it is kept."""
     scope = Scope(signature.tenant, note.scope)
     erasure = rows.erasure(scope)
     if (erasure is not None and signature.at <= erasure.at) or ended_session(rows, scope) is not None:

@@ -13,7 +13,7 @@ from typing import Any, cast
 import msgspec
 
 from recollect.engine.blocks import recall_blocks_note
-from recollect.engine.call import Call, Verb
+from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.comparison import compare_from
 from recollect.engine.deriving import Stale, derive, holds_text
 from recollect.engine.embedders import EmbedderBook
@@ -27,7 +27,7 @@ from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
 from recollect.errors import ApprovalRequired, Conflict, Denied, QuotaExceeded, Refused, StorageError
 from recollect.governance.approvals import find_approval, hold, settle
-from recollect.governance.deferred import DeferredEvents
+from recollect.governance.deferred import DeferredEvents, without_the_erased
 from recollect.governance.inspection import Finding, inspect_tenant
 from recollect.governance.ledger import Signature, append
 from recollect.governance.oversight import OVERSIGHT
@@ -174,16 +174,14 @@ class Gate:
             value = self._store.read(lambda rows: _tenants(rows, caller))
         else:
             value = self._look(effect, call) if may_read is None else self._look_past(effect, call, may_read)
+        notes = _notes_of(effect, value)
         if type(effect) is Export:
             # What leaves the house is on record before it does.
-            left = export_note(effect, value)
-            self._store.transact(lambda rows: append(rows, (left,), self._signature(effect, call, "allow")))
-        elif type(effect) is Recall:
-            self._deferred.add(recall_note(effect, value), self._signature(effect, call, "allow"))
-        elif type(effect) is RecallBlocks:
-            self._deferred.add(recall_blocks_note(effect, value), self._signature(effect, call, "allow"))
-        elif self._record_reads:
-            note = Note(effect=effect.name, scope=effect.scope.path, key=effect.place)
+            self._store.transact(lambda rows: append(rows, notes, self._signature(effect, call, "allow")))
+            return value
+        if self._record_reads and not notes:
+            notes = (Note(effect=effect.name, scope=effect.scope.path, key=effect.place),)
+        for note in notes:
             self._deferred.add(note, self._signature(effect, call, "allow"))
         return value
 
@@ -227,30 +225,40 @@ class Gate:
         for _ in range(_ATTEMPTS):
             call = self._call(caller)
             try:
-                if type(effect) is Decide or holds_text(effect):
-                    call = self._with_derived(effect, caller, call)
+                if type(effect) is Decide:
+                    return self._write_decision(effect, caller, call)
+                if holds_text(effect):
+                    call = self._with_derived(effect, effect, caller, call)
                 return self._write_once(effect, caller, call)
             except Stale:
-                continue  # a collection moved to another embedder since the vectors were made
+                continue  # what was made does not fit any more: a collection moved to another embedder
         raise Conflict("the collection's embedder changed again and again", hint="Try again in a moment")
 
-    def _with_derived(self, effect: Effect, caller: Caller, call: Call) -> Call:
-        """Return the call with the words and vectors that its effect needs, made while nothing is locked.
+    def _write_decision(self, effect: Decide, caller: Caller, call: Call) -> Any:
+        """Decide what waits, with all that an embedder has to do for it done before, while nothing is locked."""
+        approval = self._store.read(lambda rows: find_approval(rows, effect.scope.tenant, effect.approval))
+        waiting: Effect | None = None
+        if approval is not None and approval.actor != caller.actor and effect.verdict == "approved":
+            waiting = approval.effect
+        seen: Outcome[Any] | None = None
+        if waiting is not None and holds_text(waiting):
+            call = self._with_derived(effect, waiting, caller, call)
+        elif waiting is not None and not waiting.mutates and self._worth_doing(effect, waiting, caller, call):
+            value = self._look(waiting, call)
+            seen = Outcome(value, _notes_of(waiting, value))
+        return self._write_once(effect, caller, call, seen)
 
-        Who may not carry the effect out makes no embedder work: the refusal comes from the transaction.
-        """
-        if type(effect) is Decide:
-            approval = self._store.read(lambda rows: find_approval(rows, effect.scope.tenant, effect.approval))
-            waiting = approval.effect if approval is not None and effect.verdict == "approved" else None
-        else:
-            waiting = effect
-        if waiting is None or not holds_text(waiting):
-            return call
-        if not self._store.read(lambda rows: self._worth_embedding(rows, effect, waiting, caller, call)):
+    def _with_derived(self, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> Call:
+        """Return the call with the words and vectors that its effect needs, made while nothing is locked."""
+        if not self._worth_doing(effect, waiting, caller, call):
             return call
         return msgspec.structs.replace(call, derived=derive(self._store.read, waiting, self.embedders))
 
-    def _worth_embedding(self, rows: Reader, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
+    def _worth_doing(self, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
+        """Say whether to prepare an effect. Who may not carry it out makes no embedder work: a transaction refuses."""
+        return self._store.read(lambda rows: self._passes(rows, effect, waiting, caller, call))
+
+    def _passes(self, rows: Reader, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
         """Say whether an effect will not be refused; raise what is wrong with it whoever asks."""
         policies = self._policies(rows, effect.scope.tenant, caller)
         if decide(policies, effect).level != "allow":
@@ -264,7 +272,7 @@ class Gate:
             ensure_storable(rows, waiting, call.limits)
         return True
 
-    def _write_once(self, effect: Effect, caller: Caller, call: Call) -> Any:
+    def _write_once(self, effect: Effect, caller: Caller, call: Call, seen: Outcome[Any] | None = None) -> Any:
         def work(rows: Transaction) -> Any:
             policies = self._policies(rows, effect.scope.tenant, caller)
             verdict = decide(policies, effect)
@@ -280,7 +288,7 @@ class Gate:
                 if verdict.level == "approve":
                     return self._refuse(rows, effect, caller, verdict)
                 if type(effect) is Decide:
-                    return self._decide(rows, effect, call)
+                    return self._decide(rows, effect, call, seen)
                 if type(effect) is HoldStep:
                     return self._hold_step(rows, effect, call)
             except Refused as refusal:  # raised before anything was written, so only the refusal is
@@ -317,16 +325,24 @@ class Gate:
                 return msgspec.structs.replace(outcome.value, position=position)
         return outcome.value
 
-    def _decide(self, rows: Transaction, effect: Decide, call: Call) -> Decided:
+    def _decide(self, rows: Transaction, effect: Decide, call: Call, seen: Outcome[Any] | None) -> Decided:
+        """Write a verdict down, and carry out what was approved; of a read, `seen` is what it gave."""
         approval, note = settle(rows, effect, call)
         append(rows, (note,), self._signature(effect, call, effect.verdict))
-        if effect.verdict == "refused" or approval.effect is None:
+        waiting = approval.effect
+        if effect.verdict == "refused" or waiting is None:
             return Decided(approval=approval)
+        asked = msgspec.structs.replace(call, origin=Origin(approval.actor, approval.door))
+        if not waiting.mutates:
+            if seen is None:  # it was not worth doing: whoever decides was granted that a moment ago
+                raise Stale("a read that was not done")
+            signature = self._signature(waiting, asked, "approved")
+            append(rows, [without_the_erased(rows, note, signature) for note in seen.notes], signature)
+            return Decided(approval=approval, result=seen.value)
         # Somebody may have sent the same request again, without its having to wait.
-        result = _replayed(rows, approval.effect)
+        result = _replayed(rows, waiting)
         if result is None:
-            asked = Origin(approval.actor, approval.door)
-            result = self._carry_out(rows, approval.effect, msgspec.structs.replace(call, origin=asked), "approved")
+            result = self._carry_out(rows, waiting, asked, "approved")
         return Decided(approval=approval, result=result)
 
     def _hold_step(self, rows: Transaction, effect: HoldStep, call: Call) -> Approval:
@@ -398,6 +414,17 @@ def _outside(effect: Effect, caller: Caller) -> Verdict:
 
 def _tenants(rows: Reader, caller: Caller) -> list[str]:
     return rows.tenants() if caller.tenant is None else [caller.tenant]
+
+
+def _notes_of(effect: Effect, value: Any) -> tuple[Note, ...]:
+    """Return what the ledger says of every read of this kind: of most it says nothing."""
+    if type(effect) is Recall:
+        return (recall_note(effect, value),)
+    if type(effect) is RecallBlocks:
+        return (recall_blocks_note(effect, value),)
+    if type(effect) is Export:
+        return (export_note(effect, value),)
+    return ()
 
 
 def _repeatable(effect: Effect) -> Repeatable | None:

@@ -75,6 +75,18 @@ class TenantState(msgspec.Struct, frozen=True, gc=False):
     epoch: int = 0
 
 
+def text_place(event: Event) -> tuple[str, str | None, int | None]:
+    """Return what the text of an event is found by once it has to go: scope, key and version.
+
+    A fact may be called like a collection, `collections.notes`, and its version be the number of an entry there. So
+    numbers of entries are negative here.
+    """
+    number = event.version
+    if event.effect == "remember" and number is not None:
+        number = -number
+    return event.scope, event.key, number
+
+
 class Reader(Protocol):
     """One consistent moment of the store."""
 

@@ -27,7 +27,7 @@ from recollect.model.policy import Grant
 from recollect.model.run import run_of
 from recollect.model.scope import Scope
 from recollect.model.value import decode, encode
-from recollect.store.base import Erasure, Replay, Session, TenantState, Transaction, Window
+from recollect.store.base import Erasure, Replay, Session, TenantState, Transaction, Window, text_place
 
 T = TypeVar("T")
 
@@ -360,7 +360,7 @@ class _Rows:
         for place, revision in outlived:
             self._t.revisions[place] = (msgspec.structs.replace(revision, forgotten=True), None)
         gone = {(revision.scope.path, revision.key, revision.version) for _, revision in outlived}
-        self._forget_texts(tenant, lambda event: (event.scope, event.key, event.version) in gone)
+        self._forget_texts(tenant, lambda event: text_place(event) in gone)
         return len(outlived)
 
     def remove_memory(self, scope: Scope) -> dict[str, int]:
@@ -530,8 +530,8 @@ class _Rows:
         return _drop(self._t.entries, lambda sequence: sequence in sequences)
 
     def _forget_texts_of(self, entry: Entry) -> None:
-        about = entry.scope.path, collection_key(entry.collection), entry.sequence
-        self._forget_texts(entry.scope.tenant, lambda event: (event.scope, event.key, event.version) == about)
+        about = entry.scope.path, collection_key(entry.collection), -entry.sequence
+        self._forget_texts(entry.scope.tenant, lambda event: text_place(event) == about)
 
     def _forget_texts(self, tenant: str, doomed: Callable[[Event], bool]) -> int:
         events = self._t.events.get(tenant, [])

@@ -251,7 +251,7 @@ DELETE FROM recollect.vectors WHERE tenant = $1 AND sequence = $2;
 -- name: forget_entry_texts
 -- Drop the content the ledger kept of an entry.
 DELETE FROM recollect.event_texts
-WHERE tenant COLLATE "POSIX" = $1 AND version = $2
+WHERE tenant COLLATE "POSIX" = $1 AND version = -$2::bigint
   AND (scope, key) = (
     SELECT scope, 'collections.' || collection FROM recollect.shelves WHERE tenant = $1 AND number = $3
   );
@@ -293,7 +293,7 @@ DELETE FROM recollect.event_texts WHERE tenant = $1 AND position = ANY (ARRAY(
     CROSS JOIN LATERAL (
         SELECT position FROM recollect.event_texts
         WHERE tenant COLLATE "POSIX" = $1
-          AND scope = shelves.scope AND key = 'collections.' || $2::text AND version = there.sequence
+          AND scope = shelves.scope AND key = 'collections.' || $2::text AND version = -there.sequence
         OFFSET 0
     ) AS said
     WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0

@@ -180,7 +180,8 @@ CREATE TABLE recollect.events (
 
 CREATE INDEX events_by_run ON recollect.events (tenant COLLATE "POSIX", run, position) WHERE run IS NOT NULL;
 
--- Content the ledger keeps outside its chain, so that it can be erased.
+-- Content the ledger keeps outside its chain, so that it can be erased. An entry's `version` is its sequence, negative:
+-- a fact may be called like the key of a collection.
 CREATE TABLE recollect.event_texts (
     tenant TEXT COLLATE "C" NOT NULL,
     position BIGINT NOT NULL,

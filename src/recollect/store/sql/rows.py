@@ -22,7 +22,7 @@ from recollect.model.policy import Grant
 from recollect.model.run import run_of
 from recollect.model.scope import Scope
 from recollect.model.value import encode
-from recollect.store.base import Erasure, Replay, Session, TenantState, Window
+from recollect.store.base import Erasure, Replay, Session, TenantState, Window, text_place
 from recollect.store.sql.decoding import Row
 from recollect.store.sql.entries import EntryRows
 from recollect.store.sql.ranges import Range, after_text, keys_under, scopes_above, scopes_under
@@ -402,8 +402,7 @@ class SqlRows(EntryRows):
             if run is not None:
                 keep_in_mind(self._run_heads, (tenant, run), (event.version or 0, event.hash))
             if event.text is not None:
-                fact = event.scope, event.key, event.version
-                self._run("put_event_text", tenant, event.position, *fact, encode(event.text))
+                self._run("put_event_text", tenant, event.position, *text_place(event), encode(event.text))
 
     # running statements
 

@@ -214,7 +214,7 @@ DELETE FROM vectors WHERE place >= :sequence * 256 AND place < (:sequence + 1) *
 -- name: forget_entry_texts
 -- Drop the content the ledger kept of an entry.
 DELETE FROM event_texts
-WHERE tenant = :tenant AND version = :sequence
+WHERE tenant = :tenant AND version = -:sequence
   AND (scope, key) IN (SELECT scope, 'collections.' || collection FROM shelves WHERE number = :shelf);
 
 -- name: add_space
@@ -244,7 +244,7 @@ DELETE FROM spaces WHERE tenant = :tenant AND collection = :collection AND embed
 -- Drop the content the ledger kept of a collection's entries.
 DELETE FROM event_texts
 WHERE tenant = :tenant AND key = 'collections.' || :collection AND (scope, version) IN (
-    SELECT scope, sequence
+    SELECT scope, -sequence
     FROM shelves CROSS JOIN entries ON shelf = number
     WHERE tenant = :tenant AND collection = :collection
 );

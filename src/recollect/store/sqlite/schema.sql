@@ -168,7 +168,8 @@ CREATE TABLE events (
 
 CREATE INDEX events_by_run ON events (tenant, run, position) WHERE run IS NOT NULL;
 
--- Content the ledger keeps outside its chain, so that it can be erased.
+-- Content the ledger keeps outside its chain, so that it can be erased. An entry's `version` is its sequence, negative:
+-- a fact may be called like the key of a collection.
 CREATE TABLE event_texts (
     tenant TEXT NOT NULL,
     position INTEGER NOT NULL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from recollect.errors import (
     ApprovalRequired,
     Conflict,
     Denied,
+    EmbeddingFailed,
     IdempotencyMismatch,
     InvalidValue,
     NotFound,
@@ -19,9 +21,11 @@ from recollect.errors import (
 )
 from recollect.model.fact import Origin
 from recollect.model.policy import Policy
+from recollect.retrieval.embed.base import Vectors
 from recollect.store.base import Store
 from recollect.testing.clock import FakeClock
-from recollect.testing.conformance.base import Capability, present, requires, snapshot
+from recollect.testing.conformance.base import EMBEDDER, Capability, present, requires, snapshot
+from recollect.testing.conformance.embedders import WatchedEmbedder
 
 HUMAN = Policy.of(allow=("approvals",))
 
@@ -211,6 +215,100 @@ class ApprovalPromises:
         memory.scope(user="ada").set("k", 1)
         waiting = _ask(memory, lambda agent: agent.scope(user="ada").get("k"))
         assert memory.approvals.approve(waiting).result.value == 1
+
+    @pytest.mark.parametrize("read", ["recall", "compare"])
+    def test_others_write_while_an_approved_read_is_embedded(
+        self, memory: Memory, open_beside: Callable[..., Memory], read: str
+    ) -> None:
+        embedder = WatchedEmbedder()
+        beside = open_beside(embedder=embedder)
+        beside.scope(user="ada").remember("a heron by the pond", collection="birds")
+        for capability in ("memory", "collections"):
+            memory.permissions.grant("agent", capability, level="approve")
+        effects: dict[str, Callable[[Memory], object]] = {
+            "recall": lambda agent: agent.scope(user="ada").recall("heron", collection="birds"),
+            "compare": lambda agent: agent.collections.compare("birds", EMBEDDER),
+        }
+        waiting = _ask(beside, effects[read])
+        waited: set[bool] = set()
+        with ThreadPoolExecutor(1) as others:
+
+            def write(vectors: Vectors) -> Vectors:
+                """Let another thread write; it would wait for the end of a transaction that is open here."""
+                waited.add(bool(wait([others.submit(memory.scope(user="bob").set, "k", 1)], timeout=5).not_done))
+                return vectors
+
+            embedder.spoil = write
+            result = beside.approvals.approve(waiting).result
+        assert (result.count if read == "recall" else result.entries) == 1
+        assert waited == {False}
+        assert memory.scope(user="bob").value("k") == 1
+
+    def test_an_approved_recall_is_on_record_as_that_of_who_asked(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        kept = ada.remember("a heron by the pond", collection="birds")
+        ada.blocks.update("archival", "- Saw a heron", expected_updated_at=None)
+        asked: dict[str, Callable[[Memory], object]] = {
+            "recall": lambda agent: agent.scope(user="ada").recall("heron", collection="birds"),
+            "recall_blocks": lambda agent: agent.scope(user="ada").blocks.recall("heron"),
+        }
+        given = {"recall": [kept.id], "recall_blocks": ["user:1"]}
+        for effect, ask in asked.items():
+            waiting = _ask(memory, ask)
+            length = memory.ledger.verify().length
+            memory.acting_as("human", policy=HUMAN).approvals.approve(waiting)
+            decided, done = memory.ledger.events(start=length + 1)
+            assert (decided.effect, decided.decision, decided.actor) == ("decide", "approved", "human")
+            assert (done.effect, done.decision, done.actor, done.door) == (effect, "approved", "agent", "mcp")
+            assert (done.scope, done.detail["results"]) == ("user:ada", given[effect])
+            assert done.content is not None
+
+    def test_an_approved_recall_in_a_session_that_has_ended_leaves_no_text(
+        self, memory: Memory, store: Store, open_beside: Callable[..., Memory]
+    ) -> None:
+        keeping = open_beside(keep_text=True)
+        for session in ("s1", "s2"):
+            memory.scope(user="ada").session(session).remember("heron", collection="birds")
+            waiting = _ask(keeping, lambda agent, id=session: agent.scope(session=id).recall(id, collection="birds"))
+            if session == "s1":
+                memory.scope(session=session).end()
+            keeping.approvals.approve(waiting)
+        recalls = {event.scope: event.text for event in memory.ledger.events() if event.decision == "approved"}
+        assert recalls == {"session:s1": None, "session:s2": "s2"}
+        assert store.read(lambda rows: rows.content_key("default", "session:s1")) is None
+        assert store.read(lambda rows: rows.content_key("default", "session:s2")) is not None
+
+    def test_a_read_that_fails_when_it_is_approved_waits_on(
+        self, memory: Memory, store: Store, open_beside: Callable[..., Memory]
+    ) -> None:
+        embedder = WatchedEmbedder()
+        beside = open_beside(embedder=embedder)
+        beside.scope(user="ada").remember("a heron by the pond", collection="birds")
+        waiting = _ask(beside, lambda agent: agent.scope(user="ada").recall("heron", collection="birds"))
+        before = snapshot(store)
+        embedder.fails_on = "heron"
+        with pytest.raises(EmbeddingFailed):
+            beside.approvals.approve(waiting)
+        assert snapshot(store) == before
+        embedder.fails_on = None
+        assert beside.approvals.approve(waiting).result.count == 1
+
+    @pytest.mark.parametrize("kind", ["recall", "remember"])
+    def test_who_may_not_decide_makes_no_embedder_work(
+        self, memory: Memory, open_beside: Callable[..., Memory], kind: str
+    ) -> None:
+        embedder = WatchedEmbedder()
+        beside = open_beside(embedder=embedder)
+        beside.scope(user="ada").remember("a heron by the pond", collection="birds")
+        waiting = _ask(beside, lambda agent: getattr(agent.scope(user="ada"), kind)("two herons", collection="birds"))
+        memory.permissions.grant("agent", "approvals")
+        embedder.asked.clear()
+        for actor in ("agent", "stranger"):
+            with pytest.raises(Denied):
+                beside.acting_as(actor).approvals.approve(waiting)
+        assert embedder.asked == []
+        beside.acting_as("human", policy=HUMAN).approvals.approve(waiting)
+        assert embedder.asked != []
 
     def test_an_approved_erasure_erases_like_any_other(self, memory: Memory) -> None:
         for user in ("ada", "bob"):

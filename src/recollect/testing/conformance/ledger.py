@@ -14,7 +14,7 @@ from recollect.model.event import GENESIS, Anchor, hash_event
 from recollect.model.policy import Policy
 from recollect.store.base import Store
 from recollect.testing.clock import FakeClock
-from recollect.testing.conformance.base import Capability, requires
+from recollect.testing.conformance.base import Capability, present, requires
 
 
 class LedgerPromises:
@@ -146,6 +146,27 @@ class LedgerPromises:
             memory.scope(user="ada").delete("k")
             assert [event.text for event in memory.ledger.events()] == [{"n": [1, "é"]}, None, None]
             assert memory.ledger.verify().ok
+
+    @pytest.mark.parametrize("removal", ["fact", "entry", "collection"])
+    def test_a_fact_called_like_a_collection_keeps_its_text_apart(
+        self, memory: Memory, clock: FakeClock, open_beside: Callable[..., Memory], removal: str
+    ) -> None:
+        keeping = open_beside(keep_text=True)
+        ada = keeping.scope(user="ada")
+        ada.remember("a wren", collection="notes", ttl=60 if removal == "entry" else None)
+        number = memory.ledger.tail(1)[0].version
+        for version in range(1, 1 + present(number)):
+            ada.set("collections.notes", f"fact {version}", ttl=60 if removal == "fact" else None)
+        entry, *_, fact = [event for event in memory.ledger.events() if event.key == "collections.notes" and event.text]
+        assert (entry.text, fact.text) == ("a wren", f"fact {number}")
+        assert (entry.scope, entry.version) == (fact.scope, fact.version)
+        clock.advance(60)
+        memory.sweep()
+        if removal == "collection":
+            memory.collections.delete("notes")
+        texts = {event.text for event in memory.ledger.events()}
+        assert (entry.text in texts, fact.text in texts) == (removal == "fact", removal != "fact")
+        assert memory.ledger.verify().ok
 
     def test_equal_content_of_one_subject_has_equal_hashes_and_of_two_has_not(self, memory: Memory) -> None:
         for user in ("ada", "ada", "bob"):
