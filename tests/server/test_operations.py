@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import httpx
 import pytest
@@ -157,12 +158,19 @@ def test_a_server_that_is_told_to_stop_answers_what_is_under_way(start):
     assert all(kept.get(f"{FACTS}/n{number}").json()["value"] == number for number in written)
 
 
+def blocks(pid, number):
+    """Say whether a process has a signal blocked."""
+    status = Path(f"/proc/{pid}/status").read_text()
+    return bool(int(re.search(r"^SigBlk:\s+(\w+)$", status, re.MULTILINE)[1], 16) & 1 << (number - 1))
+
+
 @pytest.mark.parametrize("workers", [1, 2])
 def test_ctrl_c_answers_what_is_under_way_and_leaves_no_process_and_no_traceback(start, workers):
     one = start("--workers", str(workers))
     until(lambda: httpx.get(f"{one.address}/ready").status_code == 200)
     started = children_of(one.process.pid)
     assert len(started) == (workers if workers > 1 else 0)
+    assert all(blocks(pid, signal.SIGINT) for pid in started)
     body = b'{"value": "half and half"}'
     head = f"PUT {FACTS}/half HTTP/1.1\r\nHost: memory\r\nAuthorization: Bearer {one.key}\r\n"
     with socket.create_connection(("127.0.0.1", one.port), timeout=60) as connection:

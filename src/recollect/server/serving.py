@@ -9,7 +9,7 @@ import signal
 import socket
 from collections.abc import Callable
 from functools import partial
-from multiprocessing import parent_process
+from multiprocessing import parent_process, resource_tracker
 from multiprocessing.process import BaseProcess
 from threading import Thread
 from types import FrameType
@@ -90,7 +90,9 @@ def _one_process(config: ServerConfig, listening: socket.socket) -> Callable[[],
 def _workers(config: ServerConfig, listening: socket.socket) -> Callable[[], None]:
     supervisor = Multiprocess(config, sockets=[listening])
     # A terminal sends Ctrl-C to every process. Workers inherit that they do not hear it: they are told by us to end,
-    # also when they are still starting, and say nothing about having been interrupted.
+    # also when they are still starting, and say nothing about having been interrupted. What Python starts beside the
+    # first of them, it starts before: that lets the signal through again.
+    resource_tracker.ensure_running()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     Thread(target=lambda: supervisor.signal_queue.append(signal.sigwait({signal.SIGINT})), daemon=True).start()
     return supervisor.run
