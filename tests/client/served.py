@@ -33,6 +33,7 @@ def main(database: str, settings: dict[str, Any]) -> None:
     # With its protocol said, or asyncio lets small answers wait for an acknowledgement.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listening.bind(("127.0.0.1", 0))
+    listening.listen(128)  # from now on nobody is refused, though the server is still starting
     server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2))
 
     def obey() -> None:
