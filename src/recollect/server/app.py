@@ -6,6 +6,7 @@ import asyncio
 import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import partial
 
 from litestar import Litestar, Router
 from litestar.config.compression import CompressionConfig
@@ -80,28 +81,40 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     """Return the application; the memory it opens itself, because none is given, it also closes."""
     opened = memory is None
     standing = memory if memory is not None else open_memory(settings)
-
-    @asynccontextmanager
-    async def work(app: Litestar) -> AsyncGenerator[None]:
-        usual = sys.getswitchinterval()
-        # The loop lets go of the interpreter at each look into the store, and gets it back only when a thread that
-        # computes is made to let go: ten times sooner than is usual, or writers would hold up everybody.
-        sys.setswitchinterval(_TURN)
-        try:
-            with Threads(settings.threads) as threads:
-                asyncio.get_running_loop().set_default_executor(threads)
-                # Nobody waits for it: what it imports is not needed to be ready.
-                sleeping = threads.submit(start_sleeping, settings, standing, counted) if settings.sleep else None
-                yield
-                if sleeping is not None:
-                    (await sleeping).stop(timeout=settings.shutdown_timeout)
-        finally:
-            sys.setswitchinterval(usual)
-            if opened:
-                standing.close()
-
     counted = Metrics(recollect.__version__)
-    api = Router(
+    app = _Application(
+        [_routes(), health.health, health.ready, health.metrics, openapi],
+        state=State(
+            {
+                "memory": standing,
+                "metrics": counted,
+                "programs": load_programs(settings, standing),
+                "turns": UnderWay(),
+            },
+            deep_copy=False,
+        ),
+        middleware=[authenticate(settings, standing), refuse_unknown_parameters],
+        lifespan=[partial(_working, settings, standing, counted, closes=opened)],
+        exception_handlers={Exception: respond_with_problem},
+        compression_config=CompressionConfig(
+            backend="gzip", minimum_size=_COMPRESSED_FROM, gzip_compress_level=6, exclude_opt_key="uncompressed"
+        ),
+        cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "X-Request-Id"])
+        if settings.cors
+        else None,
+        openapi_config=describe(recollect.__version__),
+        request_class=StrictRequest,
+        request_max_body_size=settings.body_bytes,
+        logging_config=None,
+    )
+    surrounded = WithPages(app.asgi_handler, settings, standing, app.state.programs)
+    app.asgi_handler = Envelope(surrounded, metrics=counted, ids=standing.ids)
+    return app
+
+
+def _routes() -> Router:
+    """Return everything below the prefix, and what its handlers can ask for."""
+    return Router(
         PREFIX,
         route_handlers=[
             blocks.router,
@@ -125,31 +138,26 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             "memory": Provide(handle_of, sync_to_thread=False),
         },
     )
-    app = _Application(
-        [api, health.health, health.ready, health.metrics, openapi],
-        state=State(
-            {
-                "memory": standing,
-                "metrics": counted,
-                "programs": load_programs(settings, standing),
-                "turns": UnderWay(),
-            },
-            deep_copy=False,
-        ),
-        middleware=[authenticate(settings, standing), refuse_unknown_parameters],
-        lifespan=[work],
-        exception_handlers={Exception: respond_with_problem},
-        compression_config=CompressionConfig(
-            backend="gzip", minimum_size=_COMPRESSED_FROM, gzip_compress_level=6, exclude_opt_key="uncompressed"
-        ),
-        cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "X-Request-Id"])
-        if settings.cors
-        else None,
-        openapi_config=describe(recollect.__version__),
-        request_class=StrictRequest,
-        request_max_body_size=settings.body_bytes,
-        logging_config=None,
-    )
-    surrounded = WithPages(app.asgi_handler, settings, standing, app.state.programs)
-    app.asgi_handler = Envelope(surrounded, metrics=counted, ids=standing.ids)
-    return app
+
+
+@asynccontextmanager
+async def _working(
+    settings: Settings, memory: Memory, metrics: Metrics, app: Litestar, *, closes: bool
+) -> AsyncGenerator[None]:
+    """Have what works beside the requests: threads, and sleep-time memory; at the end, leave nothing of it."""
+    usual = sys.getswitchinterval()
+    # The loop lets go of the interpreter at each look into the store, and gets it back only when a thread that
+    # computes is made to let go: ten times sooner than is usual, or writers would hold up everybody.
+    sys.setswitchinterval(_TURN)
+    try:
+        with Threads(settings.threads) as threads:
+            asyncio.get_running_loop().set_default_executor(threads)
+            # Nobody waits for it: what it imports is not needed to be ready.
+            sleeping = threads.submit(start_sleeping, settings, memory, metrics) if settings.sleep else None
+            yield
+            if sleeping is not None:
+                (await sleeping).stop(timeout=settings.shutdown_timeout)
+    finally:
+        sys.setswitchinterval(usual)
+        if closes:
+            memory.close()

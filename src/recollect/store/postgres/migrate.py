@@ -6,8 +6,9 @@ from typing import Any
 
 import psycopg
 
-from recollect.errors import ForeignDatabase, MigrationNeeded, Unavailable
+from recollect.errors import ForeignDatabase, Unavailable
 from recollect.store.postgres.queries import HERE, SQL
+from recollect.store.sql.misuse import newer
 from recollect.store.sql.queries import read_migrations
 
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
@@ -44,7 +45,7 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
 def check_version(found: int, url: str) -> None:
     """Refuse to go on when another, newer program has migrated the database since it was opened."""
     if found != VERSION:
-        raise _newer(url, found)
+        raise newer(url, found, VERSION)
 
 
 def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
@@ -68,7 +69,7 @@ def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int 
         return 0
     (found,) = _row(connection, "get_version")
     if found > VERSION:
-        raise _newer(url, found)
+        raise newer(url, found, VERSION)
     return found
 
 
@@ -76,13 +77,3 @@ def _row(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> tuple[An
     row = connection.execute(SQL[name]).fetchone()
     assert row is not None, "it asks for one row"
     return row
-
-
-def _newer(url: str, found: int) -> MigrationNeeded:
-    return MigrationNeeded(
-        f"`{url}` has schema {found}, this Recollect knows schema {VERSION}",
-        hint="Upgrade Recollect here to the version that the other programs on this database use",
-        found=found,
-        wanted=VERSION,
-        url=url,
-    )

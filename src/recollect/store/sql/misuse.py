@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.errors import Unavailable
+from recollect.errors import MigrationNeeded, Unavailable
 
 
 def closed(url: str) -> Unavailable:
@@ -15,6 +15,17 @@ def forked(url: str) -> Unavailable:
     return Unavailable(
         f"`{url}` was opened by the process that forked this one",
         hint="Open the store after forking, once in each process",
+        url=url,
+    )
+
+
+def newer(url: str, found: int, known: int) -> MigrationNeeded:
+    """Return the error for opening what a later version has written."""
+    return MigrationNeeded(
+        f"`{url}` has schema {found}, this Recollect knows schema {known}",
+        hint="Upgrade Recollect here to the version that the other programs on this database use",
+        found=found,
+        wanted=known,
         url=url,
     )
 

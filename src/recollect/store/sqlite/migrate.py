@@ -6,7 +6,8 @@ import time
 
 import apsw
 
-from recollect.errors import ForeignDatabase, MigrationNeeded
+from recollect.errors import ForeignDatabase
+from recollect.store.sql.misuse import newer
 from recollect.store.sql.queries import read_migrations
 from recollect.store.sqlite.connection import Connection
 from recollect.store.sqlite.queries import HERE, SQL
@@ -52,7 +53,7 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
 def check_version(found: int, url: str) -> None:
     """Refuse to go on when another, newer program has migrated the database since it was opened."""
     if found != VERSION:
-        raise _newer(url, found)
+        raise newer(url, found, VERSION)
 
 
 def _identify(connection: Connection, url: str) -> int:
@@ -67,18 +68,8 @@ def _identify(connection: Connection, url: str) -> int:
         return 0
     found: int = connection.pragma("user_version")
     if found > VERSION:
-        raise _newer(url, found)
+        raise newer(url, found, VERSION)
     return found
-
-
-def _newer(url: str, found: int) -> MigrationNeeded:
-    return MigrationNeeded(
-        f"`{url}` has schema {found}, this Recollect knows schema {VERSION}",
-        hint="Upgrade Recollect here to the version that the other programs on this database use",
-        found=found,
-        wanted=VERSION,
-        url=url,
-    )
 
 
 def _use_wal(connection: Connection, patience: float) -> None:
