@@ -13,7 +13,7 @@ import recollect
 
 ROOT = Path(__file__).parents[2]
 OF_EXTRAS = {"anthropic", "cryptography", "httptools", "httpx", "jinja2", "jwt", "litestar", "onnxruntime", "openai"}
-OF_EXTRAS |= {"pydantic_ai", "uvicorn", "uvloop"}
+OF_EXTRAS |= {"mcp", "psycopg", "pydantic_ai", "uvicorn", "uvloop"}
 OF_TESTS = {"hypothesis", "pytest"}
 """What the shipped test suites are written with, for those who subclass them."""
 
@@ -56,8 +56,9 @@ print(json.dumps(missing))
     missing: dict[str, str | None] = json.loads(bare.python(script))
     assert len(missing) > 300
     assert {name for name in missing.values() if name} <= OF_EXTRAS | OF_TESTS
-    places = {module.split(".")[1] for module, name in missing.items() if name}
-    assert places <= {"client", "server", "testing"}
+    lacking = {module.removeprefix("recollect.") for module, name in missing.items() if name}
+    assert {module for module in lacking if module.startswith("store.")} == {"store.postgres"}
+    assert {module.split(".")[0] for module in lacking} <= {"client", "mcp", "server", "store", "testing"}
     assert missing["recollect.abl.loading"] is missing["recollect.chat.turns"] is missing["recollect.cli.app"] is None
 
 
