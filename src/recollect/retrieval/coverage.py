@@ -30,11 +30,17 @@ _LARGEST_TABLE = 262_144
 class Coverage(NamedTuple):
     """How much of a query's terms is where, each weighted by its rarity."""
 
-    whole: Numbers
-    """By row: the part of the terms that the entry and its surroundings have, each limited, from 0 to 1."""
     held: Numbers
     """By row: the part of the query that the entry itself holds, words that nobody has counted in, from 0 to 1."""
     found: _Found | None
+
+    def whole(self, index: ShelfIndex, rows: Places | None = None) -> Numbers:
+        """Return for some rows, or all, the part of the terms that the entry and its surroundings have, from 0 to 1.
+
+        What is there of each term is limited by itself.
+        """
+        count = index.rows if rows is None else len(rows)
+        return np.zeros(count) if self.found is None else _with_surroundings(index, self.found, rows, count)
 
     def own(self, rows: Places) -> tuple[list[float], list[tuple[str, ...]]]:
         """Return how much of `whole` some rows have by themselves, and the words of the query that each holds."""
@@ -84,8 +90,7 @@ def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
     if len(held) > _MOST_TERMS:
         held = sorted(sorted(held, key=rarities.__getitem__, reverse=True)[:_MOST_TERMS])
     if not held:
-        nothing = np.zeros(index.rows)
-        return Coverage(nothing, nothing, None)
+        return Coverage(np.zeros(index.rows), None)
     rarity = np.array([rarities[place] for place in held])
     asked = float(rarity.sum())
     sizes = [len(postings[place]) for place in held]
@@ -99,19 +104,16 @@ def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
         label=label,
     )
     weight = (rarity / (asked + missing)).repeat(sizes)
-    return Coverage(
-        whole=_with_surroundings(index, found),
-        held=np.bincount(rows, weight, index.rows).astype(np.float32),  # what rounding brings beyond 1 goes
-        found=found,
-    )
+    held_in = np.bincount(rows, weight, index.rows).astype(np.float32)  # what rounding brings beyond 1 goes
+    return Coverage(held_in, found)
 
 
-def _with_surroundings(index: ShelfIndex, found: _Found) -> Numbers:
-    """Return by row the part of all terms that the row and its surroundings have."""
+def _with_surroundings(index: ShelfIndex, found: _Found, wanted: Places | None, count: int) -> Numbers:
+    """Return by wanted row the part of all terms that the row and its surroundings have."""
     at_once = max(1, _LARGEST_TABLE // (index.rows + 1))
     if len(found.sizes) <= at_once:
-        return 1 - _lacking(index, found)
-    whole = np.ones(index.rows)
+        return 1 - _lacking(index, found, wanted)
+    whole = np.ones(count)
     start = 0
     for first in range(0, len(found.sizes), at_once):
         terms = slice(first, first + at_once)
@@ -125,13 +127,13 @@ def _with_surroundings(index: ShelfIndex, found: _Found) -> Numbers:
             found.text[some],
             found.label[some],
         )
-        whole -= _lacking(index, part)
+        whole -= _lacking(index, part, wanted)
         start = end
     return whole
 
 
-def _lacking(index: ShelfIndex, found: _Found) -> Numbers:
-    """Return by row the part of all terms that the row lacks, although it and its surroundings have some of it.
+def _lacking(index: ShelfIndex, found: _Found, wanted: Places | None) -> Numbers:
+    """Return by wanted row the part of all terms that it lacks, although it and its surroundings have some of it.
 
     What is there of a term, x, counts as x / (x + 1), and so 1 / (x + 1) is lacking.
     """
@@ -143,7 +145,9 @@ def _lacking(index: ShelfIndex, found: _Found) -> Numbers:
     lent *= found.text
     # What metadata say is the row's own and not lent.
     lent[4] += found.label
-    table = np.bincount(places.ravel(), lent.ravel(), lines * width).reshape(lines, width)[:, :-1]
+    table = np.bincount(places.ravel(), lent.ravel(), lines * width).reshape(lines, width)
+    # Every row lends, but only what a filter lets through has to be added up.
+    table = table[:, :-1] if wanted is None else table.take(wanted, axis=1)
     if context.of_thread is None:
         table += 1
     else:
@@ -154,6 +158,6 @@ def _lacking(index: ShelfIndex, found: _Found) -> Numbers:
         np.maximum.at(most, owners, found.text)
         of_thread = most.reshape(lines, threads) * context.of_thread
         of_thread += 1
-        table += of_thread.take(context.thread, axis=1)
+        table += of_thread.take(context.thread if wanted is None else context.thread.take(wanted), axis=1)
     np.divide(found.share[:, None], table, out=table)
     return np.add.reduce(table, axis=0)

@@ -147,15 +147,16 @@ def _by_parts(
 ) -> _Order:
     """Return the rows with the highest totals."""
     coverage = cover(index, prepared.terms)
-    held, whole = coverage.held, coverage.whole
+    held = coverage.held
     parts, cosines = ([], None) if mode == "keyword" else _beside_words(index, prepared, vector)
     if mode == "keyword":
         holds = held > 0
         eligible = holds if eligible is None else eligible & holds
     # Neighbours had to be looked at whether they are eligible or not; from here on only those that are count.
     found = None if eligible is None else eligible.nonzero()[0]
+    whole = coverage.whole(index, found)
     if found is not None:
-        held, whole = held.take(found), whole.take(found)
+        held = held.take(found)
         parts = [part._replace(amounts=part.amounts.take(found)) for part in parts]
         cosines = None if cosines is None else cosines.take(found)
     amounts = _weighted(parts, len(whole))
