@@ -73,6 +73,18 @@ def time_syncs(folder: Path, *, count: int) -> Times:
         os.close(file)
 
 
+def time_loops(*, count: int) -> Times:
+    """Run a loop of plain Python again and again; return the times: two runs can be compared by them."""
+
+    def loop(turn: int) -> int:
+        total = turn
+        for number in range(10_000):
+            total += number * number
+        return total
+
+    return Times(tuple(time_each(loop, range(count))), count)
+
+
 def resident_memory(process: int | str = "self") -> float:
     """Return the resident memory of a process in MB, as the kernel has it."""
     for line in Path(f"/proc/{process}/status").read_text().splitlines():

@@ -135,8 +135,11 @@ def _describe(program: Program[C], run: Run[C]) -> dict[str, str]:
 
 
 def _describe_moment(folder: Path) -> str:
-    syncs = machine.time_syncs(folder, count=500)
-    return f"load {machine.load()}; 4 KB write and fdatasync {show_times(syncs)}"
+    syncs, loops = machine.time_syncs(folder, count=500), machine.time_loops(count=500)
+    return (
+        f"load {machine.load()}; 4 KB write and fdatasync {show_times(syncs)}; "
+        f"10,000 rounds of a Python loop {show_times(loops)}"
+    )
 
 
 def _print_settings(run: Run[C], footnotes: Mapping[str, str]) -> None:
