@@ -182,3 +182,8 @@ def __getattr__(name: str) -> Any:
 
         return import_module(f"recollect.{name}")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what a prompt completes: what is public, whether it was imported already or not."""
+    return [*__all__, "__version__"]

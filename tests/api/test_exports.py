@@ -24,6 +24,12 @@ def test_all_is_what_is_visible() -> None:
         assert getattr(recollect, name).__doc__
 
 
+def test_a_prompt_completes_what_is_public_and_nothing_else() -> None:
+    script = "import recollect; print(*[name for name in dir(recollect) if name[0] != '_'])"
+    names = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
+    assert names == sorted(recollect.__all__)
+
+
 WITHOUT_EXAMPLE = {"Memory.close": "a `with` block does it", "Runs.decision": "a run has to wait for it first"}
 
 
