@@ -60,9 +60,10 @@ format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-reference: $(READY) ## write what is made of the code: the OpenAPI document, the sync client, the reference pages
+reference: $(READY) ## write what is made of the code: the OpenAPI document, the sync client, the types for asyncio, the reference pages
 	$(BIN)/python -m recollect.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 	$(BIN)/python -m recollect.client.generate
+	$(BIN)/python tests/support/async_types.py
 	$(BIN)/python tests/docs/reference.py
 
 fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times, new random input each round)

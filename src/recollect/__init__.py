@@ -77,7 +77,7 @@ from recollect.model.transfer import Imported
 
 if TYPE_CHECKING:
     from recollect import abl, chat, mashin, sleep, workflow
-    from recollect.api.aio import AsyncMemory
+    from recollect.api.aio import AsyncMemory, AsyncScopedMemory
     from recollect.client import AsyncClient, Client
 
 __version__ = "0.1.0"
@@ -90,6 +90,7 @@ __all__ = [
     "ApprovalRequired",
     "AsyncClient",
     "AsyncMemory",
+    "AsyncScopedMemory",
     "Batch",
     "Block",
     "BlockMatch",
@@ -169,10 +170,10 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Return what is imported only when it is asked for: asyncio, or a language, takes as long as half of the rest."""
-    if name == "AsyncMemory":
-        from recollect.api.aio import AsyncMemory
+    if name in ("AsyncMemory", "AsyncScopedMemory"):
+        from recollect.api import aio
 
-        return AsyncMemory
+        return getattr(aio, name)
     if name in ("AsyncClient", "Client"):
         from recollect import client
 

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
+from async_types import STUB, stub
 
 import recollect
 from recollect import AsyncMemory
+from recollect.api import aio
 from recollect.api.scoped import ScopedMemory
 
 
@@ -69,3 +75,49 @@ def test_many_tasks_lose_no_update(tmp_path) -> None:
             return await ada.value("count")
 
     assert asyncio.run(main()) == 40
+
+
+def test_the_types_of_the_calls_are_those_of_the_sync_handles() -> None:
+    assert STUB.read_text(encoding="utf-8") == stub(), "run `make reference`"
+
+
+def test_every_handle_has_a_class_of_its_own_for_asyncio() -> None:
+    async def main() -> None:
+        async with await AsyncMemory.open(":memory:") as memory:
+            ada = memory.scope(user="ada")
+            handles = (memory, memory.acting_as("bo"), ada, await ada.session("s1"), memory.batch(), ada.blocks)
+            desks = (memory.approvals, memory.collections, memory.definitions, memory.ledger, memory.permissions)
+            made = [type(one).__name__ for one in (*handles, *desks, memory.runs)]
+            assert made[:4] == ["AsyncMemory", "AsyncMemory", "AsyncScopedMemory", "AsyncScopedMemory"]
+            assert set(made) == {f"Async{kind.__name__}" for kind in aio.KINDS}
+
+    asyncio.run(main())
+
+
+PROGRAM = """
+import recollect
+
+async def main(memory: recollect.AsyncMemory) -> None:
+    ada = memory.scope(user="ada")
+    fact = await ada.set("cup", {"size": 2})
+    reveal_type(fact.version)
+    reveal_type((await ada.recall("which cup?", collection="cups")).results)
+    reveal_type(memory.definitions)
+    batch = memory.batch()
+    reveal_type(batch.set(ada, "cup", 1))
+    await ada.set("cup", 1, exepct=2)
+"""
+
+
+def test_a_type_checker_sees_what_is_awaited_and_what_is_misspelt(tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM)
+    said = subprocess.run(
+        [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable, program],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    ).stdout
+    found = [one["message"] for one in json.loads(said)["generalDiagnostics"]]
+    assert [one.partition(" is ")[2] for one in found[:-1]] == ['"int"', '"list[Match]"', '"AsyncDefinitions"', '"None"']
+    assert "exepct" in found[-1]

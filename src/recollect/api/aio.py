@@ -1,7 +1,8 @@
 """The same memory for asyncio: each call runs the sync one on a worker thread, so nothing is written twice.
 
 A thin shell, not a second implementation: a method is looked up on the sync handle and wrapped. Handles and the
-desks (`definitions`, `ledger`…) come back wrapped as well; values come back as they are.
+desks (`definitions`, `ledger`…) come back wrapped as well; values come back as they are. What can be called, and with
+what, stands in `aio.pyi`, which is made from the sync handles.
 """
 
 from __future__ import annotations
@@ -11,17 +12,21 @@ import os
 from collections.abc import Callable
 from functools import wraps
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
+from recollect.api.approvals import Approvals
 from recollect.api.batch import Batch
 from recollect.api.blocks import Blocks
-from recollect.api.desk import Desk
+from recollect.api.collections import Collections
+from recollect.api.definitions import Definitions
+from recollect.api.ledger import Ledger
 from recollect.api.memory import Memory
 from recollect.api.opening import open as open_memory
+from recollect.api.permissions import Permissions
+from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
 
-# What a call gives back that itself has calls to make; making one of these touches no store.
-_HANDLES = (Memory, ScopedMemory, Batch, Blocks, Desk)
+# What only makes another handle, or notes a write for later, touches no store and is not awaited.
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 
@@ -36,12 +41,11 @@ class AsyncHandle:
     def __getattr__(self, name: str) -> Any:
         """Return the handle's attribute: a value as it is, a handle wrapped, a method as a coroutine function."""
         attribute = getattr(self._handle, name)
-        if isinstance(attribute, _HANDLES):
-            return AsyncHandle(attribute)
+        if type(attribute) in _ASYNC:
+            return _wrapped(attribute)
         if not callable(attribute) or name.startswith("_"):
             return attribute
-        collecting = isinstance(self._handle, Batch) and name in _COLLECTING
-        return _immediate(attribute) if name in _IMMEDIATE or collecting else _awaited(attribute)
+        return _immediate(attribute) if is_immediate(type(self._handle).__name__, name) else _awaited(attribute)
 
     async def __aenter__(self) -> Self:
         """Return this handle."""
@@ -78,12 +82,71 @@ class AsyncMemory(AsyncHandle):
         return cls(await asyncio.to_thread(open_memory, url, **options))
 
 
+class AsyncScopedMemory(AsyncHandle):
+    """One scope, with every call awaited."""
+
+
+class AsyncBatch(AsyncHandle):
+    """Writes that are kept all or none; the block that they are collected in is an `async with`."""
+
+
+class AsyncBlocks(AsyncHandle):
+    """Memory blocks, with every call awaited."""
+
+
+class AsyncApprovals(AsyncHandle):
+    """What waits for approval, with every call awaited."""
+
+
+class AsyncCollections(AsyncHandle):
+    """Collections, with every call awaited."""
+
+
+class AsyncDefinitions(AsyncHandle):
+    """Definitions, with every call awaited."""
+
+
+class AsyncLedger(AsyncHandle):
+    """The ledger, with every call awaited."""
+
+
+class AsyncPermissions(AsyncHandle):
+    """Grants, with every call awaited."""
+
+
+class AsyncRuns(AsyncHandle):
+    """Runs of programs, with every call awaited."""
+
+
+_ASYNC: dict[type[Any], type[AsyncHandle]] = {
+    Memory: AsyncMemory,
+    ScopedMemory: AsyncScopedMemory,
+    Batch: AsyncBatch,
+    Blocks: AsyncBlocks,
+    Approvals: AsyncApprovals,
+    Collections: AsyncCollections,
+    Definitions: AsyncDefinitions,
+    Ledger: AsyncLedger,
+    Permissions: AsyncPermissions,
+    Runs: AsyncRuns,
+}
+
+KINDS = tuple(_ASYNC)
+"""The handles that there are."""
+
+
+def is_immediate(kind: str, name: str) -> bool:
+    """Say whether a call of a kind of handle is not awaited."""
+    return name in _IMMEDIATE or (kind == Batch.__name__ and name in _COLLECTING)
+
+
 def _unwrapped(argument: Any) -> Any:
     return argument._handle if isinstance(argument, AsyncHandle) else argument  # pyright: ignore[reportPrivateUsage]
 
 
 def _wrapped(result: Any) -> Any:
-    return AsyncHandle(result) if isinstance(result, _HANDLES) else result
+    kind = _ASYNC.get(cast("type[Any]", type(result)))
+    return result if kind is None else kind(result)
 
 
 def _immediate(method: Callable[..., Any]) -> Callable[..., Any]:

@@ -187,7 +187,7 @@ class Blocks:
         return self._gate.perform(ReadHistory(scope=self._scope, key=key_of(block)), self._caller)
 
     def undo(self, block: BlockType, *, expected_updated_at: datetime | str | None) -> Block:
-        """Bring back the text that a block had before its newest one, or before it was deleted; undoing twice redoes.
+        """Bring back the text that a block had before its newest one, or before it was deleted; twice redoes it.
 
         `expected_updated_at` is the `updated_at` last read, None for a block that was deleted. It is a write like any
         other, with a version and an event of its own.

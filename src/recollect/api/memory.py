@@ -79,7 +79,7 @@ class Memory:
         )
         self._caller = Caller()
         self._shared = Scope.of(tenant=tenant)
-        self.url = store.url
+        self.url: str = store.url
 
     @property
     def tenant(self) -> str:
@@ -336,7 +336,7 @@ class Memory:
         return self.perform(ListTenants(scope=self._shared))
 
     def mark(self) -> Hashable:
-        """Return a mark that is another one once anybody has written anything: until then, what was read still holds.
+        """Return a mark that is another one once anybody has written anything: until then, what was read holds.
 
         Ask for it before reading what is kept. It is cheaper than reading again, and may change for no reason.
 
