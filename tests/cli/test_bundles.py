@@ -43,6 +43,17 @@ def id(cli: Any) -> str:
     return id
 
 
+def test_a_bundle_without_definitions_says_where_its_workflow_is(cli):
+    flow = "defs:\n  hello: {kind: task, action: send_text_message, inputs: {text: Hello}}\nflow:\n  - do: hello\n"
+    Path("hello.yaml").write_text(flow)
+    cli("facts", "set", "k", "v")
+    assert cli("workflows", "export", "hello.yaml", "--out", "hello.json").code == 0
+    done = cli("workflows", "import", "hello.json", "--out", "moved.yaml")
+    assert (done.code, done.out) == (0, "")
+    assert done.err == "hello.json names no definitions; its workflow is written to moved.yaml\n"
+    assert Path("moved.yaml").read_text() == flow
+
+
 def test_a_workflow_moves_to_another_database_with_its_definitions(cli, id):
     done = cli("workflows", "export", "reader.yaml", "--out", "reader.json", "--db", "here.db")
     assert (done.code, done.out, done.err) == (

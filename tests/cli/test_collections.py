@@ -7,6 +7,7 @@ import pytest
 
 import recollect
 from recollect.model.collection import Calibration
+from recollect.retrieval.embed.hashing import Hashing
 
 LINES = ("The heron stands in the pond", "A stork on the chimney", "Cranes fly south in autumn")
 
@@ -129,6 +130,16 @@ def test_a_dry_run_compares_and_changes_nothing(cli, birds):
     compared = cli("collections", "compare", "birds", "--to", "hashing:256", "--json").json
     assert cli("collections", "reembed", "birds", "--to", "hashing:256", "--dry-run", "--json").json == compared
     assert (listed(cli)["birds"]["embedder"], listed(cli)["birds"]["moving_to"]) == ("hashing:64", None)
+
+
+def test_an_interruption_says_how_to_go_on(cli, birds, monkeypatch):
+    def interrupted(self, texts):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Hashing, "embed", interrupted)
+    done = cli("collections", "reembed", "birds", "--to", "hashing:256")
+    assert (done.code, done.out) == (130, "")
+    assert "The same command goes on where it stopped" in done.err
 
 
 def interrupt(to: str) -> None:

@@ -117,6 +117,7 @@ def test_an_empty_list_is_no_failure(cli):
     done = cli("facts", "list", "--user", "nobody")
     assert (done.code, done.out, done.err) == (0, "", "No facts in user:nobody.\n")
     assert cli("facts", "list", "--user", "nobody", "--json").json == []
+    assert cli("facts", "list", "kk").err == "No facts at or below kk in (shared).\n"
 
 
 def test_tables_fit_eighty_columns_and_keep_keys_whole(cli):

@@ -221,6 +221,24 @@ def test_options_that_cannot_be_are_refused_before_anything_is_read(cli, options
     assert cli("ingest", "a.jsonl", "--collection", "docs", "--ttl", "1d", "--namespace", "n").code == 0
 
 
+def test_an_interruption_tells_how_far_it_came(cli, monkeypatch):
+    write("a.jsonl", "one", "two")
+    write("b.jsonl", "three")
+    embed = Hashing.embed
+
+    def interrupted(self, texts):
+        if "three" in texts:
+            raise KeyboardInterrupt
+        return embed(self, texts)
+
+    monkeypatch.setattr(Hashing, "embed", interrupted)
+    done = cli("ingest", "a.jsonl", "b.jsonl", *IN_DOCS)
+    assert (done.code, done.out) == (130, "")
+    told = "Interrupted: 2 entries of 3 remembered. Ingesting the same again stores nothing twice.\n"
+    assert done.err == told
+    assert cli("ingest", "a.jsonl", "b.jsonl", *IN_DOCS, "--json").err == ""
+
+
 def test_a_failure_tells_how_far_it_came_and_the_next_run_goes_on(cli, monkeypatch):
     write("a.jsonl", "one", "two")
     write("b.jsonl", "three")

@@ -11,6 +11,7 @@ def waiting(cli):
     cli("permissions", "grant", "mail", "memory.write", "--level", "approve", "--user", "ada")
     done = cli("facts", "set", "k", "v", "--user", "ada", "--actor", "mail", "--json")
     assert (done.code, done.error["code"]) == (1, "approval_required")
+    assert done.error["hint"].endswith(": recollect approvals approve ID")
     return done.error["details"]["approval"]
 
 

@@ -151,7 +151,7 @@ def test_ctrl_c_leaves_with_130_and_no_words(started):
     started("facts", "set", "k", "v", "--user", "ada")
     code, shown = on_terminal("erase", "--user", "ada", answer=signal.SIGINT)
     assert code == 130, shown
-    assert shown.endswith("[y/N] ")
+    assert shown.endswith("[y/N] \r\n"), "the line is ended, for the prompt of the shell"
     assert started("facts", "get", "k", "--user", "ada").code == 0
 
 

@@ -75,6 +75,16 @@ def test_jobs_are_listed(cli: Any, learned: None) -> None:
     assert "Porto" not in cli("sleep", "list").out
 
 
+def test_a_conversation_that_is_not_there_is_not_called_gone(cli: Any, learned: None) -> None:
+    done = cli("sleep", "forget", "c2", "--user", "ada", "--yes")
+    assert (done.code, done.out) == (1, "")
+    assert "`ada` has no conversation `c2`" in done.err
+    done = cli("sleep", "undo", "c2", "--user", "ada", "--json")
+    assert done.code == 1
+    assert done.error["message"] == "nothing was learned from a conversation `c2` of `ada`"
+    assert "recollect sleep list" in done.error["hint"]
+
+
 def test_no_jobs_says_so(cli: Any) -> None:
     cli("facts", "set", "k", "v")
     assert "No jobs." in cli("sleep").err

@@ -45,6 +45,12 @@ def test_every_chapter_and_every_command_is_shown(shown: str) -> None:
             assert f"$ recollect {command.split('{run}')[0]}" in shown
 
 
+def test_files_fit_a_narrow_terminal() -> None:
+    for chapter in CHAPTERS:
+        for name, text in chapter.files:
+            assert max(map(len, text.splitlines())) + len("  ") <= 80, name
+
+
 def test_only_what_should_be_refused_is(shown: str) -> None:
     steps = shown.split("\n$ recollect ")[1:]
     refused = [(code[1], step) for step in steps if (code := re.search(r"^error\[(\w+)\]", step, re.M))]
@@ -56,7 +62,7 @@ def test_only_what_should_be_refused_is(shown: str) -> None:
 
 def test_it_shows_one_memory(shown: str) -> None:
     said = [
-        "Good day, stranger. How is Porto?",
+        "Good day, stranger.\nHow is Porto?",
         "is the same again: completed",
         "Your room is 12.",
         "Which room do you want?",
@@ -64,7 +70,7 @@ def test_it_shows_one_memory(shown: str) -> None:
         "tulips on May 12",
         "Nothing found in notes of user:bob.",
         "Nothing found in notes of user:ada.",
-        "Good day, stranger. How is your city?",
+        "Good day, stranger.\nHow is your city?",
     ]
     places = [shown.index(words) for words in said]
     assert min(places) >= 0

@@ -48,7 +48,7 @@ def test_export_and_import_carry_memory(cli):
     done = cli("import", "all.jsonl", "--db", "other.db", "--json").json
     assert (done["written"], done["kept"], done["definitions"], done["remembered"]) == (2, 0, 0, 0)
     again = cli("import", "all.jsonl", "--db", "other.db").out
-    assert again == "Written: 0 facts, 0 entries, 0 definitions\nLeft alone: 2 newer here\n"
+    assert again == "Written: 0 facts, 0 entries, 0 definitions\nLeft alone: 2 unchanged or newer here\n"
     fact = cli("facts", "get", "k", "--user", "bob", "--db", "other.db", "--json").json
     assert fact["origin"] == {"actor": "owner", "door": "cli", "source": "import:all.jsonl"}
 
@@ -97,8 +97,9 @@ def test_doctor_is_content_with_a_healthy_database(cli):
     assert {"recollect", "Python", "SQLite", "database file", "free disk space", "durability", "schema"} <= set(named)
     assert "embedder" in named
     assert {"ledger of default", "ledger of other", "facts of default agree with the ledger"} <= set(named)
-    text = cli("doctor").out
+    text, told = cli("doctor")[1:]
     assert "BAD" not in text
+    assert told == "Everything is well.\n"
     assert max(len(line) for line in text.splitlines()) <= 80
 
 
@@ -110,6 +111,7 @@ def test_doctor_finds_a_broken_chain(cli, tamper):
     done = cli("doctor")
     assert done.code == 1
     assert "position 2" in done.out
+    assert done.err.startswith("1 of ")
     found = cli("doctor", "--json")
     assert found.code == 1
     [bad] = [finding for finding in found.json["findings"] if not finding["ok"]]

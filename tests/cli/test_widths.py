@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import signal
 import struct
 import subprocess
 import sys
@@ -111,8 +112,8 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(command: str, width: str,
             assert row[field] in done.out
 
 
-def on_terminal(width: int, *arguments: str, **variables: str) -> str:
-    """Return what a command shows on a terminal of a width."""
+def on_terminal(width: int, *arguments: str, typed: str = "", interrupted_at: str = "", **variables: str) -> str:
+    """Return what a command shows on a terminal of a width, where somebody types, or interrupts what shows a text."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
@@ -124,7 +125,8 @@ def on_terminal(width: int, *arguments: str, **variables: str) -> str:
         env={**kept, "TERM": "xterm-256color", **variables},
     )
     os.close(slave)
-    shown = b""
+    os.write(master, typed.encode())
+    shown, waited_for = b"", interrupted_at.encode()
     while True:
         try:
             part = os.read(master, 65536)
@@ -133,6 +135,9 @@ def on_terminal(width: int, *arguments: str, **variables: str) -> str:
         if not part:
             break
         shown += part
+        if waited_for and waited_for in shown:
+            running.send_signal(signal.SIGINT)
+            waited_for = b""
     os.close(master)
     running.wait(timeout=60)
     return shown.decode().replace("\r\n", "\n")
@@ -204,7 +209,22 @@ def test_rows_that_cannot_fit_are_paragraphs():
 def test_what_goes_on_in_the_next_line_is_all_there():
     rows = [("garden.house.window", "open " * 5)]
     lines = shown(("key", "value"), rows, width=30, folded=("key", "value"))
-    assert lines == ["key             value", "─" * 30, "garden.house.w  open open open", "indow           open open"]
+    assert lines == ["key             value", "─" * 30, "garden.house.   open open open", "window          open open"]
+
+
+def test_long_words_are_broken_at_their_joints():
+    lines = fitting.pairs([("file", "/srv/greenhouse/roof-2026/memory.db, 3.1 MB")], width=28)
+    assert [line.names + line.text for line in lines] == [
+        "file  /srv/greenhouse/",
+        "      roof-2026/memory.db,",
+        "      3.1 MB",
+    ]
+    lines = fitting.pairs([("by", "the-gardener-of-the-house@example.org/mail")], width=26)
+    assert [line.text for line in lines] == ["the-gardener-of-the-", "house@example.org/mail"]
+    hash = "sha256:" + "0f" * 32
+    lines = fitting.pairs([("hash", hash)], width=40)
+    assert "".join(line.text for line in lines) == hash
+    assert max(len(line.names + line.text) for line in lines) == 40
 
 
 def test_signs_that_take_two_places_keep_the_columns_straight():
@@ -227,6 +247,116 @@ def test_a_command_in_a_hint_stays_on_one_line():
     ]
     assert fitting.wrap(text, 400) == text
     assert fitting.wrap("x" * 50, 10) == "x" * 50
+    bare = "hint: If that is meant: recollect approve run_01a1 settle"
+    assert fitting.wrap(bare, 40, indent="  ").splitlines() == [
+        "hint: If that is meant:",
+        "  recollect approve run_01a1 settle",
+    ]
+
+
+def test_blanks_alone_are_an_empty_line():
+    assert fitting.wrap(f"one{' ' * 40}\n{' ' * 40}\ntwo", 20) == "one\n\ntwo"
+
+
+def test_what_is_quoted_and_does_not_fit_is_broken_unless_it_is_a_command():
+    said = "after `I want a room for two nights in Lisbon`"
+    assert fitting.wrap(said, 24).splitlines() == ["after `I want a room for", "two nights in Lisbon`"]
+    command = "Ask with `recollect keys create --user ada --role member`"
+    assert fitting.wrap(command, 30).splitlines() == ["Ask with", command.removeprefix("Ask with ")]
+
+
+def test_what_is_listed_goes_on_below_its_first_word():
+    assert fitting.wrap("  + Likes trains along the coast  (core)", 24).splitlines() == [
+        "  + Likes trains along",
+        "    the coast  (core)",
+    ]
+
+
+FAULTY = """\
+machine lend
+  accepts
+    book as text, is required
+
+  implements
+    compute said
+      { first: input.book, second: input.book, third: input.book, fourth: input.book, fifth: input.bok }
+"""
+
+
+def test_the_caret_stays_below_the_fault(tmp_path):
+    (tmp_path / "lend.mashin").write_text(FAULTY)
+    for command in (("check", "lend.mashin"), ("run", "lend.mashin", "--input", "{}")):
+        shown = on_terminal(60, *command).splitlines()
+        [at] = [number for number, line in enumerate(shown) if line.startswith("  7 | ")]
+        assert shown[at].endswith("input.bok }")
+        assert shown[at - 1].startswith("  "), "what is said of the fault goes on further in"
+        caret = shown[at + 1]
+        assert shown[at][caret.index("^") : caret.rindex("^") + 1] == "input.bok"
+
+
+def test_what_is_said_of_a_fault_fits_beside_its_excerpt(tmp_path):
+    (tmp_path / "words.abl").write_text("these are only words\n")
+    shown = on_terminal(60, "check", "words.abl")
+    assert widest(shown) <= 60
+    [hint] = re.findall(r"^    = Expected .*\n((?:      \w.*\n)+)", shown, re.MULTILINE)
+    assert "GOAL" in hint
+
+
+def test_the_name_of_a_test_goes_on_below_itself(tmp_path):
+    name = "every book that somebody lends comes back before the summer is over"
+    tests = f'\n  verifies\n    test "{name}"\n      given {{ book: "x" }}\n      expect {{ first: "x" }}\n'
+    (tmp_path / "lend.mashin").write_text(FAULTY.replace("input.bok }", "input.book }") + tests)
+    shown = on_terminal(60, "test", "lend.mashin", NO_COLOR="1")
+    assert "\n  ok      every book that somebody lends comes back before\n          the summer is over\n1 test" in shown
+    expected = "another book, which is so thick that nobody has read it to its end"
+    (tmp_path / "lend.mashin").write_text(
+        (tmp_path / "lend.mashin").read_text().replace('{ first: "x"', f'{{ first: "{expected}"')
+    )
+    shown = on_terminal(60, "test", "lend.mashin", NO_COLOR="1").splitlines()
+    [at] = [number for number, line in enumerate(shown) if line.lstrip().startswith("expected  ")]
+    assert shown[at + 1].index(shown[at + 1].split()[0]) == shown[at].index('"another')
+
+
+def test_a_step_of_a_trace_goes_on_below_what_is_told_of_it(tmp_path):
+    (tmp_path / "keep.mashin").write_text(
+        "machine keep\n  ensures\n    permissions\n      allowed to memory\n\n"
+        '  implements\n    remember kept\n      content: "A book"\n      collection: "books"\n'
+    )
+    shown = on_terminal(
+        60, "run", "keep.mashin", "--input", "{}", "--trace", NO_COLOR="1", RECOLLECT_EMBEDDER="hashing:64"
+    )
+    [(head, margin)] = re.findall(r"(   3  kept  memory  )collection=.*\n( +)id=entry_", shown)
+    assert len(margin) == len(head)
+
+
+def test_what_was_recalled_goes_on_behind_its_number(filled: str):
+    recall = ("recall", "vents", "-c", "notes", "--user", "ada", "--embedder", "hashing:64", "--why", "--db", filled)
+    first, second, *_ = on_terminal(60, *recall).splitlines()
+    assert first.startswith("1. The vents") and second.startswith("   ")
+
+
+def test_a_command_of_the_tour_goes_on_further_in():
+    shown = on_terminal(80, "tour", "--all", NO_COLOR="1").splitlines()
+    [at] = [number for number, line in enumerate(shown) if line.startswith("$ recollect definitions create")]
+    assert shown[at + 1].startswith("    '{")
+
+
+def test_a_question_fits_the_terminal(filled: str):
+    shown = on_terminal(60, "collections", "delete", "notes", "--db", filled, typed="n\n")
+    assert "This cannot be undone. [y/N] " in " ".join(shown.split("\n"))
+    assert widest(shown) <= 60
+    assert shown.endswith("Nothing was changed.\n")
+
+
+def test_an_interruption_ends_its_line(filled: str):
+    waiting = "Waiting for an MCP client to speak over stdin; Ctrl-C ends it.\n"
+    assert on_terminal(80, "mcp", "--user", "ada", "--db", filled, interrupted_at="ends it.\r\n") == waiting + "\n"
+
+
+def test_a_server_says_where_to_look_and_how_to_stop_it():
+    shown = on_terminal(80, "serve", "--port", "0", interrupted_at="startup complete", NO_COLOR="1")
+    [address] = re.findall(r"^Recollect listens on (\S+)$", shown, re.MULTILINE)
+    assert f"pages   {address}/admin\nroutes  {address}/docs\nstop    Ctrl-C\n" in shown
 
 
 def test_a_hash_beside_its_name_is_not_broken_for_one_sign():

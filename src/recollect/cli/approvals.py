@@ -38,7 +38,7 @@ def list_approvals(
     desk.out.table(columns, rows, whole=("id", "status", "asked"), folded=("actor", "what"))
 
 
-@command(app, "show", example="recollect approvals show 0198f3c0-…")
+@command(app, "show", example="recollect approvals show approval_01a1…")
 def show(desk: Desk, approval: Which) -> None:
     """Show one approval with the effect that waits."""
     found = desk.memory.approvals.get(approval)
@@ -62,13 +62,13 @@ def show(desk: Desk, approval: Which) -> None:
     )
 
 
-@command(app, "approve", example="recollect approvals approve 0198f3c0-… --reason 'as agreed'")
+@command(app, "approve", example="recollect approvals approve approval_01a1… --reason 'as agreed'")
 def approve(desk: Desk, approval: Which, reason: Reason = "") -> None:
     """Let what waits happen now, in the name of who asked."""
     _report(desk, desk.memory.approvals.approve(approval, reason=reason))
 
 
-@command(app, "refuse", example="recollect approvals refuse 0198f3c0-… --reason 'not on a Friday'")
+@command(app, "refuse", example="recollect approvals refuse approval_01a1… --reason 'not on a Friday'")
 def refuse(desk: Desk, approval: Which, reason: Reason = "") -> None:
     """Drop what waits."""
     _report(desk, desk.memory.approvals.refuse(approval, reason=reason))

@@ -24,7 +24,7 @@ app = group()
 Which = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `recollect runs` shows it.")]
 
 
-@command(app, "approve", embeds=True, example="recollect approve run_01k… save_note --reason 'as agreed'")
+@command(app, "approve", embeds=True, example="recollect approve run_01a1… save_note --reason 'as agreed'")
 def approve(
     desk: Desk,
     run: Which,
@@ -65,7 +65,7 @@ def approve(
     show(desk, done, kit, trace=trace, may_fail=as_asked)
 
 
-@command(app, "resume", embeds=True, example="""recollect resume run_01k… --payload '{"paid": true}'""")
+@command(app, "resume", embeds=True, example="""recollect resume run_01a1… --payload '{"paid": true}'""")
 def resume(
     desk: Desk,
     run: Which,
@@ -107,7 +107,7 @@ def resume(
     show(desk, _above(desk, done, kit), kit, trace=trace, heard=heard)
 
 
-@command(app, "cancel", example="recollect cancel run_01k… --reason 'the guest has left'")
+@command(app, "cancel", example="recollect cancel run_01a1… --reason 'the guest has left'")
 def cancel(
     desk: Desk,
     run: Which,

@@ -6,6 +6,7 @@ import sys
 
 import typer
 
+from recollect.cli.output import wrapped
 from recollect.cli.wording import visible
 from recollect.errors import UsageError
 
@@ -16,7 +17,7 @@ def confirm(question: str, *, yes: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise UsageError(f"nobody is here to answer: {question}", hint="Pass --yes to do it without asking")
-    sys.stderr.write(f"{visible(question)} [y/N] ")
+    sys.stderr.write(wrapped(f"{visible(question)} [y/N]", sys.stderr) + " ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):
         sys.stderr.write("Nothing was changed.\n")

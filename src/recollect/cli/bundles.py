@@ -78,6 +78,8 @@ def import_bundle(
         return desk.out.document({"tenant": desk.tenant, **text, "created": done.created, "reused": done.reused})
     if out is None:
         desk.out.raw(done.text.removesuffix("\n"))
+    elif not done.created and not done.reused:
+        desk.out.aside(f"{bundle} names no definitions; its workflow is written to {out}")
     for word, those in (("Created", done.created), ("Reused", done.reused)):
         if those:
             desk.out.aside(f"{word}: {', '.join(f'{one.slug} ({one.id})' for one in those)}")

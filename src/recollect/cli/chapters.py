@@ -33,7 +33,9 @@ MEMORY:
 FLOW:
   door:
     REASONING: false
-    RESPOND: "Good day, {{COALESCE(user.name, 'stranger')}}. How is {{COALESCE(profile.city, 'your city')}}?"
+    RESPOND: |
+      Good day, {{COALESCE(user.name, 'stranger')}}.
+      How is {{COALESCE(profile.city, 'your city')}}?
     THEN: ask
   ask:
     REASONING: false
@@ -65,8 +67,14 @@ machine lost_and_found "Keep what somebody found"
 
 _WORKFLOW = """\
 defs:
-  tell: {kind: task, action: send_text_message, inputs: {text: "='Your room is ' & $context.memory.stay.room & '.'"}}
-  ask: {kind: task, action: send_text_message, inputs: {text: "Which room do you want?"}}
+  tell:
+    kind: task
+    action: send_text_message
+    inputs: {text: "='Your room is ' & $context.memory.stay.room & '.'"}
+  ask:
+    kind: task
+    action: send_text_message
+    inputs: {text: "Which room do you want?"}
 flow:
   - conditional:
       when:
@@ -101,10 +109,10 @@ CHAPTERS = (
         "Texts are found by what they mean",
         "Remember sentences, ask in other words. No model is called, and nothing leaves this machine.",
         (
-            "remember 'Ada wants a quiet room away from the lift' --collection notes --user ada",
-            "remember 'The roof terrace opens in April' --collection notes --user ada",
-            "recall 'does she mind noise?' --collection notes --user ada --limit 1",
-            "recall 'does she mind noise?' --collection notes --user bob",
+            "remember 'Ada wants a quiet room away from the lift' -c notes --user ada",
+            "remember 'The roof terrace opens in April' -c notes --user ada",
+            "recall 'does she mind noise?' -c notes --user ada --limit 1",
+            "recall 'does she mind noise?' -c notes --user bob",
         ),
     ),
     Chapter(
@@ -154,7 +162,7 @@ CHAPTERS = (
         "An erasure takes everything of one person, through whichever door it came, and gives a receipt.",
         (
             "erase --user ada --yes",
-            "recall 'does she mind noise?' --collection notes --user ada",
+            "recall 'does she mind noise?' -c notes --user ada",
             "run porter.abl --user ada --message 'Hello?'",
             "ledger verify",
         ),

@@ -67,9 +67,7 @@ def check(
         from recollect.lang.diagnostics import render
 
         for source, diagnostic in found:
-            head, _, excerpt = render(diagnostic, source).partition("\n")
-            desk.out.say(head)
-            desk.out.say(excerpt, laid_out=True)
+            desk.out.say(render(diagnostic, source), indent="  ")
         desk.out.say(_summary(files, severities))
     if "error" in severities or (strict and "warning" in severities):
         raise typer.Exit(1)

@@ -112,8 +112,13 @@ def reembed(
             return desk.out.document(found)
         _show(desk, found)
         return desk.out.remark("Nothing was changed.")
-    with desk.out.counting("Embedding") as told:
-        moved = desk.memory.collections.reembed(name, to, progress=told)
+    try:
+        with desk.out.counting("Embedding") as told:
+            moved = desk.memory.collections.reembed(name, to, progress=told)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "Interrupted. The same command goes on where it stopped; with --give-up, all stays as it was."
+        ) from None
     if desk.out.json:
         return desk.out.document(moved)
     desk.out.say(f"{name} is embedded by {moved.space.embedder} now")

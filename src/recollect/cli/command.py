@@ -199,5 +199,6 @@ def _run(work: Callable[[Desk], None], given: dict[str, Any], *, creates: bool) 
     except RecollectError as error:
         Output(json=given["json"]).failure(error)
         raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
-    except KeyboardInterrupt:
+    except KeyboardInterrupt as interruption:
+        Output(json=given["json"]).interrupted(str(interruption))
         raise typer.Exit(130) from None

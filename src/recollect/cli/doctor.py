@@ -40,6 +40,8 @@ def doctor(desk: Desk) -> None:
     else:
         rows = [("ok" if finding.ok else "BAD", finding.what, finding.detail) for finding in findings]
         desk.out.table(("", "what", "detail"), rows, folded=("what", "detail"))
+        bad = sum(not finding.ok for finding in findings)
+        desk.out.remark(f"{bad} of {len(findings)} not well." if bad else "Everything is well.")
     if not well:
         raise typer.Exit(1)
 

@@ -151,7 +151,8 @@ def _trace(desk: Desk, run: Run) -> None:
             rows.append((str(event.index), event.step, what, wording.labels(told)))
     widest = [max((len(row[column]) for row in rows), default=0) for column in (1, 2)]
     for index, step, what, about in rows:
-        desk.out.remark(f"{index:>4}  {step:{widest[0]}}  {what:{widest[1]}}  {about}".rstrip())
+        head = f"{index:>4}  {step:{widest[0]}}  {what:{widest[1]}}  "
+        desk.out.remark(f"{head}{about}".rstrip(), indent=" " * len(head.lstrip()))
 
 
 # what a run waits for

@@ -87,7 +87,8 @@ def list_facts(
     if desk.out.json:
         return desk.out.document(facts)
     if not facts:
-        return desk.out.remark(f"No facts in {place.scope}.")
+        below = f" at or below {prefix}" if prefix else ""
+        return desk.out.remark(f"No facts{below} in {place.scope}.")
     show_facts(desk, facts)
 
 

@@ -13,7 +13,15 @@ _NARROWEST = 12
 _LONGEST = 120
 """Signs of a column that is cut where no width is given: a value may be a whole book."""
 # A command in a hint is copied as a whole, so it stays on one line.
-_TOGETHER = re.compile(r" *(?:`[^`]*`\S*|\S+)")
+_TOGETHER = re.compile(r" *(?:`[^`]*`\S*|(?<=: )recollect .+|\S+)")
+_COMMAND = re.compile(r" *`?recollect ")
+_WORD = re.compile(r" *\S+")
+_EXCERPT = re.compile(r" +\d* \|")
+"""What a line of source begins with below a fault: it stays as it is, or the caret would be below something else."""
+_ITEM = re.compile(r" *[-+=] ")
+"""What a line of a list begins with: it goes on below its first word."""
+_JOINTS = (re.compile(r"[^/]*/*"), re.compile(r"[^-.:,@]*[-.:,@]*"))
+"""The parts of a long word, each with what ends it: first those of a path, then those of a key or a name."""
 
 
 class Line(NamedTuple):
@@ -25,6 +33,9 @@ class Line(NamedTuple):
 
 def wrap(text: str, width: int | None, *, indent: str = "") -> str:
     """Return a text with its long lines broken between words; what has no blanks and `what is quoted` stays together.
+
+    What is quoted and would not fit a line of its own is broken too, unless it is a command. What goes on in the next
+    line stands below where its own line began, and further in by `indent`.
 
     >>> wrap("List them with `recollect keys list`", 22).splitlines()
     ['List them with', '`recollect keys list`']
@@ -106,12 +117,19 @@ def cells(text: str) -> int:
 
 
 def _broken(line: str, width: int, indent: str) -> list[str]:
-    if cells(line) <= width:
+    line = line.rstrip(" ")
+    if cells(line) <= width or _EXCERPT.match(line):
         return [line]
-    margin = line[: len(line) - len(line.lstrip(" "))] + indent
-    first, *others = _TOGETHER.findall(line)
-    lines = [first]
-    for word in others:
+    item = _ITEM.match(line)
+    margin = " " * item.end() if item else line[: len(line) - len(line.lstrip(" "))] + indent
+    room = width - cells(margin)
+    words = [
+        word
+        for part in _TOGETHER.findall(line)
+        for word in (_WORD.findall(part) if cells(part.lstrip(" ")) > room and not _COMMAND.match(part) else [part])
+    ]
+    lines = [words[0]]
+    for word in words[1:]:
         if cells(lines[-1]) + cells(word) <= width:
             lines[-1] += word
         else:
@@ -181,12 +199,25 @@ def _folded(text: str, width: int) -> list[str]:
     """Return a text in lines of a width, broken between words, and within those that are wider."""
     if cells(text) <= width:
         return [text]
-    from rich.cells import chop_cells
-
     lines: list[str] = []
     for word in text.split(" "):
         if lines and cells(lines[-1]) + 1 + cells(word) <= width:
             lines[-1] = f"{lines[-1]} {word}"
         else:
-            lines.extend(chop_cells(word, width) if cells(word) > width else [word])
+            lines.extend(_chopped(word, width) if cells(word) > width else [word])
     return [line.rstrip(" ") for line in lines]
+
+
+def _chopped(word: str, width: int, joints: Sequence[re.Pattern[str]] = _JOINTS) -> list[str]:
+    """Return a word in pieces of a width, broken at its slashes, dots and dashes where it has them."""
+    if not joints:
+        from rich.cells import chop_cells
+
+        return chop_cells(word, width)
+    pieces = [""]
+    for part in joints[0].findall(word):
+        if cells(pieces[-1]) + cells(part) <= width:
+            pieces[-1] += part
+        else:
+            pieces.extend([part] if cells(part) <= width else _chopped(part, width, joints[1:]))
+    return [piece for piece in pieces if piece]

@@ -170,6 +170,9 @@ def _store(
             error.hint = f"{error.hint}. Ingesting the same again stores nothing twice".removeprefix(". ")
         error.details["remembered"] = counts.done
         raise
+    except KeyboardInterrupt:
+        so_far = f"{wording.count(counts.done, 'entry')} of {counts.read:,} remembered"
+        raise KeyboardInterrupt(f"Interrupted: {so_far}. Ingesting the same again stores nothing twice.") from None
 
 
 def _forget_rest(place: ScopedMemory, source: Source, parts: int, where: _Where) -> int:

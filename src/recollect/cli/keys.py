@@ -68,7 +68,7 @@ def list_all(
     desk.out.table(("id", "tenant", "user", "role", "state", "used", "label"), rows, whole=("id",), folded=("label",))
 
 
-@command(app, "revoke", example="recollect keys revoke 019a8c3f20b1")
+@command(app, "revoke", example="recollect keys revoke 01a1e56c…")
 def revoke(desk: Desk, id: Id) -> None:
     """End a key for good: from now on every request with it is refused."""
     from recollect.server.auth.keys import revoke_key
@@ -79,7 +79,7 @@ def revoke(desk: Desk, id: Id) -> None:
     desk.out.say(f"{gone.id} of {gone.user} in {gone.tenant} is revoked")
 
 
-@command(app, "rotate", example="recollect keys rotate 019a8c3f20b1 --grace 24h")
+@command(app, "rotate", example="recollect keys rotate 01a1e56c… --grace 24h")
 def rotate(
     desk: Desk,
     id: Id,

@@ -38,24 +38,24 @@ class Output:
         """Whether a person is looking at stdout."""
         return sys.stdout.isatty()
 
-    def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain", laid_out: bool = False) -> None:
-        """Print a line of the result; what is `laid_out` already keeps its lines."""
-        shown = wording.visible(text, lines=True)
-        sys.stdout.write(_styled(shown if laid_out else _wrapped(shown, sys.stdout), style, sys.stdout) + "\n")
+    def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain", indent: str = "") -> None:
+        """Print a line of the result; where it is too wide, it goes on further in by `indent`."""
+        shown = wrapped(wording.visible(text, lines=True), sys.stdout, indent=indent)
+        sys.stdout.write(_styled(shown, style, sys.stdout) + "\n")
 
     def raw(self, text: str) -> None:
         """Print a value: byte for byte to a pipe or a file, made harmless on a terminal."""
         sys.stdout.write((wording.visible(text, lines=True) if self.on_terminal else text) + "\n")
 
-    def remark(self, text: str) -> None:
-        """Print what is worth knowing but is not the result."""
+    def remark(self, text: str, *, indent: str = "") -> None:
+        """Print what is worth knowing but is not the result; a line that is too wide goes on further in by `indent`."""
         sys.stdout.flush()
-        sys.stderr.write(_wrapped(wording.visible(text, lines=True), sys.stderr) + "\n")
+        sys.stderr.write(wrapped(wording.visible(text, lines=True), sys.stderr, indent=indent) + "\n")
 
     def aside(self, text: str) -> None:
         """Print a remark that goes along with the result, dimmed on a terminal."""
         sys.stdout.flush()
-        sys.stderr.write(_styled(_wrapped(wording.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
+        sys.stderr.write(_styled(wrapped(wording.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
 
     def table(
         self,
@@ -101,11 +101,18 @@ class Output:
             _write_json(sys.stderr, {"error": _described(error)})
             return
         head = f"error[{error.code}]:"
-        told = _wrapped(f"{head} {wording.visible(error.message)}", sys.stderr, indent="  ")
+        told = wrapped(f"{head} {wording.visible(error.message)}", sys.stderr, indent="  ")
         sys.stderr.write(_styled(head, "alarm", sys.stderr) + told.removeprefix(head) + "\n")
         if error.hint:
             hint = wording.visible(wording.hint(error.hint))
-            sys.stderr.write(_wrapped(f"hint: {hint}", sys.stderr, indent="  ") + "\n")
+            sys.stderr.write(wrapped(f"hint: {hint}", sys.stderr, indent="  ") + "\n")
+
+    def interrupted(self, told: str) -> None:
+        """Print what became of work that was interrupted, if there is anything to tell."""
+        if sys.stderr.isatty():
+            sys.stderr.write("\n")  # the terminal showed ^C, and nothing else should stand on its line
+        if told and not self.json:
+            self.remark(told)
 
     def bar(self, share: float, *, longest: int = 24) -> str:
         """Return a bar for a share from 0 to 1, of signs that stdout can show."""
@@ -160,7 +167,7 @@ def _styled(text: str, style: str, stream: TextIO) -> str:
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def _wrapped(text: str, stream: TextIO, *, indent: str = "") -> str:
+def wrapped(text: str, stream: TextIO, *, indent: str = "") -> str:
     """Return a text with its lines broken between words, where a person is looking."""
     return fitting.wrap(text, _width(stream), indent=indent) if stream.isatty() else text
 

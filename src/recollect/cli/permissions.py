@@ -49,7 +49,7 @@ def list_grants(desk: Desk) -> None:
     desk.out.table(("actor", "level", "capability", "where", "id"), rows, whole=("id",), folded=("actor", "where"))
 
 
-@command(app, "revoke", example="recollect permissions revoke 0198f3c0-…")
+@command(app, "revoke", example="recollect permissions revoke grant_01a1…")
 def revoke(desk: Desk, grant: Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]) -> None:
     """Take a grant back."""
     gone = desk.memory.permissions.revoke(grant)

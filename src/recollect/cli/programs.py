@@ -127,5 +127,5 @@ def showing_faults(desk: Desk) -> Generator[None]:
         if desk.out.json:
             desk.out.failure(error)
         else:
-            desk.out.remark(wording.hint(error.report))
+            desk.out.remark(wording.hint(error.report), indent="  ")
         raise typer.Exit(1) from None

@@ -103,7 +103,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
     for number, match in enumerate(found.results, start=1):
         if number > 1:
             desk.out.say("")
-        desk.out.say(f"{number}. {wording.line(match.content)}")
+        desk.out.say(f"{number}. {wording.line(match.content)}", indent="   ")
         why = match.why
         parts = sorted(why.parts.items(), key=lambda part: -abs(part[1]))
         desk.out.pairs(

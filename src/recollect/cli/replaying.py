@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 app = group()
 
 
-@command(app, "replay", example="recollect replay run_01k… --deny memory.write")
+@command(app, "replay", example="recollect replay run_01a1… --deny memory.write")
 def replay(
     desk: Desk,
     run: Annotated[str, typer.Argument(metavar="RUN", help="The run's id, as `recollect runs` shows it.")],

@@ -47,7 +47,7 @@ def list_runs(
     desk.out.table(columns, rows, whole=("run", "status", "started"), folded=("program", "why"))
 
 
-@command(app, "show", example="recollect runs show run_01m7gecw2ba78kvppj5xc39w51")
+@command(app, "show", example="recollect runs show run_01a1…")
 def show(
     desk: Desk,
     run: Annotated[str, typer.Argument(metavar="RUN", help="As the list shows it.")],

@@ -49,6 +49,8 @@ def serve(
         desk.out.say(f"Recollect listens on {address}")
         if key is not None:
             desk.out.say(f"The key of its administrator, shown only now: {key.token}")
+        if desk.out.on_terminal:
+            desk.out.pairs([("pages", f"{address}/admin"), ("routes", f"{address}/docs"), ("stop", "Ctrl-C")])
         sys.stdout.flush()
 
     run(settings, announce=announce)

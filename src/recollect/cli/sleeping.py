@@ -9,7 +9,8 @@ import typer
 from recollect.cli import wording
 from recollect.cli.command import Desk, command, group
 from recollect.cli.options import Yes
-from recollect.errors import UsageError
+from recollect.errors import NotFound, UsageError
+from recollect.model.text import quote
 
 if TYPE_CHECKING:
     from recollect.sleep.consolidating import Change
@@ -60,7 +61,7 @@ def run(
         str | None, typer.Option("--model", metavar="NAME", help="Ask this model instead of following rules.")
     ] = None,
     delay: Annotated[
-        str, typer.Option("--delay", metavar="TIME", help="How long nothing was said: 5m unless given; 0 is at once.")
+        str, typer.Option("--delay", metavar="TIME", help="How long nothing was said; 0 is at once.")
     ] = "5m",
 ) -> None:
     """Learn from the conversations that have settled, and do what is due.
@@ -93,8 +94,14 @@ def run(
 @command(app, "undo", example="recollect sleep undo c42 --user ada")
 def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
     """Take back what a conversation last taught. It is not learned again."""
+    from recollect.sleep.sleeping import sleep_jobs
     from recollect.sleep.taking_back import undo
 
+    if (user, conversation) not in map(_whose, sleep_jobs(desk.memory, user=user)):
+        raise NotFound(
+            f"nothing was learned from a conversation {quote(conversation)} of `{user}`",
+            hint="`recollect sleep list` shows those that taught something",
+        )
     changes = undo(desk.memory, conversation, user=user)
     if desk.out.json:
         return desk.out.document({"user": user, "conversation": conversation, "changes": changes})
@@ -112,12 +119,17 @@ def forget(
 
     Nothing brings it back, so this asks first.
     """
+    from recollect.chat.conversations import list_conversations
     from recollect.cli.asking import confirm
     from recollect.sleep.taking_back import forget_conversation
 
     desk.require_database()
     confirm(f"Erase the conversation {conversation} of {user}? This cannot be undone.", yes=yes)
+    known = any(one.id == conversation for one in list_conversations(desk.memory, user))
     gone = forget_conversation(desk.memory, conversation, user=user)
+    if not known and not gone:
+        # Who mistyped it must not believe that it is gone.
+        raise NotFound(f"`{user}` has no conversation {quote(conversation)}", hint="`recollect sleep list` shows them")
     if desk.out.json:
         return desk.out.document({"user": user, "conversation": conversation, "removed": gone})
     desk.out.say(f"{conversation} is erased, and {wording.count(len(gone), 'line')} with it")

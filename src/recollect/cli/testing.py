@@ -41,6 +41,8 @@ _KEYS: dict[str, Tested] = {
     **dict.fromkeys(("workflow", "workflows", "actions", "servers", "definitions"), "workflow"),
 }
 """What a file of tests says only of an agent, or only of a workflow."""
+_NAMES = ("expected  ", "got  ", "hint  ", "trace  ")
+"""What lines begin with that tell why a test failed; each goes on below what it tells."""
 
 
 class _Case(NamedTuple):
@@ -227,9 +229,10 @@ def _show(desk: Desk, reports: Sequence[_Report]) -> None:
     for report in reports:
         desk.out.say(report.file)
         for case in report.cases:
-            desk.out.say(f"  {'ok    ' if case.told is None else 'FAILED'}  {case.name}")
+            desk.out.say(f"  {'ok    ' if case.told is None else 'FAILED'}  {case.name}", indent=" " * 8)
             if case.told is not None:
-                desk.out.say(_indented(case.told, " " * 10))
+                for line in _indented(case.told, " " * 10).splitlines():
+                    desk.out.say(line, indent=" " * 10 if line.lstrip().startswith(_NAMES) else "")
         if not report.cases:
             desk.out.say("  (no tests)")
     desk.out.say(f"{wording.count(passed, 'test')} passed" + (f", {failed:,} failed" if failed else ""))

@@ -69,7 +69,7 @@ def _show(out: Output, chapter: Chapter) -> None:
         if "{run}" in command:
             command = command.replace("{run}", _newest_run())
         out.say("")
-        out.say(f"$ recollect {command}", style="bold")
+        out.say(f"$ recollect {command}", style="bold", indent="    ")
         _carry_out(shlex.split(command))
 
 

@@ -61,7 +61,7 @@ def import_file(
     written = {"fact": done.written, "entry": done.remembered, "definition": done.definitions}
     desk.out.say("Written: " + ", ".join(wording.count(number, noun) for noun, number in written.items()))
     left = {
-        "newer here": done.kept,
+        "unchanged or newer here": done.kept,
         "erased since": done.erased,
         "ended since": done.ended,
         "expired": done.expired,

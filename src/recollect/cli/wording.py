@@ -16,6 +16,7 @@ _COMMANDS = (
     ),
     (re.compile(r"memory\.scope\(user=…, agent=…\)"), "--user and --agent say whose"),
     (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
+    (re.compile(r"recollect approvals approve …"), "recollect approvals approve ID"),
     (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
     (re.compile(r"Open it with embedder=…"), "Name it with --embedder or RECOLLECT_EMBEDDER"),
     (re.compile(r"Pass it as load\((machines|workflows)=\[…\]\)"), r"Name its file with --\1"),
