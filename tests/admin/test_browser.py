@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+import recollect
+
 SECTIONS = (
     "",
     "/blocks",
@@ -34,7 +36,15 @@ SECTIONS = (
 UNLABELLED = """() => [...document.querySelectorAll("input:not([type=hidden]), select, textarea, button")]
     .filter(one => !(one.labels?.length || one.textContent.trim() || one.getAttribute("aria-label")))
     .map(one => one.outerHTML)"""
+FITTING = ("/blocks", "/facts?scope=user:ada", "/definitions", "/ledger", "/conversations")
+CUT = """() => [...document.querySelectorAll(".table")].filter(one => one.scrollWidth > one.clientWidth).map(
+    one => one.outerHTML.slice(0, 200))"""
 WIDER = "() => document.documentElement.scrollWidth - document.documentElement.clientWidth"
+
+
+def inside(box: Any, width: int) -> bool:
+    """Say whether a box lies on a screen, from its left to its right, but for part of a pixel."""
+    return box["x"] > -1 and box["x"] + box["width"] < width + 1
 
 
 @pytest.fixture
@@ -105,6 +115,59 @@ def test_facts_are_searched_while_typing_and_the_address_follows(open_page: Call
     assert page.get_by_label("Key begins with").input_value() == "profile"
 
 
+def test_a_question_that_is_refused_says_so_in_place_of_the_old_answer(
+    open_page: Callable[..., Any], filled: Any
+) -> None:
+    page = open_page()
+    for path in ("/facts?scope=user:ada", "/ledger", "/collections/one?name=notes&scope=user:ada"):
+        page.goto(f"/admin{path}")
+        page.evaluate("() => { window.unmoved = true }")
+        assert page.locator("#results table").is_visible(), path
+        page.get_by_label("Scope", exact=True).fill("nonsense")
+        page.keyboard.press("Enter")
+        page.get_by_text("is not a part of a scope").wait_for()
+        assert page.locator("#results table").count() == 0 and page.evaluate("() => window.unmoved"), path
+        page.get_by_label("Scope", exact=True).fill("user:ada")
+        page.keyboard.press("Enter")
+        page.locator("#results table").wait_for()
+
+
+def test_a_new_fact_begins_in_the_scope_that_is_shown(open_page: Callable[..., Any], filled: Any) -> None:
+    filled.memory.scope(user="ben").set("shed", "green")
+    page = open_page("/facts?scope=user:ada")
+    page.get_by_label("Scope", exact=True).fill("user:ben")
+    page.keyboard.press("Enter")
+    page.get_by_role("link", name="shed").wait_for()
+    page.get_by_role("link", name="New fact").click()
+    page.get_by_role("heading", name="New fact").wait_for()
+    assert page.get_by_label("Scope").input_value() == "user:ben"
+
+
+def test_a_block_that_is_saved_unchanged_stays_as_it_is(open_page: Callable[..., Any], filled: Any) -> None:
+    text = "\n- Begins with an empty line\n\n- Ends with two  \n\n"
+    blocks = filled.memory.scope(user="ben").blocks
+    blocks.update("core", text, expected_updated_at=None)
+    page = open_page("/blocks/one?user=ben&block=core")
+    page.get_by_role("button", name="Save").click()
+    page.get_by_text("Saved.").wait_for()
+    assert (len(blocks.history("core")), blocks.get("core").content) == (2, text)
+
+
+def test_nobody_approves_by_pressing_enter(open_page: Callable[..., Any], filled: Any) -> None:
+    careful = recollect.Policy.of(approve=("memory.write",))
+    with pytest.raises(recollect.ApprovalRequired):
+        filled.memory.acting_as("agent:porter", policy=careful).scope(user="ada").set("door", "open")
+    page = open_page("/approvals", user="eve")
+    page.get_by_label("Reason").fill("not at night")
+    page.keyboard.press("Enter")
+    page.reload()
+    assert filled.memory.approvals.list()[0].status == "pending"
+    page.get_by_label("Reason").fill("not at night")
+    page.get_by_role("button", name="Refuse").click()
+    page.get_by_text("Refused.", exact=True).wait_for()
+    assert filled.memory.scope(user="ada").get("door") is None
+
+
 def test_two_windows_on_one_block_show_the_slower_one_both_texts(open_page: Callable[..., Any], filled: Any) -> None:
     slow, fast = (open_page("/blocks/one?user=ada&block=core", user=user) for user in ("slow", "fast"))
     fast.get_by_label("Text").fill("- Has two kilns")
@@ -173,14 +236,28 @@ def test_hostile_values_run_nowhere(open_page: Callable[..., Any], house: Any) -
 def test_every_page_fits_large_and_small_screens_and_every_field_has_a_name(
     open_page: Callable[..., Any], filled: Any
 ) -> None:
+    ada = filled.memory.scope(user="ada")
+    ada.set("shelf." * 30 + "end", "deep")
+    filled.memory.scope(user="ada", agent="porter" * 12).blocks.update("core", "- Tall", expected_updated_at=None)
     page = open_page()
     for path in SECTIONS:
         page.goto(f"/admin{path}")
         for width in (1280, 360):
             page.set_viewport_size({"width": width, "height": 740})
             assert page.evaluate(WIDER) <= 0, f"{path} is wider than {width}"
+            if width == 1280 and path in FITTING:
+                assert page.evaluate(CUT) == [], f"a table of {path} is wider than its frame"
+            current = page.locator(".side [aria-current]")
+            assert current.count() == 0 or inside(current.bounding_box(), width), f"{path} is not seen in the row"
         assert page.evaluate(UNLABELLED) == [], path
         assert page.locator("h1").count() == 1, path
+
+
+def test_the_list_of_routes_fits_a_small_screen_too(open_page: Callable[..., Any], house: Any) -> None:
+    page = open_page(viewport={"width": 360, "height": 740})
+    page.goto(f"{house.address}/docs")
+    assert page.get_by_text("/api/v1/memory/facts/{key}", exact=True).first.is_visible()
+    assert page.evaluate(WIDER) <= 0
 
 
 def test_pages_are_dark_where_people_want_them_so(open_page: Callable[..., Any]) -> None:

@@ -28,6 +28,8 @@ def test_nobody_sees_a_page_without_signing_in_and_is_led_back_to_it_afterwards(
         entered = stranger.post("/admin/sign-in", data={"key": house.key(), "onwards": onwards})
         assert (entered.status_code, entered.headers["Location"]) == (303, onwards)
         assert "blue" in stranger.get(onwards).text
+        elsewhere = stranger.post("/admin/sign-in", data={"key": house.key(), "onwards": "/admin/runs/кіт"})
+        assert (elsewhere.status_code, elsewhere.headers["Location"]) == (303, "/admin/runs/%D0%BA%D1%96%D1%82")
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import re
 from typing import Any
@@ -110,6 +111,16 @@ def test_two_people_who_edit_one_definition_do_not_overwrite_each_other_unseen(h
     assert house.memory.definitions.get("keeper").name == "Somebody was faster"
     visitor.done(f"/definitions/{made.id}/edit", **FORM | {"seen": hidden(late.text, "seen")})
     assert house.memory.definitions.get("keeper").name == "Keeper"
+
+
+def test_records_of_one_owner_are_not_those_of_a_conversation_of_that_name(house: Any) -> None:
+    visitor = house.visitor()
+    visitor.done("/definitions/new", **FORM | {"scope": "thread"})
+    made = house.memory.definitions.get("keeper")
+    house.memory.scope(user="ada", thread="ben").set("keeper", {"hives": 3})
+    house.memory.scope(user="ben", thread="ada").set("keeper", {"hives": 5})
+    of_ben = visitor.read(f"/definitions/{made.id}", owner="ben")
+    assert '{"hives": 5}' in of_ben and '{"hives": 3}' not in of_ben
 
 
 def test_records_come_in_pages(house: Any) -> None:
@@ -240,7 +251,7 @@ def test_a_block_is_saved_by_compare_and_set_and_a_conflict_shows_both_texts(hou
     blocks = house.memory.scope(user="ada").blocks
     visitor = house.visitor()
     where = {"user": "ada", "agent": "", "block": "core"}
-    assert "There are no blocks yet" in visitor.read("/blocks", user="ada")
+    assert "ada has no blocks yet" in visitor.read("/blocks", user="ada")
     assert "Saved." in visitor.done("/blocks/one", **where, stamp="", text="- Has two dogs\r\n- Walks early")
     assert blocks.get("core").content == "- Has two dogs\n- Walks early"
     opened = hidden(visitor.get("/blocks/one", user="ada", block="core").text, "stamp")
@@ -248,8 +259,8 @@ def test_a_block_is_saved_by_compare_and_set_and_a_conflict_shows_both_texts(hou
 
     late = visitor.post("/blocks/one", **where, stamp=opened, text="- Has a cat")
     assert late.status_code == 409
-    assert '<pre tabindex="0" id="theirs">- Has three dogs</pre>' in late.text
-    assert ">- Has a cat</textarea>" in late.text
+    assert '<pre tabindex="0" id="theirs">\n- Has three dogs</pre>' in late.text
+    assert ">\n- Has a cat</textarea>" in late.text
     assert blocks.get("core").content == "- Has three dogs"
     visitor.done("/blocks/one", **where, stamp=hidden(late.text, "stamp"), text="- Has three dogs and a cat")
     assert blocks.get("core").content == "- Has three dogs and a cat"
@@ -314,6 +325,24 @@ def test_everybodys_blocks_are_listed_for_who_may_see_them(house: Any) -> None:
     assert "- I am ada" in listed and "- I am ben" in listed and "- Likes stairs" in listed
     own = house.visitor("ben", "member").read("/blocks")
     assert "- I am ben" in own and "- I am ada" not in own
+    assert "- I am ben" in house.visitor().read("/blocks", user=" ben ")
+    assert "cleo has no blocks yet" in house.visitor().read("/blocks", user="cleo")
+
+
+def test_blocks_and_jobs_come_in_pages(house: Any) -> None:
+    for number in range(101):
+        scope = house.memory.scope(user=f"user{number:03}", thread="chat")
+        jobs.enqueue(house.memory, scope.scope, KIND, mark=1)
+        house.memory.scope(user=f"user{number:03}").blocks.update("core", "- Fires pots", expected_updated_at=None)
+    visitor = house.visitor()
+    for path in ("/blocks", "/sleep"):
+        first = visitor.get(path)
+        onwards = re.search(r'href="([^"]*after=[^"]*)" rel="next"', first.text)
+        assert onwards is not None, path
+        second = visitor.client.get(html.unescape(onwards[1]))
+        shown = [set(re.findall(r"user\d{3}", page.text)) for page in (first, second)]
+        assert [len(users) for users in shown] == [100, 1] and not shown[0] & shown[1], path
+        assert 'rel="next"' not in second.text
 
 
 # collections
@@ -356,7 +385,9 @@ def test_the_ledger_is_read_backwards_filtered_and_verified(house: Any) -> None:
     assert "user:ben" in ben and "agent:porter" not in ben
     assert "No event passes" in visitor.read("/ledger", actor="nobody")
     assert "No event passes" in visitor.read("/ledger", scope="(shared)")
-    assert visitor.get("/ledger", scope="nonsense").status_code == 422
+    refused = visitor.get("/ledger", scope="nonsense", actor="porter")
+    assert refused.status_code == 422 and "is not a part of a scope" in refused.text
+    assert 'value="nonsense"' in refused.text and 'value="porter"' in refused.text  # nothing typed is lost
     porter = visitor.read("/ledger", actor="porter", effect="set_fact")
     assert "agent:porter" in porter and "user:ben" not in porter
     event = visitor.read(f"/ledger/{positions[-1]}")
@@ -472,7 +503,10 @@ def test_the_overview_counts_what_there_is(house: Any) -> None:
     visitor = house.visitor()
     empty = visitor.read("")
     assert "0 definitions" in empty and "Nothing does" in empty
+    assert "times in UTC" in visitor.get("").text
     house.memory.definitions.create(name="Keeper", slug="keeper", schema=KEEPER)
     house.memory.scope(user="ada").remember("The ferry leaves at nine", collection="notes")
     full = visitor.read("")
+    assert "No approval waits" in full
+    assert "No job was given up" in house.visitor("ada", "reader").read("")  # who may not see approvals is told of none
     assert "1 definition " in full and "1 collection " in full and "1 entries" in full

@@ -116,7 +116,9 @@ def test_a_reader_is_offered_no_section_that_is_closed_to_them(filled: Any) -> N
         assert f">{section}</a>" not in reader.get("").text
         assert f">{section}</a>" in admin.get("").text
     for path in ("/ledger", "/ledger/1", "/ledger/verify", "/approvals"):
-        assert (reader.get(path).status_code, admin.get(path).status_code) == (403, 200)
+        refused = reader.get(path)
+        assert (refused.status_code, admin.get(path).status_code) == (403, 200)
+        assert "Sign in with a key that may" in refused.text and "permissions.grant" not in refused.text
 
 
 def test_a_member_changes_their_own_memory_and_sees_nobody_elses(filled: Any) -> None:

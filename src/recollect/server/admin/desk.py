@@ -45,6 +45,8 @@ DONE = {
 }
 """What a page says after something was done, by the word in its address: no address can put other words there."""
 
+OTHER_KEY = "Sign in with a key that may"
+
 _SECTIONS = (
     ("overview", "Overview", ""),
     ("blocks", "Blocks", "/blocks"),
@@ -106,7 +108,7 @@ class Desk:
         if not self.may(effect):
             raise Denied(
                 f"`{self.caller.actor}` may not do this: nothing grants {effect.capability} for `{effect.scope}`",
-                hint="Sign in with a key that may",
+                hint=OTHER_KEY,
                 capability=effect.capability,
             )
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 from litestar import Response
 
 from recollect.errors import Unauthenticated
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import OTHER_KEY, Desk
 from recollect.server.admin.rendering import address, answer, redirect, render
 from recollect.server.problems import AnyRequest, problem_of
 from recollect.wire.problems import decode_problem
@@ -17,7 +18,10 @@ def respond_with_page(request: AnyRequest, error: Exception) -> Response[bytes]:
     if isinstance(error, Unauthenticated):
         return _lead_to_entrance(request)
     status, body, headers = problem_of(error, _request_id(request), request)
-    problem, _ = decode_problem(body)
+    problem, details = decode_problem(body)
+    if problem.code == "denied" and "capability" in details:
+        # A grant, which the gate advises, is for programs: it does not widen what a key may.
+        problem = msgspec.structs.replace(problem, hint=OTHER_KEY)
     desk: object = request.scope["auth"] if "auth" in request.scope else None
     if isinstance(desk, Desk):
         page = desk.show("failure.html", section="", status=status, problem=problem)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.resources import files
 from typing import Any, cast
-from urllib.parse import urlencode
+from urllib.parse import quote, urlencode
 
 import msgspec
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -39,7 +39,9 @@ def answer(body: str, *, status: int = 200, headers: Mapping[str, str] | None = 
 
 def redirect(where: str, *, headers: Mapping[str, str] | None = None) -> Response[bytes]:
     """Return an answer that leads to another page, which is then read and not sent again."""
-    return Response(b"", status_code=303, headers={**HEADERS, "Location": where, **(headers or {})})
+    # A header has no letters but those of Latin-1, and what was escaped already stays as it is.
+    location = quote(where, safe="%/?&=:+~,;@!$'()*")
+    return Response(b"", status_code=303, headers={**HEADERS, "Location": location, **(headers or {})})
 
 
 def address(path: str, **parameters: object) -> str:

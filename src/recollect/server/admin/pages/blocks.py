@@ -31,9 +31,11 @@ from recollect.server.admin.desk import Desk
 from recollect.server.admin.forms import fault_of, status_of
 from recollect.server.admin.parameters import Question
 from recollect.server.admin.rendering import address, redirect
+from recollect.server.paging import decode_number, page_from
 from recollect.sleep import sources_of
 from recollect.sleep.consolidating import Source
 
+PAGE = 100
 LIMITS = {"core": CORE_CHARACTERS, "archival": ARCHIVAL_CHARACTERS}
 
 
@@ -54,13 +56,15 @@ def list_blocks(
     user: FromQuery[str] = "",
     agent: FromQuery[str] = "",
     question: Question = "",
+    after: FromQuery[str | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return the blocks of a user and of the user's agents; without one, those of everybody who may be seen.
+    """Return a page of the blocks of a user and of the user's agents; without one, of everybody who may be seen.
 
     With a question, also the archival lines that an agent would be reminded of.
     """
     matches: list[BlockMatch] | None = None
+    user = user.strip()
     if user or not desk.sees_everybody:
         owner = user or desk.caller.user
         blocks = desk.memory.scope(user=owner).blocks
@@ -70,11 +74,13 @@ def list_blocks(
     else:
         owner = ""
         found = _of_everybody(desk)
+    shown, onwards = page_from(found, decode_number(after), PAGE)
     return desk.show(
         "blocks.html",
         section="blocks",
         done=done,
-        blocks=found,
+        blocks=shown,
+        onwards=onwards,
         user=owner,
         agent=agent,
         question=question,

@@ -77,7 +77,8 @@ def see_definition(
     definition = desk.memory.definitions.get(id)
     listable = desk.may(ReadRecords(scope=desk.shared, definition=definition.id))
     every = desk.memory.definitions.records(definition.id) if listable else []
-    found = [record for record in every if not owner or owner in (name for _, name in record.scope.parts)]
+    # The owner comes first in a scope; a thread or a workflow may have the id of somebody else.
+    found = [record for record in every if not owner or owner == record.scope.parts[0][1]]
     begin = decode_number(after)
     records, onwards = page_from(found, begin, PAGE)
     return desk.show(

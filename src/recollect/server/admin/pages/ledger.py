@@ -9,9 +9,10 @@ from litestar import Response, get
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
-from recollect.errors import NotFound
+from recollect.errors import NotFound, UsageError
 from recollect.model.event import Event
 from recollect.server.admin.desk import Desk
+from recollect.server.admin.forms import fault_of, status_of
 from recollect.server.admin.parameters import Place
 
 PAGE = 50
@@ -41,12 +42,18 @@ def see_ledger(
 ) -> Response[bytes]:
     """Return events before a position, or the newest: all of them, or those that a filter lets through."""
     asked = {"actor": actor, "door": door, "effect": effect, "decision": decision, "scope": place}
-    found = look_back(desk, before, _filter(desk, asked))
+    found, fault, status = Found(events=[], reached=1), None, 200
+    try:
+        found = look_back(desk, before, _filter(desk, asked))
+    except UsageError as error:
+        fault, status = fault_of(error, field="scope"), status_of(error)
     return desk.show(
         "ledger.html",
         section="ledger",
+        status=status,
         events=found.events,
         asked=asked,
+        fault=fault,
         onwards=found.reached if found.reached > 1 else None,
     )
 

@@ -26,7 +26,7 @@ def see_overview(desk: NamedDependency[Desk]) -> Response[bytes]:
         suggested=recent_scopes(desk),
         definitions=desk.memory.definitions.list() if desk.sees("definitions") else None,
         collections=collections_of(desk) if desk.sees("collections") else None,
-        approvals=desk.memory.approvals.list() if desk.sees("approvals") else [],
+        approvals=desk.memory.approvals.list() if desk.sees("approvals") else None,
         waiting_runs=runs_of(desk, status="waiting", limit=MOST) if runs else None,
         most_runs=MOST,
         failed_runs=runs_of(desk, status="failed", limit=_SHOWN) if runs else [],

@@ -10,21 +10,31 @@ from recollect.chat.conversations import conversation_scope
 from recollect.model.block import key_of
 from recollect.server.admin.desk import Desk
 from recollect.server.admin.rendering import address, redirect
+from recollect.server.paging import decode_number, page_from
 from recollect.sleep import sleep_jobs, undo
 from recollect.sleep.jobs import KIND, get_job, retry
 
+PAGE = 100
+
 
 @get("/sleep", sync_to_thread=True)
-def list_jobs(desk: NamedDependency[Desk], user: FromQuery[str] = "", done: FromQuery[str] = "") -> Response[bytes]:
-    """Return the jobs, those that need somebody first."""
+def list_jobs(
+    desk: NamedDependency[Desk],
+    user: FromQuery[str] = "",
+    after: FromQuery[str | None] = None,
+    done: FromQuery[str] = "",
+) -> Response[bytes]:
+    """Return a page of the jobs, those that need somebody first."""
     order = ("dead", "running", "waiting", "done")
-    jobs = sorted(sleep_jobs(desk.memory, user=desk.whose(user)), key=lambda job: order.index(job.state))
+    every = sorted(sleep_jobs(desk.memory, user=desk.whose(user)), key=lambda job: order.index(job.state))
+    jobs, onwards = page_from(every, decode_number(after), PAGE)
     return desk.show(
         "sleep.html",
         section="sleep",
         done=done,
         jobs=[(dict(job.scope.parts), job) for job in jobs],
         user=user,
+        onwards=onwards,
         writable=desk.may_write(desk.caller.scope, key_of("core")),
     )
 

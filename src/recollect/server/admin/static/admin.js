@@ -5,6 +5,23 @@ function watch(element, see) {
   see();
 }
 
+// On a small screen the sections are one row that scrolls: begin where the current one is.
+for (const current of document.querySelectorAll(".side [aria-current]")) {
+  const row = current.closest("nav");
+  row.scrollLeft = current.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
+}
+
+// What is wrong with a question is shown where its answer would be; an answer that is another page is gone to.
+document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
+  if (new DOMParser().parseFromString(detail.serverResponse, "text/html").getElementById("results")) {
+    detail.shouldSwap = true;
+    detail.isError = false;
+  } else {
+    detail.shouldSwap = false;
+    location.assign(detail.xhr.responseURL);
+  }
+});
+
 // How many characters a text has, of those that it may have. Counted as the server counts: by code points.
 for (const text of document.querySelectorAll("[data-count]")) {
   const count = document.getElementById(text.dataset.count);
