@@ -122,7 +122,10 @@ def test_delete_leaves_the_history_and_undo_brings_the_text_back(cli):
     assert "holds again 39 characters" in cli("blocks", "undo", "core", "--user", "ada").out
     revisions = cli("blocks", "history", "core", "--user", "ada", "--json").json
     assert [one["change"] for one in revisions] == ["set", "set", "set", "deleted", "set"]
-    assert "deleted" in cli("blocks", "history", "core", "--user", "ada").out
+    shown = cli("blocks", "history", "core", "--user", "ada").out
+    assert "deleted" in shown
+    assert " UTC " in shown
+    assert "+00:00" not in shown
     assert cli("blocks", "history", "archival", "--user", "ada").code == 1
 
 

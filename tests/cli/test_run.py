@@ -108,6 +108,16 @@ def test_a_session_goes_on_in_another_process(process):
     assert (other.out, other.err) == ("Inn: good day, stranger.\nKnock 1.\n", "To go on: --session s2\n")
 
 
+def test_nobody_goes_on_with_the_session_of_somebody_else(cli):
+    cli("run", "doorman.abl", "--session", "s1", "--user", "ada", "-m", "knock")
+    for options in (("--user", "bob"), ("--project", "grand"), ("--vars", '{"knocks": 7}')):
+        refused = cli("run", "doorman.abl", "--session", "s1", *options, "-m", "I am Bob")
+        assert refused.code == 2, options
+        assert f"Leave {options[0]} out" in refused.err
+    assert cli("facts", "get", "name", "--user", "ada").code == 1
+    assert cli("run", "doorman.abl", "--session", "s1", "--user", "ada", "-m", "knock").out == "Knock 2.\n"
+
+
 def no_function() -> str:
     return "No function was given for open_door: --tools names a file that has them, such as tools.py.\n"
 

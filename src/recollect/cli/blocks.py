@@ -136,7 +136,7 @@ def show_history(desk: Desk, block: Type) -> None:
     if desk.out.json:
         return desk.out.document(revisions)
     rows = [
-        (str(one.version), one.change, _content(one), one.at.isoformat(), one.origin.actor, one.origin.door)
+        (str(one.version), one.change, _content(one), wording.exact(one.at), one.origin.actor, one.origin.door)
         for one in revisions
     ]
     columns = ("version", "change", "content", "since", "by", "through")

@@ -11,7 +11,8 @@ from recollect.cli.chat import Chat
 from recollect.cli.command import Desk
 from recollect.cli.programs import AGENTS, require_ending, showing_faults
 from recollect.cli.reading import read_file, read_object
-from recollect.errors import NotFound
+from recollect.errors import NotFound, UsageError
+from recollect.model.text import quote
 
 if TYPE_CHECKING:
     from recollect.abl.agent import Agent
@@ -76,11 +77,31 @@ def _begin(
     """Return a session and what the agent says before any input; one that goes on says nothing by itself."""
     if id is not None:
         try:
-            return agent.resume(id), None
+            session = agent.resume(id)
         except NotFound:
             pass  # nobody began it yet
+        else:
+            _ensure_same(session, user=user, project=project, vars=vars)
+            return session, None
     session = agent.start(user=user, id=id, vars=vars, **({} if project is None else {"project": project}))
     return session, session.opening
+
+
+def _ensure_same(session: Session, *, user: str | None, project: str | None, vars: dict[str, Any]) -> None:
+    """Refuse to go on with a session for somebody else, or with values that only a beginning takes."""
+    for option, asked, actual in (("--user", user, session.user), ("--project", project, session.project)):
+        if asked is not None and asked != actual:
+            raise UsageError(
+                f"the session {quote(session.id)} was begun for {quote(actual) if actual else 'nobody'}, not for "
+                f"{quote(asked)}",
+                hint=f"Leave {option} out to go on with it, or --session to begin another",
+                value=asked,
+            )
+    if vars:
+        raise UsageError(
+            f"the session {quote(session.id)} has begun already, and --vars are what one begins with",
+            hint="Leave --vars out to go on with it, or --session to begin another",
+        )
 
 
 def _answer_with_json(desk: Desk, session: Session, opening: Turn | None, lines: Iterable[str]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from http import HTTPStatus
 from typing import Any, cast
 
@@ -10,7 +11,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from recollect.errors import Conflict, RecollectError, StorageError
+from recollect.errors import Conflict, Denied, RecollectError, StorageError
 from recollect.wire.problems import MEDIA_TYPE, Problem, encode_problem
 
 AnyRequest = Request[Any, Any, Any]
@@ -107,6 +108,7 @@ _SHOWN = frozenset(
     }
 )
 _RESERVED = frozenset(Problem.__struct_fields__[:7])
+_MISSING = re.compile(r"Missing required \w+ parameter '([^']+)'")
 _BUSY_FOR = 1.0
 """Seconds after which a caller may try again where the error itself does not say."""
 
@@ -153,7 +155,14 @@ def _of_ours(error: RecollectError, request_id: str) -> tuple[int, bytes, dict[s
     details = {name: _plain(value) for name, value in error.details.items() if name in _SHOWN - _RESERVED}
     if isinstance(error, Conflict) and type(error.details.get("actual")) is int:
         details.setdefault("current_version", error.details["actual"])
-    return _rendered(status, error.code, error.message, error.hint, details, request_id)
+    return _rendered(status, error.code, error.message, _told(error), details, request_id)
+
+
+def _told(error: RecollectError) -> str:
+    """Return the hint of an error as callers can act on it."""
+    # The gate names the call that grants it, and whoever calls here may do what their key says, whatever is granted.
+    granted = isinstance(error, Denied) and "permissions.grant(" in error.hint
+    return "Use a key whose role may do this, and that is not narrowed to less" if granted else error.hint
 
 
 def _of_validation(
@@ -162,7 +171,11 @@ def _of_validation(
     """Say which parameter is not what it should be; bodies have been looked at before."""
     found = cast("list[dict[str, Any]]", error.extra or [{}])
     name, message = str(found[0].get("key", "")), str(found[0].get("message", error.detail))
-    if name in ("", "data"):
+    missing = None if name else _MISSING.match(message)
+    if missing:
+        path = missing[1]
+        said = f"the parameter `{path}` is missing"
+    elif name in ("", "data"):
         said, path = "this request needs a body", "$"
     else:
         path = name if request is None else _spoken(request, name)
@@ -186,8 +199,9 @@ def _of_http(error: HTTPException, request_id: str) -> tuple[int, bytes, dict[st
         405: "this address does not take that method",
         413: "the body is larger than this server takes",
     }.get(status, error.detail)
+    hint = "Send less at once, or let the server take more with `body_bytes`" if status == 413 else ""
     headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
-    return _rendered(status, _code_of(status), said, "", {}, request_id, headers)
+    return _rendered(status, _code_of(status), said, hint, {}, request_id, headers)
 
 
 def _code_of(status: int) -> str:
