@@ -213,6 +213,17 @@ def test_calls_are_carried_out_in_order_and_the_model_is_told_what_came_of_each(
     ]
 
 
+@pytest.mark.parametrize("wrong", [float("inf"), float("nan"), -float("inf")])
+def test_a_call_with_a_number_that_is_none_is_made_and_sent_again_with_null(wrong: float) -> None:
+    made: list[Any] = []
+    model = Scripted(wants(("looms.free", {"widths": [1.5, wrong]})), "Nine.")
+    talked = talk(model, TOOLS, call_tool=lambda name, arguments: made.append(arguments))
+    talked.call_tools(talked.hear())
+    assert talked.hear().answer == "Nine."
+    assert repr(made) == repr([{"widths": [1.5, wrong]}])
+    assert model.told()[0].calls[0].arguments == {"widths": [1.5, None]}
+
+
 def test_a_call_where_there_are_no_tools_is_told_so() -> None:
     talked = talk(Scripted(wants(("shears", {}))), TEXT)
     [result] = talked.call_tools(talked.hear())

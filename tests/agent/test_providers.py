@@ -8,13 +8,14 @@ import sys
 import textwrap
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 import pytest
 from pydantic_ai.models.test import TestModel
 
 from recollect.agent.connecting import connect
-from recollect.agent.models import Ask, Reply, Said
+from recollect.agent.models import Ask, Reply, Said, ToolSpec
 from recollect.agent.providers import Access
 from recollect.errors import ModelError, ModelFailed, ModelUnavailable, RecollectError, UsageError
 
@@ -232,3 +233,34 @@ def test_naming_a_model_with_its_address_imports_nothing():
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, timeout=60)
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_a_field_that_holds_anything_is_shown_as_that_and_a_title_is_read(there):
+    fields = {
+        "notes": {"type": "object", "title": "Side notes", "description": "Whatever else was said"},
+        "size": {"type": "object", "properties": {"title": {"type": "string", "title": "Its name"}}},
+        "marks": {"type": "array", "items": {"type": "object"}},
+    }
+    closed = {"type": "object", "properties": fields, "required": ["notes"], "additionalProperties": False}
+    model = connect(there.name, base_url=there.url, api_key=KEY)
+    for ask in (
+        Ask("", HELLO.messages, schema=closed, once=True),
+        Ask("", HELLO.messages, tools=(ToolSpec("keep", "Keep it.", closed),), once=True),
+    ):
+        with suppress(ModelFailed):  # Words are no answer: what was sent is what counts here.
+            model.reply(ask)
+        shown = next(found for found in parts(there.server.asked[-1].body) if "notes" in found)
+        assert shown["notes"]["additionalProperties"] is True
+        assert shown["notes"]["description"] == "Side notes: Whatever else was said"
+        assert shown["marks"]["items"]["additionalProperties"] is True
+        assert shown["size"]["properties"]["title"]["description"] == "Its name"
+        assert shown["size"].get("additionalProperties") is not True
+    assert fields["notes"].keys() == {"type", "title", "description"}  # what was given is left as it was
+
+
+def parts(value: Any) -> Iterator[dict[str, Any]]:
+    """Yield every object of a body."""
+    if isinstance(value, dict):
+        yield value
+    for one in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        yield from parts(one)

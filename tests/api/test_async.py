@@ -119,5 +119,10 @@ def test_a_type_checker_sees_what_is_awaited_and_what_is_misspelt(tmp_path: Path
         cwd=tmp_path,
     ).stdout
     found = [one["message"] for one in json.loads(said)["generalDiagnostics"]]
-    assert [one.partition(" is ")[2] for one in found[:-1]] == ['"int"', '"list[Match]"', '"AsyncDefinitions"', '"None"']
+    assert [one.partition(" is ")[2] for one in found[:-1]] == [
+        '"int"',
+        '"list[Match]"',
+        '"AsyncDefinitions"',
+        '"None"',
+    ]
     assert "exepct" in found[-1]

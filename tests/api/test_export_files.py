@@ -61,3 +61,20 @@ def test_an_export_that_fails_leaves_the_old_file_and_nothing_beside_it(
     assert file.read_text() == "earlier" and os.listdir(tmp_path) == ["ada.jsonl"]
     memory.export(file)
     assert "kiln.cone" in file.read_text() and os.listdir(tmp_path) == ["ada.jsonl"]
+
+
+def test_exports_to_one_file_at_the_same_time_leave_a_whole_one(
+    memory: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, sync = tmp_path / "ada.jsonl", os.fsync
+
+    def meanwhile(number: int) -> None:
+        monkeypatch.setattr(os, "fsync", sync)
+        memory.scope(user="bob").set("kiln.cone", 7)
+        assert memory.export(file) == 2  # another one, from its beginning to its end
+        sync(number)
+
+    monkeypatch.setattr(os, "fsync", meanwhile)
+    assert memory.export(file) == 1
+    assert len(file.read_bytes().splitlines()) == 2 and os.listdir(tmp_path) == ["ada.jsonl"]
+    assert memory.export(file) == 2

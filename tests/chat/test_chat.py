@@ -143,6 +143,16 @@ def test_halves_of_characters_in_calls_are_kept_as_question_marks(say: Say, scri
     assert model.asked[-1].messages[1].calls[0].arguments == {"x": "?"}
 
 
+def test_a_conversation_goes_on_after_a_call_with_a_number_that_is_none(say: Say, scripted: Any, call: Any) -> None:
+    model = scripted(call(("recall_memory", {"query": "moss", "limit": float("inf")})), "Nothing found.")
+    assert say("What do you know of moss?", model=model).text == "Nothing found."
+    after = scripted("Yes.")
+    assert say("Sure?", model=after).text == "Yes."
+    asked, called, told, *_ = after.asked[0].messages
+    assert (asked.text, called.calls[0].arguments) == ("What do you know of moss?", {"query": "moss", "limit": None})
+    assert "the arguments do not fit" in told.text
+
+
 def test_a_model_that_only_calls_tools_is_stopped_and_can_be_asked_again(
     memory: Memory, say: Say, scripted: Any, call: Any
 ) -> None:
@@ -482,6 +492,9 @@ def test_a_conversation_is_with_one_agent(memory: Memory, say: Say) -> None:
     say("Hello", "Yes.")
     with pytest.raises(UsageError, match="with the agent `gardener`"):
         say("Hello", "No.", agent=Agent(id="shopkeeper"))
+    assert say("Hello", "No.", message_id="m1").text == "Yes."
+    with pytest.raises(UsageError, match="with the agent `gardener`"):
+        say("Hello", "No.", agent=Agent(id="shopkeeper"), message_id="m1")
     assert say("Hello", "Yes.", agent=Agent(id="shopkeeper"), conversation_id="c2").text == "Yes."
     assert [one.agent_id for one in list_conversations(memory, "ada")] == ["shopkeeper", "gardener"]
 

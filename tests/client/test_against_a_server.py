@@ -184,6 +184,15 @@ def test_a_write_with_an_idempotency_key_happens_once(mara: Any) -> None:
     assert mara.memory.update("core", "- One", expected_updated_at=None, idempotency_key="block-1") == core
 
 
+def test_an_idempotency_key_may_be_in_any_script(mara: Any) -> None:
+    first = mara.facts.set("visits", 1, idempotency_key="visita-à-倉庫-🧵")
+    assert mara.facts.set("visits", 1, idempotency_key="visita-à-倉庫-🧵") == first
+    assert mara.facts.delete("visits", idempotency_key="ç") and mara.facts.delete("visits", idempotency_key="ç")
+    for wrong in ("two\nlines", " blank", 7):
+        with pytest.raises(recollect.UsageError, match="the idempotency key cannot be used"):
+            mara.facts.set("visits", 1, idempotency_key=wrong)
+
+
 def test_a_place_below_the_user_is_a_place_of_its_own(mara: Any) -> None:
     mara.facts.set("tone", "dry")
     mara.facts.set("tone", "warm", scope="agent:letters")
@@ -411,6 +420,7 @@ def test_what_a_role_may_not_do_is_denied_with_the_capability(
     with pytest.raises(recollect.Denied) as raised:
         reader.facts.set("garden.soil", "sand")
     assert raised.value.capability == "memory.write"
+    assert "a key whose role may" in raised.value.hint and "grant" not in raised.value.hint
     assert member.facts.set("garden.soil", "sand").version == 2
     for call in (member.ledger.list, lambda: member.erase(user="mara"), lambda: member.export("/dev/null/no")):
         with pytest.raises((recollect.Denied, NotADirectoryError)):

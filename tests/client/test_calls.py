@@ -242,6 +242,7 @@ def test_an_export_is_a_file_only_once_it_is_whole(client: Any, loopback: Loopba
         ({"url": "http://"}, "no address"),
         ({"url": "http://host:99999"}, "no address"),
         ({"url": None}, "no address"),
+        ({"url": "http://memory.example/api/v1/"}, "where the routes of a server lie"),
         ({"url": "http://ada:hunter2@memory.example"}, "no user, password"),
         ({"key": "rk_a b"}, "no key has"),
         ({"key": "rk_\r\nX-Evil: 1"}, "no key has"),

@@ -147,6 +147,8 @@ def test_a_closed_client_says_so(client: Any, loopback: LoopbackServer) -> None:
     client.close()
     with pytest.raises(recollect.Unavailable, match="this client is closed"):
         client.memory.list()
+    with pytest.raises(recollect.Unavailable, match="this client is closed"):
+        list(client.stream("porter", "Hello"))
     assert len(loopback.asked) == 1
 
 

@@ -10,6 +10,7 @@ without saying so. A page that speaks of `URL` and `KEY` finds a server there th
 from __future__ import annotations
 
 import ast
+import codeop
 import doctest
 import importlib
 import inspect
@@ -243,6 +244,33 @@ def test_a_tutorial_has_the_steps_that_its_title_promises_and_each_does_somethin
     steps_of = re.split(r"^## (?=\d)", text, flags=re.MULTILINE)[1:]
     assert [step.partition(".")[0] for step in steps_of] == [str(number) for number in range(1, promised + 1)]
     assert [step.partition("\n")[0] for step in steps_of if not {block.mark for block in blocks(step)} & RUN] == []
+
+
+@pytest.mark.parametrize("path", [path for path in EXAMPLES if path.parent != DOCS / "reference"], ids=name)
+def test_every_example_can_be_pasted_at_a_prompt(path: Path) -> None:
+    """A prompt of Python before 3.13 ends a class at its first empty line, and a `with` only at one."""
+    for block in blocks(path.read_text(encoding="utf-8")):
+        if block.mark == "python" and not re.search(r"^>>>", block.text, re.MULTILINE):
+            assert (wrong := refused_at_a_prompt(block.text)) is None, f"{name(path)}:{block.line + (wrong or 0)}"
+
+
+def test_what_a_prompt_refuses_is_found() -> None:
+    assert refused_at_a_prompt("with a:\n    b\n\nc\nclass D:\n    e = 1\n    def f(self):\n        g\n\n\nh\n") is None
+    assert refused_at_a_prompt("with a:\n    b\nc\n") == 2
+    assert refused_at_a_prompt("class D:\n    e = 1\n\n    def f(self):\n        g\n") == 3
+
+
+def refused_at_a_prompt(text: str) -> int | None:
+    """Return the first line that a prompt refuses when the text is pasted, counted from 0."""
+    waiting: list[str] = []
+    for number, line in enumerate([*text.splitlines(), ""]):
+        waiting.append(line)
+        try:
+            if codeop.compile_command("\n".join(waiting)) is not None:
+                waiting = []
+        except SyntaxError:
+            return number
+    return None
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=name)

@@ -215,7 +215,7 @@ def test_the_reference_names_only_what_a_call_and_its_place_have() -> None:
 @pytest.mark.parametrize(
     ("about", "known"),
     [
-        ("test file", ("workflow", "workflows", "actions", "definitions", "tests")),
+        ("test file", file._FILE),  # pyright: ignore[reportPrivateUsage]
         ("test", (*file._PARTS, "steps", "expect")),  # pyright: ignore[reportPrivateUsage]
         ("test step", tuple(file._STEPS)),  # pyright: ignore[reportPrivateUsage]
         ("test expectation", ("status", "error", "messages", *file.COMPARED)),
@@ -260,7 +260,7 @@ def test_the_reference_has_every_event_of_a_run_but_decisions() -> None:
 def test_the_surprises_of_jsonata_are_as_the_table_has_them() -> None:
     table = TEXT.partition("| written | gives | write |")[2].partition("\n\n")[0]
     rows = re.findall(r"^\| `([^`]+)`[^|]*\| ([^|]*) \| `([^`]+)` \|$", table, re.MULTILINE)
-    assert len(rows) == 4
+    assert len(rows) == 5
     one = {"input": {"crates": [{"kilos": 20}]}}
     values = [[recollect.workflow.evaluate(text, one) for text in (written, better)] for written, _, better in rows]
     assert values == [
@@ -268,6 +268,7 @@ def test_the_surprises_of_jsonata_are_as_the_table_has_them() -> None:
         [20, [20]],
         [False, True],
         [UNDEFINED, True],
+        ["x", ["x"]],
     ]
 
 

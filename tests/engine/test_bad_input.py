@@ -385,13 +385,13 @@ LIMITED: dict[str, Callable[[recollect.Memory, Any], object]] = {
 }
 
 
-@pytest.mark.parametrize("limit", [-1, "5", 1.5, True, []], ids=repr)
+@pytest.mark.parametrize("limit", [-1, "5", 1.5, True, [], 2**63], ids=repr)
 @pytest.mark.parametrize("verb", LIMITED)
 def test_a_limit_is_a_whole_number_from_zero(memory: recollect.Memory, verb: str, limit: Any) -> None:
     refused(memory, lambda: LIMITED[verb](memory, limit))
 
 
-@pytest.mark.parametrize("start", [0, -1, "1", 1.5], ids=repr)
+@pytest.mark.parametrize("start", [0, -1, "1", 1.5, 2**63], ids=repr)
 def test_a_ledger_begins_at_one(memory: recollect.Memory, start: Any) -> None:
     refused(memory, lambda: memory.ledger.events(start=start))
 
@@ -557,6 +557,11 @@ def test_opening_with_nonsense_is_refused() -> None:
         {"url": ":memory:", "ledger": "some"},
         {"url": ":memory:", "durability": "wishful"},
         {"url": ":memory:", "tenant": ""},
+        {"url": ""},
+        {"url": " "},
+        {"url": "sqlite://"},
+        {"url": "sqlite:///"},
+        *({"url": ":memory:", "busy_timeout": wait} for wait in (-1, "5", True, math.nan, math.inf)),
     ):
         with pytest.raises(errors.UsageError) as caught:
             recollect.open(**arguments)  # type: ignore[arg-type]

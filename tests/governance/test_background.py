@@ -49,6 +49,7 @@ def forget(memory: Memory, owner: Memory) -> None:
 
 def take_back(memory: Memory, owner: Memory) -> None:
     learned(owner)
+    owner.erase(user="ada", thread="c1")
     taking_back.take_back_orphans(memory, [])
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from recollect.errors import InvalidPolicy
 from recollect.governance.permissions import decide
 from recollect.model.effect import SetFact, WriteFacts
 from recollect.model.policy import Policy, Rule
@@ -43,3 +44,13 @@ def test_the_strictest_place_of_an_effect_decides():
     assert decide([closed], WriteFacts(scope=NILS, writes=(write(), write("pier")))).level == "allow"
     refused = decide([closed], WriteFacts(scope=NILS, writes=(write(), write("boat.keys"))))
     assert (refused.level, "boat.keys" in refused.reason) == ("deny", True)
+
+
+@pytest.mark.parametrize("path", ["diary.*", "*.diary", "*"])
+def test_a_path_that_is_written_as_a_pattern_is_refused_because_it_would_protect_nothing(path: str):
+    with pytest.raises(InvalidPolicy, match="no pattern"):
+        Rule("deny", "memory.read", path=path)
+    with pytest.raises(InvalidPolicy, match="no pattern"):
+        Policy.of(allow=("memory",), access={path if path != "*" else "*.*": "none"})
+    assert Rule("deny", "memory.read", path="diary").matches("memory.read", Scope.of(user="ada"), "diary.monday")
+    assert Policy.of(allow=("memory",), access={"*": "none", "a*b": "read"}).access["a*b"] == "read"

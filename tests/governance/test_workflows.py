@@ -300,12 +300,14 @@ def test_a_quota_ends_a_loop_that_writes_on_and_on(load: Load, memory: Memory) -
       - loop: {type: for_each, for_each: {in: "=[1..50]"}, steps: [{do: keep}]}
     """
     few = memory.acting_as("few", policy=Policy.of(allow=("*",), quota=Quota(writes=20, per="1h")))
-    # What is used up cannot be recorded either, so that the run does not go on.
-    with pytest.raises(QuotaExceeded):
-        load(text, memory=few).run(owner="nora")
+    run = load(text, memory=few).run(owner="nora")
+    assert (run.status, run.error and run.error.type) == ("failed", "quota_exceeded")
     assert 0 < value(memory)["n"] < 49
-    [run] = memory.runs.list()
-    assert memory.runs.verify(run.id).ok
+    [summary] = memory.runs.list()
+    assert (summary.status, memory.runs.events(summary.id)[-1].kind) == ("failed", "exec_end")
+    assert run.verify().ok
+    with pytest.raises(QuotaExceeded):
+        load(text, memory=few).run(owner="nora")  # which is refused before it begins
     assert load(text).run(owner="nora").check().status == "completed"
     assert value(memory) == {"n": 49}
 

@@ -10,6 +10,7 @@ from mcp_client import Talk, started, talking
 from ways import Served
 
 import recollect
+from recollect.mcp.arguments import SetFact, WriteBlock
 from recollect.mcp.reaching import OverServer
 from recollect.mcp.serving import create_server
 
@@ -73,6 +74,17 @@ def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, cli
     assert listed == ["recollect://blocks/user/core", "recollect://blocks/agent/archival"]
     [message] = member.ask("get_prompt", "user_memory", {"about": "Ines"}).messages
     assert "- Spins\n</core>" in message.content.text and "- Ines\n</memory>" in message.content.text
+
+
+@pytest.mark.parametrize("agent", ["team/desk", "desk%2Fteam", "90%"])
+def test_an_agent_of_any_name_has_a_place_of_its_own(client: recollect.Client, agent: str) -> None:
+    reach = OverServer(client, agent=agent)
+    reach.set_fact(SetFact(key="dye", value=agent, scope="agent"))
+    place = recollect.Scope.of(agent=agent).path
+    assert [(fact.key, fact.value) for fact in client.facts.list(scope=place)] == [("dye", agent)]
+    reach.update_block(WriteBlock(block="core", content=f"- {agent}", expected_updated_at=None, scope="agent"))
+    (block,) = client.memory.list(scope="agent", agent_id=agent)
+    assert (block.agent_id, block.content) == (agent, f"- {agent}")
 
 
 def test_what_a_server_refuses_is_told_in_the_same_words(member: Talk) -> None:

@@ -73,6 +73,9 @@ def test_what_is_no_message_ends_nothing_and_the_end_of_input_ends_it_without_a_
     asked = {"name": "set_fact", "arguments": {"key": "raw", "value": "\u2028 and \ud83e\uddf5"}}
     say(process, {"jsonrpc": "2.0", "id": 3, "method": "tools/call", "params": asked})
     assert hear(process)["result"]["structuredContent"]["value"] == "\u2028 and \U0001f9f5"
+    asked = {"name": "set_fact", "arguments": {"key": "raw", "value": "half \ud83e of \\ud83e"}}
+    say(process, {"jsonrpc": "2.0", "id": 5, "method": "tools/call", "params": asked})
+    assert hear(process)["result"]["structuredContent"]["value"] == "half ? of \\ud83e"
     # What the SDK's client would write as null.
     asked = {"name": "set_fact", "arguments": {"key": "raw", "value": {"metres": float("nan")}}}
     say(process, {"jsonrpc": "2.0", "id": 4, "method": "tools/call", "params": asked})

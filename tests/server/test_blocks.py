@@ -129,7 +129,8 @@ def test_b14_a_list_is_the_users_own_and_with_all_every_agents(someone):
     assert listed() == listed(scope="user") == [("user", "")]
     assert listed(scope="agent") == [("agent", "kiln"), ("agent", "loom")]
     assert listed(scope="all") == [("agent", "kiln"), ("agent", "loom"), ("user", "")]
-    assert listed(scope="agent", agent_id="loom") == [("agent", "loom")]
+    assert listed(scope="agent", agent_id="loom") == listed(agent_id="loom") == [("agent", "loom")]
+    assert listed(scope="all", agent_id="loom") == [("agent", "loom"), ("user", "")]
     assert someone.get(BLOCKS, params={"scope": "team"}).json()["path"] == "scope"
 
 
@@ -139,6 +140,8 @@ def test_b15_a_missing_block_is_not_found_and_a_deleted_one_can_be_made_again(so
     first = put(someone, "core", "- One", None).json()
     stale = "2020-01-01T00:00:00"
     assert someone.delete(f"{BLOCKS}/core", params={"expected_updated_at": stale}).status_code == 409
+    for no_stamp in ("null", "", "1700000000"):
+        assert someone.delete(f"{BLOCKS}/core", params={"expected_updated_at": no_stamp}).status_code == 422
     assert someone.delete(f"{BLOCKS}/core", params={"expected_updated_at": first["updated_at"]}).status_code == 204
     assert put(someone, "core", "- x", first["updated_at"]).status_code == 409
     second = put(someone, "core", "- Two", None).json()

@@ -63,6 +63,21 @@ def test_records_and_definitions_come_in_pages(served):
     assert sorted(sizes) == list(range(5))
 
 
+def test_no_record_is_left_out_because_others_went_between_two_pages(served):
+    admin = served.client()
+    made(admin, "passing")
+    owners = {user: served.client(served.key_for(user)) for user in ("pa", "pb", "pc", "pd")}
+    for owner in owners.values():
+        owner.put("/api/v1/memory/facts/passing", json={"value": {"size": 1}})
+    address = f"{DEFINITIONS}/passing/records"
+    first = admin.get(address, params={"limit": 2}).json()
+    assert [one["scope"] for one in first["records"]] == ["user:pa", "user:pb"]
+    for user in ("pa", "pb"):
+        assert owners[user].delete("/api/v1/memory/facts/passing").status_code == 204
+    rest = admin.get(address, params={"limit": 2, "after": first["next"]}).json()
+    assert ([one["scope"] for one in rest["records"]], rest["next"]) == (["user:pc", "user:pd"], None)
+
+
 def test_a_definition_that_exists_or_cannot_be_is_refused(served):
     admin = served.client()
     assert made(admin, "taken").status_code == 201

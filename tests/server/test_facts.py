@@ -5,6 +5,8 @@ from urllib.parse import quote
 
 import pytest
 
+import recollect
+
 FACTS = "/api/v1/memory/facts"
 
 
@@ -85,6 +87,16 @@ def test_a_repeated_request_under_an_idempotency_key_is_done_once(someone):
     assert someone.get(f"{FACTS}/count").json()["value"] == 2
     other = someone.put(f"{FACTS}/count", json={"value": 3}, headers=once)
     assert (other.status_code, other.json()["code"]) == (422, "idempotency_mismatch")
+
+
+def test_an_idempotency_key_in_any_script_is_the_one_that_python_knows(served, newcomer):
+    client = served.client(served.key_for(newcomer))
+    once = {"Idempotency-Key": "commande-nº-41-倉".encode()}
+    made = client.put(f"{FACTS}/count", json={"value": 1}, headers=once).json()
+    with recollect.open(served.db) as memory:
+        again = memory.scope(user=newcomer).set("count", 1, idempotency_key="commande-nº-41-倉")
+    assert (again.id, again.version) == (made["id"], 1)
+    assert client.put(f"{FACTS}/count", json={"value": 1}, headers={"Idempotency-Key": b"\xe9"}).json()["version"] == 2
 
 
 def test_pages_go_on_where_the_last_one_ended(someone):

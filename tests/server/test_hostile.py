@@ -134,6 +134,7 @@ def test_a_body_up_to_the_limit_is_taken_and_one_byte_more_is_not(strict):
     assert client.put(f"{FACTS}/large", content=fits).status_code == 200
     larger = client.put(f"{FACTS}/large", content=fits + b" ")
     assert (larger.status_code, larger.json()["code"]) == (413, "limit_exceeded")
+    assert "`body_bytes`" in larger.json()["hint"]
     assert client.get(f"{FACTS}/large").json()["version"] == 1
 
 

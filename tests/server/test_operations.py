@@ -48,6 +48,25 @@ def test_a_server_whose_store_does_not_answer_is_up_but_not_ready(tmp_path):
     assert str(tmp_path) not in answer.text
 
 
+def test_a_server_whose_threads_all_wait_for_models_is_ready_all_the_same(tmp_path):
+    told = threading.Event()
+
+    async def ask_meanwhile() -> tuple[int, bool]:
+        app = create_app(Settings(threads=1, sleep=False), memory)
+        async with app.lifespan(), httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://m") as client:
+            turn = asyncio.get_running_loop().run_in_executor(None, told.wait, 60)
+            try:
+                async with asyncio.timeout(30):
+                    answer = await client.get("/ready")
+                return answer.status_code, turn.done()
+            finally:
+                told.set()
+                await turn
+
+    with recollect.open(tmp_path / "memory.db") as memory:
+        assert asyncio.run(ask_meanwhile()) == (200, False)
+
+
 def test_a_file_that_is_no_database_stops_the_start(start, tmp_path):
     other = tmp_path / "other.db"
     other.write_bytes(b"this is no database" * 500)

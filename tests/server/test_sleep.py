@@ -112,3 +112,14 @@ def test_nobody_but_an_administrator_reaches_what_others_were_learned_about(serv
     assert head.post(f"{JOBS}/talk-0/undo", params={"user": "ada"}).status_code == 200
     assert head.post(f"{JOBS}/talk-0/forget", params={"user": "ben"}).json() == {"removed": ["- Lives in Evora"]}
     assert core_of(ada) == []
+
+
+def test_the_next_page_of_jobs_is_there_when_the_last_one_of_the_first_is_gone(served, tenant, learn):
+    learn(ada="I live in Tomar. | I prefer boats. | I speak Danish.")
+    ada = served.client(served.key_for("ada", tenant=tenant))
+    first = ada.get(JOBS, params={"limit": 2}).json()
+    assert [one["conversation_id"] for one in first["jobs"]] == ["talk-0", "talk-1"]
+    assert ada.post(f"{JOBS}/talk-1/forget").status_code == 200
+    rest = ada.get(JOBS, params={"limit": 2, "after": first["next"]}).json()
+    assert ([one["conversation_id"] for one in rest["jobs"]], rest["next"]) == (["talk-2"], None)
+    assert ada.get(JOBS, params={"after": "bm9uZQ"}).status_code == 422

@@ -326,6 +326,15 @@ def test_what_waits_is_seen_decided_once_and_done(served, tenant, admin, waiting
     assert len(admin.get(f"{API}/approvals", params={"status": "all"}).json()["approvals"]) == 2
 
 
+def test_the_next_page_of_what_waits_is_there_once_all_of_the_first_is_decided(admin, waiting):
+    first, second = waiting
+    begun = admin.get(f"{API}/approvals", params={"limit": 1}).json()
+    assert [one["id"] for one in begun["approvals"]] == [first]
+    assert admin.post(f"{API}/approvals/{first}/refuse", json={}).status_code == 200
+    rest = admin.get(f"{API}/approvals", params={"limit": 1, "after": begun["next"]}).json()
+    assert ([one["id"] for one in rest["approvals"]], rest["next"]) == ([second], None)
+
+
 def test_what_waits_is_an_administrators_of_the_tenant_alone(admin, waiting, strangers):
     for stranger, status in zip(strangers, (403, 403, 404, 401), strict=True):
         for verb in ("approve", "refuse"):

@@ -35,6 +35,7 @@ LEARNED = {
     "I have just moved to Bergen!": ["Lives in Bergen"],
     "I'm originally from Lagos": ["Comes from Lagos"],
     "I grew up in Split.": ["Grew up in Split"],
+    "I was born in Ohrid.": ["Was born in Ohrid"],
     "Yes, I live in Trinidad and Tobago.": ["Lives in Trinidad and Tobago"],
     # time zones
     "My time zone is Europe/Lisbon.": ["Time zone: Europe/Lisbon"],
@@ -76,6 +77,7 @@ LEARNED = {
     "Please always cite your sources, thanks!": ["Asks: always cite your sources"],
     "Never call me before nine.": ["Asks: never call them before nine"],
     "From now on, please use metric units.": ["Asks: use metric units"],
+    "From now on, always use metric units.": ["Asks: always use metric units"],
     "Please don't use bullet points.": ["Asks: do not use bullet points"],
     "I want you to never use emoji": ["Asks: never use emoji"],
     "Keep your answers under five lines, please.": ["Asks: keep answers under five lines"],
@@ -92,6 +94,14 @@ LEARNED = {
         "Is called Lena",
     ],
     "I’m vegan; I live in Turku.": ["Is vegan", "Lives in Turku"],
+    # however it is written
+    "\ufeffI live  in\u00a0Porto.\r\n": ["Lives in Porto"],
+    "I live in Sa\u0303o Tome\u0301": ["Lives in São Tomé"],
+    "I'm vegan \U0001f331": ["Is vegan"],
+    "I'm vegan :)": ["Is vegan"],
+    # what is taken back
+    "I prefer tea. Actually no, I prefer milk.": ["Prefers milk"],
+    "I live in Porto. Wait, no, I live in Braga.": ["Lives in Braga"],
 }
 
 ENDED = {
@@ -102,6 +112,8 @@ ENDED = {
     "I'm no longer vegan.": "Is vegan",
     "I'm not vegan any more": "Is vegan",
     "I no longer prefer trains": "Prefers trains",
+    "I no longer enjoy sailing": "Likes sailing",
+    "I don't like sailing anymore": "Likes sailing",
 }
 
 # Each with a control: the same words where they do teach something.
@@ -130,6 +142,30 @@ NOT_LEARNED = {
     "a text to correct": ("Please proofread the following:\nI live in Porto. I prefer tea.", "I prefer tea."),
     "a letter to write": ("Write a letter for a friend: My name is Ines.", "My name is Ines."),
     "a story": ("Tell me a story about a fox. I live in Porto.", "I live in Porto."),
+    "a text to translate, behind a question": ("Can you translate this? I live in Porto.", "Can you? I live in Porto."),
+    "a text to shorten, below": ("Shorten this for me\n\nI prefer tea.", "Wait for me\n\nI prefer tea."),
+    "a sentence to judge": ("Does this sound right? I live in Porto.", "Does he sound right? I live in Porto."),
+    "a mail with its head": (
+        "From: jo@example.org\nSubject: hello\n\nMy name is Jo.",
+        "From me, hello\n\nMy name is Jo.",
+    ),
+    "a mail that somebody wrote": ("Yesterday Jo wrote:\nI live in Porto.", "Yesterday it rained.\nI live in Porto."),
+    "a forwarded mail": ("-----Original Message-----\nI live in Porto.", "-----\nI live in Porto."),
+    "an essay": ("My essay:\nI live in Porto. I prefer tea.", "My essay is done.\nI prefer tea."),
+    "examples": ("For example, I live in Porto.", "By the way, I live in Porto."),
+    "examples in short": ("e.g. my name is Jo", "my name is Jo"),
+    "a novel": ("In my novel, I live in Porto.", "In my view, I live in Porto."),
+    "a joke that is told afterwards": ("I'm vegan. Just kidding!", "I'm vegan. Just saying!"),
+    "a joke with a not": ("I live in Porto... not!", "I live in Porto... now!"),
+    "a wink": ("I'm allergic to meetings \U0001f609", "I'm allergic to mites \U0001f331"),
+    "a slip of the tongue": ("I live in Porto, I mean Braga.", "I mean, I live in Braga."),
+    "capitals only": ("I LIVE IN HOPE", "I live in HOPE"),
+    "a day as a place": ("I moved to Monday.", "I moved to Monaco."),
+    "what is not the favourite": ("My favourite tea is not rooibos.", "My favourite tea is notorious."),
+    "a figure of speech": ("I hate to bother you.", "I hate bother."),
+    "a person of whom nothing else is known": ("I like her.", "I like herbs."),
+    "a code": ("Remember that the door code is 4711.", "Remember that the door is 4711."),
+    "what is not yet": ("Please don't send it yet.", "Please don't send yeti stickers."),
     "a play": ("Pretend you are my clerk. I work as a judge.", "I work as a judge."),
     "jokes that say so": ("I live in Atlantis, just kidding.", "I live in Atlanta."),
     "a choice in the moment": ("I prefer the second one.", "I prefer second-hand books."),

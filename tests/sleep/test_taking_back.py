@@ -7,12 +7,13 @@ from typing import Any
 import pytest
 
 from recollect import Denied, Memory, NotFound, Policy
+from recollect.chat.conversations import list_conversations
 from recollect.model.policy import Rule
 from recollect.model.scope import Scope
 from recollect.sleep.consolidating import Source
 from recollect.sleep.extracting import Learned, Lesson
 from recollect.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
-from recollect.sleep.taking_back import forget_conversation, sources_of, undo
+from recollect.sleep.taking_back import forget_conversation, sources_of, take_back_orphans, undo
 from recollect.testing import FakeClock
 
 SETTLED = 300
@@ -223,6 +224,20 @@ def test_g5_forgetting_a_conversation_takes_what_it_alone_taught(memory: Memory,
     assert [dict(job.scope.parts)["thread"] for job in sleep_jobs(memory)] == ["c2"]
 
 
+def test_who_may_not_erase_a_conversation_takes_back_nothing_of_it(memory: Memory, talk: Any, lines: Any) -> None:
+    talk("I live in Porto.")
+    learn(memory)
+    own = Scope.of(user="ada")
+    rules = [Rule("allow", capability, own) for capability in ("memory.read", "memory.write")]
+    writer = memory.acting_as("writer", policy=Policy(rules=tuple(rules)))
+    with pytest.raises(Denied):
+        forget_conversation(writer, "c1", user="ada")
+    assert lines() == ["- Lives in Porto"]
+    eraser = memory.acting_as("eraser", policy=Policy(rules=(*rules, Rule("allow", "memory.erase", own))))
+    assert forget_conversation(eraser, "c1", user="ada") == ["- Lives in Porto"]
+    assert lines() == []
+
+
 def test_g5_erasing_a_conversation_takes_what_it_taught_with_the_next_look(
     memory: Memory, clock: FakeClock, talk: Any, lines: Any
 ) -> None:
@@ -240,6 +255,17 @@ def test_g5_erasing_a_conversation_takes_what_it_taught_with_the_next_look(
     settle(memory)
     run_due(memory)
     assert lines() == ["- Speaks Dutch"]
+
+
+def test_what_was_learned_after_somebody_listed_the_conversations_stays(memory: Memory, talk: Any, lines: Any) -> None:
+    listed = list_conversations(memory)
+    talk("I live in Porto.")
+    learn(memory)
+    assert take_back_orphans(memory, listed) == []
+    assert lines() == ["- Lives in Porto"]
+    memory.erase(user="ada", thread="c1")
+    assert take_back_orphans(memory, listed) == ["- Lives in Porto"]
+    assert lines() == []
 
 
 def test_g5_erasing_a_user_leaves_nothing_that_was_learned(

@@ -12,6 +12,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+import recollect
 from recollect.errors import Corrupt, Full, ReadOnly, Unavailable
 from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
@@ -201,6 +202,7 @@ def test_damage_at_the_start_is_found_when_opening(path: str):
 
 def tamper(path: str, sql: str) -> None:
     connection = apsw.Connection(path)
+    connection.pragma("writable_schema", True)
     connection.execute(sql)
     assert connection.changes() == 1
     connection.close()
@@ -229,7 +231,12 @@ def test_an_event_that_does_not_decode_is_corrupt_at_its_position(path: str, app
 
 @pytest.mark.parametrize(
     "sql",
-    ["UPDATE facts SET payload = x'7b'", "UPDATE facts SET payload = x'22ff22'", "UPDATE facts SET scope = 'nonsense'"],
+    [
+        "UPDATE facts SET payload = x'7b'",
+        "UPDATE facts SET payload = x'22ff22'",
+        "UPDATE facts SET scope = 'nonsense'",
+        "UPDATE facts SET domain = CAST(x'ff' AS TEXT)",
+    ],
 )
 def test_a_fact_that_does_not_decode_is_corrupt(path: str, sql: str):
     with SqliteStore(path) as store:
@@ -238,3 +245,28 @@ def test_a_fact_that_does_not_decode_is_corrupt(path: str, sql: str):
     tamper(path, sql)
     with SqliteStore(path) as store, pytest.raises(Corrupt, match="cannot be read"):
         store.read(lambda rows: rows.facts_named("default", "k"))
+
+
+def test_a_text_that_does_not_decode_is_corrupt_whichever_way_it_is_read(path: str):
+    with SqliteStore(path) as store:
+        write(store, "k")
+        assert store.fact(ADA, "k") is not None
+    tamper(path, "UPDATE facts SET actor = CAST(x'ff' AS TEXT)")
+    with SqliteStore(path) as store:
+        for read in (lambda: store.fact(ADA, "k"), lambda: store.transact(lambda rows: rows.fact(ADA, "k"))):
+            with pytest.raises(Corrupt, match="cannot be read"):
+                read()
+
+
+def test_an_inspection_of_a_damaged_file_says_so_whatever_its_rows_hold(path: str):
+    with recollect.open(path) as memory:
+        memory.scope(user="ada").set("k", 1)
+        assert all(finding.ok for finding in memory.inspect())
+    open_to_any_type = "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'events'"
+    strict_again = "UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'events'"
+    for sql in (open_to_any_type, "UPDATE events SET body = 7", strict_again):
+        tamper(path, sql)
+    with recollect.open(path) as memory:
+        (finding,) = memory.inspect()
+    assert not finding.ok
+    assert "events.body" in finding.detail

@@ -462,7 +462,6 @@ APART: dict[tuple[str, str], dict[str, str]] = {
         "key": "has to be there where no id is in the address",
     },
     ("memory.collections.reembed", "command line"): {"embedder": "is not needed to give up"},
-    ("scoped.blocks.list", "REST"): {"scope": "without it, that of the user, who is the caller"},
     ("scoped.blocks.update", "REST"): {"expected_updated_at": "may be a tag in If-Match or If-None-Match instead"},
     ("scoped.blocks.undo", "REST"): {"expected_updated_at": "may be a tag in If-Match instead"},
     ("scoped.blocks.update", "command line"): {"expected_updated_at": "without it the block must not exist"},

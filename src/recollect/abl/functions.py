@@ -132,7 +132,10 @@ def masked(text: Any, shape: Any, fill: Any = "*") -> str:
 
 
 def formatted_date(value: Any, shape: Any = _ISO_DAY, zone: Any = None) -> str | None:
-    """Write a date by YYYY, MM, DD, HH, mm and ss, in the time zone of an IANA name; null for no date or no zone."""
+    """Write a date by YYYY, MM, DD, HH, mm and ss, in the time zone of an IANA name; null for no date or no zone.
+
+    A day without a time is the same day in every zone.
+    """
     when = _instant(value)
     if when is None:
         return None
@@ -140,7 +143,8 @@ def formatted_date(value: Any, shape: Any = _ISO_DAY, zone: Any = None) -> str |
         local = when.astimezone(ZoneInfo(word(zone))) if zone is not None and word(zone) != "UTC" else when
     except (OSError, ValueError, OverflowError, KeyError):
         return None
-    return date_word(local, word(shape) or _ISO_DAY)
+    is_day = type(value) is str and len(value) == len(_ISO_DAY)
+    return date_word(when if is_day else local, word(shape) or _ISO_DAY)
 
 
 def _instant(value: Any) -> datetime | None:

@@ -20,6 +20,7 @@ from recollect.lang.source import Span
 from recollect.model.text import quote
 
 _NAME = re.compile(r"[^\W\d][\w\-]*")
+_TARGET = re.compile(r"[^\W\d]\w*(?:\.[\w\-]+)*")
 _PATH = re.compile(r"[^\W\d][\w\-]*(?:\.[\w\-*]+|\[\d+\])*")
 _INTEGER = re.compile(r"[0-9]{1,12}")
 _REMARK = re.compile(r"(\S+)\s+#")
@@ -209,6 +210,10 @@ class Reader:
     def path(self, raw: Raw, what: str) -> Raw:
         """Return a dotted path without a remark after it; say what is wrong with one that cannot be used."""
         return self._word(raw, _PATH, what, "names with dots between them, such as `user.name`")
+
+    def target(self, raw: Raw) -> Raw:
+        """Return the dotted name of what is assigned, without a remark after it; say what cannot be assigned."""
+        return self._word(raw, _TARGET, "a variable", "letters, digits and underscores, with dots between its parts")
 
     def _word(self, raw: Raw, pattern: re.Pattern[str], what: str, made_of: str) -> Raw:
         remark = _REMARK.match(raw.text)

@@ -63,7 +63,11 @@ def replay_session(setting: Setting, agent: str, states: list[SessionState]) -> 
     for kept in states:
         record = kept.turn
         # A microsecond earlier: what the turn itself wrote at that moment is not yet there.
-        facts.as_of = parse_moment(record.at) - 1
+        moment = parse_moment(record.at) - 1
+        if facts.as_of is not None and moment > facts.as_of:
+            # What the turn before wrote is among the facts by now, and others may have changed it since.
+            facts.settle()
+        facts.as_of = moment
         work = _work(setting, state, frames, resting, kept.number, record, past)
         _take(work, state, record, kept)
         frames = work.frames

@@ -31,11 +31,11 @@ from recollect.abl.runtime.saving import (
 from recollect.abl.runtime.state import SessionState, Status, TurnRecord
 from recollect.abl.runtime.trace import Happening, Trace
 from recollect.abl.runtime.turns import open_session, take_turn
-from recollect.abl.runtime.work import Frame, Member, Work
+from recollect.abl.runtime.work import Frame, Member, Work, share
 from recollect.abl.variables import FROM_OUTSIDE
 from recollect.api.memory import Memory
-from recollect.errors import LimitExceeded, RecollectError, ScopeEnded, UsageError
-from recollect.model.effect import EndScope, SetFact, StartSession
+from recollect.errors import Conflict, LimitExceeded, RecollectError, ScopeEnded, UsageError
+from recollect.model.effect import EndScope, GetFact, SetFact, StartSession
 from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
 from recollect.model.text import quote, without_halves
@@ -176,7 +176,7 @@ class Session:
     ) -> Session:
         """Start a session and take its opening turn."""
         memory = setting.memory
-        id = memory.ids.new("session") if id is None else id
+        named, id = id is not None, memory.ids.new("session") if id is None else id
         state = SessionState(
             id,
             user,
@@ -191,6 +191,11 @@ class Session:
         frame.names.update(identity(state, memory.tenant))
         session = cls(setting, state, [frame], {}, 0)
         memory.perform(StartSession(scope=session._scope, owner=facts.user))
+        if named and memory.perform(GetFact(scope=session._scope, key=SESSION_RECORD)) is not None:
+            # Before anything is done: a tool that was called cannot be taken back.
+            raise Conflict(
+                f"there is a session {quote(id)} already", hint="Resume it, or start one with another id", expected=0
+            )
         session._opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
         return session
 
@@ -293,10 +298,15 @@ class Session:
             self._check_open()
             self._freshen()
             work = self._work(None)
-            if self._frames[-1].state.wait != "done":
-                finish(work)
+            for frame in reversed(self._frames):
+                # Those who wait for control to come back are done by this, too.
+                work.frame = frame
+                if frame.state.wait != "done":
+                    finish(work)
+            work.frame = self._frames[-1]
             recall(work, "session:end")
             work.note("ended", self.id)
+            self._keep_last_facts(work)
             memory = self._setting.memory
             memory.perform(EndScope(scope=self._scope))
             if self._state.planted:
@@ -305,6 +315,19 @@ class Session:
             return self._turn(work)
 
     # how it is done
+
+    def _keep_last_facts(self, work: Work) -> None:
+        """Keep what was remembered on the way out; it is no turn, so that nothing else would."""
+        if not self._facts.pending:
+            return
+        try:
+            self._plant_tree()
+            freeze(work)
+            self._version = save(work, self._facts, self._scope, self._version)
+        except BaseException:
+            self._facts.settle()
+            self._stale = True
+            raise
 
     def _take(self, text: str | None, run: Callable[[Work], None], *, given: dict[str, Any] | None = None) -> Turn:
         with self._lock:
@@ -418,6 +441,7 @@ class Session:
             payload = encode_checked(value, memory.limits)
             # Two copies: one becomes the variable, one goes into the record of the next turn.
             give(frame, name, decode(payload))
+            share(self._state, frame, name)
             self._given[name] = decode(payload)
             if frame.plan.keeps[name]:
                 self._state.vars[frame.prefix + name] = decode(payload)
@@ -441,6 +465,7 @@ class Session:
             if name not in frame.variables():
                 raise KeyError(name)
             give(frame, name, None)
+            share(self._state, frame, name)
             self._given[name] = None
             if self._state.vars.pop(frame.prefix + name, None) is not None:
                 self._keep_state()

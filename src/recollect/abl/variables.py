@@ -67,6 +67,10 @@ class Reads(Protocol):
         """Return the value of a path, or its default."""
         ...
 
+    def granted(self, path: str) -> tuple[Persistent, Path] | None:
+        """Return the fact that another agent granted at or above a path, and what is left of the path."""
+        ...
+
 
 def key_of(path: str) -> str:
     """Return the key of a path inside its scope: `user.language` is `language`, `loyalty.tier` stays as it is."""
@@ -155,9 +159,13 @@ def _reading(variable: Persistent) -> Closure:
 
 def _reading_loosely(head: str, name: str) -> Closure:
     """Read a path that nobody declared: what the session holds there, else the fact of that name."""
-    remembered = _reading(Persistent(f"{head}.{name}", PREFIXES[head], name, declared=False))
+    path = f"{head}.{name}"
+    remembered = _reading(Persistent(path, PREFIXES[head], name, declared=False))
 
     def read(names: Names, run: Run) -> Any:
+        facts: Reads | None = names.get(FACTS)
+        if facts is not None and facts.granted(path) is not None:
+            return remembered(names, run)
         held = names.get(head)
         value: Any = cast("dict[str, Any]", held).get(name, MISSING) if type(held) is dict else MISSING
         return remembered(names, run) if value is MISSING else value

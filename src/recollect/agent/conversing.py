@@ -7,6 +7,7 @@ answer does not hold the answer: errors are kept longer.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -128,7 +129,8 @@ class Conversation:
     def call_tools(self, heard: Heard) -> list[Result]:
         """Carry out the calls that the model wants, one after the other, and return what they came to."""
         results = [self._result(call) for call in heard.calls]
-        self._said += [Said("assistant", heard.text, heard.calls), *(result.said for result in results)]
+        made = tuple(msgspec.structs.replace(call, arguments=sendable(call.arguments)) for call in heard.calls)
+        self._said += [Said("assistant", heard.text, made), *(result.said for result in results)]
         self.results += results
         return results
 
@@ -199,6 +201,17 @@ class Conversation:
             known = ", ".join(names) or "there are none"
             raise ToolFailed(f"{quote(call.name)} is not among the tools: {known}")
         return self._call_tool(call.name, call.arguments)
+
+
+def sendable(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of a call as it is kept and sent again: JSON, with null for a number that is none.
+
+    Providers' clients read `NaN`, and `1e999`, as numbers; whoever is sent them back cannot read them at all.
+
+    >>> sendable({"limit": float("inf")})
+    {'limit': None}
+    """
+    return json.loads(json.dumps(arguments, default=str), parse_constant=lambda name: None)
 
 
 class _Unfit(Exception):

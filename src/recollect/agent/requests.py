@@ -101,14 +101,19 @@ class Request:
 
         tools = [
             ToolDefinition(
-                name=self._names[tool.name], parameters_json_schema=tool.parameters, description=tool.description
+                name=self._names[tool.name],
+                parameters_json_schema=_spelled_out(tool.parameters),
+                description=tool.description,
             )
             for tool in self._ask.tools
         ]
         if self._ask.schema is None:
             return ModelRequestParameters(function_tools=tools)
         answer = ToolDefinition(
-            name=ANSWER, parameters_json_schema=self._ask.schema, description="Give the answer.", kind="output"
+            name=ANSWER,
+            parameters_json_schema=_spelled_out(self._ask.schema),
+            description="Give the answer.",
+            kind="output",
         )
         return ModelRequestParameters(
             function_tools=tools, output_mode="tool", output_tools=[answer], allow_text_output=False
@@ -171,6 +176,40 @@ class Request:
         if self._ask.validate:
             _check(self._ask.schema, value)
         return text, calls, value
+
+
+_SCHEMAS_BY_NAME = ("properties", "patternProperties", "dependentSchemas", "$defs", "definitions")
+_SCHEMAS = ("items", "prefixItems", "additionalProperties", "allOf", "anyOf", "oneOf", "not", "if", "then", "else")
+"""Where the parts of a schema stand, that are schemas themselves."""
+_LISTING = frozenset({"properties", "patternProperties", "additionalProperties", "$ref", "allOf", "anyOf", "oneOf"})
+
+
+def _spelled_out(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema that says aloud what pydantic-ai would drop from it, or read into it.
+
+    On the way to some providers, titles of fields are dropped, and an object that lists nothing has to be empty.
+    """
+    return {word: _spelled(word, part) for word, part in schema.items()}
+
+
+def _spelled(word: str, part: Any) -> Any:
+    if word in _SCHEMAS_BY_NAME and isinstance(part, dict):
+        return {name: _field(one) for name, one in cast("dict[str, Any]", part).items()}
+    return _field(part) if word in _SCHEMAS else part
+
+
+def _field(schema: Any) -> Any:
+    if isinstance(schema, list):
+        return [_field(one) for one in cast("list[Any]", schema)]
+    if not isinstance(schema, dict):
+        return schema
+    told = _spelled_out(cast("dict[str, Any]", schema))
+    if told.get("type") == "object" and not told.keys() & _LISTING:
+        told["additionalProperties"] = True
+    title, description = told.pop("title", None), told.get("description")
+    if title:
+        told["description"] = f"{title}: {description}" if description else title
+    return told
 
 
 class _Unusable(Exception):

@@ -83,7 +83,16 @@ class AsyncMemory(AsyncHandle):
 
 
 class AsyncScopedMemory(AsyncHandle):
-    """One scope, with every call awaited."""
+    """One scope, with every call awaited.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with await AsyncMemory.open(":memory:") as memory:
+    ...         ada: AsyncScopedMemory = memory.scope(user="ada")
+    ...         return (await ada.set("kiln.cone", 6)).version
+    >>> asyncio.run(main())
+    1
+    """
 
 
 class AsyncBatch(AsyncHandle):

@@ -23,7 +23,7 @@ from recollect.engine.embedders import EmbedderBook
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
 from recollect.engine.transfer import Exported
-from recollect.errors import Denied
+from recollect.errors import Denied, InvalidPolicy
 from recollect.governance.gate import Caller, Gate
 from recollect.governance.inspection import Finding
 from recollect.model.clock import Clock, SystemClock
@@ -210,6 +210,8 @@ class Memory:
         require_label("actor", actor)
         check_label("door", door)
         check_label("source", source)
+        if policy is not None:
+            self._check_tenant_of(policy)
         return self._with_caller(
             Caller(
                 actor=actor,
@@ -252,6 +254,7 @@ class Memory:
         1
         'en'
         """
+        self._check_tenant_of(policy)
         kept = tuple(layer for layer in self._caller.policies if layer is not OWNER)
         narrowed = msgspec.structs.replace(self._caller, policies=(*kept, policy), tenant=self.tenant)
         return self._with_caller(narrowed)
@@ -465,6 +468,16 @@ class Memory:
         ['en']
         """
         return self._gate.perform(effect, self._caller)
+
+    def _check_tenant_of(self, policy: Policy) -> None:
+        """Refuse a rule about another tenant: it would never match, and protect nobody."""
+        for rule in policy.rules:
+            if rule.scope is not None and rule.scope.tenant != self.tenant:
+                raise InvalidPolicy(
+                    f"a rule speaks about `{rule.scope}` of the tenant `{rule.scope.tenant}`, "
+                    f"and the handle stands in `{self.tenant}`",
+                    hint="Name the tenant: Scope.of(tenant=…, user=…)",
+                )
 
     def _with_caller(self, caller: Caller) -> Memory:
         other = object.__new__(Memory)

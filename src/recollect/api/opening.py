@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 Durability = Literal["full", "normal"]
 LedgerMode = Literal["writes", "all"]
 
+_LONGEST_WAIT = 2_000_000
+"""Seconds. SQLite counts them in milliseconds, in 31 bits."""
+
 
 def open(
     url: str | os.PathLike[str] = "memory.db",
@@ -67,11 +70,22 @@ def open_store(url: str, *, durability: Durability = "full", busy_timeout: float
     """Return the store behind an address."""
     if durability not in ("full", "normal"):
         raise UsageError(f"{quote(durability)} is not a durability", hint='Use "full" or "normal"')
+    if type(busy_timeout) not in (int, float) or not 0 <= busy_timeout <= _LONGEST_WAIT:
+        raise UsageError(
+            f"{quote(busy_timeout)} is not a number of seconds to wait",
+            hint=f"Pass busy_timeout as a number from 0 to {_LONGEST_WAIT:,}",
+            value=busy_timeout,
+        )
     scheme, colons, rest = url.partition("://")
-    if not colons:
-        return SqliteStore(url, durability=durability, busy_timeout=busy_timeout)
-    if scheme == "sqlite":
-        return SqliteStore(rest.removeprefix("/") or ":memory:", durability=durability, busy_timeout=busy_timeout)
+    if not colons or scheme == "sqlite":
+        path = rest.removeprefix("/") if colons else url
+        if not path.strip():  # not a memory that ends with the process: nobody asked for one
+            raise UsageError(
+                f"the address {quote(url)} names no file",
+                hint="Name one, such as memory.db, or write :memory:",
+                value=url,
+            )
+        return SqliteStore(path, durability=durability, busy_timeout=busy_timeout)
     if scheme in ("postgresql", "postgres"):
         return _open_postgres(url, durability=durability, busy_timeout=busy_timeout)
     raise UsageError(

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import codecs
 import os
+import secrets
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,6 +15,7 @@ import msgspec
 from recollect.api.remembering import check_collection, check_namespace, make_item
 from recollect.engine.transfer import Exported
 from recollect.errors import LimitExceeded, UsageError
+from recollect.model.clock import parse_moment
 from recollect.model.effect import Import
 from recollect.model.key import check_key
 from recollect.model.limits import Limits
@@ -24,7 +27,7 @@ from recollect.model.value import decode, encode, encode_checked
 _FORMAT = 1
 
 
-class _Line(msgspec.Struct, omit_defaults=True, kw_only=True):
+class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     recollect: int | None = None
     tenant: str | None = None
     at: datetime | None = None
@@ -45,7 +48,7 @@ def write_lines(path: Path, exported: Exported) -> None:
             file.writelines(lines)
         return
     path = path.resolve()  # where it is a link, the file that it leads to is replaced
-    half = path.with_name(path.name + ".part")
+    half = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # its own: others may export there meanwhile
     try:
         with half.open("wb") as file:
             file.writelines(lines)
@@ -98,6 +101,7 @@ def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFa
     check_key(fact.key)
     check_label("domain", fact.domain)
     Scope(path=fact.scope)
+    _check_moments(fact.updated_at, fact.expires_at)
     payload = encode_checked(_decoded_value(fact.payload, number), limits)
     return msgspec.structs.replace(fact, payload=msgspec.Raw(payload))
 
@@ -105,11 +109,19 @@ def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFa
 def _checked_entry(entry: ImportedEntry, number: int, limits: Limits) -> ImportedEntry:
     """Return an entry of a file, looked at in the same way."""
     Scope(path=entry.scope)
+    _check_moments(entry.created_at, entry.expires_at)
     check_collection(entry.collection)
     check_namespace(entry.namespace)
     content, metadata = _decoded_value(entry.payload, number), _decoded_value(entry.metadata, number)
     item = make_item(content, metadata, entry.key, limits)
     return msgspec.structs.replace(entry, payload=item.payload, metadata=item.metadata)
+
+
+def _check_moments(*moments: datetime | None) -> None:
+    """Refuse a moment that is out of every calendar once it is told in UTC."""
+    for moment in moments:
+        if moment is not None:
+            parse_moment(moment)
 
 
 def _decoded_value(payload: msgspec.Raw, number: int) -> Any:
@@ -129,13 +141,15 @@ def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limit
     sessions: list[ImportedSession] = []
     facts: list[ImportedFact] = []
     entries: list[ImportedEntry] = []
-    for number, line in _decoded(lines, limits):
-        if number == 1 and line.recollect != _FORMAT:
-            raise UsageError(
-                "the file does not begin as an export of this version does",
-                hint='Its first line should be {"recollect":1,…}',
-                line=1,
-            )
+    decoded = _decoded(lines, limits)
+    number, header = next(decoded, (1, _Line()))
+    if header.recollect != _FORMAT:
+        raise UsageError(
+            "the file does not begin as an export of this version does",
+            hint='Its first line should be {"recollect":1,…}',
+            line=number,
+        )
+    for number, line in decoded:
         if line.definition is not None:
             definitions.append(line.definition)
         if line.session is not None:
@@ -165,6 +179,10 @@ def _decoded(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, _Lin
                 limit=limits.import_bytes,
                 actual=size,
             )
+        if number == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # which some editors put there
+        if not text.strip():
+            continue
         try:
             yield number, _decoder.decode(text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

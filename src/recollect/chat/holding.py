@@ -48,12 +48,17 @@ class Answered(msgspec.Struct, frozen=True, kw_only=True):
     """The number of the last event of the reply."""
 
 
-def find_answer(memory: Memory, user: str, id: str, *, message_id: str, text: str) -> Answered | None:
-    """Return how a message was answered before; None where it was not, IdempotencyMismatch where it was another."""
+def find_answer(memory: Memory, user: str, id: str, *, agent_id: str, message_id: str, text: str) -> Answered | None:
+    """Return how an agent answered a message before; None where it did not, IdempotencyMismatch where it was another.
+
+    Where the conversation is one with another agent, it is a UsageError.
+    """
     require_label("message id", message_id)
     scope = conversation_scope(memory, user, id)
-    fact: Fact | None = memory.perform(GetFact(scope=scope, key=message_key(message_id)))
-    return None if fact is None else _answer_to(memory, scope, msgspec.convert(fact.value, MessageState), text)
+    kept, message = _known(memory, scope, message_id)
+    if kept is not None:
+        ensure_agent(id, kept.agent_id, agent_id)
+    return None if message is None else _answer_to(memory, scope, message, text)
 
 
 def is_being_answered(memory: Memory, user: str, id: str, *, message_id: str) -> bool:
@@ -171,19 +176,14 @@ def begin_turn(
     """
     require_label("message id", message_id)
     scope = conversation_scope(memory, user, id)
-    gets = (GetFact(scope=scope, key=CHAT_RECORD), GetFact(scope=scope, key=message_key(message_id)))
-    found: list[Fact | None] = memory.perform(GetFacts(scope=scope, gets=gets))
-    record, known = found
+    standing, known = _known(memory, scope, message_id)
     now = utc_now(memory.clock)
-    kept = ConversationState(agent_id=agent_id, opened_at=now, last_at=now)
-    if record is not None:
-        kept = msgspec.convert(record.value, ConversationState)
-        ensure_agent(id, kept.agent_id, agent_id)
-        _ensure_free(kept, id, now)
-    message = MessageState(id=message_id, first=kept.seq + 1)
+    kept = standing or ConversationState(agent_id=agent_id, opened_at=now, last_at=now)
+    ensure_agent(id, kept.agent_id, agent_id)
+    _ensure_free(kept, id, now)
+    message = known or MessageState(id=message_id, first=kept.seq + 1)
     earlier: list[Part] = []
     if known is not None:
-        message = msgspec.convert(known.value, MessageState)
         answered = _answer_to(memory, scope, message, drafts[0].text)
         if answered is not None:
             return answered
@@ -225,6 +225,17 @@ def ensure_agent(id: str, actual: str, agent_id: str) -> None:
             hint="Begin a conversation of its own with each agent",
             value=agent_id,
         )
+
+
+def _known(memory: Memory, scope: Scope, message_id: str) -> tuple[ConversationState | None, MessageState | None]:
+    """Return where a conversation stands, and what is known of a message, as they were in one moment."""
+    gets = (GetFact(scope=scope, key=CHAT_RECORD), GetFact(scope=scope, key=message_key(message_id)))
+    found: list[Fact | None] = memory.perform(GetFacts(scope=scope, gets=gets))
+    record, message = found
+    return (
+        None if record is None else msgspec.convert(record.value, ConversationState),
+        None if message is None else msgspec.convert(message.value, MessageState),
+    )
 
 
 def _answer_to(memory: Memory, scope: Scope, message: MessageState, text: str) -> Answered | None:

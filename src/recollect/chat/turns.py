@@ -18,7 +18,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 
 from recollect.agent.connecting import connect
-from recollect.agent.conversing import CORRECTIONS, Conversation, Heard, ToolFailed
+from recollect.agent.conversing import CORRECTIONS, Conversation, Heard, ToolFailed, sendable
 from recollect.agent.models import Model
 from recollect.api.memory import Memory
 from recollect.chat.agents import Agent
@@ -113,7 +113,7 @@ def chat(
     check_count("event", after)
     policy = policy_for(memory_policy, agent.memory_policy)
     place = _Place(memory=memory, user=user, conversation_id=conversation_id, message_id=message_id, listener=on_event)
-    answered = find_answer(memory, user, conversation_id, message_id=message_id, text=message)
+    answered = find_answer(memory, user, conversation_id, agent_id=agent.id, message_id=message_id, text=message)
     if answered is not None:
         return _told_again(place, answered, after)
     answering = _model_of(agent, model)
@@ -367,4 +367,4 @@ def _model_of(agent: Agent, model: object) -> Model:
 
 def _json(arguments: dict[str, Any]) -> str:
     # What a model sends may hold halves of characters, which cannot be kept.
-    return without_halves(json.dumps(arguments, ensure_ascii=False))
+    return without_halves(json.dumps(sendable(arguments), ensure_ascii=False))

@@ -6,6 +6,7 @@ import os
 from typing import Any
 from urllib.parse import urlsplit
 
+from recollect.client.calls import API
 from recollect.errors import UsageError
 from recollect.model.text import quote
 
@@ -30,7 +31,12 @@ def check_address(base_url: Any) -> str:
         raise UsageError(
             f"{quote(base_url)} is no address of a server", hint=f"Write it as {DEFAULT_URL} or https://memory.example"
         )
-    return base_url.rstrip("/")
+    address = base_url.rstrip("/")
+    if address.endswith(API):
+        raise UsageError(
+            f"{quote(base_url)} is where the routes of a server lie, not its address", hint=f"Leave out {API}"
+        )
+    return address
 
 
 def key_from(api_key: str | None) -> str | None:

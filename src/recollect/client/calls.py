@@ -12,7 +12,7 @@ import msgspec
 from recollect.errors import InvalidFilter, InvalidValue, UsageError
 from recollect.model.duration import Duration, parse_duration
 from recollect.model.limits import Limits
-from recollect.model.text import quote
+from recollect.model.text import check_label, quote
 from recollect.model.value import encode_checked
 
 API = "/api/v1"
@@ -150,5 +150,6 @@ def expecting(version: int | None) -> dict[str, str]:
 
 
 def once(idempotency_key: str | None) -> dict[str, str]:
-    """Return the header that makes a write happen once, however often it is sent."""
+    """Return the header that makes a write happen once, however often it is sent; refuse what is no key."""
+    check_label("idempotency key", idempotency_key)
     return {} if idempotency_key is None else {"Idempotency-Key": idempotency_key}

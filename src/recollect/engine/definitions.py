@@ -111,7 +111,8 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
     found: dict[str, Definition] = {}
     missing: list[str] = []
     for name in names:
-        one = next((one for one in known if name in (one.id, one.slug)), None)
+        # A UUID may be written in capitals; the ids of definitions never are, and slugs have none.
+        one = next((one for one in known if name == one.slug or str(name).lower() == one.id), None)
         if one is None:
             missing.append(name)
         else:

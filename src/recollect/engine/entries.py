@@ -92,7 +92,7 @@ def store_items(
             key=item.key,
             content=decode(payload),
             metadata=decode(bytes(item.metadata)),
-            created_at=at,
+            created_at=at if standing is None else max(at, standing.created_at),  # never older than what it replaces
             expires_at=expires_at,
             origin=origin,
         )
@@ -170,7 +170,8 @@ def _remember_note(stored: list[tuple[Entry, bytes]]) -> Note:
 
 def end_entry(rows: Transaction, entry: Entry, at: datetime) -> Note:
     """Let an entry end; return the note for the ledger."""
-    rows.end_entry(entry.scope.tenant, entry.sequence, at)
+    # Not before it came, as a clock that was set back would have it: whoever imports it again has to see that it ended.
+    rows.end_entry(entry.scope.tenant, entry.sequence, max(at, entry.created_at))
     return _note("forget", entry)
 
 

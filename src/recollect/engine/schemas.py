@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from copy import deepcopy
 from typing import Any, cast
+from urllib.parse import unquote
 
 import msgspec
 
@@ -209,11 +210,36 @@ def json_path(steps: Any) -> str:
 
 
 def referred(pointer: str, root: Json) -> Any:
-    """Return the part of the schema that `#/$defs/name` points to, None where there is none."""
+    """Return the part of the schema that `#/$defs/name`, or `#name` with an anchor, points to; None where none is."""
+    fragment = unquote(pointer.removeprefix("#"))
+    if fragment and not fragment.startswith("/"):
+        return _anchored(fragment, root)
     node: Any = root
-    for step in pointer.lstrip("#").split("/")[1:]:
-        node = cast(Json, node).get(step.replace("~1", "/").replace("~0", "~")) if isinstance(node, dict) else None
+    for step in fragment.split("/")[1:]:
+        node = _inside(node, step.replace("~1", "/").replace("~0", "~"))
     return node
+
+
+def _inside(node: Any, step: str) -> Any:
+    """Return what one step of a JSON pointer leads to; None where it leads nowhere."""
+    if isinstance(node, dict):
+        return cast(Json, node).get(step)
+    listed = cast(list[Any], node) if isinstance(node, list) else []
+    return listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
+
+
+def _anchored(name: str, root: Json) -> Any:
+    """Return the part of the schema whose `$anchor` is this name."""
+    waiting: list[Any] = [root]
+    for node in waiting:  # which grows meanwhile
+        if isinstance(node, dict):
+            given = cast(Json, node)
+            if name in (given.get("$anchor"), given.get("$dynamicAnchor")):
+                return given
+            waiting.extend(given.values())
+        elif isinstance(node, list):
+            waiting.extend(cast(list[Any], node))
+    return None
 
 
 def _never_fetch(uri: str) -> Any:

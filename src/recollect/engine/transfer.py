@@ -15,7 +15,7 @@ from recollect.engine.expiry import expire_fact
 from recollect.engine.facts import last_used, write_fact
 from recollect.engine.schema_rules import prepare_schema
 from recollect.engine.sessions import ended_session, ending_scopes, require_ending, start_session
-from recollect.errors import AlreadyExists
+from recollect.errors import AlreadyExists, InvalidKey, SchemaViolation
 from recollect.model.block import is_block_key
 from recollect.model.definition import Definition
 from recollect.model.effect import (
@@ -29,6 +29,7 @@ from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.fact import Fact, imported_from
 from recollect.model.scope import Scope
+from recollect.model.text import quote
 from recollect.model.transfer import Imported, ImportedDefinition, ImportedEntry, ImportedFact
 from recollect.model.value import decode
 from recollect.store.base import Reader, Session, Transaction
@@ -152,9 +153,6 @@ def _import_fact(
     rows: Transaction, effect: Import, new: ImportedFact, told: Mapping[str, str], call: Call
 ) -> tuple[str, tuple[Note, ...]]:
     scope, key = Scope(effect.scope.tenant, new.scope), new.key
-    if is_block_key(key):
-        ensure_block(scope, key, bytes(new.payload))
-    _, payload = call.schemas.check(rows, scope, key, bytes(new.payload))
     if ended_session(rows, scope) is not None:
         return "ended", ()
     if new.expires_at is not None and new.expires_at <= call.now:
@@ -165,6 +163,7 @@ def _import_fact(
     last, stamp = last_used(rows, scope, key)
     if stamp is not None and stamp >= new.updated_at:
         return "kept", ()  # changed or deleted here after the file was made
+    payload = _checked(rows, scope, key, bytes(new.payload), call)
     notes = [*_begin_sessions(rows, scope, told, call)]
     current = rows.fact(scope, key)
     if current is not None and not current.active_at(call.now):
@@ -186,6 +185,17 @@ def _import_fact(
     return "written", (*notes, write_fact(rows, fact, payload))
 
 
+def _checked(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Call) -> bytes:
+    """Return what will be written of a fact, or refuse it as any write of it would be, naming whose it is."""
+    try:
+        if is_block_key(key):
+            ensure_block(scope, key, payload)
+        return call.schemas.check(rows, scope, key, payload)[1]
+    except (SchemaViolation, InvalidKey) as refusal:
+        message = f"{quote(key)} in `{scope}` cannot be imported: {refusal.message}"
+        raise type(refusal)(message, hint=refusal.hint, **refusal.details) from refusal
+
+
 def _import_entry(
     rows: Transaction, effect: Import, new: ImportedEntry, told: Mapping[str, str], call: Call
 ) -> tuple[bool, list[Note]]:
@@ -205,7 +215,8 @@ def _import_entry(
     if rows.ended_since(shelf, digest_of(bytes(new.payload)), new.created_at):
         return False, []  # forgotten or replaced here since
     origin = call.origin_from(imported_from(effect.source))
-    at = min(new.created_at, call.now)
     begun = [*_begin_sessions(rows, scope, told, call)]
+    # As it says, also where that is ahead of our clock: whatever happens to it here comes later than in the file.
+    at = new.created_at
     done, notes = store_items(rows, shelf, (item,), call, at=at, expires_at=new.expires_at, origin=origin)
     return done[0].stored, begun + notes

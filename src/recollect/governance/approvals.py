@@ -5,17 +5,19 @@ from __future__ import annotations
 import msgspec
 
 from recollect.engine.call import Call
-from recollect.errors import Conflict, Denied, NotFound
+from recollect.errors import Conflict, Denied, NotFound, UsageError
 from recollect.model.approval import Approval
 from recollect.model.effect import Decide, DeleteFact, Effect, HoldStep, Remember, SetFact, WriteFacts
 from recollect.model.event import Note
 from recollect.model.text import LONGEST_LABEL, quote, why_not_a_name
+from recollect.model.value import encode
 from recollect.store.base import Reader, Transaction
 
 
 def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tuple[Approval, Note]:
     """Keep an effect until somebody decides; it survives restarts, and goes when its subject is erased."""
     effect = _from_source(effect, call.origin.source)
+    _ensure_keepable(effect)
     approval = Approval(
         id=call.ids.new("approval"),
         tenant=effect.scope.tenant,
@@ -36,6 +38,16 @@ def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tupl
         detail={"capability": capability, **asked},
     )
     return approval, note
+
+
+def _ensure_keepable(effect: Effect) -> None:
+    """Refuse what no store could keep: it is wrong whatever would be decided, and is looked at only then otherwise."""
+    try:
+        encode(effect)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise UsageError(
+            f"`{effect.name}` cannot wait for approval: {error}", hint="Pass JSON values and text that can be encoded"
+        ) from error
 
 
 def _from_source(effect: Effect, source: str | None) -> Effect:

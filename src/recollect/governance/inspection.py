@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 from datetime import datetime
 
 import msgspec
 
+from recollect.engine.sessions import ending_scopes
 from recollect.governance.ledger import content_hash, verify
 from recollect.governance.verifying_runs import broken_runs
 from recollect.model.event import Event
@@ -135,8 +137,9 @@ def _replay_end(event: Event, rebuilt: _Rebuilt) -> None:
     gone = Scope(event.tenant, event.scope)
     owners = rebuilt.owners if event.effect == "erase" else {}
 
+    @functools.cache
     def went(scope: str) -> bool:
-        return any(gone.covers(Scope(event.tenant, path)) for path in _ownership(scope, owners))
+        return any(map(gone.covers, _ownership(Scope(event.tenant, scope), owners)))
 
     for place in [place for place in rebuilt.facts if went(place[0])]:
         del rebuilt.facts[place]
@@ -147,9 +150,11 @@ def _replay_end(event: Event, rebuilt: _Rebuilt) -> None:
         del rebuilt.owners[session]
 
 
-def _ownership(scope: str, owners: dict[str, str]) -> list[str]:
-    """Return a scope, the one it belongs to, the one that belongs to, and so on."""
+def _ownership(scope: Scope, owners: dict[str, str]) -> list[Scope]:
+    """Return a scope, those that it and the sessions above it belong to, those that these belong to, and so on."""
     chain = [scope]
-    while (owner := owners.get(chain[-1])) is not None and owner not in chain:
-        chain.append(owner)
+    for one in chain if owners else ():  # which grows meanwhile
+        named = (owners.get(ending.path) for ending in ending_scopes(one))
+        belongs_to = [Scope(scope.tenant, owner) for owner in named if owner is not None]
+        chain += [owner for owner in belongs_to if owner not in chain]
     return chain

@@ -50,8 +50,17 @@ def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
             f"{quote(effect.actor)} cannot be granted anything: {reason or 'it may do everything already'}",
             hint="Name an actor such as agent:emails, or * for all",
         )
+    if effect.actor.endswith(":*"):
+        raise InvalidPolicy(
+            f"{quote(effect.actor)} is no pattern: no actor has that name", hint="Name each actor, or * for all"
+        )
     if effect.rule.scope is not None and effect.rule.scope.tenant != effect.scope.tenant:
         raise InvalidPolicy("a grant speaks about its own tenant", hint="Grant it in the other tenant")
+    if effect.rule.scope is not None and any(name == "*" for _, name in effect.rule.scope.parts):
+        raise InvalidPolicy(
+            f"`{effect.rule.scope}` is no pattern: it names one memory",
+            hint="Name each scope, or leave the scope out to speak about all of them",
+        )
     kept = Grant(id=call.ids.new("grant"), tenant=effect.scope.tenant, actor=effect.actor, rule=effect.rule)
     rows.put_grant(kept)
     bump_revision(rows, kept.tenant, epoch=True)

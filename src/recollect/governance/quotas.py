@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
+import msgspec
+
 from recollect.errors import QuotaExceeded
 from recollect.model.clock import EPOCH
 from recollect.model.duration import parse_duration
@@ -26,7 +28,12 @@ def charge(
 def check_quotas(
     rows: Reader, tenant: str, actor: str, quotas: Sequence[Quota], effect: EffectBase, now: datetime
 ) -> None:
-    """Raise QuotaExceeded when one of an actor's windows has no room for an effect."""
+    """Raise QuotaExceeded when one of an actor's windows has no room for an effect.
+
+    What a run that has begun says about itself is counted and never refused: it could not even come to an end.
+    """
+    if isinstance(effect, RecordRun) and effect.index:
+        effect = msgspec.structs.replace(effect, writes=effect.others)
     writes, size = _weigh(effect)
     for quota in quotas:
         window = _window(quota, now)
@@ -44,7 +51,7 @@ def _window(quota: Quota, now: datetime) -> Window:
 def _check(
     what: str, used: int, more: int, most: int | None, quota: Quota, window: Window, actor: str, now: datetime
 ) -> None:
-    if most is not None and used + more > most:
+    if most is not None and more and used + more > most:
         raise QuotaExceeded(
             f"`{actor}` may use {most:,} {what} per {quota.per} and has used {used:,}",
             hint="Wait for the next window, or ask for a larger quota",

@@ -27,6 +27,8 @@ def can_be_a_run(run: str) -> bool:
 
 def records_of_runs(rows: Reader, tenant: str, now: datetime, owner: Scope | None = None) -> list[Fact]:
     """Return the records of the runs of a tenant, or of those that belong to an owner and to scopes below it."""
+    if owner is not None and owner.tenant != tenant:
+        return []
     facts = rows.facts_named(tenant, RUN_RECORD) if owner is None else rows.facts_owned(owner, RUN_RECORD)
     return [fact for fact in facts if fact.active_at(now) and fact.scope.shape == ("run",)]
 

@@ -14,7 +14,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.facts import write_facts
-from recollect.engine.sessions import start_session
+from recollect.engine.sessions import end_scope, start_session
 from recollect.errors import Conflict, NotFound, ScopeEnded, UsageError
 from recollect.governance.approvals import find_approval
 from recollect.governance.ledger import LedgerEnd, Signature
@@ -23,6 +23,7 @@ from recollect.governance.verifying_runs import verify_run
 from recollect.model.approval import Approval
 from recollect.model.effect import (
     EffectBase,
+    EndScope,
     HoldStep,
     ReadDecision,
     ReadKeptRun,
@@ -69,6 +70,10 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call, signature: Sign
         facts = tuple(fact for fact in written.value if isinstance(fact, Fact))
         for note in written.notes:
             end.chain(note)
+    if effect.ends is not None:
+        _ensure_own(rows, effect.scope, effect.ends)
+        for note in end_scope(rows, EndScope(scope=effect.ends), call).notes:
+            end.chain(note)
     return Recorded(index=index, head=head, position=end.keep(), facts=facts)
 
 
@@ -96,6 +101,17 @@ def _ensure_goes_on(rows: Reader, scope: Scope, run: str) -> None:
             raise ScopeEnded(f"run `{run}` was erased, and nothing more is kept of it", hint="Start another run")
     elif session.ended_at is not None:
         raise ScopeEnded(f"`{scope}` has ended", hint="Start another run", ended_at=session.ended_at)
+
+
+def _ensure_own(rows: Reader, scope: Scope, ends: Scope) -> None:
+    """Refuse to end what does not belong to the owner of this run and to the run."""
+    session = rows.session(scope)
+    owner = None if session is None else session.owner
+    if owner is None or ends != Scope(owner.tenant, f"{owner.path}/{scope.path}"):
+        raise UsageError(
+            f"`{ends}` does not belong to the owner of `{scope}` and to that run",
+            hint="A run ends what its owner was to remember for it alone, and nothing else",
+        )
 
 
 def _placed(note: RunNote, effect: RecordRun, index: int, previous: str) -> Note:

@@ -57,6 +57,10 @@ class Contract(msgspec.Struct, frozen=True):
         """Return what a model or somebody outside gave, as `accept` does; what nobody declared is left out."""
         return self._read(value, _Reading(what, run, names), Faults(dropping=True))
 
+    def assume(self, value: Any, *, run: Run | None = None, what: str = "what is assumed") -> Json:
+        """Return what a test assumes, as `answer` does; what it leaves out is its default or null, required or not."""
+        return self._read(value, _Reading(what, run, None, partial=True), Faults(dropping=True))
+
     def respond(
         self, value: Any, *, run: Run | None = None, names: Mapping[str, Any] | None = None, what: str = "the output"
     ) -> Json:
@@ -88,7 +92,7 @@ class Contract(msgspec.Struct, frozen=True):
             kept[name] = None
             if slot.default is not None:
                 waiting.append(slot)
-            elif slot.required or (reading.whole and not present):
+            elif not reading.partial and (slot.required or (reading.whole and not present)):
                 faults.found.append(Fault(f".{name}", "is null" if present else "is missing", slot.type))
         if known != len(given) and not faults.dropping:
             undeclared(given, self.slots, faults)
@@ -102,13 +106,22 @@ class Contract(msgspec.Struct, frozen=True):
 class _Reading:
     """How a value is read, and what defaults may use; most values need none of it."""
 
-    __slots__ = ("names", "run", "what", "whole")
+    __slots__ = ("names", "partial", "run", "what", "whole")
 
-    def __init__(self, what: str, run: Run | None, names: Mapping[str, Any] | None, *, whole: bool = False) -> None:
+    def __init__(
+        self,
+        what: str,
+        run: Run | None,
+        names: Mapping[str, Any] | None,
+        *,
+        whole: bool = False,
+        partial: bool = False,
+    ) -> None:
         self.what = what
         self.run = run
         self.names = names
         self.whole = whole
+        self.partial = partial
 
 
 def _fill(slot: _Slot, kept: Json, reading: _Reading, faults: Faults) -> None:

@@ -20,7 +20,7 @@ from recollect.mashin.document import Ensures
 from recollect.mashin.expression.programs import expression
 from recollect.mashin.keywords import GUARDS, ON_VIOLATION
 from recollect.mashin.programs import Programs
-from recollect.model.text import quote
+from recollect.model.text import cleaned, quote
 
 When: TypeAlias = Literal["before", "after"]
 Action: TypeAlias = Literal["block", "redact", "warn"]
@@ -95,6 +95,16 @@ def _action(name: Any) -> Action:
     raise UsageError(f"`on_violation` cannot be {quote(name)}", hint=hint, value=name)
 
 
+def missing(uses: Sequence[GuardUse], given: Mapping[str, Rule]) -> tuple[str, ...]:
+    """Return the names of guards that are neither built in nor given."""
+    return tuple(use.name for use in uses if use.name not in {*given, *_DETECTORS, *_RULES})
+
+
+def absent(data: Any, when: When) -> str:
+    """Stand for a guard that nobody gave, where a run is only looked at: it lets nothing on."""
+    return "nobody gives it here"
+
+
 def activate(uses: Sequence[GuardUse], given: Mapping[str, Rule] | None = None) -> tuple[ActiveGuard, ...]:
     """Return guards ready to run; one that was given takes the place of one that is built in."""
     rules = dict(given or {})
@@ -148,6 +158,14 @@ def apply(guards: Sequence[ActiveGuard], data: Any, when: When) -> Checked:
     return Checked(data, tuple(findings))
 
 
+def redacted(guards: Sequence[ActiveGuard], data: Any) -> Any:
+    """Return data as `apply` left it when it let it go on; no guard is asked anything."""
+    for guard in guards:
+        if guard.detector is not None and guard.action == "redact":
+            data = _detected(guard.detector, data)[1]
+    return data
+
+
 def _ruled(guard: ActiveGuard, data: Any, when: When) -> str | None:
     assert guard.check is not None
     try:
@@ -159,7 +177,7 @@ def _ruled(guard: ActiveGuard, data: Any, when: When) -> str | None:
         return None
     if not isinstance(said, str):
         raise GuardViolated(guard.name, when, f"it gave {type(said).__name__}, not text or None")
-    return said[:_LONGEST_REASON] or "something wrong"
+    return cleaned(said)[:_LONGEST_REASON] or "something wrong"
 
 
 # what stands in texts
@@ -263,6 +281,8 @@ _BEARERS = ("content", "query", "task", "results")
 
 def _no_empty(data: Any, when: When) -> str | None:
     main: Any = data
+    if data == {} and when == "before":
+        return None  # A machine that takes nothing is called.
     if isinstance(data, dict):
         fields = cast("dict[str, Any]", data)
         main = next((fields[name] for name in _BEARERS if name in fields), fields)

@@ -116,7 +116,7 @@ def find(
     check_language(kept.summary, "mashin")
     text = read_source(memory, kept)
     kit = _kit(model, guards, settings, behaviour)
-    machine = make_machine(text.source, text.file, kit, memory=memory)
+    machine = make_machine(text.source, text.file, kit, memory=memory, only_to_look=True)
     machine.meet(_team(memory, machines, kit))
     return machine.find(id)
 

@@ -26,15 +26,14 @@ from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
 from recollect.mashin.checker.check import check_source
 from recollect.mashin.compiler import compile_machine
 from recollect.mashin.document import Document
-from recollect.mashin.guards import ActiveGuard, Rule, activate
-from recollect.mashin.keeping import Begun, begun_of
+from recollect.mashin.guards import ActiveGuard, Rule, absent, activate, missing
+from recollect.mashin.keeping import Begun, begun_of, chosen_of
 from recollect.mashin.run import Run
 from recollect.mashin.runtime.budget import Spending
 from recollect.mashin.runtime.execution import execute
 from recollect.mashin.runtime.failures import failed
 from recollect.mashin.runtime.plan import Plan
 from recollect.mashin.runtime.work import Called, Mode, Outside, Work
-from recollect.model.duration import parse_duration
 from recollect.model.effect import HoldStep, SetFact
 from recollect.model.policy import Policy
 from recollect.model.run import OVER, RunSummary
@@ -79,13 +78,23 @@ class Machine:
     ({'result': 8}, {'twice': {'result': 8}}, 1)
     """
 
-    def __init__(self, plan: Plan, kit: Kit, *, memory: Memory, diagnostics: tuple[Diagnostic, ...], file: str) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        kit: Kit,
+        *,
+        memory: Memory,
+        diagnostics: tuple[Diagnostic, ...],
+        file: str,
+        lacking: tuple[str, ...] = (),
+    ) -> None:
         """Stand alone; `meet` brings it together with the machines that it can call."""
         self._plan = plan
         self._kit = kit
         self._memory = memory
         self._models: dict[str, Model] = {}
-        self._guards = activate(plan.guards, kit.guards)
+        self._guards = activate(plan.guards, {**kit.guards, **dict.fromkeys(lacking, absent)})
+        self._lacking = lacking
         self.diagnostics = diagnostics
         """What there is to say about its text: warnings and notes."""
         self.file = file
@@ -160,6 +169,7 @@ class Machine:
             input=self.plan.accepts.accept(self._copied("input", input), run=self._drawing()),
             context=self._copied("context", context),
             budget=budget or self.behaviour.budget,
+            chosen=chosen_of(self.behaviour),
         )
         place = self._place(user, scope)
         return self._begin(begun, mode=mode, scope=place, assumed=self._copied("assumption", assuming))
@@ -187,11 +197,22 @@ class Machine:
 
     def resumed(self, kept: KeptRun, entry: Noted | None, *, spending: Spending | None = None) -> Run:
         """Go on with a run that waited, with what it waited for."""
+        self.ensure_guarded()
         summary = self._ours(kept)
         begun = begun_of(kept.begun)
         entries = kept.entries if entry is None else (*kept.entries, entry)
         waiting = msgspec.convert(summary.waiting, Waiting) if summary.waiting else None
-        return self._go_on(summary, begun, entries, spending=spending or Spending(begun.budget), waited=waiting)
+        spending = spending or Spending(begun.budget, begun.before)
+        return self._go_on(summary, begun, entries, spending=spending, waited=waiting)
+
+    def ensure_guarded(self) -> None:
+        """Refuse to go on with a run without the guards that nobody gave for it here."""
+        if self._lacking:
+            raise UsageError(
+                f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, and nobody gives it",
+                hint=f"Pass guards={{{self._lacking[0]!r}: function}}, as for load",
+                missing=self._lacking,
+            )
 
     def cancelled(self, kept: KeptRun, reason: str) -> Run:
         """End a run that waited, or that nobody runs any more."""
@@ -200,7 +221,8 @@ class Machine:
         keeper = self._outside(Scope.parse(summary.scope, tenant=self._memory.tenant)).keeper
         recorder = Recorder(keeper, place, summary.id, index=summary.events, head=summary.head)
         over = end_cancelled(recorder, summary, reason, at=self._memory.clock.now())
-        writes = closing_writes(place, over, begun_of(kept.begun), kept.entries, None, ttl=self._keeping)
+        begun = begun_of(kept.begun)
+        writes = closing_writes(place, over, begun, kept.entries, None, ttl=begun.chosen.keep)
         try:
             recorder.flush((*self._own_text(place), *writes))
         except Unrecorded as broken:
@@ -220,10 +242,17 @@ class Machine:
         """Run for another machine: under its own permissions, within the budget of the one that calls."""
         self._check_needs(by.mode)
         accepted = self.plan.accepts.accept(self._copied("input", inputs), run=self._drawing())
-        begun = Begun(input=accepted, context=by.context, budget=by.spending.budget)
+        spending = by.spending
+        begun = Begun(
+            input=accepted,
+            context=by.context,
+            budget=spending.budget,
+            chosen=chosen_of(self.behaviour),
+            before=spending.since(),
+        )
         machine, scope = self._beside(by)
-        with _nested(by.spending, self.behaviour.machines):
-            return _called(machine._begin(begun, mode=by.mode, scope=scope, spending=by.spending, parent=by.id))
+        with _nested(spending, self.behaviour.machines):
+            return _called(machine._begin(begun, mode=by.mode, scope=scope, spending=spending, parent=by.id))
 
     def find_called(self, id: str) -> Run:
         """Return a run that this machine called, with the text that the run began with."""
@@ -232,15 +261,20 @@ class Machine:
         machine = self._others.get(summary.program)
         if machine is None or machine.plan.digest != summary.digest:
             text = read_source(self._memory, kept)
-            machine = make_machine(text.source, text.file, self._kit, memory=self._memory)
+            machine = make_machine(text.source, text.file, self._kit, memory=self._memory, only_to_look=True)
             machine.meet(self._others.values())
+            # The run may call it again, and nobody else may have given it here.
+            self._others.setdefault(machine.name, machine)
         return Run(machine.on(self._memory), kept)
 
     def _take_up(self, id: str, by: Work) -> Called:
         """Go on with a run that this machine called and that waited."""
         with _nested(by.spending, self.behaviour.machines):
             run = self.find_called(id)
-            return _called(run.resume(spending=by.spending) if run.status == "waiting" else run)
+            if run.status == "waiting":
+                return _called(run.resume(spending=by.spending))
+            by.spending.add(run.used)
+            return _called(run)
 
     def _beside(self, by: Work) -> tuple[Machine, Scope]:
         """Return this machine on the memory of the one that calls, with no more rights than that has, and its scope."""
@@ -328,7 +362,7 @@ class Machine:
             journal=journal,
             recorder=recorder,
             spending=spending,
-            behaviour=self.behaviour,
+            behaviour=begun.chosen.over(self.behaviour),
             clock=self._memory.clock,
             ids=self._memory.ids,
             limits=self._memory.limits,
@@ -340,6 +374,7 @@ class Machine:
 
     def _executed(self, work: Work, summary: RunSummary, begun: Begun) -> Run:
         place = run_scope(self._memory.tenant, summary.id)
+        before = work.spending.used()
 
         def keep(outcome: Outcome) -> KeptRun:
             if outcome.waiting is not None and outcome.waiting.kind == "approval":
@@ -353,18 +388,14 @@ class Machine:
                 error=msgspec.to_builtins(outcome.error) if outcome.error else None,
                 waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
             )
-            ttl = self._keeping if over else None
-            writes = closing_writes(place, ended, begun, work.journal.entries, outcome.output, ttl=ttl)
+            ttl = begun.chosen.keep if over else None
+            used = msgspec.structs.replace(begun, used=work.spending.since(before))
+            writes = closing_writes(place, ended, used, work.journal.entries, outcome.output, ttl=ttl)
             work.recorder.flush((*self._own_text(place), *writes))
             ended = msgspec.structs.replace(ended, events=work.recorder.index, head=work.recorder.head)
-            return KeptRun(summary=ended, begun=begun, entries=tuple(work.journal.entries), output=outcome.output)
+            return KeptRun(summary=ended, begun=used, entries=tuple(work.journal.entries), output=outcome.output)
 
         return Run(self, execute(work, keep), steps=work.steps)
-
-    @property
-    def _keeping(self) -> int | None:
-        """How many seconds a run is kept that is over; None for ever."""
-        return None if self.behaviour.keep is None else parse_duration(self.behaviour.keep)
 
     def _held(self, work: Work, place: Scope, waiting: Waiting) -> Waiting:
         """Ask for an approval, and return what is waited for with its id."""
@@ -495,10 +526,14 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     behaviour: Behaviour = DEFAULT_BEHAVIOUR
 
 
-def make_machine(text: str, file: str, kit: Kit, *, memory: Memory) -> Machine:
-    """Compile a machine; raise a SourceError with everything wrong with it."""
+def make_machine(text: str, file: str, kit: Kit, *, memory: Memory, only_to_look: bool = False) -> Machine:
+    """Compile a machine; raise a SourceError with everything wrong with it.
+
+    One that is `only_to_look` at runs may lack guards; it goes on with none of them then.
+    """
     reading, programs, diagnostics = check_source(text, name=file)
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         raise source_error(reading.source, diagnostics)
     plan = compile_machine(reading.document, programs, reading.source)
-    return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file)
+    lacking = missing(plan.guards, kit.guards) if only_to_look else ()
+    return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file, lacking=lacking)

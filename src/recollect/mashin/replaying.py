@@ -88,15 +88,17 @@ def replay_run(machine: Machine, kept: KeptRun) -> Replay:
 def simulate_run(machine: Machine, kept: KeptRun, permissions: Permissions) -> Simulation:
     """Take the steps of a run again under other permissions."""
     before, _ = _again(machine, kept, None)
-    was: dict[tuple[str, int], Decision] = {(step, time): decision for step, time, decision, _, _ in _decisions(before)}
+    was: dict[tuple[str, str, int], Decision] = {
+        (step, about, time): decision for step, about, time, decision, _ in _decisions(before)
+    }
     work, outcome = _again(machine, kept, permissions)
     return Simulation(
         status=outcome.status,
         output=outcome.output,
         error=outcome.error,
         decisions=tuple(
-            Decided(step=step, capability=capability, decision=decision, was=was.get((step, time)), reason=reason)
-            for step, time, decision, capability, reason in _decisions(work)
+            Decided(step=step, capability=about, decision=decision, was=was.get((step, about, time)), reason=reason)
+            for step, about, time, decision, reason in _decisions(work)
         ),
     )
 
@@ -111,8 +113,8 @@ def _again(machine: Machine, kept: KeptRun, permissions: Permissions | None) -> 
         context=begun.context,
         journal=Journal(kept.entries, limits=memory.limits),
         recorder=Recorder(None, run_scope(memory.tenant, summary.id), summary.id),
-        spending=Spending(begun.budget),
-        behaviour=machine.behaviour,
+        spending=Spending(begun.budget, begun.before),
+        behaviour=begun.chosen.over(machine.behaviour),
         clock=memory.clock,
         ids=memory.ids,
         limits=memory.limits,
@@ -122,15 +124,15 @@ def _again(machine: Machine, kept: KeptRun, permissions: Permissions | None) -> 
     return work, execute(work, lambda outcome: outcome)
 
 
-def _decisions(work: Work) -> list[tuple[str, int, Decision, str, str]]:
-    """Return the first decision about each time a step was taken: the step, the time, the decision, and on what."""
-    found: list[tuple[str, int, Decision, str, str]] = []
-    times: dict[str, int] = {}
+def _decisions(work: Work) -> list[tuple[str, str, int, Decision, str]]:
+    """Return the first decisions about steps: the step, the capability or guard, the how-manieth time, and why."""
+    found: list[tuple[str, str, int, Decision, str]] = []
+    times: dict[tuple[str, str], int] = {}
     for note in work.recorder.made:
         if note.kind == "policy_decision" and note.step is not None and note.decision not in ("approved", "refused"):
-            time = times[note.step] = times.get(note.step, 0) + 1
             about = str(note.detail.get("capability") or note.detail.get("guard") or "")
-            found.append((note.step, time, note.decision, about, str(note.detail.get("reason", ""))))
+            time = times[note.step, about] = times.get((note.step, about), 0) + 1
+            found.append((note.step, about, time, note.decision, str(note.detail.get("reason", ""))))
     return found
 
 

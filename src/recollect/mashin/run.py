@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from recollect.lang.expression.dialect import Run as Drawing
@@ -40,6 +40,11 @@ class Run(RunHandle):
         return begun_of(self._kept.begun).input
 
     @property
+    def used(self) -> dict[str, int]:
+        """What it has used of its budget, by name; what the machines used that it called is counted, too."""
+        return begun_of(self._kept.begun).used
+
+    @property
     def steps(self) -> dict[str, Any]:
         """What each step gave, by name; of a run that was found again, by replaying it."""
         if self._steps is None:
@@ -50,12 +55,16 @@ class Run(RunHandle):
 
     def approve(self, *, reason: str = "") -> Run:
         """Approve the step that waits, and go on; a run that somebody else began waits for them to resume it."""
-        self._machine.memory.approvals.approve(self._approval(), reason=reason)
-        return self.resume() if self.is_ours else self
+        return self._decide(self._machine.memory.approvals.approve, reason)
 
     def refuse(self, *, reason: str = "") -> Run:
         """Refuse the step that waits; the run goes on with its `on failure`, or fails."""
-        self._machine.memory.approvals.refuse(self._approval(), reason=reason)
+        return self._decide(self._machine.memory.approvals.refuse, reason)
+
+    def _decide(self, decide: Callable[..., object], reason: str) -> Run:
+        if self.is_ours:
+            self._machine.ensure_guarded()
+        decide(self._approval(), reason=reason)
         return self.resume() if self.is_ours else self
 
     @property
@@ -96,6 +105,8 @@ class Run(RunHandle):
                 return self
             late = Noted(step=waiting.step, time=waiting.time, kind="event", about={"timeout": True})
             return self._go_on(late, spending)
+        # Before this run goes on: what cannot, must not be found out on the way.
+        self._machine.find_called(waiting.run or "")._machine.ensure_guarded()
         return self._go_on(None, spending)
 
     def cancel(self, *, reason: str = "", force: bool = False) -> Run:

@@ -241,7 +241,7 @@ class OverServer:
 
     def _below(self, scope: BlockScope) -> str | None:
         agent = self._agent_of(scope)
-        return None if agent is None else f"agent:{agent}"
+        return None if agent is None else Scope.of(agent=agent).path
 
 
 def confined(memory: Memory, *, user: str, agent: str | None = None, read_only: bool = False) -> Memory:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from functools import partial
@@ -34,6 +35,10 @@ T = TypeVar("T")
 _Context = ServerRequestContext[Any]
 _JSON = "application/json"
 _STDIN = 0
+# An escape of JSON, whole pairs before halves, and a backslash with what it escapes before both.
+_ESCAPES = re.compile(
+    r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
+)
 
 
 def serve(reach: Reach, *, version: str, read_only: bool = False) -> None:
@@ -78,13 +83,21 @@ async def _lines() -> AsyncIterator[str]:
         stdin = os.fdopen(os.dup(_STDIN), encoding="utf-8", errors="replace")
         with suppress(RuntimeError, anyio.BrokenResourceError):  # nobody listens any more
             for line in stdin:
-                anyio.from_thread.run(send.send, line, token=token)
+                anyio.from_thread.run(send.send, _whole(line), token=token)
             anyio.from_thread.run(send.aclose, token=token)
 
     Thread(target=read, daemon=True).start()
     async with receive:
         async for line in receive:
             yield line
+
+
+def _whole(line: str) -> str:
+    """Return a message with a `?` for each escape that is half of a character.
+
+    What reads messages takes none of them for JSON, and whoever sent it would wait for an answer for ever.
+    """
+    return _ESCAPES.sub(lambda found: "?" if found["half"] else found[0], line)
 
 
 # tools

@@ -485,13 +485,22 @@ class RecordRun(_OfRun, frozen=True, kw_only=True, tag="record_run"):
     writes: tuple[SetFact, ...] = ()
     owner: Scope | None = None
     """Whose run it is, said with its first events: erasing the owner erases the run too."""
+    ends: Scope | None = None
+    """What its owner was to remember for this run alone, `<owner>/run:<id>`: it goes with the run."""
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
-        """Yield the right to run programs, and to write what is not the run's own record."""
+        """Yield the right to run programs, and to write what is not the run's own record.
+
+        What a run leaves behind goes whoever ends it: nobody has to be allowed that.
+        """
         yield self.capability, self.scope, None
-        for write in self.writes:
-            if write.scope != self.scope or not lies_under(write.key, "runs"):
-                yield from write.demands()
+        for write in self.others:
+            yield from write.demands()
+
+    @property
+    def others(self) -> tuple[SetFact, ...]:
+        """The writes that are not about the run itself."""
+        return tuple(one for one in self.writes if one.scope != self.scope or not lies_under(one.key, "runs"))
 
 
 class HoldStep(_OfRun, frozen=True, kw_only=True, tag="hold_step"):

@@ -42,8 +42,12 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one import."""
 
 
+_MOST = 2**63 - 1
+"""No store counts further than this."""
+
+
 def check_count(what: str, count: Any, *, least: int = 0, **details: Any) -> None:
     """Refuse a limit or position that is not a whole number from `least` on; None is left to mean none."""
-    if count is not None and (type(count) is not int or count < least):
-        hint = f"Pass a whole number from {least} on, or leave it out"
+    if count is not None and (type(count) is not int or not least <= count <= _MOST):
+        hint = f"Pass a whole number from {least} on, of at most 63 bits, or leave it out"
         raise UsageError(f"{quote(count)} is not a {what}", hint=hint, value=count, **details)

@@ -47,6 +47,15 @@ def covers(granted: str, capability: str) -> bool:
     return granted == capability or granted == "*" or capability.startswith(f"{granted}.")
 
 
+def _check_path(path: str) -> None:
+    """Refuse a path that is no key, or that is written as a pattern: it would only match a key of that very name."""
+    if "*" in check_key(path).split("."):
+        raise InvalidPolicy(
+            f"the path {quote(path)} has a `*`, which is no pattern here",
+            hint="A path covers everything below it: write `profile`, not `profile.*`",
+        )
+
+
 class Rule(msgspec.Struct, frozen=True):
     """One sentence of a policy: a level for a capability, everywhere or below a scope and a key.
 
@@ -71,7 +80,7 @@ class Rule(msgspec.Struct, frozen=True):
         if not isinstance(cast(object, self.scope), Scope | None):
             raise InvalidPolicy(f"{quote(self.scope)} is not a scope", hint="Pass Scope.of(user=…)")
         if self.path != "":
-            check_key(self.path)
+            _check_path(self.path)
 
     def matches(self, capability: str, scope: Scope | None, key: str | None) -> bool:
         """Say whether the rule speaks about this capability at this place.
@@ -133,7 +142,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             raise InvalidPolicy(f"{quote(self.quota)} is not a quota", hint="Write Quota(writes=100)")
         for path, access in self.access.items():
             if path != "*":
-                check_key(path)
+                _check_path(path)
             if access not in ACCESSES:
                 raise InvalidPolicy(
                     f"`{access}` for `{path}` is not an access", hint=f"Accesses are {', '.join(ACCESSES)}"

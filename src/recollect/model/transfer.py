@@ -10,7 +10,7 @@ import msgspec
 Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
 
-class ImportedFact(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A fact as a file gives it."""
 
     scope: str
@@ -21,14 +21,14 @@ class ImportedFact(msgspec.Struct, frozen=True, kw_only=True):
     domain: str | None = None
 
 
-class ImportedSession(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Whose a session is, as a file gives it."""
 
     scope: str
     owner: str
 
 
-class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A definition as a file gives it."""
 
     id: str
@@ -39,7 +39,7 @@ class ImportedDefinition(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any]
 
 
-class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True):
+class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """An entry as a file gives it."""
 
     scope: str

@@ -10,6 +10,8 @@ import msgspec
 from recollect.errors import RecollectError
 from recollect.model.text import cleaned
 
+LONGEST_MESSAGE = 4_000
+"""Characters of an error's message that are kept."""
 _LONGEST = 1_000
 """Characters of one detail."""
 

@@ -1,4 +1,4 @@
-"""What a run could not compute, kept in order: results of effects, moments and ids, verdicts and events from outside.
+"""What a run could not compute, kept in order: results, moments and ids, verdicts of guards and people, and events.
 
 A run that is executed from its beginning again, after a pause, as a replay or as a simulation, takes from its journal
 what it took before. Entries are found by step and by how often the step was taken, so that a path which differs still
@@ -17,7 +17,7 @@ from recollect.model.limits import Limits
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
 
-Kind = Literal["drawn", "result", "verdict", "event", "state"]
+Kind = Literal["drawn", "guarded", "result", "verdict", "event", "state"]
 
 
 class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class Noted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: Kind
     value: Any = None
     error: dict[str, Any] | None = None
-    """Of a result: the failure it was instead."""
+    """Of a result, or of what guards said: the failure it was instead."""
     about: dict[str, Any] = {}
 
 

@@ -79,8 +79,8 @@ class Recorder:
         """Whether this execution has not yet come to where the run stood."""
         return self._count < self._passed
 
-    def flush(self, writes: tuple[SetFact, ...] = ()) -> Recorded | None:
-        """Write what waits, together with these writes, in one transaction."""
+    def flush(self, writes: tuple[SetFact, ...] = (), *, ends: Scope | None = None) -> Recorded | None:
+        """Write what waits, together with these writes and the end of a scope of the run, in one transaction."""
         with self._lock:
             if self._memory is None or not (self._waiting or writes):
                 self._waiting.clear()
@@ -96,6 +96,7 @@ class Recorder:
                 notes=tuple(self._waiting),
                 writes=writes,
                 owner=self._owner,
+                ends=ends,
             )
             try:
                 recorded: Recorded = self._memory.perform(effect)

@@ -43,7 +43,7 @@ def read_chat_agents(text: str, *, file: str = CHAT_FILE) -> list[Agent]:
     unknown = sorted(set(said) - {"agents"})
     if unknown:
         raise UsageError(f"{quote(unknown[0])} is not known in {file}", hint="Write tables such as [agents.porter]")
-    return [_agent(id, one) for id, one in said.get("agents", {}).items()]
+    return [_agent(id, one, file) for id, one in said.get("agents", {}).items()]
 
 
 def model_named(name: str | None) -> Parrot | str | None:
@@ -51,15 +51,18 @@ def model_named(name: str | None) -> Parrot | str | None:
     return Parrot() if name == PARROT else name
 
 
-def _agent(id: str, one: _ChatAgent) -> Agent:
-    return Agent(
-        id=id,
-        model=model_named(one.model),
-        instructions=one.instructions,
-        memory_policy=policy_for(one.memory_policy, MemoryPolicy()),
-        memory_tools=one.memory_tools,
-        max_rounds=one.max_rounds,
-        timeout=one.timeout,
-        temperature=one.temperature,
-        max_tokens=one.max_tokens,
-    )
+def _agent(id: str, one: _ChatAgent, file: str) -> Agent:
+    try:
+        return Agent(
+            id=id,
+            model=model_named(one.model),
+            instructions=one.instructions,
+            memory_policy=policy_for(one.memory_policy, MemoryPolicy()),
+            memory_tools=one.memory_tools,
+            max_rounds=one.max_rounds,
+            timeout=one.timeout,
+            temperature=one.temperature,
+            max_tokens=one.max_tokens,
+        )
+    except UsageError as error:
+        raise UsageError(f"the agent {quote(id)} of {file} cannot be used: {error.message}", hint=error.hint) from error

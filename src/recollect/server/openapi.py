@@ -100,7 +100,12 @@ def _operation_id(handler: HTTPRouteHandler, method: Any, path: Any) -> str:
 
 _FRAME = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>Recollect {version}</title>
-<style>body{{font:16px system-ui;margin:2rem}}td{{padding:.3rem .8rem;vertical-align:top}}</style></head>
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<style>:root{{color-scheme:light dark}}
+body{{font:16px system-ui;margin:2rem}}td{{padding:.3rem .8rem;vertical-align:top}}
+@media(max-width:46rem){{body{{margin:1rem}}tr{{display:block;margin:1rem 0}}
+td{{display:block;padding:0;overflow-wrap:anywhere}}}}
+</style></head>
 <body><h1>Recollect {version}</h1>
 <p>Send <code>Authorization: Bearer &lt;key&gt;</code>. The whole of it is <a href="/openapi.json">openapi.json</a>.</p>
 <table>

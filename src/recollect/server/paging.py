@@ -69,15 +69,22 @@ def decode_place_in_time(cursor: str | None) -> tuple[datetime, str] | None:
 
 
 def page_of_list(
-    items: Sequence[Item], cursor: str | None, limit: int, id_of: Callable[[Item], str]
+    items: Sequence[Item],
+    cursor: str | None,
+    limit: int,
+    id_of: Callable[[Item], str],
+    wanted: Callable[[Item], bool] = lambda item: True,
 ) -> tuple[list[Item], str | None]:
-    """Return a page of a list that is there as a whole: what comes after the item whose id the cursor is."""
+    """Return a page of a list that is there as a whole: what is wanted of it after the item whose id the cursor is.
+
+    That item itself may be one that is no longer wanted, such as an approval that was decided between two pages.
+    """
     last = decode_cursor(cursor)
     ids = [id_of(item) for item in items]
     if last and last not in ids:
         raise UsageError("where this cursor stood is gone", hint="Begin again without `after`", path="after")
     begin = ids.index(last) + 1 if last else 0
-    return page(items[begin : begin + limit + 1], limit, id_of)
+    return page([item for item in items[begin:] if wanted(item)], limit, id_of)
 
 
 def _fault(cursor: str | None) -> UsageError:

@@ -50,6 +50,14 @@ Once = Annotated[
 ]
 
 
+def once(header: str | None) -> str | None:
+    """Return the idempotency key of a header: in any script, as UTF-8. Headers are read as Latin-1, which has one."""
+    try:
+        return None if header is None else header.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return header
+
+
 def refuse_unknown_parameters(app: ASGIApp) -> ASGIApp:
     """Return an application that refuses what a route does not know: `agent_idd=x` must not write the user's block.
 

@@ -17,6 +17,7 @@ from recollect.chat.agents import Agent
 from recollect.errors import NotFound, UsageError
 from recollect.lang.diagnostics import closest
 from recollect.lang.modules import load_module
+from recollect.lang.reading import read_text
 from recollect.model.policy import Rule
 from recollect.model.run import RunSummary
 from recollect.model.scope import Scope
@@ -145,7 +146,7 @@ def load_programs(settings: Settings, memory: Memory) -> Programs:
         actions=actions,
         conversants=Conversants(
             memory,
-            sources=[file.read_text(encoding="utf-8") for file in _files(settings.agents, "agents", ".abl")],
+            sources=_files(settings.agents, "agents", ".abl"),
             tools=_module_in(settings.agents, TOOLS_FILE, "tools"),
         ),
     )
@@ -175,7 +176,10 @@ def _workflows(folder: str, memory: Memory, actions: tuple[Any, ...]) -> list[wo
 
 def _chat_agents(folder: str) -> list[Agent]:
     file = Path(folder, CHAT_FILE)
-    return read_chat_agents(file.read_text(encoding="utf-8"), file=str(file)) if folder and file.is_file() else []
+    if not folder or not file.is_file():
+        return []
+    name, text = read_text(file, endings=(), name=CHAT_FILE)
+    return read_chat_agents(text, file=name)
 
 
 def _module_in(folder: str, name: str, what: str) -> ModuleType | None:

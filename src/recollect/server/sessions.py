@@ -1,9 +1,10 @@
-"""Texts of agents in, sessions of whoever calls out: started, taken up again, and never somebody else's."""
+"""Files of agents in, sessions of whoever calls out: started, taken up again, and never somebody else's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +26,7 @@ _AWAKE = 64
 class Conversants:
     """The agents that hold sessions, by name."""
 
-    def __init__(self, memory: Memory, *, sources: Iterable[str] = (), tools: ModuleType | None = None) -> None:
+    def __init__(self, memory: Memory, *, sources: Iterable[Path] = (), tools: ModuleType | None = None) -> None:
         """Compile them once; what is wrong with them is raised here, before anybody is served."""
         self._memory = memory
         self._agents: dict[str, abl.Agent] = {}
@@ -68,7 +69,7 @@ class Conversants:
         )
 
 
-def _load(source: str, memory: Memory, tools: ModuleType | None) -> abl.Agent:
+def _load(source: Path, memory: Memory, tools: ModuleType | None) -> abl.Agent:
     from recollect import abl
 
     return abl.load(source, memory=memory, tools=tools)

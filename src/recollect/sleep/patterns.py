@@ -32,7 +32,8 @@ _ANY_MORE = r",? (?:any ?more|any longer)"
 _NOT_THIS = (
     r"(?!(?:it|that|this|these|those|how|what|when|where|your|you|one|option|something|another|neither|either|both|"
     r"the (?:idea|sound|look|first|second|third|last|other|former|latter|\w+ one)|"
-    r"not to (?:say|answer|tell|share|talk))\b)"
+    r"not to (?:say|answer|tell|share|talk)|to (?:say|bother|ask|interrupt|disturb|admit)|talking to you|the way)\b|"
+    r"(?:him|her|them|us|myself)$)"
 )
 _ONES = "wife|husband|partner|son|daughter|brother|sister|mother|father|boss|manager|assistant|dog|cat|doctor|dentist"
 _DIETS = "vegetarian|vegan|pescatarian|coeliac|celiac|diabetic|lactose intolerant|gluten intolerant|teetotal"
@@ -112,7 +113,8 @@ PATTERNS = (
     Pattern("place", rf"i no longer live in {_PLACE}", "Lives in {0}", kind="ends"),
     Pattern("place", rf"i do(?:n't| not) live in {_PLACE}{_ANY_MORE}", "Lives in {0}", kind="ends"),
     Pattern("origin", rf"(?:{_I_AM}|i come)(?: originally)? from {_PLACE}", "Comes from {0}", single=True),
-    Pattern("childhood", rf"i (?:was born|grew up) in {_PLACE}", "Grew up in {0}", single=True),
+    Pattern("childhood", rf"i grew up in {_PLACE}", "Grew up in {0}", single=True),
+    Pattern("birthplace", rf"i was born in {_PLACE}", "Was born in {0}", single=True),
     # time zones
     Pattern("zone", rf"my time ?zone(?:'s| is) {_IN_ZONE}", "Time zone: {0}", single=True),
     Pattern("zone", rf"{_I_AM}{_NOW} (?:in|on) {_IN_ZONE}", "Time zone: {0}", single=True),
@@ -182,7 +184,7 @@ PATTERNS = (
     Pattern("preference", rf"my preference is (?:for )?{_NOT_THIS}{_REST}", "Prefers {0}"),
     Pattern("preference", rf"i no longer prefer {_REST}", "Prefers {0}", kind="ends"),
     Pattern(
-        "wish", rf"(?:from now on|in (?:the )?future|going forward) ((?:always |never |only )?){_ACT}", "Asks: {0}{1}"
+        "wish", rf"(?:from now on|in (?:the )?future|going forward) ((?:always |never |only )?){_ACT}", "Asks: {0} {1}"
     ),
     Pattern("wish", rf"(?:please,? )?(always|never) {_ACT}", "Asks: {0} {1}"),
     Pattern("wish", rf"i want you to (always|never) {_ACT}", "Asks: {0} {1}"),
@@ -196,10 +198,18 @@ PATTERNS = (
     # likes, favourites and notes: for the archive
     Pattern(
         "favourite {0}",
-        rf"my favou?rite ([\w -]{{2,40}}?) (?:is|are) {_NOT_THIS}{_REST}",
+        rf"my favou?rite ([\w -]{{2,40}}?) (?:is|are) (?!not\b|no longer\b){_NOT_THIS}{_REST}",
         "Favourite {0}: {1}",
         single=True,
         core=False,
+    ),
+    Pattern("liking", rf"i no longer (?:like|love|enjoy|adore) {_REST}", "Likes {0}", core=False, kind="ends"),
+    Pattern(
+        "liking",
+        rf"i do(?:n't| not) (?:really )?(?:like|love|enjoy|adore) (\S.*?){_ANY_MORE}",
+        "Likes {0}",
+        core=False,
+        kind="ends",
     ),
     Pattern(
         "liking", rf"i (?:really |absolutely )?(?:like|love|enjoy|adore) {_NOT_THIS}{_REST}", "Likes {0}", core=False

@@ -1,14 +1,16 @@
 """What a person said in, what it plainly states about them out: by the table of `patterns.py`, no model, English only.
 
-It would rather miss a statement than make one up. It reads clauses one by one and knows nothing of what stands around
-them: no irony, no "yes" to a question, no fact that takes two sentences. Questions, conditions, stories, texts to work
-on, other people's words, quotes, code, what holds only for now, and all that looks like a secret teach nothing.
+It would rather miss a statement than make one up. It reads clauses one by one and knows little of what stands around
+them: no irony, no "yes" to a question, no fact that takes two sentences; but "actually no" takes back the sentence
+before. Questions, conditions, stories, texts to work on, mails, other people's words, quotes, code, what holds only for
+now, and all that looks like a secret teach nothing.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from unicodedata import normalize
 
 import msgspec
 
@@ -39,19 +41,35 @@ _COMPILED = tuple((pattern, re.compile(pattern.said, re.IGNORECASE)) for pattern
 _CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`", re.DOTALL)
 _CITED = re.compile(r"^\s*(?:>|\|).*$", re.MULTILINE)
 _QUOTED = re.compile(r"[“„«][^”“»]{0,2000}[”“»]|\"[^\"]*\"|(?<!\w)['\u2018][^'\u2019\n]{12,500}['\u2019](?!\w)")
-# From "Translate this:" on, the words are those of a text.
+# From "Translate this:" on, and below the head of a mail, the words are those of a text.
 _TO_WORK_ON = re.compile(
     r"\b(?:translate|proofread|correct|rephrase|paraphrase|summari[sz]e|rewrite|edit|review|fix|improve|polish|shorten|"
     r"draft|write|compose|continue|complete|analy[sz]e|classify|repeat|read|here is|here's|this is|below is)\b"
     r"[^\n:]{0,160}:.*",
     re.IGNORECASE | re.DOTALL,
 )
+_TEXTS = r"text|essay|e-?mail|letter|message|resume|résumé|cv|bio|paragraph|sentence|draft|speech|post|review|note"
+_GIVEN = re.compile(
+    r"^[ \t]*(?:from|to|subject|sent|cc)[ \t]*:.*|^[ \t]*-{2,}[^\n]*\bmessage\b.*|\bbegin forwarded message\b.*"
+    r"|\b(?:wrote|writes|says|said|replied|asked|asks)\b[^\n:.]{0,60}:.*"
+    rf"|\b(?:{_TEXTS})\b[^\n:.]{{0,60}}:[ \t]*\n.*"
+    r"|\b(?:translate|proofread|rephrase|paraphrase|summari[sz]e|rewrite|polish|shorten|correct|edit|improve|fix|check)"
+    rf" (?:this|these|the following|(?:my|the) (?:{_TEXTS}))\b.*"
+    r"|\bmake (?:this|it) (?:more|less|sound|formal|shorter|longer|polite)\b.*"
+    r"|\b(?:is|are|does|do) (?:this|these|it) (?:correct|right|sound|read|look)\b[^\n.]{0,60}\?.*"
+    r"|\b(?:which (?:one )?is (?:right|correct)|how (?:do|would|can) (?:i|you) say)\b.*",
+    re.IGNORECASE | re.DOTALL | re.MULTILINE,
+)
+_LAUGHS = re.compile(r"\b(?:kidding|joking|jk)\b|(?:[.!…]|\s[—–-])\s*not\s*[.!]*\s*$", re.IGNORECASE | re.MULTILINE)
 _MADE_UP = re.compile(
     r"\b(?:role-?play\w*|pretend\w*|imagine|suppose|hypothetical\w*|narrator|protagonist|"
     r"(?:story|novel|poem|song|lyrics|dialogue|monologue|scene|screenplay|character|persona) "
     r"(?:about|where|in which|who|that|of|from|for)|act as|you are now)\b",
     re.IGNORECASE,
 )
+_WINKS = re.compile("[😂🤣😜😉🙃🙄😏]")
+_PICTURES = re.compile("[\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2600-\u27bf\ufe0f\u200d]")
+_SPACES = re.compile(r"[^\S\n]+")
 
 _ENDS = re.compile(r"(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)(?<!\bMt)(?<!\b[A-Z])([.!?…]+)(?=\s|$)|\n+")
 _CLAUSES = re.compile(
@@ -71,11 +89,14 @@ _LEAD_IN = re.compile(
     r"as you know|good (?:morning|afternoon|evening)|as for me|first of all)(?: there| all| everyone)?\b[\s,:!–-]*)+",
     re.IGNORECASE,
 )
+_TAKES_BACK = re.compile(r"(?:actually,? no|no,? wait|wait,? no|scratch that|correction)\b", re.IGNORECASE)
 _POLITE = re.compile(
     r"[\s,]+(?:please|thanks|thank you|thx|by the way|btw|though|too|as well|these days|nowadays|:\))$", re.IGNORECASE
 )
 _OPEN = re.compile(
-    r"^(?:if|when|whenever|unless|what if|in case|let's say|say|assuming|maybe|perhaps|as if)\b|\bif i\b",
+    r"^(?:if|when|whenever|unless|what if|in case|let's say|say|assuming|maybe|perhaps|as if)\b|\bif i\b"
+    r"|\bfor (?:example|instance)\b|\bin (?:my|the|a|this|that) (?:novel|game|dream|story|book|movie|film|scenario)\b"
+    r"|\w[\s,;–-]+(?:i meant?|scratch that|or rather|no,? wait)\b",
     re.IGNORECASE,
 )
 _REPORTED = re.compile(
@@ -84,15 +105,18 @@ _REPORTED = re.compile(
 _FOR_NOW = re.compile(
     r"\b(?:for now|for the (?:moment|time being)|at the moment|right now|temporarily|today|tonight|tomorrow|until|till|"
     r"this (?:time|once|week|weekend|month|morning|afternoon|evening|year|one)|next (?:week|month|year)|"
-    r"kidding|lol|haha\w*|joking)\b",
+    r"lol|haha\w*|yet)\b",
     re.IGNORECASE,
 )
 _SECRET = re.compile(
     r"\b(?:pass ?words?|pass ?codes?|passphrases?|pin|credit card|card number|cvv|cvc|iban|social security|ssn|"
+    r"(?:alarm|door|gate|access|entry|security|safe|verification) codes?|"
     r"api[ -]?key|private key|access token|secrets?|2fa|otp)\b|(?:\d[ -]?){8,}|\b(?:sk|pk|ghp|key)[-_][\w-]{8,}",
     re.IGNORECASE,
 )
 _UNFIT = re.compile(r"[<>{}\[\]|\\\x00-\x1f\x7f]|https?://|www\.", re.IGNORECASE)
+_NAMING = frozenset({"name", "person", "place", "origin", "childhood", "birthplace", "employer"})
+"""Topics that need a name. Where all letters are capital, none of them shows one."""
 _NO_NAMES = frozenset(
     "monday tuesday wednesday thursday friday saturday sunday january february march april may june july august "
     "september october november december back maybe later now asap not".split()
@@ -122,31 +146,36 @@ def statements_in(text: str) -> list[Statement]:
     ['Lives in Porto', 'Prefers trains to planes']
     """
     own = _own_words(text)
-    if _MADE_UP.search(own):
+    if _MADE_UP.search(own) or _LAUGHS.search(own):
         return []
-    return [found for clause in _clauses(own) if (found := _stated(clause)) is not None]
+    found: list[list[Statement]] = []
+    for sentence in _sentences(own):
+        if found and _TAKES_BACK.match(sentence):
+            found.pop()
+        found.append([stated for clause in _clauses(sentence) if (stated := _stated(clause)) is not None])
+    return [stated for sentence in found for stated in sentence]
 
 
 def _own_words(text: str) -> str:
     """Return a message without what only stands in it: code, quotes, and the texts that it asks to work on."""
-    text = text.replace("\r\n", "\n").replace("’", "'")
-    for foreign in (_CODE, _CITED, _QUOTED, _TO_WORK_ON):
+    text = normalize("NFC", text.replace("\r\n", "\n").replace("’", "'").replace("\ufeff", ""))
+    text = _WINKS.sub(" haha ", text)
+    for foreign in (_CODE, _CITED, _QUOTED, _TO_WORK_ON, _GIVEN, _PICTURES):
         text = foreign.sub(" ", text)
-    return text
+    return _SPACES.sub(" ", text).replace("e.g.", "for example")
 
 
-def _clauses(text: str) -> Iterator[str]:
-    for sentence in _sentences(text):
-        whole = _HENCEFORTH.sub(r"\1", sentence)
-        if _MY_OWN.match(whole):
-            whole = _MORE_OF_ME.sub("; I ", whole)
-        for clause in _CLAUSES.split(whole):
-            said = clause.strip(" \t,.!…")
-            said = _LEAD_IN.sub("", said, count=1) if _LEAD_IN.match(said) else said
-            while (shorter := _POLITE.sub("", said)) != said:
-                said = shorter
-            if said:
-                yield said
+def _clauses(sentence: str) -> Iterator[str]:
+    whole = _HENCEFORTH.sub(r"\1", sentence)
+    if _MY_OWN.match(whole):
+        whole = _MORE_OF_ME.sub("; I ", whole)
+    for clause in _CLAUSES.split(whole):
+        said = clause.strip(" \t,.!…:")
+        said = _LEAD_IN.sub("", said, count=1) if _LEAD_IN.match(said) else said
+        while (shorter := _POLITE.sub("", said)) != said:
+            said = shorter
+        if said:
+            yield said
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -170,9 +199,9 @@ def _stated(clause: str) -> Statement | None:
         if found is None:
             continue
         held = [_third_person(group or "") for group in found.groups()]
-        if not _fits(pattern, held):
+        if not _fits(pattern, held) or (pattern.topic in _NAMING and clause.isupper()):
             return None
-        line = pattern.line.format(*held)
+        line = " ".join(pattern.line.format(*held).split())
         return Statement(
             text=line,
             topic=pattern.topic.format(*(group.casefold() for group in held)),
@@ -191,7 +220,7 @@ def _third_person(said: str) -> str:
 
 
 def _fits(pattern: Pattern, held: list[str]) -> bool:
-    if pattern.topic in ("name", "person") and held[-1].casefold() in _NO_NAMES:
+    if pattern.topic in _NAMING and held[-1].casefold() in _NO_NAMES:
         return False
     whole = " ".join(held)
     return bool(held[0] or len(held) > 1) and len(whole) <= LONGEST_VALUE and not _UNFIT.search(whole)

@@ -9,6 +9,7 @@ import msgspec
 
 from recollect.api.memory import Memory
 from recollect.chat.conversations import ConversationSummary, conversation_scope
+from recollect.chat.keeping import read_state
 from recollect.errors import Conflict, NotFound
 from recollect.model.block import BLOCK_TYPES, BlockScope, key_of, lines_of, owner_of
 from recollect.model.effect import FindFacts, GetFact, ReadHistory, WriteFacts
@@ -46,9 +47,9 @@ def undo(memory: Memory, conversation_id: str, *, user: str) -> tuple[Change, ..
 
 def forget_conversation(memory: Memory, conversation_id: str, *, user: str) -> list[str]:
     """Erase a conversation, and take back the lines that were learned from it alone; return these lines."""
-    gone = _take_back(memory, user, {conversation_id})
+    # Erased first: where that is refused nothing has changed, and what is left undone after it a later look does.
     memory.erase(user=user, thread=conversation_id)
-    return gone
+    return _take_back(memory, user, {conversation_id})
 
 
 def sources_of(memory: Memory, line: str, *, user: str, agent: str | None = None) -> list[Source]:
@@ -59,17 +60,24 @@ def sources_of(memory: Memory, line: str, *, user: str, agent: str | None = None
 
 
 def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> list[str]:
-    """Take back what was learned from conversations that are gone, of every user; return the lines that went."""
+    """Take back what was learned from conversations that are gone, of every user; return the lines that went.
+
+    One that is not among those `known` is looked for once more: it may have been begun, and learned from, since.
+    """
     standing = {(one.user, one.id) for one in known}
     books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=BOOK))
     orphans: dict[str, set[str]] = {}
     for book in books:
         user = book.scope.parts[0][1]
         named = {source.conversation for line in read_book(book).values() for source in line.sources}
-        gone = {id for id in named if (user, id) not in standing}
+        gone = {id for id in named if (user, id) not in standing and not _is_there(memory, user, id)}
         if gone:
             orphans.setdefault(user, set()).update(gone)
     return [line for user, gone in orphans.items() for line in _take_back(memory, user, gone)]
+
+
+def _is_there(memory: Memory, user: str, conversation_id: str) -> bool:
+    return read_state(memory, conversation_scope(memory, user, conversation_id)) is not None
 
 
 def _until_first(attempt: Callable[[], T]) -> T:

@@ -93,4 +93,4 @@ def _for_running(one: Diagnostic) -> Diagnostic:
 
 def name_of(file: str | os.PathLike[str]) -> str:
     """Return what the workflow in a file is called unless it is given another name."""
-    return Path(file).name.partition(".")[0]
+    return Path(file).stem

@@ -19,11 +19,11 @@ from recollect.engine.schemas import contract_of
 from recollect.errors import InvalidKey, InvalidScope, InvalidValue, NotFound, SchemaViolation, UsageError
 from recollect.lang.hints import Hints
 from recollect.model.definition import SHAPES, Definition, is_slug
-from recollect.model.effect import EndScope, GetFact, GetFacts, SetFact, WriteFacts
+from recollect.model.effect import GetFact, GetFacts, SetFact, WriteFacts
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.model.text import quote
-from recollect.model.value import encode_checked
+from recollect.model.value import decode, encode_checked
 
 _Read: TypeAlias = tuple[list[Fact], tuple[SchemaViolation, ...]]
 """Records that stand, and why others were left out."""
@@ -94,7 +94,8 @@ class WorkingMemory:
     def write(self, updates: Mapping[str, Any]) -> dict[str, Any]:
         """Update records by slug, all or nothing; return what each of them holds now.
 
-        A record is replaced, or changed where its definition says `merge`; its time to live begins anew.
+        A record is replaced, or changed where its definition says `merge`; its time to live begins anew. Who may write
+        one and not read it gets back what was sent.
         """
         with self._guard():
             return self._written(updates)
@@ -114,9 +115,32 @@ class WorkingMemory:
             )
             for slug, value in updates.items()
         )
-        written: list[Fact] = self._memory.perform(WriteFacts(scope=self._home, writes=writes))
-        self._refresh(written)
-        return {fact.key: deepcopy(fact.value) for fact in written}
+        try:
+            written: list[Fact] = self._memory.perform(WriteFacts(scope=self._home, writes=writes))
+        except SchemaViolation as error:
+            raise self._discreet(error, places) from None
+        shown = self._readable(written, writes)
+        self._refresh(shown)
+        return {fact.key: deepcopy(fact.value) for fact in shown}
+
+    def _readable(self, written: list[Fact], writes: Sequence[SetFact]) -> list[Fact]:
+        """Return records as the caller may see them: of one that may not be read, what was sent and nothing else."""
+        gets = [GetFact(scope=fact.scope, key=fact.key) for fact in written]
+        if self._memory.may(GetFacts(scope=self._home, gets=tuple(gets))):
+            return written
+        # It may have been merged into what others wrote.
+        return [
+            fact if self._memory.may(get) else msgspec.structs.replace(fact, value=decode(bytes(write.payload)))
+            for fact, get, write in zip(written, gets, writes, strict=True)
+        ]
+
+    def _discreet(self, error: SchemaViolation, places: Mapping[str, Scope]) -> SchemaViolation:
+        """Return why a record was refused: to who may not read it, without the values that it would have held."""
+        slug = str(error.details.get("slug"))
+        if slug not in places or self._memory.may(GetFact(scope=places[slug], key=slug)):
+            return error
+        message = f"{quote(slug)} refuses the value at {error.path}"
+        return SchemaViolation(message, hint=error.hint, path=error.path, expected="what its schema says", slug=slug)
 
     def _check_known(self, updates: Mapping[str, Any]) -> None:
         unknown = [slug for slug in updates if slug not in self.definitions]
@@ -193,12 +217,6 @@ def load_memory(
     working = WorkingMemory(memory, home, chosen, places, read)
     working.reload()
     return working
-
-
-def end_run(memory: Memory, *, owner: str, run: str) -> int:
-    """Remove the records of a run that has come to its end, and return how many; a run that is suspended keeps them."""
-    removed: dict[str, int] = memory.perform(EndScope(scope=Scope.of(tenant=memory.tenant, user=owner, run=run)))
-    return removed.get("facts", 0)
 
 
 def sweep_expired(memory: Memory) -> dict[str, int]:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from recollect.errors import UsageError
 from recollect.model.run import OVER
+from recollect.model.text import quote
 from recollect.model.value import decode, encode, encode_checked
 from recollect.runs.handle import RunHandle
 from recollect.runs.keeping import KeptRun
 from recollect.runs.waiting import Waiting
+from recollect.workflow.actions.waiting import REPLY
 from recollect.workflow.keeping import Begun, State
 from recollect.workflow.keywords import RESERVED_CONTEXT
 
@@ -86,6 +89,11 @@ class Run(RunHandle):
         waiting = self._waits_for("event")
         if self._is_late(waiting):
             return self.resume()
+        if payload is None and waiting.event == REPLY:
+            raise UsageError(
+                f"the run {quote(self.id)} waits for what its owner says, and nothing is delivered",
+                hint='Deliver "…" or {"text": "…"}; `resume` sees whether its time is over',
+            )
         self._workflow.ensure_said(self._begun, payload)
         return self._workflow.gone_on(self._as_it_waits(), (payload,))
 

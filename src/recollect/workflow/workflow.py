@@ -13,7 +13,7 @@ from recollect.errors import InvalidValue, LimitExceeded, SchemaViolation, Usage
 from recollect.lang.diagnostics import Diagnostic
 from recollect.model.definition import Definition
 from recollect.model.duration import parse_duration
-from recollect.model.effect import EndScope, RecordRun, SetFact
+from recollect.model.effect import RecordRun, SetFact
 from recollect.model.event import GENESIS
 from recollect.model.run import OVER, RunSummary
 from recollect.model.scope import Scope
@@ -31,7 +31,7 @@ from recollect.workflow.document import Document
 from recollect.workflow.keeping import Begun, State, entries_of, restored, state_of
 from recollect.workflow.preparing import prepare
 from recollect.workflow.reaching import Kit, Reaching
-from recollect.workflow.records import OnInvalid, WorkingMemory, end_run, load_memory
+from recollect.workflow.records import OnInvalid, WorkingMemory, load_memory
 from recollect.workflow.run import Run
 from recollect.workflow.runtime.execution import begin, go_on
 from recollect.workflow.runtime.plan import Plan
@@ -169,6 +169,9 @@ class Workflow:
             text.source, text.file, self._kit, memory=self._memory, name=summary.program, only_to_look=True
         )
         workflow.meet(self._others.values())
+        if not workflow._missing:
+            # The run may call it again, and nobody else may have given it here.
+            self._others.setdefault(workflow.name, workflow)
         return workflow
 
     # one execution
@@ -252,14 +255,12 @@ class Workflow:
             index=summary.events,
             head=summary.head,
         )
+        known = self._memory.definitions.list()
         over = end_cancelled(recorder, summary, reason, at=self._memory.clock.now())
         try:
-            run = self._closed(recorder, over, begun, msgspec.structs.replace(state, position=()), None)
+            return self._closed(recorder, over, begun, msgspec.structs.replace(state, position=()), None, known=known)
         except Unrecorded as broken:
             raise broken.error from broken
-        # Only now: somebody else may have gone on with it, and then its records are needed.
-        self._forget_records(summary.id, begun, self._memory.definitions.list())
-        return run
 
     def _kept(self, work: Work, strand: Strand, summary: RunSummary, begun: Begun, outcome: Outcome) -> Run:
         """Write down what came of an execution, and return the run."""
@@ -272,7 +273,9 @@ class Workflow:
             error=msgspec.to_builtins(outcome.error) if outcome.error else None,
             waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
         )
-        return self._closed(work.recorder, stands, begun, state, outcome.output, records=strand.memory)
+        memory = strand.memory
+        known = memory.definitions.values()
+        return self._closed(work.recorder, stands, begun, state, outcome.output, known=known, records=memory.values)
 
     def _closed(
         self,
@@ -282,24 +285,24 @@ class Workflow:
         state: State,
         output: Any,
         *,
-        records: WorkingMemory | None = None,
+        known: Iterable[Definition],
+        records: dict[str, Any] | None = None,
     ) -> Run:
         place = run_scope(self._memory.tenant, summary.id)
         over = summary.status in OVER
-        if over and records is not None:
-            self._forget_records(summary.id, begun, records.definitions.values())
+        ends = self._own_records(summary.id, begun, known) if over else None
         ttl = parse_duration(self.behaviour.keep) if over and self.behaviour.keep is not None else None
         entries = entries_of(state)
-        recorder.flush((*self._own_text(place), *closing_writes(place, summary, begun, entries, output, ttl=ttl)))
+        writes = (*self._own_text(place), *closing_writes(place, summary, begun, entries, output, ttl=ttl))
+        recorder.flush(writes, ends=ends)
         ended = msgspec.structs.replace(summary, events=recorder.index, head=recorder.head)
         kept = KeptRun(summary=ended, begun=msgspec.to_builtins(begun), entries=tuple(entries), output=output)
-        return Run(self, kept, begun, state, records=None if records is None else records.values)
+        return Run(self, kept, begun, state, records=records)
 
-    def _forget_records(self, id: str, begun: Begun, known: Iterable[Definition]) -> None:
-        """Remove what was remembered for this run alone; who may not write has nothing there."""
-        scope = Scope.of(tenant=self._memory.tenant, user=begun.owner, run=id)
-        if any(one.scope == "run" for one in known) and self._memory.may(EndScope(scope=scope)):
-            end_run(self._memory, owner=begun.owner, run=id)
+    def _own_records(self, id: str, begun: Begun, known: Iterable[Definition]) -> Scope | None:
+        """Return where records of this run alone are kept; None where no definition is kept for each run."""
+        kept = any(one.scope == "run" for one in known)
+        return Scope.of(tenant=self._memory.tenant, user=begun.owner, run=id) if kept else None
 
     def _ours(self, kept: KeptRun) -> tuple[RunSummary, Begun, State]:
         """Return what is kept of a run, or refuse to go on with one that is not ours."""

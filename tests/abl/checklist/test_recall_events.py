@@ -509,6 +509,24 @@ def test_entries_of_a_domain_are_there_at_the_start_too(load: Load, memory: Memo
     assert load(text, tools=TOOLS).start(user="ada").say("x").messages == ['["She gets seasick"]']
 
 
+def test_entries_of_a_domain_are_told_to_the_model_once(load: Load, memory: Memory, puppet: Any) -> None:
+    memory.scope(user="ada").remember("She gets seasick", collection="travel")
+    model = puppet()
+    text = """
+        MEMORY:
+          recall:
+            - ON: session:start
+              ACTION: load_memory
+              DOMAIN: "travel"
+        FLOW:
+          talk:
+            REASONING: true
+            GOAL: "Talk"
+        """
+    load(text, model=model).start(user="ada")
+    assert model.asked[0].instructions.count("She gets seasick") == 1
+
+
 def test_a_domain_of_another_user_stays_theirs(load: Load, memory: Memory) -> None:
     memory.scope(user="ada").set("travel.pace", "slow")
     memory.scope(user="ada").set("seat", "window", domain="travel")
@@ -588,3 +606,36 @@ def test_without_a_user_the_facts_of_users_are_defaults(load: Load, memory: Memo
     memory.scope(project="default").set("season", "spring")
     agent = load(FAILING.replace("{action}", "PATHS: [user.name]"))
     assert dict(agent.start().vars) == {"user": {"name": None}, "project": {"season": "spring"}}
+
+
+def test_what_an_agent_changes_stays_in_its_domain(load: Load, memory: Memory) -> None:
+    ada = memory.scope(user="ada")
+    for key in ("window", "floors"):
+        ada.set(key, ["old"], domain="delivery")
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.window
+            - user.floors
+            - user.other
+          remember:
+            - WHEN: floor IS SET
+              STORE: floor -> user.floors
+          recall:
+            - ON: tool:deliver:after
+              ACTION: load_memory
+              DOMAIN: "delivery"
+        FLOW:
+          plan:
+            REASONING: false
+            SET:
+              - user.window = "noon"
+              - user.other = 1
+              - floor = 4
+            THEN: COMPLETE
+        """
+    )
+    agent.start(user="ada")
+    assert {fact.key: fact.value for fact in ada.list(domain="delivery")} == {"window": "noon", "floors": ["old", 4]}
+    assert ada.get("other").domain is None

@@ -185,6 +185,13 @@ def test_a_zone_moves_the_clock() -> None:
     assert evaluate("FORMAT_DATE('2026-07-04T23:30:00Z', 'DD HH', 'Asia/Tokyo')", {}) == "05 08"
 
 
+def test_a_day_without_a_time_is_the_same_day_in_every_zone() -> None:
+    pytest.importorskip("zoneinfo").ZoneInfo("America/New_York")
+
+    assert evaluate("FORMAT_DATE('2026-07-04', 'DD HH', 'America/New_York')", {}) == "04 00"
+    assert evaluate("FORMAT_DATE('2026-07-04T00:00', 'DD HH', 'America/New_York')", {}) == "03 20"
+
+
 def test_ids_differ_and_have_the_length_that_was_asked_for() -> None:
     one, two = evaluate("UNIQUE_ID(40)", {}), evaluate("UNIQUE_ID(40)", {})
 

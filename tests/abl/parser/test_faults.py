@@ -117,6 +117,13 @@ FAULTS = {
     ),
     "a name with a space": ("MEMORY:\n  session:\n    - two words\n", (3, 7, "bad_name", "`two words`", "letters")),
     "a path with an operator": ("CLEAR: [a, b + c]\n", (1, 12, "bad_name", "`b + c`", "dots")),
+    "an item of an array that is assigned": ("SET: cart[0].count = 2\n", (1, 6, "bad_name", "`cart[0].count`", "dots")),
+    "a name that no expression can read": ("SET: first-name = 2\n", (1, 6, "bad_name", "`first-name`", "underscores")),
+    "an array's item for a result": ("CALL: find()\n  AS: rooms[0]\n", (2, 7, "bad_name", "`rooms[0]`", "dots")),
+    "an array's item for a new array": (
+        "TRANSFORM:\n  SOURCE: a AS b\n  INTO: c[1]\n",
+        (3, 9, "bad_name", "`c[1]`", "dots"),
+    ),
     "not true or false": (
         "FLOW:\n  s:\n    REASONING: yes\n",
         (3, 16, "wrong_value", "true or false, not `yes`", "REASONING"),

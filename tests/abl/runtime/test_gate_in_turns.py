@@ -234,6 +234,38 @@ def test_a_quota_that_is_used_up_costs_facts_first_then_turns_until_the_next_win
     assert ada.value("open") == "at last"
 
 
+def test_what_a_trigger_could_not_store_for_want_of_room_is_stored_once_there_is_some(
+    load: Any, memory: Memory, clock: FakeClock, told: Any
+):
+    text = """
+        MEMORY:
+          persistent:
+            - user.names
+              TYPE: array
+          remember:
+            - WHEN: name IS SET
+              STORE: name -> user.names
+        FLOW:
+          ask:
+            REASONING: false
+            GATHER: [name]
+            THEN: more
+          more:
+            REASONING: false
+            ON_INPUT:
+              - ELSE:
+                RESPOND: "Yes."
+        """
+    narrowed = memory.narrowed(Policy.of(allow=("*",), quota=Quota(writes=4, per="1h")))
+    session = load(text, on=narrowed).start(user="ada")
+    assert "writes per 1h" in told(session.say("Ada"), "refused")[0]
+    assert memory.scope(user="ada").get("names") is None
+    for _ in range(3):
+        clock.advance(3601)
+        session.say("and?")
+    assert memory.scope(user="ada").value("names") == ["Ada"]
+
+
 def test_a_definition_that_refuses_a_value_leaves_the_other_facts_of_the_turn(load: Any, memory: Memory, told: Any):
     text = """
         MEMORY:
@@ -370,3 +402,28 @@ def test_the_ledger_holds_after_everything_above_in_one_life(load: Any, memory: 
     memory.erase(user="ada")
     assert memory.ledger.verify().ok
     assert [finding for finding in memory.inspect() if not finding.ok] == []
+
+
+def test_why_a_sensitive_value_was_refused_does_not_show_it(load: Any, memory: Memory, told: Any):
+    schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+    for name in ("code", "size"):
+        memory.definitions.create(name=name.title(), slug=name, schema=schema)
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.code
+              SENSITIVE: true
+            - user.size
+        FLOW:
+          note:
+            REASONING: false
+            SET:
+              - user.code = {n: "seven"}
+              - user.size = {n: "eleven"}
+            THEN: COMPLETE
+        """
+    )
+    size, code = sorted(told(agent.start(user="ada").opening, "refused"), key=lambda line: "code:" in line)
+    assert "eleven" in size and "schema_violation" in size
+    assert "seven" not in code and "schema_violation" in code

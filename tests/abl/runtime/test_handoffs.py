@@ -829,3 +829,140 @@ def test_an_agent_that_comes_back_in_the_same_turn_keeps_its_new_variables(load:
     again = recollect.abl.resume(memory, session.id)
     assert dict(again.vars) == dict(session.vars) and session.vars["seen"] >= 1
     assert again.agent == session.agent
+
+
+# --- paths instead of names -----------------------------------------------------------------------------------------
+
+SCALES = """
+    FLOW:
+      weigh:
+        REASONING: false
+        RESPOND: "{{parcel.to}} for {{user.name}}"
+        GATHER:
+          - kilos:
+            type: number
+        SET: slip.kilos = kilos
+        THEN: COMPLETE
+"""
+
+
+def test_parts_of_values_and_facts_go_along_and_come_back(load: Any, memory: Memory):
+    memory.scope(user="ada").set("name", "Ada")
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.name
+            - user.heaviest
+        HANDOFF:
+          - TO: Scales
+            CONTEXT:
+              pass: [parcel.to, user.name]
+              set:
+                parcel.from: "here"
+            ON_RETURN:
+              map:
+                slip.kilos: user.heaviest
+              set:
+                parcel.weighed: true
+        FLOW:
+          post:
+            REASONING: false
+            SET: parcel.to = "Oslo"
+            THEN: HANDOFF Scales
+        """,
+        agents=[load(SCALES, name="Scales")],
+    )
+    session = agent.start(user="ada")
+    assert session.opening.messages == ["Oslo for Ada", "What is the kilos?"]
+    assert session.vars["parcel"] == {"to": "Oslo", "from": "here"}
+    session.say("12")
+    assert session.vars["parcel"] == {"to": "Oslo", "weighed": True}
+    assert memory.scope(user="ada").value("heaviest") == 12
+
+
+def test_what_a_return_brings_is_remembered_in_the_same_turn(load: Any, memory: Memory):
+    for user, ending, said in (
+        ("ada", "", []),
+        ("bo", 'COMPLETE:\n  - WHEN: heaviest > 10\n    RESPOND: "Heavy."\n', ["Heavy."]),
+    ):
+        agent = load(
+            """
+            MEMORY:
+              persistent:
+                - user.heaviest
+              remember:
+                - WHEN: heaviest IS SET
+                  STORE: heaviest -> user.heaviest
+            HANDOFF:
+              - TO: Scales
+                ON_RETURN:
+                  map:
+                    kilos: heaviest
+            FLOW:
+              post:
+                REASONING: false
+                THEN: HANDOFF Scales
+            """,
+            ending,
+            agents=[load(SCALES, name="Scales")],
+        )
+        session = agent.start(user=user)
+        turn = session.say("12")
+        assert (turn.status, turn.agent, turn.messages) == ("completed", "Desk", said)
+        assert memory.scope(user=user).value("heaviest") == 12
+
+
+def test_a_part_of_what_another_agent_made_comes_back(load: Any):
+    counter = load(COUNTER.replace("SET: total = base * 2", "SET: sums.total = base * 2"), name="Counter")
+    agent = load(
+        """
+        DELEGATE:
+          - AGENT: Counter
+            INPUT:
+              base: 4
+            RETURNS:
+              sums.total: bill.total
+        FLOW:
+          ask:
+            REASONING: false
+            DELEGATE: Counter
+            RESPOND: "{{bill.total}}"
+            THEN: COMPLETE
+        """,
+        agents=[counter],
+    )
+    assert agent.start().opening.messages == ["8"]
+
+
+def test_an_agent_whose_flow_led_to_a_handoff_gives_back_when_it_gets_control_back(load: Any):
+    relay = """
+        HANDOFF:
+          - TO: Scales
+            ON_RETURN:
+              map:
+                kilos: kilos
+        FLOW:
+          carry:
+            REASONING: false
+            THEN: HANDOFF Scales
+        """
+    agent = load(
+        """
+        HANDOFF:
+          - TO: Relay
+            ON_RETURN:
+              map:
+                kilos: kilos
+        FLOW:
+          post:
+            REASONING: false
+            GATHER: [parcel]
+            THEN: HANDOFF Relay
+        """,
+        agents=[load(relay, name="Relay", agents=[load(SCALES, name="Scales")])],
+    )
+    session = agent.start()
+    assert session.say("a box").agent == "Scales"
+    turn = session.say("12")
+    assert (turn.agent, session.vars["kilos"]) == ("Desk", 12)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from recollect.abl import Behaviour
 
 FORM = """
@@ -360,3 +362,55 @@ def test_during_the_questions_of_a_rule_an_intent_is_answered_and_the_question_c
     assert session.opening.messages == ["I need your code."]
     assert session.say("why?").messages == ["For your safety.", "I need your code."]
     assert session.say("4711").messages == ["Paid with 4711."]
+
+
+FERRY = """
+    TOOLS:
+      timetable() -> object
+    FLOW:
+      ask:
+        REASONING: false
+        GATHER:
+          - island:
+            prompt: "Which island?"
+        SUB_INTENTS:
+          - INTENT: "timetable"
+            CALL: timetable()
+            RESPOND: "Every hour."
+        RESPOND: "To {{island}}."
+        THEN: pick
+      pick:
+        REASONING: false
+        ON_INPUT:
+          - IF: input == "yes"
+            THEN: COMPLETE
+          - ELSE:
+            RESPOND: "Yes?"
+        DIGRESSIONS:
+          - INTENT: "timetable"
+            CALL: timetable()
+            RESUME: true
+"""
+
+
+@pytest.mark.parametrize(
+    ("rule", "said"),
+    [
+        ("", "Something went wrong. Please try again."),
+        ("ON_ERROR:\n  tool_error:\n    RESPOND: The board is dark.\n", "The board is dark."),
+        (
+            "CONSTRAINTS:\n  all:\n    - REQUIRE member BEFORE calling timetable\n      ON_FAIL: Members only.\n",
+            "Members only.",
+        ),
+    ],
+)
+def test_an_answer_to_an_intent_that_comes_to_nothing_leaves_the_step_as_it_was(load: Any, rule: str, said: str):
+    def timetable() -> None:
+        raise OSError("no connection")
+
+    session = load(FERRY, rule, tools={"timetable": timetable}).start()
+    assert session.say("show me the timetable").text == said
+    assert session.say("Fanø").text == "To Fanø."
+    assert session.say("show me the timetable").text == said
+    assert session.say("no").text == "Yes?"
+    assert session.say("yes").status == "completed"

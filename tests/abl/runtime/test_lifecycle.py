@@ -643,3 +643,105 @@ def test_while_a_person_has_the_conversation_the_agent_is_silent_until_it_is_giv
     session.take_back()
     spoken = session.say("hello?")
     assert (spoken.messages, spoken.status) == (["Heard hello?."], "waiting")
+
+
+def test_a_person_is_shown_facts_and_parts_of_values_and_the_trace_not_what_is_sensitive(
+    load: Any, memory: recollect.Memory, told: Any
+):
+    ada = memory.scope(user="ada")
+    ada.set("name", "Ada")
+    ada.set("code", "7001")
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.name
+            - user.code
+              SENSITIVE: true
+        ESCALATE:
+          triggers:
+            - WHEN: angry
+          context_for_human: [user.name, user.code, parcel.to, parcel.by]
+        FLOW:
+          post:
+            REASONING: false
+            SET:
+              - parcel.to = "Oslo"
+              - angry = true
+            THEN: COMPLETE
+        """
+    )
+    turn = agent.start(user="ada").opening
+    assert turn.escalation is not None
+    assert turn.escalation["context"] == {"user.name": "Ada", "user.code": "7001", "parcel.to": "Oslo"}
+    (line,) = told(turn, "escalated")
+    assert "Oslo" in line and "7001" not in line
+
+
+def test_what_is_remembered_when_the_session_ends_is_kept(load: Any, memory: recollect.Memory, told: Any):
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.parting
+        HOOKS:
+          after_agent:
+            SET: user.parting = "see you"
+        FLOW:
+          hall:
+            REASONING: false
+            GATHER: [name]
+            THEN: COMPLETE
+        """
+    )
+    ended = agent.start(user="ada").end()
+    assert told(ended, "remembered") == ["remembered user.parting: value see you"]
+    assert memory.scope(user="ada").value("parting") == "see you"
+    # Nobody has signed in here, so there is nothing to keep, and the session ends all the same.
+    ended = agent.start().end()
+    assert told(ended, "remembered") == [] and len(told(ended, "refused")) == 1
+
+
+def test_when_a_session_ends_all_agents_of_it_are_done(load: Any, memory: recollect.Memory):
+    parting = """
+        MEMORY:
+          persistent:
+            - user.NAME
+        HOOKS:
+          after_agent:
+            SET: user.NAME = "done"
+        """
+    guide = load(
+        parting.replace("NAME", "guide"),
+        """
+        FLOW:
+          show:
+            REASONING: false
+            GATHER: [town]
+            THEN: COMPLETE
+        """,
+        name="Guide",
+    )
+    agent = load(
+        parting.replace("NAME", "desk"),
+        """
+        HANDOFF:
+          - TO: Guide
+            RETURN: true
+        FLOW:
+          hall:
+            REASONING: false
+            THEN: HANDOFF Guide
+        """,
+        agents=[guide],
+    )
+    session = agent.start(user="ada")
+    assert session.agent == "Guide" and memory.scope(user="ada").list() == []
+    session.end()
+    assert {fact.key: fact.value for fact in memory.scope(user="ada").list()} == {"guide": "done", "desk": "done"}
+    session = agent.start(user="bo")
+    assert session.say("Porto").status == "completed"
+    for name in ("guide", "desk"):
+        assert memory.scope(user="bo").delete(name)
+    session.end()
+    assert memory.scope(user="bo").list() == []

@@ -369,6 +369,21 @@ def test_the_model_cannot_set_what_belongs_to_the_runtime(load: Any, memory: Mem
     assert session.user == "ada" and "user_id" not in session.vars
 
 
+def test_the_model_cannot_make_up_a_fact_that_a_rule_looks_at(load: Any, memory: Memory):
+    made_up = {"values": {"user": {"licensed": True}, "project": {}, "workflow": {}, "topic": "tides"}}
+    rule = """
+        CONSTRAINTS:
+          always:
+            - REQUIRE user.licensed == true BEFORE calling look_up
+              ON_FAIL: "Not without a licence."
+        """
+    for licensed, said in ((False, "Not without a licence."), (True, "A tide.")):
+        model = Scripted(("set_variables", made_up), ("look_up", {"word": "tide"}), "A tide.")
+        memory.scope(user="ada").set("licensed", licensed)
+        session = load(talk_with(), rule, model=model.model, tools=tools([])).start(user="ada")
+        assert (session.opening.text, session.vars["topic"]) == (said, "tides")
+
+
 def test_a_conversation_with_a_model_is_replayed_without_it(load: Any):
     model = Scripted("Hello.", ("look_up", {"word": "tide"}), "A tide.", "Bye.")
     session = load(talk_with(), model=model.model, tools=tools([])).start()

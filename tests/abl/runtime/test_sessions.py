@@ -556,6 +556,28 @@ def test_an_id_in_use_is_not_begun_a_second_time(load: Any, memory: Memory):
     assert agent.start(user="ada", id="desk-2").id == "desk-2"
 
 
+def test_an_id_in_use_is_refused_before_any_tool_is_called(load: Any):
+    called: list[int] = []
+    agent = load(
+        """
+        ON_START:
+          CALL: ring()
+        FLOW:
+          wait:
+            REASONING: false
+            GATHER: [town]
+            THEN: COMPLETE
+        """,
+        tools={"ring": lambda: called.append(1)},
+    )
+    agent.start(user="ada", id="desk-1")
+    with pytest.raises(recollect.Conflict, match="there is a session `desk-1` already"):
+        agent.start(user="ada", id="desk-1")
+    assert called == [1]
+    agent.start(user="ada", id="desk-2")
+    assert called == [1, 1]
+
+
 def test_erasing_a_user_takes_the_sessions_and_their_trees_along(load: Any, memory: Memory):
     text = """
         MEMORY:
@@ -658,3 +680,109 @@ def test_the_moment_of_a_turn_is_kept_as_iso_8601_in_utc(load: Any, clock: FakeC
     session = load(FORM).start(user="ada")
     assert session.turns()[0].at == clock.now().isoformat()
     assert session.turns()[0].at.endswith("+00:00")
+
+
+NEVER = """
+    MEMORY:
+      session:
+        - served
+          INITIAL: 0
+          RESET: never
+    FLOW:
+      serve:
+        REASONING: false
+        ON_INPUT:
+          - IF: input == "forget"
+            CLEAR: [served]
+          - ELSE:
+            SET: served = COALESCE(served, 0) + 1
+            RESPOND: "{{served}}"
+"""
+
+
+def test_what_becomes_of_a_variable_of_the_process_is_seen_by_all_however_it_came_about(load: Any):
+    agent = load(NEVER)
+    one, two = agent.start(user="ada"), agent.start(user="bo")
+    assert (one.say("serve").text, two.say("serve").text) == ("1", "2")
+    two.say("forget")
+    assert (one.say("serve").text, two.say("serve").text) == ("1", "2")
+    one.vars["served"] = 40
+    assert (one.say("serve").text, two.say("serve").text) == ("41", "42")
+    del two.vars["served"]
+    assert one.say("serve").text == "1"
+
+
+def test_a_replay_changes_no_variable_of_the_process(load: Any):
+    session = load(NEVER).start(user="ada")
+    assert session.say("serve").text == "1"
+    session.replay()
+    assert session.say("serve").text == "2"
+
+
+def test_a_replay_reads_what_others_wrote_between_two_turns(load: Any, memory: Memory, clock: FakeClock):
+    agent = load(
+        """
+        MEMORY:
+          persistent:
+            - user.tea
+        FLOW:
+          pour:
+            REASONING: false
+            ON_INPUT:
+              - IF: input == "which"
+                RESPOND: "{{user.tea}}"
+              - ELSE:
+                SET: user.tea = input
+        """
+    )
+    session = agent.start(user="ada")
+    for said in ("green", "which"):
+        clock.advance(seconds=60)
+        session.say(said)
+    clock.advance(seconds=60)
+    memory.scope(user="ada").set("tea", "black")
+    clock.advance(seconds=60)
+    assert session.say("which").text == "black"
+    replay = session.replay()
+    assert [turn.says for turn in replay.turns] == [[], [], ["green"], ["black"]]
+
+
+ORDERS = """
+    MEMORY:
+      persistent:
+        - user.dishes
+          TYPE: array
+      remember:
+        - WHEN: dish IS SET
+          STORE: {dish: dish} -> user.dishes
+      recall:
+        - ON: session:start
+          INSTRUCTION: "Be brief."
+    FLOW:
+      ask:
+        REASONING: false
+        GATHER: [dish]
+        THEN: more
+      more:
+        REASONING: false
+        GATHER:
+          - drink:
+            prompt: "And to drink?"
+        THEN: COMPLETE
+"""
+
+
+def test_an_edited_agent_does_not_store_again_what_it_stored(load: Any, memory: Memory):
+    session = load(ORDERS).start(user="ada")
+    session.say("soup")
+    edited = ORDERS.replace("And to drink?", "Something to drink?").replace(
+        "remember:", "remember:\n        - WHEN: drink IS SET\n          STORE: drink -> user.drink"
+    )
+    resumed = recollect.abl.resume(memory, session.id, agent=load(edited))
+    assert resumed.say("tea").text == "Something to drink?"
+    resumed.say("tea")
+    assert memory.scope(user="ada").value("dishes") == [{"dish": "soup"}]
+    assert memory.scope(user="ada").value("drink") == "tea"
+    resumed.vars["dish"] = "stew"
+    resumed.say("more")
+    assert memory.scope(user="ada").value("dishes") == [{"dish": "soup"}, {"dish": "stew"}]

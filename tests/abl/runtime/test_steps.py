@@ -546,3 +546,170 @@ def test_a_file_with_an_unknown_step_is_refused_with_the_place(load: Any):
                 THEN: one
             """)
     assert any("tow" in one.message for one in caught.value.diagnostics)
+
+
+def test_items_without_fields_are_sorted_by_themselves(load: Any):
+    agent = load(
+        """
+        FLOW:
+          sort:
+            REASONING: false
+            TRANSFORM:
+              SOURCE: [4, 12, 9] AS score
+              INTO: best
+              SORT_BY: score desc
+              LIMIT: 2
+            TRANSFORM:
+              SOURCE: ["oak", "ash", "elm"] AS tree
+              INTO: trees
+              SORT_BY: tree
+            RESPOND: "{{best}} {{trees}}"
+            THEN: COMPLETE
+        """
+    )
+    assert agent.start().opening.messages == ['[12,9] ["ash","elm","oak"]']
+
+
+def test_texts_that_are_numbers_are_sorted_and_cut_as_numbers(load: Any):
+    agent = load(
+        """
+        FLOW:
+          sort:
+            REASONING: false
+            SET: most = "2"
+            TRANSFORM:
+              SOURCE: [{price: "120.50"}, {price: "9.90"}, {price: 30}, {price: "free"}] AS room
+              INTO: cheap
+              SORT_BY: price
+              LIMIT: most
+            RESPOND: "{{cheap}}"
+            THEN: COMPLETE
+        """
+    )
+    assert agent.start().opening.messages == ['[{"price":"9.90"},{"price":30}]']
+
+
+@pytest.mark.parametrize("otherwise", ["", '- ELSE:\n            RESPOND: "One or two."'])
+def test_words_that_lead_nowhere_are_attempts_in_a_step_with_a_choice_too(load: Any, otherwise: str):
+    agent = load(
+        """
+        FLOW:
+          pick:
+            REASONING: false
+            MAX_ATTEMPTS: 2
+            ON_EXHAUSTED: sorry
+            RESPOND: "Which?"
+            ON_INPUT:
+              - IF: input IN ["one", "two"]
+                THEN: COMPLETE
+              OTHERWISE
+          sorry:
+            REASONING: false
+            RESPOND: "Never mind."
+            THEN: COMPLETE
+        """.replace("OTHERWISE", otherwise.replace("            ", " " * 16))
+    )
+    session = agent.start()
+    assert (session.say("three").status, session.step) == ("waiting", "pick")
+    turn = session.say("four")
+    assert (turn.status, turn.messages[-1]) == ("completed", "Never mind.")
+
+
+def test_values_that_do_not_fit_are_attempts_in_a_step_with_a_choice_too(load: Any):
+    agent = load(
+        """
+        FLOW:
+          pick:
+            REASONING: false
+            MAX_ATTEMPTS: 2
+            ON_EXHAUSTED: sorry
+            GATHER:
+              - seats:
+                type: number
+                validate:
+                  max: 5
+            ON_INPUT:
+              - IF: seats > 0
+                THEN: COMPLETE
+          sorry:
+            REASONING: false
+            RESPOND: "Never mind."
+            THEN: COMPLETE
+        """
+    )
+    session = agent.start()
+    assert session.say("9").status == "waiting"
+    assert session.say("8").messages[-1] == "Never mind."
+
+
+def test_an_agent_that_begins_anew_has_all_its_attempts_again(load: Any):
+    agent = load(
+        """
+        FLOW:
+          pick:
+            REASONING: false
+            MAX_ATTEMPTS: 1
+            ON_EXHAUSTED: sorry
+            RESPOND: "Picked."
+            THEN: COMPLETE
+          sorry:
+            REASONING: false
+            RESPOND: "Never mind."
+            THEN: COMPLETE
+        """
+    )
+    session = agent.start()
+    assert [session.opening.messages, session.say("again").messages] == [["Picked."], ["Picked."]]
+
+
+def test_a_correction_takes_along_what_depends_on_what_depends_on_it(load: Any):
+    agent = load(
+        """
+        FLOW:
+          trip:
+            REASONING: false
+            GATHER:
+              - country:
+                options: [France, Spain]
+              - town:
+                depends_on: [country]
+              - hotel:
+                depends_on: [town]
+              - nights:
+                type: number
+            CORRECTIONS: true
+            THEN: COMPLETE
+        """
+    )
+    session = agent.start()
+    for said in ("France", "Lyon", "Grand"):
+        session.say(said)
+    assert dict(session.vars) == {"country": "France", "town": "Lyon", "hotel": "Grand"}
+    assert session.say("actually Spain").text == "What is the town?"
+    assert dict(session.vars) == {"country": "Spain"}
+
+
+def test_a_value_that_a_rule_refused_can_be_given_anew_after_other_words_too(load: Any):
+    agent = load(
+        """
+        CONSTRAINTS:
+          always:
+            - LIMIT seats <= 6
+              WHEN: seats IS SET
+              ON_FAIL: "Six at most."
+        FLOW:
+          ask:
+            REASONING: false
+            GATHER:
+              - seats:
+                type: number
+              - guest:
+                prompt: "For whom?"
+            THEN: COMPLETE
+        """
+    )
+    session = agent.start()
+    said = ["9", "oh dear", "8", "5"]
+    assert [session.say(words).text for words in said] == ["Six at most."] * 3 + ["For whom?"]
+    assert session.vars["seats"] == 5
+    assert session.say("Ada").status == "completed"

@@ -104,7 +104,7 @@ def test_a_whole_conversation_is_as_expected(run):
   expect: {is: "Carried to floor 1 for 3 coins, ."}
   expect vars: {bags: 1, tip.coins.1: 2, nothing: null}
   expect fact: {user.room: 7, project.fee: null, loyalty.points.room: 7}
-  expect event: called lift
+  expect event: [called lift, remembered user.room]
   expect step: wait_here
 - say: quiet
   expect no message: true
@@ -130,6 +130,7 @@ WRONG = {
     "another status": ("- expect status: blocked", 'the status "blocked"', '"waiting"'),
     "another agent": ("- expect agent: Maid", 'the agent "Maid"', '"Porter"'),
     "an event that did not happen": ("- expect event: called lift", "the event `called lift`", ""),
+    "one of several events": ("- expect event: [recalled, called taxi]", "the event `recalled`", ""),
     "another variable": ("- expect vars: {tip.coins: [1]}", "`tip.coins` to be [1]", "[1,2]"),
     "a variable that has a value": ("- expect vars: {tip: null}", "`tip` to be null", '{"coins":[1,2]}'),
     "truth for a number": ("- expect vars: {tip.coins.0: true}", "`tip.coins.0` to be true", "1"),

@@ -82,7 +82,7 @@ def test_everything_that_can_stand_in_a_file_is_read():
         ("expect step", "ask"),
         ("expect status", "completed"),
         ("expect agent", "Desk"),
-        ("expect event", "called search"),
+        ("expect event", ("called search",)),
         ("expect vars", {"a.b": None}),
         ("expect fact", {"user.name": "Ada"}),
         ("expect no message", True),

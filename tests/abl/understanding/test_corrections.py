@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from recollect.abl.understanding import Wanted, corrections
+from recollect.abl.understanding.corrections import understand
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 BOOKING = tuple(
@@ -34,6 +35,8 @@ def corrected(text: str, *collected: Wanted) -> dict[str, Any]:
         ("no I said 3 guests", {"num_guests": 3}),
         ("oh wait, it should be 3 guests", {"num_guests": 3}),
         ("correction: 7 guests", {"num_guests": 7}),
+        ("guests should be 7", {"num_guests": 7}),
+        ("sorry, the check-in date should be 6 May", {"checkin_date": "2027-05-06"}),
         ("change guests to five", {"num_guests": 5}),
         ("can you change the number of guests to 5?", {"num_guests": 5}),
         ("eigentlich 4 Personen", {"num_guests": 4}),
@@ -102,3 +105,44 @@ def test_a_bare_value_corrects_the_field_that_was_filled_last() -> None:
 def test_without_fields_there_is_nothing_to_correct() -> None:
     assert corrections("actually 4 guests", [], now=NOW) == {}
     assert corrections("actually 4 guests", [Wanted(name="guests")], now=NOW) == {"guests": 4}
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("2 people, no wait, 3", {"num_guests": 3}),
+        ("5, no sorry, 6", {"num_guests": 6}),
+        ("to Paris, no wait, London", {"destination": "London"}),
+        ("Lisbon, sorry, Porto", {"destination": "Porto"}),
+        ("2 guests to Lisbon, I mean 3 guests", {"num_guests": 3, "destination": "Lisbon"}),
+        ("from 3 May, no wait, 4 May", {"checkin_date": "2027-05-04"}),
+        ("2 people, no wait", {"num_guests": 2}),
+        ("sorry, 2 people", {"num_guests": 2}),
+    ],
+)
+def test_of_what_is_taken_back_within_a_message_the_last_counts(text: str, values: dict[str, Any]) -> None:
+    name = next(iter(values))
+    fields = [Wanted(name=field.name, asked=field.name == name) for field in BOOKING]
+    assert understand(text, fields, now=NOW) == values
+
+
+def test_prose_that_turns_is_kept_whole() -> None:
+    notes = Wanted(name="notes", asked=True)
+    assert understand("A cot, no wait, two cots", [notes], now=NOW) == {"notes": "A cot, no wait, two cots"}
+
+
+def test_what_answers_the_question_corrects_nothing() -> None:
+    name, pets = Wanted(name="guest_name"), Wanted(name="has_pets")
+    place, breakfast = Wanted(name="destination"), Wanted(name="wants_breakfast")
+
+    assert corrections("Ada, not Eve", [place], now=NOW, missing=name) == {}
+    assert corrections("actually, yes", [pets], now=NOW, missing=breakfast) == {}
+    assert corrections("no, make it Porto", [place], now=NOW, missing=name) == {"destination": "Porto"}
+    assert corrections("actually with pets", [pets], now=NOW, missing=breakfast) == {"has_pets": True}
+
+
+def test_a_day_is_no_new_name() -> None:
+    place = Wanted(name="destination")
+
+    assert corrections("Saturday, not Sunday", [place], now=NOW) == {}
+    assert corrections("Salamanca, not Segovia", [place], now=NOW) == {"destination": "Salamanca"}

@@ -124,6 +124,71 @@ def test_a_budget_is_shared_with_the_machines_that_are_called(load: Load, script
     assert stopped(caller.run(budget=Budget(machine_calls=1)), "machine_calls") == "second"
 
 
+NOTES = """
+ensures
+  allowed to memory, machine.call
+implements
+  remember first
+    content: "one"
+    collection: "notes"
+  ask noted, from: "scribe"
+  remember last
+    content: "three"
+    collection: "notes"
+  compute done
+    last.stored
+"""
+SCRIBE = """
+ensures
+  {level} memory
+implements
+  remember noted
+    content: "two"
+    collection: "notes"
+"""
+
+
+@pytest.fixture
+def writing(load: Load, memory: Memory) -> Callable[..., Run]:
+    """Return how three notes are written, the second by another machine, whose run is approved for itself."""
+
+    def writing(level: str, writes: int) -> Run:
+        scribe = load(SCRIBE.replace("{level}", level), name="scribe")
+        run = load(NOTES, machines=[scribe]).run(budget=Budget(writes=writes))
+        while run.waiting is not None:
+            assert run.waiting.run is not None
+            scribe.find(run.waiting.run).approve()
+            run = run.resume()
+        return run
+
+    return writing
+
+
+@pytest.mark.parametrize("level", ["allowed to", "requires approval for"])
+def test_a_budget_is_shared_over_a_pause_of_the_machine_that_is_called(
+    writing: Any, memory: Memory, level: str
+) -> None:
+    assert writing(level, 3).check().used == {"steps": 5, "writes": 3, "machine_calls": 1}
+    late = writing(level, 2)
+    assert stopped(late, "writes") == "last"
+    early = writing(level, 1)
+    assert early.error is not None
+    assert (early.error.type, early.error.step) == ("machine", "noted")
+    called = memory.runs.list(program="scribe", status="failed")
+    assert len(called) == 1
+    assert late.replay().same and early.replay().same
+
+
+def test_a_run_that_used_up_the_budget_of_its_caller_is_replayed_as_it_was(
+    writing: Any, load: Load, memory: Memory
+) -> None:
+    writing("allowed to", 1)
+    [ended] = memory.runs.list(program="scribe")
+    run = load(SCRIBE.replace("{level}", "allowed to"), name="scribe").find(ended.id)
+    assert stopped(run, "writes") == "noted"
+    assert run.replay().same, run.replay().differences
+
+
 def test_what_was_used_before_a_pause_counts_after_it(load: Load, memory: Memory, scripted: Any) -> None:
     text = """
     ensures

@@ -441,3 +441,79 @@ def test_a_model_is_told_what_was_wrong_with_its_call(load: Load, memory: Memory
     assert "page" in tool_words(model)
     assert "failed" in tool_words(model)
     assert pages(memory) == []
+
+
+def test_a_machine_that_waited_is_known_to_its_caller_from_then_on(load: Load, memory: Memory) -> None:
+    again = clerk().replace(
+        "    compute done", '    ask copied, from: "archive"\n      page: "a copy"\n    compute done'
+    )
+    text = again.replace("{ filed: filed }", "{ shelves: [filed.shelf, copied.shelf] }")
+    run = load(text, machines=[load(archive("requires approval for"))]).run({"page": "a map"})
+    for _ in ("filed", "copied"):
+        memory.approvals.approve(memory.approvals.list()[0].id)
+        run = recollect.mashin.resume(memory, run.id)  # Nobody gives it the machine that it calls.
+    assert run.check().output == {"shelves": ["south", "north"]}
+    assert pages(memory) == ["a map", "a copy"]
+    stranger = load(text).run({"page": "a map"})
+    assert stranger.error is not None and "no machine `archive`" in stranger.error.message
+
+
+def guarded(action: str) -> str:
+    guards = f'  guards\n    no_personal_data\n      on_violation: "{action}"\n'
+    return TOOLED.replace("{level}", "allowed to").replace("implements", f"{guards}implements")
+
+
+def test_guards_look_at_what_a_model_hands_to_a_machine(load: Load, memory: Memory, scripted: Any) -> None:
+    def filing(action: str, page: str) -> Run:
+        model = calling(scripted, page=page)
+        run = load(guarded(action), model=model, machines=[load(archive())]).run()
+        assert run.replay().same, run.replay().differences
+        return run
+
+    assert filing("redact", "a map for kim@example.org").check().output == {"said": "filed"}
+    assert filing("warn", "a chart for kim@example.org").check().output == {"said": "filed"}
+    stopped = filing("block", "a plan for kim@example.org")
+    assert stopped.error is not None
+    assert (stopped.error.type, stopped.error.step) == ("guard", "answer")
+    assert filing("block", "a plan").check().output == {"said": "filed"}
+    assert pages(memory) == ["a map for [redacted]", "a chart for kim@example.org", "a plan"]
+    found = [one.decision for one in stopped.events if one.detail.get("guard") == "no_personal_data"]
+    assert found == ["deny"]
+
+
+@pytest.mark.parametrize(("action", "told"), [("redact", "[redacted]"), ("warn", "ida@example.org")])
+def test_guards_look_at_what_a_machine_gives_to_a_model(load: Load, scripted: Any, action: str, told: str) -> None:
+    model = calling(scripted, page="a map")
+    machine = archive().replace("shelf: input.shelf,", 'shelf: "ida@example.org",')
+    run = load(guarded(action), model=model, machines=[load(machine)]).run().check()
+    assert f'"shelf":"{told}"' in tool_words(model)
+    assert [one.detail["action"] for one in run.events if "guard" in one.detail] == [action]
+    assert run.replay().same
+    blocking = calling(scripted, page="a map")
+    blocked = load(guarded("block"), model=blocking, machines=[load(machine)]).run()
+    assert blocked.error is not None and blocked.error.type == "guard"
+    assert (len(model.asked), len(blocking.asked)) == (2, 1)
+
+
+def test_a_machine_that_takes_nothing_is_called_where_nothing_may_be_empty(load: Load) -> None:
+    text = """
+    ensures
+      allowed to machine.call
+      guards
+        no_empty
+    implements
+      ask rung, from: "bell"
+        {}
+    """
+    bell = load("accepts\n  times as integer\nimplements\n  compute rung\n    'ding'\n", name="bell")
+    assert load(text.format(""), machines=[bell]).run().check().output == "ding"
+    silent = load(text.format("times: null"), machines=[bell]).run()
+    assert silent.error is not None and silent.error.type == "guard"
+
+
+def test_a_tool_that_is_named_twice_is_offered_once(load: Load, scripted: Any) -> None:
+    text = TOOLED.replace("{level}", "allowed to").replace('["archive"]', '["archive", "bell", "archive"]')
+    model = scripted({"said": "nothing"})
+    bell = load("implements\n  compute rung\n    'ding'\n", name="bell")
+    load(text, model=model, machines=[load(archive()), bell]).run().check()
+    assert [tool.name for tool in model.asked[0].tools] == ["archive", "bell"]

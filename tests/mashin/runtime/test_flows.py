@@ -571,6 +571,23 @@ def test_whatever_a_model_raises_the_run_ends_and_is_on_record(load: Load, memor
     assert load(text, model=scripted({"pear": "Conference"})).run().check().status == "completed"
 
 
+def test_an_error_that_says_what_cannot_be_kept_is_a_failure_that_can(
+    load: Load, memory: Memory, scripted: Any
+) -> None:
+    text = ASKING.replace("{using}", ', using: "openai:gpt"')
+    said = ModelFailed("half \ud800 a word" + "!" * 9_000, reason="unreachable", model="gpt")
+    run = load(text, model=scripted(said)).run()
+    assert run.error is not None
+    assert run.error.message.startswith("half ? a word!!")
+    assert len(run.error.message) < 5_000
+    guarded = text.replace("implements", "  guards\n    own\nimplements", 1)
+    stopped = load(guarded, guards={"own": lambda data, when: "half \ud800 a reason"}).run()
+    assert stopped.error is not None
+    assert stopped.error.message.endswith("half ? a reason")
+    assert [one.status for one in memory.runs.list()] == ["failed"] * 2
+    assert run.replay().same and stopped.replay().same
+
+
 def test_an_interrupt_is_not_swallowed(load: Load, scripted: Any) -> None:
     text = ASKING.replace("{using}", ', using: "openai:gpt"') + "  on failure\n    compute no\n      1\n"
 

@@ -306,6 +306,45 @@ def test_a_step_that_requires_approval_waits_and_shows_what_it_wants(load: Load,
     assert jar_entries(memory) == ["Linden, June"]
 
 
+def test_whoever_approves_sees_where_it_goes_and_for_how_long(load: Load) -> None:
+    text = """
+    ensures
+      requires approval for memory, llm_call
+    implements
+      remember keep
+        content: "Linden, June"
+        collection: "jars"
+        namespace: "shelf 7"
+        ttl: "30d"
+      recall find
+        query: "linden"
+        collection: "jars"
+        namespace: "shelf 7"
+        filter: { sold: false }
+      ask more, using: "openai:gpt"
+        with task "Which jars?"
+        with tools ["cellar"]
+    """
+    run = load(text).run()
+    shown: list[dict[str, str]] = []
+    while run.waiting is not None:
+        shown.append(run.waiting.about)
+        run = run.approve()
+    assert shown == [
+        {"effect": "remember", "collection": "jars", "namespace": "shelf 7", "ttl": "30d", "content": "Linden, June"},
+        {
+            "effect": "recall",
+            "collection": "jars",
+            "namespace": "shelf 7",
+            "filter": '{"sold":false}',
+            "limit": "5",
+            "query": "linden",
+        },
+        {"effect": "ask", "model": "openai:gpt", "tools": '["cellar"]', "role": "", "task": "Which jars?"},
+    ]
+    assert not any("shelf 7" in str(event.detail) for event in run.events)
+
+
 def test_approving_goes_on_exactly_where_the_run_stood(load: Load, memory: Memory, jars: Any) -> None:
     run = load(HELD, model=jars).run()
     before = [event.hash for event in run.events]

@@ -87,6 +87,7 @@ PERSONAL: dict[str, str] = {
     "GB82WEST12345698765432": "an account number",
 }
 IMPERSONAL = [
+    "d09b6e5c-0444-4730-8188-934e023cf268",
     "Room 12 costs 149.50 on 2031-05-17, 2031-05-17T10:00:00.125+02:00 at the latest",
     "4111 1111 1111 1112 does not add up",
     "1794804651493 and 1794804651493001 are moments",
@@ -154,7 +155,8 @@ def test_a_card_number_can_be_a_number() -> None:
         (None, "after"),
         ("  \n", "after"),
         ([], "after"),
-        ({}, "before"),
+        ({}, "after"),
+        ({"page": None}, "before"),
         ({"results": [], "count": 0}, "after"),
         ({"answer": "", "reasons": [None, " "]}, "after"),
         ({"content": "", "metadata": {"a": 1}}, "before"),

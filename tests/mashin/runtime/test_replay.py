@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import recollect
+from recollect.agent.models import Reply, ToolCall
 from recollect.api.memory import Memory
 from recollect.errors import ModelFailed, UsageError
 from recollect.mashin import Behaviour, Machine, Run
@@ -215,6 +216,70 @@ def test_a_simulation_says_what_would_have_had_to_wait(diary: Machine) -> None:
     assert seen.denied == ()
     assert seen.output == run.output
     assert run.simulate(approve=["memory"]).pending[0].step == "keep"
+
+
+TWICE = """
+ensures
+  allowed to llm_call{and_call}
+implements
+  ask reader, using: "openai:gpt"
+    with task "What is in the shed?"
+    with tools ["shed"]
+"""
+
+
+@pytest.fixture
+def reading(load: Load, scripted: Any) -> Callable[[str], Run]:
+    """Return how a run comes about whose model looks into the shed twice, as far as it may."""
+
+    def reading(and_call: str) -> Run:
+        calls = [Reply(calls=(ToolCall(str(number), "shed", {}),)) for number in (1, 2)]
+        shed = load("implements\n  compute seen\n    'a rake'\n", name="shed")
+        return load(TWICE.format(and_call=and_call), machines=[shed], model=scripted(*calls, "A rake.")).run()
+
+    return reading
+
+
+@pytest.mark.parametrize(
+    "change", [{"deny": ["machine.call"]}, {"deny": ['call "shed"']}, {"approve": ["machine.call"]}]
+)
+def test_a_simulation_knows_the_machines_that_a_model_called(reading: Any, change: dict[str, list[str]]) -> None:
+    run = reading(", machine.call").check()
+    seen = run.simulate(**change)
+    assert [(one.step, one.capability, one.was) for one in seen.denied] == [("reader", "machine.call", "allow")]
+    assert seen.error is not None
+    assert seen.error.type == reading("").error.type == "permission_denied"
+    same = run.simulate(deny=["memory"])
+    assert (same.changed, same.output) == ((), {"text": "A rake."})
+    assert [one.capability for one in same.decisions] == ["llm_call", "machine.call", "machine.call"]
+
+
+def test_a_simulation_that_allows_what_a_model_wanted_to_call_says_where_the_record_ends(reading: Any) -> None:
+    run = reading("")
+    seen = run.simulate(allow=["machine.call"])
+    assert [(one.capability, one.was, one.decision) for one in seen.changed] == [("machine.call", "deny", "allow")]
+    assert seen.error is not None
+    assert "recorded" in seen.error.message
+    assert run.replay().same
+
+
+def test_a_decision_is_compared_with_the_one_about_the_same(load: Load) -> None:
+    text = """
+    ensures
+      requires approval for memory
+      guards
+        no_personal_data
+          on_violation: "warn"
+    implements
+      remember keep
+        content: "Write to kim@example.org"
+        collection: "diary"
+    """
+    run = load(text).run()
+    assert run.status == "waiting"
+    [seen] = run.simulate(deny=["memory"]).denied
+    assert (seen.was, seen.decision) == ("pending", "deny")
+    assert run.simulate().changed == ()
 
 
 def test_a_simulation_of_a_denial_that_is_allowed_says_where_the_record_ends(load: Load) -> None:

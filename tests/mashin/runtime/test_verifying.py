@@ -470,3 +470,83 @@ def test_the_checker_knows_that_a_test_may_expect_a_failure():
     assert codes('{ error: { type: "contract" }, advice: "Daily." }') == ["unknown_output"]
     assert codes('{ error: { type: "contract" } }', "{}") == []
     assert codes('{ advice: "Daily." }', "{}") == ["missing_input"]
+
+
+# what is assumed
+
+GARDENER = """\
+ensures
+  permissions
+    allowed to
+      llm_call, call "shed"
+implements
+  ask advise, using: "anthropic:claude-sonnet-4-6"
+    with task "How often?"
+    returns
+      days as integer, min: 1
+      tool as text, default: "can"
+      why as text
+    assuming
+      days: 3
+      colour: "green"
+  wait for rain
+    event: "rain"
+    schema
+      litres as number, is required
+      unit as text, default: "l"
+  compute done
+    { advice: advise, rain: rain }
+"""
+
+
+def test_what_is_assumed_is_as_an_answer_or_an_event_would_be(load: Load, scripted: Any) -> None:
+    assumed = {"rain": {"litres": 4, "cloud": 9}}
+    tested = load(GARDENER).run(mode="test", assuming=assumed)
+    live = load(GARDENER, model=scripted({"days": 3, "why": "", "colour": "green"})).run().deliver(assumed["rain"])
+    assert tested.output == {"advice": {"days": 3, "tool": "can", "why": None}, "rain": {"litres": 4, "unit": "l"}}
+    assert live.output == {"advice": {**tested.output["advice"], "why": ""}, "rain": tested.output["rain"]}
+    assert tested.replay().same and live.replay().same
+
+
+@pytest.mark.parametrize(
+    ("assumed", "step"), [({"advise": {"days": 0}}, "advise"), ({"rain": {"litres": "much"}}, "rain")]
+)
+def test_what_is_assumed_and_cannot_be_fails_the_test(load: Load, assumed: dict[str, Any], step: str) -> None:
+    run = load(GARDENER).run(mode="test", assuming={"rain": {"litres": 4}, **assumed})
+    assert run.error is not None
+    assert (run.error.type, run.error.step) == ("contract", step)
+    assert f"what is assumed of `{step}`" in run.error.message
+
+
+SHED = """\
+accepts
+  note as text, is required
+implements
+  compute seen
+    { note: input.note.length, pegs: 3 }
+"""
+
+
+def test_a_machine_that_a_test_calls_is_given_and_gives_what_it_would(load: Load) -> None:
+    shed = load(SHED, name="shed")
+    text = """\
+    ensures
+      permissions
+        allowed to call "shed"
+      guards
+        no_personal_data
+          on_violation: "redact"
+    implements
+      ask kept, from: "shed"
+        note: "ask kim@example.org"
+        returns
+          note as integer
+          {}
+      compute done
+        kept
+    """
+    caller = load(text.format('room as text, default: "back"'), machines=[shed])
+    assert caller.run(mode="test").output == caller.run().output == {"note": 14, "room": "back"}
+    strict = load(text.format("door as text, is required"), machines=[shed])
+    errors = [strict.run(mode=mode).error for mode in ("test", "live")]
+    assert [(one.type, one.step) for one in errors if one] == [("contract", "kept")] * 2

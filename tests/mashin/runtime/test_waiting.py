@@ -14,7 +14,7 @@ import recollect
 from recollect import SchemaViolation
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, NotFound, UsageError
-from recollect.mashin import Machine
+from recollect.mashin import Behaviour, Machine
 from recollect.testing import FakeClock
 
 Load = Callable[..., Machine]
@@ -448,3 +448,116 @@ def test_a_run_whose_process_was_killed_is_seen_to_have_stopped(path: str, run_c
         assert memory.runs.verify(stopped.id).ok
         with pytest.raises(Conflict):
             recollect.mashin.find(memory, stopped.id).resume()
+
+
+# guards
+
+
+def test_a_step_that_was_taken_stays_taken_whatever_its_guards_say_later(load: Load, memory: Memory) -> None:
+    text = """
+    ensures
+      allowed to memory.read
+      requires approval for memory.write
+      guards
+        opening_hours
+        no_personal_data
+          on_violation: "redact"
+    implements
+      recall before
+        query: "What did kim@example.org want?"
+        collection: "calls"
+      remember call
+        content: "Call kim@example.org back"
+        collection: "calls"
+      wait for morning
+        event: "morning"
+      recall after
+        query: "call back"
+        collection: "calls"
+    """
+    asked: list[str] = []
+    closed = ""
+
+    def opening_hours(data: Any, when: str) -> str | None:
+        asked.append(when)
+        return closed or None
+
+    machine = load(text, guards={"opening_hours": opening_hours})
+    run = machine.run()
+    assert len(asked) == 3  # about the first step twice, and about the second before somebody is
+    run = run.approve()
+    closed = "it is night"
+    night = run.deliver({})
+    assert night.error is not None
+    assert (night.error.step, night.error.type, len(asked)) == ("after", "guard", 5)
+    assert [one.content for one in memory.scope().entries(collection="calls")] == ["Call [redacted] back"]
+    assert night.verify().ok and night.replay().same
+    assert len(asked) == 5  # a replay asks nobody
+    closed = ""
+    assert machine.run().approve().deliver({}).check().output["count"] == 1
+
+
+def test_a_run_is_looked_at_and_ended_without_its_guards_and_goes_on_with_them_only(load: Load, memory: Memory) -> None:
+    text = """
+    ensures
+      requires approval for memory
+      guards
+        polite
+    implements
+      remember note
+        content: "Thank you"
+        collection: "notes"
+    """
+    caller = "ensures\n  allowed to machine.call\nimplements\n  ask noted, from: 'porter'\n"
+    guards = {"polite": lambda data, when: None}
+    porter = load(text, name="porter", guards=guards)
+    outer = load(caller.replace("'", '"'), machines=[porter]).run()
+    assert outer.waiting is not None and outer.waiting.run is not None
+    found = recollect.mashin.find(memory, outer.waiting.run)
+    assert found.replay().same
+    with pytest.raises(UsageError, match="needs the guard `polite`"):
+        found.approve()
+    [asked] = memory.approvals.list()
+    assert asked.status == "pending"
+    memory.approvals.approve(asked.id)
+    for one in (outer.id, outer.waiting.run):
+        with pytest.raises(UsageError, match="needs the guard `polite`"):
+            recollect.mashin.resume(memory, one)
+        assert memory.runs.get(one).status == "waiting"
+    assert recollect.mashin.resume(memory, outer.id, guards=guards).check().output["stored"] is True
+    other = porter.run()
+    assert recollect.mashin.find(memory, other.id).cancel(reason="too late").status == "cancelled"
+
+
+# behaviour
+
+
+def test_a_run_goes_on_elsewhere_with_the_behaviour_that_it_began_with(
+    load: Load, memory: Memory, clock: FakeClock
+) -> None:
+    for namespace in ("", "ida"):
+        memory.scope().remember(f"The key of {namespace or 'all'}", collection="keys", namespace=namespace)
+    text = """
+    ensures
+      allowed to memory
+    implements
+      run flow(outer)
+      flow outer
+        run flow(inner)
+      flow inner
+        wait for bell
+          event: "bell"
+        recall found
+          query: "key"
+          collection: "keys"
+        compute said
+          found.results.map(one => one.content)
+    """
+    narrow = Behaviour(without_namespace="unnamed", recall="keyword", keep="1h", flows=3)
+    for behaviour, said in ((narrow, ["The key of all"]), (Behaviour(), ["The key of all", "The key of ida"])):
+        run = load(text, behaviour=behaviour).run()
+        done = recollect.mashin.find(memory, run.id, behaviour=Behaviour(flows=1)).deliver({})
+        assert sorted(done.check().output) == said
+        assert recollect.mashin.find(memory, run.id, behaviour=Behaviour(flows=1)).replay().same
+    clock.advance(3_601)
+    assert [one.id for one in memory.runs.list()] == [run.id]  # the other one was to be kept for an hour

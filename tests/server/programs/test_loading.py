@@ -44,6 +44,8 @@ def test_a_chat_file_gives_agents_and_says_what_it_does_not_know():
     ):
         with pytest.raises(UsageError):
             read_chat_agents(wrong)
+    with pytest.raises(UsageError, match=r"the agent `porter` of chat\.toml cannot be used: `0` is not a number"):
+        read_chat_agents("[agents.clerk]\nmax_rounds = 1\n[agents.porter]\nmax_rounds = 0")
 
 
 def test_folders_that_are_missing_and_names_that_are_taken_twice_are_refused(memory, tmp_path):
@@ -57,6 +59,24 @@ def test_folders_that_are_missing_and_names_that_are_taken_twice_are_refused(mem
         load_programs(Settings(machines=broken), memory)
     once = folder_of(tmp_path / "once", one__mashin=MACHINE, notes__txt="not a program")
     load_programs(Settings(machines=once), memory)
+
+
+def test_what_is_wrong_with_an_agent_is_said_with_the_name_of_its_file(memory, tmp_path):
+    broken = folder_of(tmp_path / "broken", porter__abl='AGENT: Porter\nGOAL: "Carry"\nFLWO:\n')
+    with pytest.raises(SourceError, match=r"porter\.abl:3:1"):
+        load_programs(Settings(agents=broken), memory)
+    for name in ("porter.abl", "chat.toml"):
+        folder = tmp_path / f"latin-{name}"
+        folder.mkdir()
+        (folder / name).write_bytes("AGENT: Café\n[agents.café]".encode("latin-1"))
+        with pytest.raises(UsageError, match="cannot be read"):
+            load_programs(Settings(agents=str(folder)), memory)
+
+
+def test_files_of_agents_may_come_from_an_editor_that_marks_them_and_ends_lines_its_own_way(memory, tmp_path):
+    (tmp_path / "chat.toml").write_bytes(b'\xef\xbb\xbf[agents.porter]\r\nmodel = "demo:parrot"\r\n')
+    (tmp_path / "bell.abl").write_bytes(b'\xef\xbb\xbfAGENT: Bell\r\nGOAL: "Ring"\r\n')
+    assert load_programs(Settings(agents=str(tmp_path)), memory).agent("porter").id == "porter"
 
 
 def test_a_server_without_folders_runs_nothing(memory):

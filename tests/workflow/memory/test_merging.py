@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import recollect
+from recollect import Policy, Rule
 from recollect.api.memory import Memory
 from recollect.errors import SchemaViolation
 from recollect.model.definition import Definition
@@ -50,6 +51,35 @@ def test_17_objects_are_merged_at_every_level_and_all_else_is_replaced(define: D
     load().write({"singer": {"stage_name": "Ada", "pieces": ["Kyrie", "Gloria"], "seat": seat}})
     merged = load().write({"singer": {"pieces": ["Credo"], "seat": {"side": None}}})
     assert merged == {"singer": {"stage_name": "Ada", "pieces": ["Credo"], "seat": {"row": 1, "side": None}}}
+
+
+NO_READING = {
+    "a key that can only be written": Policy.of(allow=("memory", "definitions.read"), access={"singer": "write"}),
+    "a right to write alone": Policy.of(allow=("memory.write", "definitions.read")),
+    "a reading that is denied": Policy(
+        rules=(Rule("allow", "memory"), Rule("allow", "definitions.read"), Rule("deny", "memory.read", path="singer"))
+    ),
+}
+
+
+@pytest.mark.parametrize("policy", NO_READING.values(), ids=NO_READING)
+def test_who_may_not_read_a_record_does_not_see_what_was_merged_into(
+    memory: Memory, define: Define, load: Load, policy: Policy
+) -> None:
+    define("singer", schema=SINGER, mode="merge")
+    load().write({"singer": {"stage_name": "Ada", "seat": {"row": 3}}})
+    working = load_memory(memory.acting_as("usher", policy=policy), owner="ada")
+    sent = {"voice": "alto", "seat": {"side": "left"}}
+    assert working.write({"singer": sent}) == working.values == {"singer": sent}
+    whole = {"stage_name": "Ada", "seat": {"row": 3, "side": "left"}, "voice": "alto"}
+    assert load().values == {"singer": whole}
+    reader = load_memory(memory.acting_as("clerk", policy=Policy.of(allow=("memory", "definitions.read"))), owner="ada")
+    assert reader.write({"singer": {}}) == reader.values == {"singer": whole}
+    memory.definitions.update("singer", schema={**SINGER, "maxProperties": 3})
+    for one, told in ((working, False), (reader, True)):
+        with pytest.raises(SchemaViolation) as refused:
+            one.write({"singer": {"pieces": []}})
+        assert (refused.value.path, "Ada" in str(refused.value)) == ("$", told)
 
 
 def test_17_what_comes_of_a_merge_is_checked_and_a_refused_one_changes_nothing(

@@ -27,7 +27,7 @@ from recollect.model.effect import Export
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.testing import FakeClock
-from recollect.workflow.records import WorkingMemory, end_run, load_memory, sweep_expired
+from recollect.workflow.records import WorkingMemory, load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -437,8 +437,8 @@ def test_the_records_of_a_run_go_with_it_and_no_others(memory: Memory, load: Loa
     load(*scoped, owner="bo").write({"scratch": {"n": 3}})
     assert load(*scoped).values == everything  # suspended and taken up again
 
-    assert end_run(memory, owner="ada", run="r1") == 1
-    assert end_run(memory, owner="ada", run="r1") == 0
+    assert memory.scope(user="ada", run="r1").end()["facts"] == 1
+    assert memory.scope(user="ada", run="r1").end() == {}
     rest = {slug: {"n": 1} for slug in ("everywhere", "course", "talk")}
     assert load(*scoped).values == rest
     assert load(*scoped, run="r2").values == {**rest, "scratch": {"n": 2}}

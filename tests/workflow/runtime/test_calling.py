@@ -9,7 +9,7 @@ import pytest
 
 import recollect
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, RecollectError
+from recollect.errors import Conflict, RecollectError, UsageError
 from recollect.testing import FakeClock
 from recollect.workflow.actions.base import Call
 from recollect.workflow.behaviour import Behaviour
@@ -600,6 +600,34 @@ def test_a_run_goes_on_with_the_kept_texts_of_the_workflows_that_it_called(
     actions = list(kitchen.actions.values())
     found = recollect.workflow.find(memory, run.id, actions=actions)
     assert found.deliver("yes").check().output == {"answer": "omyes", "from": "middle"}
+
+
+def test_a_workflow_that_waited_is_called_again_on_its_kept_text(load: Any, kitchen: Any, memory: Memory) -> None:
+    each = load(
+        """
+        defs:
+          one: {kind: task, action: call_workflow, inputs: {workflow: inner}}
+        flow:
+          - loop:
+              type: for_each
+              name: all
+              for_each: {in: [1, 2, 3]}
+              accumulate: {as: said, initial: [], merge: "=[$accumulator, $output.one.answer]"}
+              steps: [{do: one}]
+        outputs: {said: "=$output.all.said"}
+        """,
+        name="each",
+        workflows=[load(INNER, name="inner")],
+    )
+    run = each.run(owner="mira")
+    for said in ("a", "b"):
+        run = recollect.workflow.find(memory, run.id, actions=list(kitchen.actions.values())).deliver(said)
+        assert run.status == "waiting", run.error
+    assert run.deliver("c").check().output == {"said": ["a", "b", "c"]}
+
+    other = each.run(owner="noa")
+    with pytest.raises(UsageError, match="needs"):
+        recollect.workflow.find(memory, other.id).deliver("a")
 
 
 def test_a_called_workflow_that_was_changed_meanwhile_goes_on_as_it_was(three: Any, load: Any, memory: Memory) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 import recollect
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, NotFound, RecollectError, SchemaViolation
+from recollect.errors import Conflict, NotFound, RecollectError, SchemaViolation, ScopeEnded
+from recollect.model.policy import Policy, Rule
 from recollect.testing import FakeClock
 from recollect.workflow.actions.base import Call
 from recollect.workflow.behaviour import Behaviour
@@ -95,6 +96,66 @@ def test_records_of_a_run_are_removed_when_it_was_interrupted(
     [run] = memory.runs.list()
     assert run.status == "failed"
     assert run_records(memory, run) is None
+
+
+ALLOWED = ("runs", "definitions.read", "memory.read")
+BY_KEY = {
+    "a key that is closed": Policy(
+        rules=(
+            *(Rule("allow", name) for name in (*ALLOWED, "memory.write")),
+            Rule("deny", "memory.write", path="diary"),
+        )
+    ),
+    "one key that is open": Policy(
+        rules=(*(Rule("allow", name) for name in ALLOWED), Rule("allow", "memory.write", path="run_note"))
+    ),
+}
+NOTING = """
+defs:
+%s
+  keep: {kind: task, action: update_memory, inputs: {memory: {run_note: {n: 4}}}}
+  look: {kind: task, action: note, inputs: {seen: "=$context.memory.run_note"}}
+  ask: {kind: task, action: ask}
+flow: %s
+"""
+
+
+@pytest.mark.parametrize("rights", BY_KEY.values(), ids=BY_KEY)
+def test_records_of_a_run_are_removed_whatever_else_its_actor_may_not_write(
+    load: Any, mounts: str, memory: Memory, kitchen: Any, rights: Policy
+) -> None:
+    desk = memory.acting_as("desk", policy=rights)
+    run = load(NOTING % (mounts, "[{do: keep}, {do: look}]"), memory=desk).run(owner="mira").check()
+    assert kitchen.done == [{"seen": {"n": 4}}]
+    assert run_records(memory, run) is None
+    waits = load(NOTING % (mounts, "[{do: keep}, {do: ask}]"), memory=desk).run(owner="mira")
+    assert run_records(memory, waits) == {"n": 4}
+    waits.cancel()
+    assert run_records(memory, waits) is None
+    assert memory.definitions.records("run_note") == []
+    assert memory.ledger.verify().ok and all(finding.ok for finding in memory.inspect())
+
+
+def test_what_is_approved_after_the_end_of_its_run_is_not_kept_for_that_run(
+    load: Any, mounts: str, memory: Memory
+) -> None:
+    desk = memory.acting_as("desk", policy=Policy.of(allow=ALLOWED, approve=("memory.write",)))
+    run = load(NOTING % (mounts, "[{do: keep}]"), memory=desk).run(owner="mira")
+    assert run.error.type == "approval_required"
+    load(
+        """
+defs:
+  keep: {kind: task, action: update_memory, inputs: {memory: {global_note: {n: 1}}}}
+flow: [{do: keep}]
+""",
+        memory=desk,
+    ).run(owner="mira")
+    late, other = memory.approvals.list()
+    with pytest.raises(ScopeEnded):
+        memory.approvals.approve(late.id)
+    assert run_records(memory, run) is None
+    memory.approvals.approve(other.id)
+    assert memory.scope(user="mira").value("global_note") == {"n": 1}, "what is not of the run alone is written"
 
 
 def test_the_next_run_sees_what_stays(load: Any, kitchen: Any, mounts: str) -> None:

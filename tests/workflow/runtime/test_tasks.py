@@ -427,6 +427,27 @@ def test_a_workflow_is_called_as_its_file_or_as_one_says(load: Any, tmp_path: An
             load(text, name=wrong)
 
 
+def test_files_that_differ_after_a_dot_are_different_workflows_with_memory_of_their_own(
+    memory: Memory, define: Any, tmp_path: Any
+) -> None:
+    text = f"""
+defs:
+  batches: {{kind: memory, settings: {{definition_id: {define("batches", scope="workflow").id}}}}}
+  keep: {{kind: task, action: update_memory, inputs: {{memory: {{batches: "=$input"}}}}}}
+flow: [{{do: keep}}]
+outputs: {{batches: "=$context.memory.batches"}}
+"""
+    flows = []
+    for name in ("oven.left.yaml", "oven.right.yml"):
+        (tmp_path / name).write_text(text)
+        flows.append(recollect.workflow.load(tmp_path / name, memory=memory))
+    assert [flow.name for flow in flows] == ["oven.left", "oven.right"]
+    runs = [flow.run({"n": n}, owner="mira").check() for n, flow in enumerate(flows)]
+    assert [run.output for run in runs] == [{"batches": {"n": 0}}, {"batches": {"n": 1}}]
+    kept = [memory.scope(user="mira", workflow=flow.name).value("batches") for flow in flows]
+    assert kept == [{"n": 0}, {"n": 1}]
+
+
 def test_a_file_with_faults_is_refused_with_all_of_them(load: Any) -> None:
     with pytest.raises(recollect.SourceError) as caught:
         load("defs: {a: {kind: task, action: note, inputs: {x: '=1 +'}}}\nflow: [{do: b}, {do: c}]\n")

@@ -406,6 +406,29 @@ def test_wait_for_reply_gives_the_text_and_adds_it_to_the_thread(load: Any, memo
     assert len(messages(memory, open_thread(memory, owner="mira", id="t1"), 10)) == 4
 
 
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_nothing_is_no_reply_and_not_the_end_of_a_time(load: Any, clock: FakeClock, timeout: int | None) -> None:
+    inputs = "" if timeout is None else f"timeout: {timeout}"
+    inner = load(
+        f"{{defs: {{reply: {{kind: task, action: wait_for_reply, inputs: {{{inputs}}}}}}}, flow: [{{do: reply}}]}}",
+        name="inner",
+    )
+    outer = load(
+        "{defs: {call: {kind: task, action: call_workflow, inputs: {workflow: inner}}}, flow: [{do: call}]}",
+        workflows=[inner],
+    )
+    for flow in (inner, outer):
+        run = flow.run(owner="mira")
+        with pytest.raises(UsageError, match="nothing is delivered"):
+            run.deliver()
+        assert flow.find(run.id).status == "waiting"
+        assert run.deliver("Rye").status == "completed"
+    late = inner.run(owner="mira")
+    clock.advance(61)
+    if timeout:
+        assert late.deliver().check().outputs["reply"] == {"timed_out": True}, "the time decides, whatever comes"
+
+
 # who may go on
 
 

@@ -64,6 +64,10 @@ def _grants(whole: Outline, said: Diagnostics) -> None:
     for part, _ in whole.parts:
         for grant in part.memory_grants if isinstance(part, Context) else ():
             fact = whole.fact(grant.path.text)
+            if grant.path.text.partition(".")[0] not in PREFIXES:
+                begins = ", ".join(f"`{prefix}.`" for prefix in PREFIXES)
+                message = f"{quote(grant.path.text)} begins with none of {begins}, so no agent can use it undeclared"
+                said.warning("no_effect", message, grant.path.span, hint="Declare it in the other agent")
             if fact is not None and fact.access not in ("readwrite", grant.access):
                 granted = f"{quote(grant.path.text)} is granted as `{grant.access}`"
                 message = f"{granted}, but this agent itself may only {fact.access} it"

@@ -32,6 +32,13 @@ def check_memory(whole: Outline, said: Diagnostics) -> None:
     for trigger in memory.remember:
         if trigger.ttl is not None:
             _lifetime(trigger.ttl, said)
+            fact = whole.fact(trigger.target.text)
+            if fact is not None and fact.path.text != trigger.target.text:
+                message = (
+                    f"{quote(trigger.target.text)} is a field of {quote(fact.path.text)}, all of which gets this `TTL`"
+                )
+                hint = f"Add `- {trigger.target.text}` below `persistent` to make it a fact of its own"
+                said.warning("whole_fact", message, trigger.ttl.span, hint=hint)
 
 
 def _names(memory: Memory, said: Diagnostics) -> None:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from recollect.abl.checker.memory import reserved
 from recollect.abl.checker.outline import Outline, paths_of
-from recollect.abl.document import Action, Call, Check, Clear, Gather, Interruption, Set, Step, Transform
+from recollect.abl.document import PREFIXES, Action, Call, Check, Clear, Gather, Interruption, Set, Step, Transform
 from recollect.abl.tree import Raw
 from recollect.abl.variables import SYSTEM
 from recollect.lang.diagnostics import Diagnostics
@@ -21,6 +21,7 @@ def check_variables(whole: Outline, said: Diagnostics) -> None:
             message = f"`{write.by}` cannot change {quote(write.name)}: the name is reserved"
             said.error("reserved_name", message, write.path.span, hint="Use a variable of your own")
     _counters(whole, said)
+    _circles(whole, said)
     if whole.closed and whole.sound:
         _never_set(whole, said)
 
@@ -78,16 +79,53 @@ def _changed(actions: Iterable[Action]) -> set[str]:
     return names
 
 
+# --- fields that wait for each other ------------------------------------------------------------------------------
+
+
+def _circles(whole: Outline, said: Diagnostics) -> None:
+    """Note fields that are never asked for, because each waits for the other."""
+    for part, _ in whole.parts:
+        if not isinstance(part, Gather):
+            continue
+        waits = {field.name.text: [other.text for other in field.depends_on] for field in part.fields}
+        noted: set[str] = set()
+        for field in part.fields:
+            for other in field.depends_on:
+                awaited = _awaited(other.text, waits)
+                if field.name.text in awaited - noted:
+                    noted |= awaited
+                    message = f"{quote(field.name.text)} waits for {quote(other.text)}, which waits for it in turn"
+                    said.error("wrong_value", message, other.span, hint="One of them has to be asked for first")
+
+
+def _awaited(name: str, waits: Mapping[str, list[str]]) -> set[str]:
+    """Return a field and all that have to be there before it."""
+    found: set[str] = set()
+    waiting = [name]
+    while waiting:
+        here = waiting.pop()
+        if here not in found:
+            found.add(here)
+            waiting.extend(waits.get(here, ()))
+    return found
+
+
 # --- variables nobody sets --------------------------------------------------------------------------------------
 
 
 def _never_set(whole: Outline, said: Diagnostics) -> None:
-    """Warn of triggers that wait for a variable which nothing in the document sets."""
-    memory = whole.document.memory
-    if memory is None or not _is_scripted(whole):
+    """Warn of triggers and fields that wait for a variable which nothing in the document sets."""
+    if not _is_scripted(whole):
         return
     named = whole.written | set(whole.session)
-    known = {*named, *SYSTEM, *(path.partition(".")[0] for path in whole.facts)}
+    known = {*named, *SYSTEM, *PREFIXES, *(path.partition(".")[0] for path in whole.facts)}
+    for field, _ in whole.fields:
+        for other in field.depends_on:
+            if other.text.partition(".")[0] not in known:
+                message = (
+                    f"nothing in this agent sets {quote(other.text)}, so {quote(field.name.text)} is never asked for"
+                )
+                said.warning("never_set", message, other.span, hint=whole.hints.meant(other.text, named))
     for read in whole.reads:
         if read.use.place != "remember WHEN" or read.path[0] in known or len(read.path) > 1:
             continue

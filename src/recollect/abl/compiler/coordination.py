@@ -33,7 +33,7 @@ def compile_handoff(to: Compiler, number: int, node: abl.Handoff) -> HandoffPlan
         action=back.action if back else None,
         handler=back.handler.text if back and back.handler else None,
         map=_targets(to, back.map) if back else (),
-        set=to.pairs(back.set) if back else (),
+        set=tuple((compile_target(to, name), value) for name, value in to.pairs(back.set)) if back else (),
         on_failure=failure,
         failure_message=message,
         by_words=_is_about_words(to, node.when),

@@ -11,6 +11,7 @@ from recollect.abl.expression.programs import evaluate
 from recollect.abl.runtime.gathering import Gathering
 from recollect.abl.runtime.plan import FieldPlan
 from recollect.abl.tree import Raw
+from recollect.abl.type_names import type_name
 from recollect.abl.understanding.wanted import Wanted
 from recollect.abl.values import unquote
 from recollect.errors import SourceError
@@ -39,7 +40,7 @@ def compile_field(to: Compiler, node: abl.Field) -> FieldPlan:
     options = tuple(option.text for option in node.options)
     if not options and isinstance(rules.get("enum"), list):
         options = tuple(str(option) for option in rules["enum"])
-    kind = node.type.text.casefold() if node.type else slot.type if slot else None
+    kind = _type(node.type.text) if node.type else slot.type if slot else None
     wanted = Wanted(
         name=name,
         type=kind,
@@ -66,6 +67,11 @@ def compile_field(to: Compiler, node: abl.Field) -> FieldPlan:
     )
     to.fields.setdefault(name, field)
     return field
+
+
+def _type(written: str) -> str:
+    """Return a type in small letters; the values that it lists (`Economy|Business`) stay as they are written."""
+    return written.casefold() if type_name(written) else written
 
 
 def add_collected(to: Compiler, name: str, compared: str | None) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from recollect.abl.document import Remember
 from recollect.abl.runtime.plan import RecallPlan, TriggerPlan
 from recollect.abl.variables import Persistent
 from recollect.model.duration import parse_duration
@@ -15,17 +18,25 @@ if TYPE_CHECKING:
 def compile_triggers(to: Compiler) -> tuple[TriggerPlan, ...]:
     """Return the remember triggers, in the order of the file."""
     memory = to.document.memory
+    seen: Counter[str] = Counter()
     return tuple(
         TriggerPlan(
-            str(number),
+            _identity(node, seen),
             to.expression(node.when),
             to.expression(node.value),
             *_target(to, node.target.text),
             parse_duration(node.ttl.text) if node.ttl else None,
             node.when.text,
         )
-        for number, node in enumerate(memory.remember if memory else ())
+        for node in (memory.remember if memory else ())
     )
+
+
+def _identity(node: Remember, seen: Counter[str]) -> str:
+    """Return what tells a trigger from the others, however the file is edited around it: what it stores, and where."""
+    stored = f"{node.value.text} -> {node.target.text}"
+    seen[stored] += 1
+    return hashlib.blake2b(f"{seen[stored]} {stored}".encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
 
 
 def compile_recalls(to: Compiler) -> dict[str, tuple[RecallPlan, ...]]:

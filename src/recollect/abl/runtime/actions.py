@@ -6,9 +6,10 @@ from functools import cmp_to_key
 from typing import Any, cast
 
 from recollect.abl.document import PREFIXES, Assignment, Check, Clear, Respond, Set, Transform
+from recollect.abl.expression.semantics import number, number_in
 from recollect.abl.runtime.compiling import Compiling
 from recollect.abl.runtime.plan import AGAIN, Do, Put, Signal, choose
-from recollect.abl.runtime.work import Fault, Work
+from recollect.abl.runtime.work import Fault, Work, value_below
 from recollect.abl.variables import READ_ONLY, Persistent
 from recollect.lang.expression.compiler import Layer
 from recollect.model.text import quote
@@ -32,7 +33,7 @@ def compile_target(to: Compiling, path: str) -> Put:
         return lambda work, value: work.assign(name, value, below)
 
     def put(work: Work, value: Any) -> None:
-        granted = work.frame.facts.granted(path) if work.frame.facts.grants else None
+        granted = work.frame.facts.granted(path)
         if granted is not None:
             _write_fact(work, *granted, value)
         else:
@@ -53,7 +54,7 @@ def compile_set(to: Compiling, node: Set) -> Do:
         for name, value, put, is_fact in parts:
             result = work.value(value)
             put(work, result)
-            if not is_fact:
+            if not is_fact and work.frame.facts.granted(name) is None:
                 # Of a fact the trace says whether it was remembered or refused.
                 work.note("set", name, to=result)
         return None
@@ -76,9 +77,10 @@ def compile_clear(to: Compiling, node: Clear) -> Do:
 
     def run(work: Work) -> Signal:
         for path, found in parts:
-            if found is not None:
-                work.frame.facts.clear(work, *found)
             name, *rest = path.split(".")
+            fact = found or (work.frame.facts.granted(path) if name in PREFIXES else None)
+            if fact is not None:
+                work.frame.facts.clear(work, *fact)
             work.clear(name, tuple(rest))
         work.note("cleared", ", ".join(path for path, _ in parts))
         return None
@@ -154,22 +156,24 @@ def compile_transform(to: Compiling, node: Transform) -> Do:
 def _limit(value: Any) -> int | None:
     if value is None:
         return None
-    if type(value) in (int, float) and value >= 0:
-        return int(value)
+    most = None if type(value) is bool else number(value)
+    if most is not None and most >= 0:
+        return int(most)
     raise Fault("validation_error", f"LIMIT cannot be {quote(value)}")
 
 
 def _sorted(kept: list[tuple[Any, Any]], order: str, item: str, *, descending: bool) -> list[tuple[Any, Any]]:
-    """Sort by a field of the new items, or of the source's where the path begins with the item's name; null last."""
-    path = order.split(".")
+    """Sort by a field of the new items, or of the source's where the path begins with the item's name; null last.
+
+    Items that have no fields are sorted by themselves.
+    """
+    path = tuple(order.split("."))
     of_source = path[0] == item and len(path) > 1
     place, path = (0, path[1:]) if of_source else (1, path)
 
     def field(pair: tuple[Any, Any]) -> Any:
         value = pair[place]
-        for name in path:
-            value = cast("dict[str, Any]", value).get(name) if type(value) is dict else None
-        return value
+        return value if path == (item,) and type(value) is not dict else value_below(value, path)
 
     def compare(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
         one, two = field(left), field(right)
@@ -188,5 +192,7 @@ def _rank(value: Any) -> tuple[int, Any]:
     if type(value) in (int, float):
         return 1, value
     if type(value) is str:
-        return 2, value
+        # As `<` does: a price of "9.50" comes before one of "12.00".
+        counted = number_in(value)
+        return (2, value) if counted is None else (1, counted)
     return 3, len(value) if type(value) in (list, dict) else 0

@@ -10,7 +10,7 @@ from recollect.abl.runtime.flow import initial_value, leap_to, reset, run_aside
 from recollect.abl.runtime.plan import HandlerPlan, Leap
 from recollect.abl.runtime.recalling import recall
 from recollect.abl.runtime.shared import kept_for_the_process
-from recollect.abl.runtime.state import FrameState
+from recollect.abl.runtime.state import FrameState, Grant
 from recollect.abl.runtime.work import Fault, Frame, Member, Work, shared_place
 
 
@@ -20,7 +20,7 @@ def first_frame(member: Member, facts: SessionFacts) -> Frame:
     return Frame(member, FrameState(name), FrameFacts(facts, name, {}), key="")
 
 
-def next_frame(work: Work, member: Member, grants: dict[str, str]) -> Frame:
+def next_frame(work: Work, member: Member, grants: dict[str, Grant]) -> Frame:
     """Return the frame of an agent that takes over: the one it had before, else a new one under a key of its own."""
     name = member.plan.name
     facts = FrameFacts(work.frame.facts.session, name, grants)
@@ -42,7 +42,7 @@ def activate(work: Work, given: dict[str, Any]) -> None:
     frame = work.frame
     state, plan = frame.state, frame.plan
     first = not state.begun
-    state.step, state.stack, state.wait = None, [], ""
+    state.step, state.stack, state.wait, state.attempts = None, [], "", {}
     if plan.document.language is not None:
         frame.names.setdefault("language", plan.document.language.text)
     if first:
@@ -50,8 +50,9 @@ def activate(work: Work, given: dict[str, Any]) -> None:
         reset(work, "per_step")
         refresh_shared(work)
     reset(work, "per_activation")
-    for name, value in given.items():
-        work.assign(name, value)
+    for path, value in given.items():
+        name, *below = path.split(".")
+        work.assign(name, value, tuple(below))
     work.note("activated", plan.name, first=first)
     if first:
         recall(work, "session:start")

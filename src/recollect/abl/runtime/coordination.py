@@ -6,10 +6,10 @@ from typing import Literal
 
 from recollect.abl.runtime.activating import activate, finish, next_frame, run_handler
 from recollect.abl.runtime.flow import enter, reset
-from recollect.abl.runtime.plan import HandoffPlan
-from recollect.abl.runtime.remembering import store_result
+from recollect.abl.runtime.plan import ContextPlan, HandoffPlan
+from recollect.abl.runtime.remembering import remember, store_result
 from recollect.abl.runtime.rules import broken_rule
-from recollect.abl.runtime.state import Mind
+from recollect.abl.runtime.state import Grant, Mind
 from recollect.abl.runtime.work import Departure, Frame, Work
 from recollect.lang.expression.program import Expression
 
@@ -85,8 +85,8 @@ def rearm(work: Work) -> None:
 
 def escalate(work: Work, departure: Departure) -> None:
     """Call a person: the session waits for one, with what they should know."""
-    names = work.frame.names
-    context = {name: names.get(name) for name in work.frame.plan.context_for_human if names.get(name) is not None}
+    seen = {path: work.frame.value_at(path, work.run) for path in work.frame.plan.context_for_human}
+    context = {path: value for path, value in seen.items() if value is not None}
     work.session.status = "escalated"
     work.escalation = {
         "reason": departure.reason,
@@ -94,7 +94,8 @@ def escalate(work: Work, departure: Departure) -> None:
         "tags": list(departure.tags),
         "context": context,
     }
-    work.note("escalated", departure.reason or work.frame.plan.name, priority=departure.priority, context=context)
+    shown = work.frame.shown(context)
+    work.note("escalated", departure.reason or work.frame.plan.name, priority=departure.priority, context=shown)
 
 
 def hand_off(work: Work, departure: Departure) -> bool:
@@ -104,12 +105,13 @@ def hand_off(work: Work, departure: Departure) -> bool:
     member = work.team(departure.agent)
     if member is None:
         return _unreachable(work, departure, handoff)
-    given = {name: work.frame.names.get(name) for name in handoff.context.values} if handoff else {}
+    given = {path: work.frame.value_at(path, work.run) for path in handoff.context.values} if handoff else {}
     if handoff:
         given.update({name: work.value(value) for name, value in handoff.context.set})
     summary = work.render(handoff.context.summary) if handoff and handoff.context.summary else None
-    grants = dict(handoff.context.grants) if handoff else {}
-    work.note("handed_off", departure.agent, by=plan.name, because=departure.reason or None, given=given or None)
+    grants = _grants(work.frame, handoff.context) if handoff else {}
+    shown = work.frame.shown(given) or None
+    work.note("handed_off", departure.agent, by=plan.name, because=departure.reason or None, given=shown)
     returns = bool(handoff and handoff.returns)
     work.frame.names["handoff"] = {"completed": False, "to": departure.agent}
     # An agent that gives away a conversation which it was to give back gives that away too.
@@ -135,6 +137,12 @@ def hand_off(work: Work, departure: Departure) -> bool:
     work.session.status = "waiting"
     activate(work, {name: value for name, value in given.items() if value is not None})
     return True
+
+
+def _grants(frame: Frame, context: ContextPlan) -> dict[str, Grant]:
+    """Return what the next agent may use of the active one's memory."""
+    find = frame.plan.declarations.find
+    return {path: frame.facts.grant(path, access, find(path)) for path, access in context.grants}
 
 
 def _plan_of(work: Work, departure: Departure) -> HandoffPlan | None:
@@ -217,7 +225,7 @@ def complete(work: Work, departure: Departure) -> bool:
 
 
 def _come_back(work: Work) -> bool:
-    """Give control back to the agent that handed over; say whether it goes on with the user's words at once."""
+    """Give control back to the agent that handed over; say whether the turn goes on with what it remembers and does."""
     child = work.frame
     number = child.state.handoff
     _retire(work)
@@ -231,15 +239,16 @@ def _come_back(work: Work) -> bool:
     if resumes and not work.opening:
         work.fresh = True
     if work.departure is not None or work.paused:
-        return work.departure is not None
+        return True
     if child.state.mind.by_rule and (not resumes or broken_rule(work, "turn") is not None):
         # A broken rule stopped what was going on, and what was stopped does not go on while one is broken.
+        remember(work, parent)
         return False
     if parent.state.step is None and not parent.state.stack:
         # Control had left at the end of a step: there is no place to go on from but the words of the user.
         if not resumes or parent.plan.entry is None:
-            parent.state.wait = "done" if parent.plan.entry is not None else ""
-            return False
+            parent.state.wait, work.paused = "done", True
+            return True
         enter(work, parent.plan.entry)
     return True
 
@@ -250,9 +259,9 @@ def _take_back(work: Work, child: Frame, number: int | None) -> bool:
     # The agent may have been edited while the other one had the conversation.
     handoff = next((plan for plan in plans if plan.number == number and plan.to == child.plan.name), None)
     for theirs, put in handoff.map if handoff else ():
-        put(work, child.names.get(theirs))
-    for name, value in handoff.set if handoff else ():
-        work.assign(name, work.value(value))
+        put(work, child.value_at(theirs, work.run))
+    for put, value in handoff.set if handoff else ():
+        put(work, work.value(value))
     work.note("returned", work.frame.plan.name, by=child.plan.name)
     handler = work.frame.plan.return_handlers.get(handoff.handler or "") if handoff else None
     if handler is not None:

@@ -9,7 +9,7 @@ from recollect.abl.runtime.coordination import find_departure, mark_done
 from recollect.abl.runtime.flow import run_flow
 from recollect.abl.runtime.plan import DelegatePlan, Do, Signal
 from recollect.abl.runtime.remembering import remember, store_result
-from recollect.abl.runtime.work import Departure, Fault, Work
+from recollect.abl.runtime.work import Departure, Fault, Frame, Work
 
 
 def delegate(work: Work, plan: DelegatePlan) -> None:
@@ -19,10 +19,10 @@ def delegate(work: Work, plan: DelegatePlan) -> None:
     given = {name: work.value(value) for name, value in plan.input}
     purpose = work.render(plan.purpose) if plan.purpose else ""
     for attempt in range(2):
-        result = consult(work, plan.agent, given, purpose)
-        if result is not None:
+        other = consult(work, plan.agent, given, purpose)
+        if other is not None:
             for theirs, put in plan.returns:
-                put(work, result.get(theirs))
+                put(work, other.value_at(theirs, work.run))
             return
         if plan.on_failure != "retry" or attempt:
             break
@@ -38,8 +38,8 @@ def _delegation_failed(work: Work, plan: DelegatePlan) -> None:
         raise Fault("agent_unavailable", f"the agent `{plan.agent}` could not do its part")
 
 
-def consult(work: Work, agent: str, given: dict[str, Any], purpose: str = "") -> dict[str, Any] | None:
-    """Run another agent on some values until it is done; return its variables, or None when it is not done then.
+def consult(work: Work, agent: str, given: dict[str, Any], purpose: str = "") -> Frame | None:
+    """Run another agent on some values until it is done; return where it stands, or None when it is not done then.
 
     It sees nothing of the session but what it is given, and it cannot speak to the user.
     """
@@ -58,9 +58,8 @@ def consult(work: Work, agent: str, given: dict[str, Any], purpose: str = "") ->
         run_flow(work)
         remember(work, frame)
         finished = _finished(work)
-    result = {**frame.variables(), "result": frame.names.get("result")}
     work.note("delegated", agent, given=given, finished=finished)
-    return result if finished else None
+    return frame if finished else None
 
 
 def _finished(work: Work) -> bool:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, Literal, cast
 
 import msgspec
 
-from recollect.abl.document import scope_of
+from recollect.abl.document import Access, scope_of
+from recollect.abl.runtime.state import Grant
 from recollect.abl.runtime.trace import Happening, refusal
-from recollect.abl.runtime.work import Fault, Work, put_below, without
+from recollect.abl.runtime.work import Fault, Work, put_below, value_below, without
 from recollect.abl.variables import KEPT_FROM_VIEW, Persistent, at_or_above, fits, key_of
 from recollect.api.memory import Memory
 from recollect.api.scoped import ScopedMemory
-from recollect.errors import Refused, UsageError
+from recollect.errors import RecollectError, Refused, UsageError
 from recollect.lang.expression.dialect import Names, Run
 from recollect.model.effect import DeleteFact, GetFact, ListFacts, SetFact
 from recollect.model.fact import Fact
@@ -33,6 +35,13 @@ class Pending(msgspec.Struct, frozen=True):
     source: str
     told: Happening
     """What the trace says about it, taken back if it is refused in the end."""
+    kept: tuple[dict[str, str], str] | None = None
+    """Where a trigger keeps in mind what it stored, and by which id."""
+
+    def put_off(self) -> None:
+        """Let the trigger store it in a later turn: there was no room for it in this one."""
+        if self.kept is not None:
+            self.kept[0].pop(self.kept[1], None)
 
     @property
     def builds_on(self) -> bool:
@@ -50,6 +59,11 @@ class Pending(msgspec.Struct, frozen=True):
         return self.value
 
 
+def why_refused(variable: Persistent, error: RecollectError) -> dict[str, Any]:
+    """Return what a trace says about a refused change; the reason may quote the value, which may be kept from view."""
+    return {"why": KEPT_FROM_VIEW, "code": error.code} if variable.sensitive else refusal(error)
+
+
 class CannotBeMade(Exception):
     """A change that the facts as they are now do not allow."""
 
@@ -57,7 +71,8 @@ class CannotBeMade(Exception):
         """Keep which change it is, and why."""
         super().__init__(error.message)
         self.change = change
-        self.told = {"why": error.message, "code": error.kind} if isinstance(error, Fault) else refusal(error)
+        fault = isinstance(error, Fault)
+        self.told = {"why": error.message, "code": error.kind} if fault else why_refused(change.variable, error)
 
 
 class SessionFacts:
@@ -110,34 +125,57 @@ class SessionFacts:
         return {key: value for key, value in found.items() if value is not None}
 
     def effect(
-        self, scope: Scope, key: str, value: Any, *, source: str, ttl: int | None = None, expect: int | None = None
+        self,
+        scope: Scope,
+        key: str,
+        value: Any,
+        *,
+        source: str,
+        ttl: int | None = None,
+        expect: int | None = None,
+        domain: str | None = None,
     ) -> SetFact | DeleteFact:
         """Return the effect of a change, a deletion for None; keys and values that cannot be are refused here."""
         check_own_key(key)
         if value is None:
             return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
         payload = msgspec.Raw(encode_checked(value, self.memory.limits))
-        return SetFact(scope=scope, key=key, payload=payload, ttl=ttl, expect=expect, source=source, echo=False)
+        return SetFact(
+            scope=scope, key=key, payload=payload, ttl=ttl, domain=domain, expect=expect, source=source, echo=False
+        )
 
     def effects(self) -> list[SetFact | DeleteFact]:
         """Return the pending changes as effects, made from the facts as they are now."""
-        made: dict[tuple[str, str], tuple[Any, int | None]] = {}
+        made: dict[tuple[str, str], tuple[Any, int | None, str | None]] = {}
         effects: list[SetFact | DeleteFact] = []
         for change in self.pending:
             scope, key = self.scope(change.variable), change.variable.key
             assert scope is not None
             place = (scope.path, key)
             try:
-                if place not in made and change.builds_on:
-                    fact = self.fact(scope, key)
-                    made[place] = (None, 0) if fact is None else (fact.value, fact.version)
-                before, expect = made.get(place, (None, None))
+                if place not in made:
+                    made[place] = self._standing(scope, change)
+                before, expect, domain = made[place]
                 value = change.made(before)
-                effects.append(self.effect(scope, key, value, source=change.source, ttl=change.ttl, expect=expect))
+                options: dict[str, Any] = {"source": change.source, "ttl": change.ttl, "expect": expect}
+                effects.append(self.effect(scope, key, value, domain=domain, **options))
             except (Fault, Refused, UsageError) as error:
                 raise CannotBeMade(change, error) from None
-            made[place] = (value, None)
+            made[place] = (value, None, domain)
         return effects
+
+    def _standing(self, scope: Scope, change: Pending) -> tuple[Any, int | None, str | None]:
+        """Return what a change builds on: the value and the version, if it does at all; and the domain, which stays."""
+        try:
+            fact = self.fact(scope, change.variable.key)
+        except Refused:
+            if change.builds_on:
+                raise
+            return None, None, None
+        domain = fact.domain if fact else None
+        if not change.builds_on:
+            return None, None, domain
+        return (fact.value, fact.version, domain) if fact else (None, 0, None)
 
     @property
     def touches_tree(self) -> bool:
@@ -153,7 +191,7 @@ class SessionFacts:
 class FrameFacts:
     """The persistent variables of one agent in a session: what its declarations and its grants let it do."""
 
-    def __init__(self, session: SessionFacts, agent: str, grants: dict[str, str]) -> None:
+    def __init__(self, session: SessionFacts, agent: str, grants: dict[str, Grant]) -> None:
         """See a session's facts as an agent does, with what another one granted it."""
         self.session = session
         self.agent = agent
@@ -162,19 +200,56 @@ class FrameFacts:
         """Reads that were refused since somebody looked; a refused read gives null and must not pass unseen."""
 
     def granted(self, path: str) -> tuple[Persistent, tuple[str, ...]] | None:
-        """Return the granted path at or above this one, as if it were declared."""
-        for whole, rest in at_or_above(path):
-            access = self.grants.get(whole)
-            if access is not None:
-                found = Persistent(whole, scope_of(whole), key_of(whole), cast("Any", access), declared=False)
-                return found, rest
+        """Return the fact of the granted path at or above this one, as its owner declares it, and what is left."""
+        for whole, _ in at_or_above(path) if self.grants else ():
+            grant = self.grants.get(whole)
+            if grant is not None:
+                fact = grant.fact or whole
+                found = Persistent(
+                    fact, grant.scope, key_of(fact), grant.access, grant.type, declared=False, sensitive=grant.sensitive
+                )
+                return found, tuple(path.split("."))[fact.count(".") + 1 :]
         return None
+
+    def _meant(self, variable: Persistent, below: tuple[str, ...]) -> tuple[Persistent, tuple[str, ...]]:
+        """Return which fact a path means: what another agent granted counts more than that this one names it."""
+        granted = None if variable.declared else self.granted(".".join((variable.path, *below)))
+        return granted or (variable, below)
+
+    def grant(self, path: str, access: Access, named: tuple[Persistent, tuple[str, ...]] | None) -> Grant:
+        """Return what another agent gets on a path, never more than this one has; `named` is how it declares it."""
+        undeclared = Persistent(path, scope_of(path), key_of(path), declared=False)
+        variable, below = self._meant(*(named or (undeclared, ())))
+        held = variable.access
+        return Grant(
+            access if held == "readwrite" else held,
+            variable.scope,
+            variable.path if below else "",
+            variable.type,
+            variable.sensitive,
+        )
+
+    def closed(self, declared: Iterable[Persistent], scope: Scope) -> set[str]:
+        """Return the keys in a scope that this agent may write and not read, by its declarations and its grants."""
+        granted = [found[0] for path in self.grants if (found := self.granted(path)) is not None and not found[1]]
+        return {one.key for one in (*declared, *granted) if one.access == "write" and self.session.scope(one) == scope}
 
     def read(self, variable: Persistent, names: Names, run: Run) -> Any:
         """Return the value of a path; its default where no fact is; null where it may not be read."""
-        if not variable.declared:
-            granted = self.granted(variable.path)
-            variable = granted[0] if granted and not granted[1] else variable
+        value = self._read(variable, (), names, run)
+        for path in () if variable.declared else self.grants:
+            # What was granted below it may be a fact by itself.
+            if path.startswith(f"{variable.path}.") and (value is None or isinstance(value, dict)):
+                rest = tuple(path.removeprefix(f"{variable.path}.").split("."))
+                part = self._read(variable, rest, names, run)
+                value = None if value is None and part is None else put_below(value, rest, part, variable.path)
+        return value
+
+    def _read(self, variable: Persistent, below: tuple[str, ...], names: Names, run: Run) -> Any:
+        variable, below = self._meant(variable, below)
+        return value_below(self._read_fact(variable, names, run), below)
+
+    def _read_fact(self, variable: Persistent, names: Names, run: Run) -> Any:
         if variable.access == "write":
             self.refusals.append({"why": f"`{variable.path}` may be written, not read"})
             return None
@@ -192,21 +267,30 @@ class FrameFacts:
 
     def write(self, work: Work, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
         """Change a path, as `SET` does; null forgets it."""
+        variable, below = self._meant(variable, below)
         kind = "remove" if value is None else "put"
         self._change(work, variable, below, kind, value, None, {"value": self.shown(variable, value)})
 
     def clear(self, work: Work, variable: Persistent, below: tuple[str, ...]) -> None:
         """Forget a path, or a field below it."""
-        self._change(work, variable, below, "remove", None, None, {})
+        self._change(work, *self._meant(variable, below), "remove", None, None, {})
 
     def store(
-        self, work: Work, variable: Persistent, below: tuple[str, ...], value: Any, ttl: int | None, because: str
+        self,
+        work: Work,
+        variable: Persistent,
+        below: tuple[str, ...],
+        value: Any,
+        ttl: int | None,
+        because: str,
+        kept: tuple[dict[str, str], str] | None = None,
     ) -> None:
         """Change a path, as a trigger does: one value for a path that holds an array is added to it."""
         if value is None:
             # Nothing was said, which is no reason to forget what is known.
             work.note("skipped", variable.path, because="there is no value to remember")
             return
+        variable, below = self._meant(variable, below)
         appends = (
             not below
             and work.behaviour.store_to_array == "append"
@@ -215,7 +299,7 @@ class FrameFacts:
         )
         detail = {"value": self.shown(variable, value), "when": because or None, "ttl": ttl}
         try:
-            self._change(work, variable, below, "append" if appends else "put", value, ttl, detail)
+            self._change(work, variable, below, "append" if appends else "put", value, ttl, detail, kept)
         except Fault as fault:
             work.note("refused", variable.path, why=fault.message)
 
@@ -236,17 +320,14 @@ class FrameFacts:
         value: Any,
         ttl: int | None,
         detail: dict[str, Any],
+        kept: tuple[dict[str, str], str] | None = None,
     ) -> None:
         """Note a change that is kept when the turn ends; one that is refused is refused, and recorded, at once."""
-        granted = None if variable.declared else self.granted(variable.path)
-        if granted is not None:
-            # What another agent granted counts more than that this one names the path.
-            variable = msgspec.structs.replace(variable, access=granted[0].access)
         scope = self._writable(work, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
         told = Happening("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
-        change = Pending(variable, below, kind, value, ttl, self.agent, told)
+        change = Pending(variable, below, kind, value, ttl, self.agent, told, kept)
         made = change.made(self._before(variable) if change.builds_on else None)
         session = self.session
         try:
@@ -254,7 +335,7 @@ class FrameFacts:
             if session.as_of is None and not session.memory.may(effect):
                 session.memory.perform(effect)
         except (Refused, UsageError) as error:
-            work.note("refused", variable.path, **refusal(error))
+            work.note("refused", variable.path, **why_refused(variable, error))
             return
         session.overlay[(scope.path, variable.key)] = made
         session.pending.append(change)
@@ -287,5 +368,5 @@ class FrameFacts:
                 self.session.memory.narrowed(narrow).perform(effect)
             told: dict[str, Any] = {"why": f"`{variable.path}` may be read, not written"}
         except (Refused, UsageError) as error:
-            told = refusal(error)
+            told = why_refused(variable, error)
         work.note("refused", variable.path, **told)

@@ -40,6 +40,23 @@ def run_flow(work: Work) -> None:
             stack[-1][1] = place + 1
         _note_refusals(work)
         _carry(work, signal)
+    if work.paused and work.frame.state.wait == "halted":
+        _give_up_aside(work)
+
+
+def _give_up_aside(work: Work) -> None:
+    """Let the step wait as before where the answer to an intent came to nothing: nobody is held in it."""
+    state, plan = work.frame.state, work.frame.plan
+    begins = [place for place, (number, _) in enumerate(state.stack) if number in plan.asides]
+    if not begins:
+        return
+    del state.stack[begins[0] :]
+    if not state.stack:
+        state.wait = "input"
+        return
+    number, place = state.stack[-1]
+    actions = plan.blocks[number].actions
+    state.wait = getattr(actions[place], "waits", "") if place < len(actions) else ""
 
 
 def run_aside(work: Work, block: Block) -> Signal:
@@ -94,8 +111,15 @@ def _end_of_block(work: Work, block: Block) -> Signal:
     if block.then is not None:
         return block.then
     if block.stays and not work.frame.state.stack:
-        work.wait("input")
+        _stay(work)
     return None
+
+
+def _stay(work: Work) -> None:
+    """Wait for other words, unless the step was answered too often in a way that leads nowhere."""
+    step = work.frame.step
+    if step is None or not exhausted(work, step):
+        work.wait("input")
 
 
 def _end_of_step(work: Work) -> Signal:
@@ -115,7 +139,7 @@ def _end_of_step(work: Work) -> Signal:
         work.fresh, work.answered = False, None
         if branch is None:
             count_attempt(work, step)
-            work.wait("input")
+            _stay(work)
             return None
         work.note("chosen", branch.text or "ELSE", by="the user's words")
         if branch.block.then is None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from recollect.abl.runtime.listening import find_values
 from recollect.abl.runtime.plan import AGAIN, FieldPlan, Signal
 from recollect.abl.runtime.recalling import recall
+from recollect.abl.runtime.state import Wait
 from recollect.abl.runtime.work import Work
 from recollect.abl.understanding.corrections import corrections, may_correct
 from recollect.abl.understanding.validation import validate
@@ -19,6 +20,7 @@ from recollect.lang.template import CompiledTemplate
 class Gathering:
     """A compiled GATHER: it asks until it has what it needs."""
 
+    waits: ClassVar[Wait] = "gather"
     __slots__ = ("_conditional", "complete_when", "corrections", "fields", "presents", "strategy")
 
     def __init__(
@@ -70,7 +72,7 @@ class Gathering:
         if taken or state.asked is not None:
             work.fresh = False
             work.answered = state.step
-        state.again = []
+        state.again = [name for name in state.again if name not in taken]
         return bool(taken)
 
     def _correct(self, work: Work) -> dict[str, Any]:
@@ -79,7 +81,9 @@ class Gathering:
             return {}
         names = work.frame.names
         there = [field.wanted for field in self.fields if names.get(field.name) is not None]
-        found = corrections(work.text, there, now=work.run.clock.now())
+        asked = [field for field in self.fields if field.name == work.frame.state.asked]
+        missing = next((field.wanted for field in asked if names.get(field.name) is None), None)
+        found = corrections(work.text, there, now=work.run.clock.now(), missing=missing)
         changed = {name: value for name, value in found.items() if value != names.get(name)}
         for name, value in changed.items():
             self._forget_dependents(work, name)
@@ -96,7 +100,7 @@ class Gathering:
             and field.required
             and field.asks
             and (field.default is None or work.value(field.default) is None)
-            and all(names.get(other) is not None for other in field.depends_on)
+            and all(work.frame.value_at(other, work.run) is not None for other in field.depends_on)
         ]
         return missing or [field for field in self._unfinished(work) if field.asks]
 
@@ -132,6 +136,7 @@ class Gathering:
             if name in field.depends_on and work.frame.names.get(field.name) is not None:
                 work.clear(field.name)
                 work.note("cleared", field.name, because=name)
+                self._forget_dependents(work, field.name)
 
     def _ask(self, work: Work, missing: list[FieldPlan]) -> None:
         state = work.frame.state

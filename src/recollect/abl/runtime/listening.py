@@ -8,7 +8,7 @@ from typing import Any
 from recollect.abl.runtime.plan import FieldPlan, InterruptionPlan
 from recollect.abl.runtime.work import Work
 from recollect.abl.understanding.coercion import coerce
-from recollect.abl.understanding.extract import extract
+from recollect.abl.understanding.corrections import understand
 from recollect.abl.understanding.intents import match_intent
 from recollect.agent.models import Ask, Said
 from recollect.errors import ModelError
@@ -28,7 +28,7 @@ def find_values(work: Work, fields: Sequence[FieldPlan], asked: str | None, stra
     if not fields or not work.text.strip():
         return {}
     wanted = [field.wanted_when_asked if field.name == asked else field.wanted for field in fields]
-    found = extract(work.text, wanted, now=work.run.clock.now())
+    found = understand(work.text, wanted, now=work.run.clock.now())
     if strategy != "pattern" and work.frame.member.model is not None:
         left = [field for field in fields if field.name not in found or _is_whole(work, field, found)]
         found.update(_asked_values(work, left) if left else {})

@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from recollect.abl.document import Document
+from recollect.abl.document import Access, Document
 from recollect.abl.runtime.work import Work
 from recollect.abl.understanding.intents import Intent
 from recollect.abl.understanding.wanted import Wanted
@@ -164,8 +164,8 @@ class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
 class TriggerPlan(msgspec.Struct, frozen=True):
     """A remember trigger."""
 
-    number: str
-    """Its place in the file, by which a session keeps in mind what it stored."""
+    id: str
+    """By which a session keeps in mind what it stored: the same as long as what it stores is, wherever it stands."""
     when: Expression
     value: Expression
     target: Persistent
@@ -192,7 +192,7 @@ class ContextPlan(msgspec.Struct, frozen=True):
     summary: CompiledTemplate | None = None
     history: str = "auto"
     count: int | None = None
-    grants: tuple[tuple[str, str], ...] = ()
+    grants: tuple[tuple[str, Access], ...] = ()
     set: tuple[tuple[str, Expression], ...] = ()
 
 
@@ -209,7 +209,7 @@ class HandoffPlan(msgspec.Struct, frozen=True, kw_only=True):
     handler: str | None = None
     map: tuple[tuple[str, Put], ...] = ()
     """What the other agent calls it, and the path that gets it here."""
-    set: tuple[tuple[str, Expression], ...] = ()
+    set: tuple[tuple[Put, Expression], ...] = ()
     on_failure: str = ""
     failure_message: CompiledTemplate | None = None
     by_words: bool = False
@@ -296,6 +296,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """What may be answered beside each step, and beside none: its sub-intents, its digressions, those of all."""
         own = {name: (*step.sub_intents, *step.digressions, *self.digressions) for name, step in self.steps.items()}
         return {None: self.digressions, **own}
+
+    @cached_property
+    def asides(self) -> frozenset[int]:
+        """The numbers of the blocks that answer an intent."""
+        return frozenset(one.block.number for several in self.interruptions.values() for one in several)
 
     @cached_property
     def instructions(self) -> dict[int, str]:

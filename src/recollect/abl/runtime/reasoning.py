@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
+from recollect.abl.document import PREFIXES
 from recollect.abl.runtime.calls import MEMORY_TOOLS, call_tool, recall_for_search
 from recollect.abl.runtime.plan import AGAIN, Halt, Leap, Signal
 from recollect.abl.runtime.rules import break_off, broken_rule
+from recollect.abl.runtime.state import Wait
 from recollect.abl.runtime.work import Fault, Work, without
 from recollect.abl.tools.outcome import Outcome
 from recollect.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
@@ -30,6 +32,7 @@ _MOST_MESSAGES = 40
 class Reasoning:
     """A compiled reasoning step, or an agent without a flow: the model speaks until it is done."""
 
+    waits: ClassVar[Wait] = "reasoning"
     __slots__ = ("constraints", "exit_when", "gathers", "goal", "max_turns", "optional", "tools")
 
     def __init__(
@@ -161,12 +164,9 @@ def _known(work: Work) -> dict[str, Any]:
     """Return the variables for the model to see; what a sensitive path holds is kept from it."""
     frame = work.frame
     known = {name: value for name, value in frame.variables().items() if value is not None}
-    recalled = frame.names.get("recalled")
-    if recalled:
-        known["recalled"] = recalled
-    for variable in frame.plan.declarations.persistent.values():
-        if variable.sensitive:
-            known = without(known, tuple(variable.path.split(".")))
+    declared = [variable.path for variable in frame.plan.declarations.persistent.values() if variable.sensitive]
+    for path in (*declared, *(path for path, grant in frame.facts.grants.items() if grant.sensitive)):
+        known = without(known, tuple(path.split(".")))
     return known
 
 
@@ -184,7 +184,8 @@ def _set_variables(work: Work, values: Any) -> Outcome:
         return Outcome({"error": "`values` has to be an object"})
     kept: list[str] = []
     for name, value in cast("dict[str, Any]", values).items():
-        if name.isidentifier() and not work.frame.plan.is_system(name):
+        # What lies below `user.` is a fact: rules look at it, and a model has not to make it up.
+        if name.isidentifier() and name not in PREFIXES and not work.frame.plan.is_system(name):
             work.assign(name, value)
             work.note("set", name, to=value, by="the model")
             kept.append(name)

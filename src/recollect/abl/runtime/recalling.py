@@ -66,11 +66,7 @@ def _of_domain(work: Work, scope: Scope | None, domain: str, head: str) -> list[
     if scope is None:
         return []
     facts = work.frame.facts.session
-    closed = {
-        variable.key
-        for variable in work.frame.plan.declarations.persistent.values()
-        if variable.access == "write" and facts.scope(variable) == scope
-    }
+    closed = work.frame.facts.closed(work.frame.plan.declarations.persistent.values(), scope)
     return [
         (f"{head}.{key}", value) for key, value in sorted(facts.of_domain(scope, domain).items()) if key not in closed
     ]

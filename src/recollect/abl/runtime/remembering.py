@@ -32,8 +32,8 @@ def remember(work: Work, frame: Frame) -> None:
         try:
             if work.test(trigger.when, frame.names):
                 _store(work, frame, trigger)
-            elif trigger.number in stored:
-                del stored[trigger.number]
+            elif trigger.id in stored:
+                del stored[trigger.id]
         except Fault as fault:
             # One that cannot be computed does not keep the others back.
             work.note("error", fault.kind, message=fault.message, when=trigger.text)
@@ -41,17 +41,18 @@ def remember(work: Work, frame: Frame) -> None:
 
 def _store(work: Work, frame: Frame, trigger: TriggerPlan) -> None:
     """Store the value of a trigger whose condition holds, unless it is what was stored last."""
-    stored, number = frame.state.stored, trigger.number
+    stored = frame.state.stored
     # A value that holds the time or a new id is another one in every turn; what it is made from is not.
     try:
         digest = _digest(trigger.value.value(frame.names, Run(clock=_STILL, ids=_STILL)))
     except LimitExceeded as error:
         raise Fault("validation_error", error.message) from None
-    if work.behaviour.remember == "changes" and stored.get(number) == digest:
+    if work.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
         return
     value = work.value(trigger.value, frame.names)
-    stored[number] = digest
-    frame.facts.store(work, trigger.target, trigger.below, value, trigger.ttl, trigger.text)
+    stored[trigger.id] = digest
+    kept = (stored, trigger.id)
+    frame.facts.store(work, trigger.target, trigger.below, value, trigger.ttl, trigger.text, kept)
 
 
 def store_result(work: Work, frame: Frame, complete: CompletePlan) -> None:

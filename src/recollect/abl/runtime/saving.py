@@ -7,9 +7,8 @@ from typing import Any, cast
 
 import msgspec
 
-from recollect.abl.runtime.facts import CannotBeMade, FrameFacts, Pending, SessionFacts
+from recollect.abl.runtime.facts import CannotBeMade, FrameFacts, Pending, SessionFacts, why_refused
 from recollect.abl.runtime.state import SessionState, TurnRecord
-from recollect.abl.runtime.trace import refusal
 from recollect.abl.runtime.work import Frame, Member, Work
 from recollect.api.memory import Memory
 from recollect.errors import (
@@ -17,6 +16,7 @@ from recollect.errors import (
     InvalidValue,
     LimitExceeded,
     NotFound,
+    QuotaExceeded,
     RecollectError,
     Refused,
     ScopeEnded,
@@ -102,7 +102,9 @@ def _leave_out(work: Work, facts: SessionFacts, error: RecollectError) -> None:
     slug = error.details.get("slug")
     refused = [change for change in facts.pending if slug in (None, change.variable.key)] or list(facts.pending)
     for change in refused:
-        _drop(work, facts, change, refusal(error))
+        _drop(work, facts, change, why_refused(change.variable, error))
+        if isinstance(error, QuotaExceeded):
+            change.put_off()
 
 
 def _drop(work: Work, facts: SessionFacts, change: Pending, told: dict[str, Any]) -> None:
@@ -281,7 +283,13 @@ def _load_variables(frame: Frame, values: dict[str, Any]) -> None:
 def _fit_to_edited(frame: Frame) -> None:
     """Let a session whose agent was edited in the meantime go on at the beginning of its step."""
     state, plan = frame.state, frame.plan
-    state.collecting, state.stored, state.told = None, {}, []
+    # What a rule was waived for once may be another rule by its number now.
+    state.collecting, state.excused = None, []
+    triggers = {trigger.id for trigger in plan.triggers}
+    state.stored = {id: digest for id, digest in state.stored.items() if id in triggers}
+    # Numbers may mean others now; the session has started all the same.
+    begun = [one.number for one in plan.recalls.get("session:start", ()) if one.number in plan.instructions]
+    state.told = [*begun, *(told for told in state.told if isinstance(told, str))]
     step = plan.steps.get(state.step) if state.step is not None else None
     if step is None:
         state.step, state.stack, state.wait = None, [], "done"

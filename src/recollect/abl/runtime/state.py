@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from recollect.abl.document import Access, MemoryScope
+
 Status = Literal["waiting", "completed", "escalated", "handed_off", "blocked"]
 Wait = Literal["", "gather", "input", "collect", "returning", "reasoning", "halted", "done"]
 """What an agent waits for: nothing, values, words to choose by, values for a rule, leave to answer, the next words of
@@ -47,6 +49,17 @@ class Mind(msgspec.Struct, omit_defaults=True):
     """What it waited for when a rule held its reply back."""
 
 
+class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A path that another agent lets this one use: what may be done with it, and what that agent declares of it."""
+
+    access: Access
+    scope: MemoryScope
+    fact: str = ""
+    """The path of the fact that it is a field of; empty where it is the fact itself."""
+    type: str | None = None
+    sensitive: bool = False
+
+
 class FrameState(msgspec.Struct, omit_defaults=True):
     """Where one agent stands; its variables stand in the state of the session."""
 
@@ -74,7 +87,7 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     """Messages that a rule held back."""
     held_end: bool = False
     stored: dict[str, str] = {}
-    """Remember triggers whose condition held last, by number, and a digest of what each stored."""
+    """Remember triggers whose condition held last, by id, and a digest of what each stored."""
     told: list[int | str] = []
     """Recall instructions for the model, which stay for the rest of the session: the number of one that is always the
     same, else its text at that moment."""
@@ -82,7 +95,7 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     """Names of the runtime, such as the last input."""
     mind: Mind = msgspec.field(name="system", default_factory=Mind)
     """What the runtime itself keeps in mind about the agent."""
-    grants: dict[str, str] = {}
+    grants: dict[str, Grant] = {}
     handoff: int | None = None
     """Which handoff of the agent above led here, when control is to come back."""
     begun: bool = False

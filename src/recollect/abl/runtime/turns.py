@@ -85,6 +85,9 @@ def _choose_departure(work: Work) -> Departure | None:
         return work.departure
     rearm(work)
     found = find_departure(work)
+    if found is None and work.frame.state.wait == "done":
+        # Its flow led to an agent that gave control back, so that nothing is left to do.
+        return Departure("complete")
     if work.departure is None or (found is not None and found.kind in ("escalate", "handoff")):
         return found
     return work.departure
@@ -161,9 +164,8 @@ def _take_values(work: Work) -> None:
         action: Any = work.frame.plan.blocks[number].actions[place]
         if isinstance(action, Gathering) and not action.take(work) and work.frame.step is not None:
             step = work.frame.step
-            if not step.on_input:
-                count_attempt(work, step)
-                exhausted(work, step)
+            count_attempt(work, step)
+            exhausted(work, step)
 
 
 def _collect(work: Work, collecting: Collecting) -> bool:
@@ -202,12 +204,11 @@ def _wait_at(work: Work, place: list[int] | None) -> Any:
 def _look_at_rules(work: Work) -> bool:
     """Look at the rules of every turn; say whether what the user wants may happen."""
     rule = broken_rule(work, "turn")
-    if rule is None:
-        return True
     state = work.frame.state
     waited = state.wait
-    signal = break_off(work, rule)
+    signal = break_off(work, rule) if rule is not None else None
     if signal is None:
+        state.again = []
         return True
     if type(signal) is Leap:
         # What the rule stopped must not happen where it leads to.

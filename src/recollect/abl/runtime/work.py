@@ -13,7 +13,7 @@ from recollect.abl.document import PREFIXES
 from recollect.abl.runtime.shared import keep_for_the_process
 from recollect.abl.runtime.state import CallRecord, FrameState, SessionState, Status, TurnRecord, Wait
 from recollect.abl.runtime.trace import Happening, Kind
-from recollect.abl.variables import FACTS, SYSTEM, fits
+from recollect.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, fits
 from recollect.errors import LimitExceeded
 from recollect.lang.expression.dialect import Closure, Run
 from recollect.lang.expression.program import Expression
@@ -136,6 +136,20 @@ class Frame:
     def use(self, facts: FrameFacts) -> None:
         """See the facts with other grants than before."""
         self.facts = self.names[FACTS] = facts
+
+    def value_at(self, path: str, run: Run) -> Any:
+        """Return what a dotted path is for this agent: a fact, a variable, or a field of one."""
+        segments = tuple(path.split("."))
+        resolved = self.plan.declarations.resolve(segments)
+        taken = resolved[0] if resolved else 1
+        value = resolved[1](self.names, run) if resolved else self.names.get(segments[0])
+        return value_below(value, segments[taken:])
+
+    def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values of dotted paths as traces may show them."""
+        facts = {path: self.plan.declarations.find(path) or self.facts.granted(path) for path in values}
+        hidden = {path for path, found in facts.items() if found is not None and found[0].sensitive}
+        return {path: KEPT_FROM_VIEW if path in hidden else value for path, value in values.items()}
 
     def variables(self) -> dict[str, Any]:
         """Return its variables: all that are declared, and what else has a value; no names of the runtime."""
@@ -325,8 +339,7 @@ class Work:
         slot = frame.plan.declarations.session.get(name)
         if slot is None:
             return
-        if slot.reset == "never":
-            keep_for_the_process(*shared_place(self.session, frame), name, value)
+        share(self.session, frame, name)
         if slot.type is not None and not fits(value, slot.type):
             detail = {"type": slot.type, "value": value}
             self.note("warning", f"`{name}` is declared {slot.type} and got another type", **detail)
@@ -341,6 +354,7 @@ class Work:
         elif type(frame.names.get(name)) is dict:
             frame.names[name] = without(frame.names[name], below)
         frame.dirty.add(name)
+        share(self.session, frame, name)
 
     # what is said and noted
 
@@ -378,6 +392,23 @@ def shared_place(session: SessionState, frame: Frame) -> tuple[object, tuple[str
     """Return where the variables stand that live as long as the process: in which database, and whose."""
     memory = frame.facts.session.memory
     return memory.root, (memory.tenant, session.project, frame.plan.name)
+
+
+def share(session: SessionState, frame: Frame, name: str) -> None:
+    """Let other sessions see what became of a variable, if it is one that lives as long as the process.
+
+    A replay shows nobody anything.
+    """
+    slot = frame.plan.declarations.session.get(name)
+    if slot is not None and slot.reset == "never" and frame.facts.session.as_of is None:
+        keep_for_the_process(*shared_place(session, frame), name, frame.names.get(name))
+
+
+def value_below(value: Any, path: tuple[str, ...]) -> Any:
+    """Return a field of an object, however deep; None where there is none."""
+    for name in path:
+        value = cast("dict[str, Any]", value).get(name) if type(value) is dict else None
+    return value
 
 
 def put_below(value: Any, path: tuple[str, ...], new: Any, owner: str) -> dict[str, Any]:

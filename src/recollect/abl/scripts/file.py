@@ -171,8 +171,11 @@ class _Reader(ScriptReader):
             self.wrong("a name belongs here", node.span, "Write the name of a step, or null for none")
         return None if node.value is None else node.scalar
 
-    def name(self, node: Node) -> str:
-        return self.text(node, "a name") or ""
+    def agent(self, node: Node) -> str:
+        return self.text(node, "expect agent") or ""
+
+    def events(self, node: Node) -> tuple[str, ...]:
+        return self.texts(node, "expect event")
 
     def status(self, node: Node) -> str:
         return self.word(node, "status", STATUSES)
@@ -221,8 +224,8 @@ _STEPS: dict[str, tuple[Kind, Callable[[_Reader, Node], Any]]] = {
     "expect no message": ("expect no message", _Reader.flag),
     "expect step": ("expect step", _Reader.name_or_null),
     "expect status": ("expect status", _Reader.status),
-    "expect agent": ("expect agent", _Reader.name),
-    "expect event": ("expect event", _Reader.name),
+    "expect agent": ("expect agent", _Reader.agent),
+    "expect event": ("expect event", _Reader.events),
     "expect vars": ("expect vars", _Reader.vars),
     "expect fact": ("expect fact", _Reader.expected_facts),
     "expect facts": ("expect fact", _Reader.expected_facts),

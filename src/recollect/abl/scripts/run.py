@@ -259,10 +259,11 @@ class _Talk:
         self._compare(action, "the agent", self.session.agent)
 
     def look_for_event(self, action: Action) -> None:
-        """Require an event of the turn whose line holds a text."""
+        """Require, for each text, an event of the turn whose line holds it."""
         events = [str(event) for event in self.turn.events]
-        if not any(action.value in event for event in events):
-            raise _Unexpected(action.span.start, f"the event {quote(action.value)}", "\n".join(events) or "(no event)")
+        for text in action.value:
+            if not any(text in event for event in events):
+                raise _Unexpected(action.span.start, f"the event {quote(text)}", "\n".join(events) or "(no event)")
 
     def look_at_vars(self, action: Action) -> None:
         """Compare variables, or parts of them."""

@@ -108,7 +108,7 @@ def _with_outcome(reader: Reader, call: Call, name: str, line: Line) -> Call:
     if name == "WITH":
         return msgspec.structs.replace(call, named=tuple(mapping(line)))
     if name == "AS":
-        return msgspec.structs.replace(call, result=unquoted(line.value) if line.value else None)
+        return msgspec.structs.replace(call, result=reader.target(unquoted(line.value)) if line.value else None)
     return msgspec.structs.replace(call, **{field: read_outcome(reader, line)})
 
 
@@ -200,7 +200,7 @@ def read_set(reader: Reader, line: Line) -> Set | None:
         reader.said.error("wrong_value", "`SET` assigns nothing", line.key_span, hint="SET: name = expression")
         return None
     for one in found:
-        reader.path(one.target, "a variable")
+        reader.target(one.target)
     return Set(tuple(found), span=line.span)
 
 
@@ -218,7 +218,7 @@ def _assign(reader: Reader, raw: Raw, found: list[Assignment]) -> None:
 
 
 def _clear(reader: Reader, line: Line) -> Clear | None:
-    names = tuple(reader.path(name, "a variable") for name in elements(line))
+    names = tuple(reader.target(name) for name in elements(line))
     if not names:
         reader.said.error("wrong_value", "`CLEAR` names nothing", line.key_span, hint="CLEAR: [name, name]")
         return None
@@ -249,7 +249,7 @@ def _transform(reader: Reader, line: Line) -> Transform | None:
     return Transform(
         source=source,
         item=reader.name(item, "an item"),
-        into=reader.path(into, "a variable"),
+        into=reader.target(into),
         filter=found.text("FILTER"),
         map=found.mapping("MAP"),
         sort_by=part(order, *sort.span(1)) if order and sort else None,
@@ -275,7 +275,9 @@ def _call(reader: Reader, line: Line) -> Call | None:
             named.append(Argument(*sides, span=argument.span))
         elif argument.text:
             positional.append(argument)
-    call = Call(reader.path(tool, "a tool"), tuple(positional), tuple(named), result=found.text("AS"), span=line.span)
+    result = found.text("AS")
+    result = reader.target(result) if result is not None else None
+    call = Call(reader.path(tool, "a tool"), tuple(positional), tuple(named), result=result, span=line.span)
     for entry in found.entries:
         if entry.keyword.name.startswith("ON_"):
             call = _with_outcome(reader, call, entry.keyword.name, entry.line)

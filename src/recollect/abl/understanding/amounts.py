@@ -11,7 +11,7 @@ from itertools import pairwise
 from recollect.abl.understanding.days import JOINERS
 from recollect.abl.understanding.numbers import Number
 from recollect.abl.understanding.reading import STOPS, Reading
-from recollect.abl.understanding.vocabulary import NONE, PARTS_OF_PEOPLE, UNIT_WORDS, bag
+from recollect.abl.understanding.vocabulary import ARTICLES, NONE, PARTS_OF_PEOPLE, UNIT_WORDS, bag
 from recollect.abl.understanding.wanted import Plan
 
 _FILLERS = bag(
@@ -26,9 +26,13 @@ _ENDS_NAMES = STOPS | bag("and or for from to on in at with is are - – by unti
 """What does not stand between a number and the word for what it counts."""
 _MOST = bag("under below max maximum most upto less within hochstens unter")
 _LEAST = bag("over above min minimum least more mindestens uber")
+_ANDS = frozenset({"and", "und", "et", "y", "e"})
 _OPENERS = frozenset({"between", "zwischen", "entre"})
+_ALTERNATIVES = frozenset({"or", "oder", "ou", "o"})
 _OPPOSITES = frozenset({"no", "not", "nicht"})
 _PAYS = bag("pay paying send sending transfer transferring wire wiring spend spending deposit withdraw donate")
+_YEARS = range(1900, 2200)
+"""Who was born in such a year is not so old."""
 _NEAR = 5
 
 
@@ -41,6 +45,8 @@ def take_numbers(reading: Reading, plans: list[Plan]) -> None:
                 _take_several(reading, plan)
         if len(numbers) > 1:
             _take_ends(reading, plans)
+            _leave_ranges(reading)
+        if not reading.said.known.isdisjoint(PARTS_OF_PEOPLE):
             _take_people(reading, plans)
         for number, plan in _best_pairs(reading, [plan for plan in plans if reading.open(plan) and plan.single]):
             reading.take(plan, number.first, number.last + _cue_after(reading, number, plan), number.value)
@@ -139,6 +145,8 @@ def _bound(reading: Reading, number: Number) -> tuple[bool, bool]:
 def _is_foreign(reading: Reading, number: Number, plan: Plan) -> bool:
     """Say whether a number counts something else: 3 nights are no guests, $20 no rooms."""
     after = reading.said.word(number.last)
+    if "aged" in plan.cues and number.value in _YEARS:
+        return True
     if after in UNIT_WORDS and after not in plan.cues:
         return not (plan.counted == "people" and after in PARTS_OF_PEOPLE)
     return (number.money and not plan.money and bool(plan.counted)) or (after == "%" and bool(plan.counted))
@@ -178,8 +186,18 @@ def _are_joined(reading: Reading, one: Number, two: Number) -> bool:
     if len(between) != 1 or two.value < one.value:
         return False
     return between[0] in JOINERS or (
-        between[0] == "and" and not _OPENERS.isdisjoint(words[max(one.first - 2, 0) : one.first])
+        between[0] in _ANDS and not _OPENERS.isdisjoint(words[max(one.first - 2, 0) : one.first])
     )
+
+
+def _leave_ranges(reading: Reading) -> None:
+    """Keep the two numbers of `2 or 3 guests` and `$100-200` from fields that have room for one."""
+    words = reading.said.words
+    for one, two in pairwise(reading.numbers()):
+        between = words[one.last : two.first]
+        paid = reading.said.word(one.first - 1) in _PAYS
+        if (len(between) == 1 and between[0] in _ALTERNATIVES) or (_are_joined(reading, one, two) and not paid):
+            reading.spend(one.first, two.last)
 
 
 def _take_people(reading: Reading, plans: list[Plan]) -> None:
@@ -188,11 +206,23 @@ def _take_people(reading: Reading, plans: list[Plan]) -> None:
     plan = counting.pop("people", None)
     if plan is None or counting or not reading.open(plan):
         return
-    numbers = [number for number in reading.numbers() if reading.said.word(number.last) in PARTS_OF_PEOPLE]
-    if len({reading.said.word(number.last) for number in numbers}) > 1:
+    said = reading.said
+    counted = [number for number in reading.numbers() if said.word(number.last) in PARTS_OF_PEOPLE]
+    single = [
+        Number(place, place + 1, 1)
+        for place, word in enumerate(said.words)
+        if word in ARTICLES and _is_person(word, said.word(place + 1)) and reading.free(place, place + 1)
+    ]
+    numbers = [*counted, *(one for one in single if all(one.first != other.first for other in counted))]
+    if counted and len({said.word(number.last) for number in numbers}) > 1:
         total = sum(number.value for number in numbers)
         for number in numbers:
             reading.take(plan, number.first, number.last + 1, total)
+
+
+def _is_person(article: str, word: str) -> bool:
+    # An English "kind" is nobody.
+    return word in PARTS_OF_PEOPLE or (article == "ein" and word == "kind")
 
 
 def _take_several(reading: Reading, plan: Plan) -> None:

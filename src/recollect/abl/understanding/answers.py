@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 
+from recollect.abl.understanding.people import NO_NAMES
 from recollect.abl.understanding.reading import STOPS, Reading
-from recollect.abl.understanding.vocabulary import MONEY_WORDS, NO, UNIT_WORDS, YES, bag
+from recollect.abl.understanding.vocabulary import MONEY_WORDS, NO, NOT, UNIT_WORDS, YES, bag
 from recollect.abl.understanding.wanted import Plan
 from recollect.abl.understanding.words import Said, words_of
 
@@ -32,7 +33,8 @@ _NO_NAMES = bag(
     i i'm i'd i'll i've we we're you he she they it am is are was were do does did have has want wants need know
     think don't can can't could would will should not cancel help why what how because please me this that my
     your book booking no yes looking somewhere anywhere something someone same travel trip hotel flight vacation
-    holiday warm cheap go fly visit again here weekend week nothing everything never been
+    holiday warm cheap go fly visit again here weekend week nothing everything never been talk speak human question
+    sorry ok okay actually wait wherever whatever depends there hurry
     """
 )
 """Words of sentences: the name of a person or a place has none."""
@@ -44,10 +46,13 @@ _AFTER_NAMES = bag(
 )
 """What follows a name of capital letters and is no part of it."""
 _ALTERNATIVES = frozenset({"or", "oder", "ou"})
-_BEFORE_NAMES = bag("from to for on with at the same as if and or but by of not")
+_BEFORE_NAMES = bag("from to for on with at the same as if and or but by of not a an in")
+_PEOPLE = frozenset({"person", "first name", "last name"})
+_I_AM = re.compile(r"\b(?:i['’]?m|i am|ich bin|je suis|soy|sono)\s", re.IGNORECASE)
 _NAMED = frozenset({"person", "first name", "last name", "recipient", "place", "origin", "language"})
 _OPENING = re.compile(
-    r"(?:(?:oh|well|um+|uh+|hm+|ok|okay|yes|yeah|yep|sure|so|hi|hello|hey|please|great|thanks|ja|oui|si|sim)"
+    r"(?:(?:oh|well|um+|uh+|hm+|ok|okay|yes|yeah|yep|sure|so|hi|hello|hey|please|great|thanks|ja|oui|si|sim"
+    r"|actually|sorry|just|simply|i think|i guess|probably)"
     r"(?:[\s,!.…-]+)){1,4}(?=\S)",
     re.IGNORECASE,
 )
@@ -63,22 +68,31 @@ _NAME_LEAD_INS = re.compile(
     r"(?:(?:my|the|her|his|their) (?:full |first |last )?name(?: is|['’]s)|name(?: is|['’]s|:)|i['’]?m|i am|call me"
     r"|(?:(?:pay|send|wire|transfer|give)(?: it| that| money)? )?(?:to|for)|pay|send"
     r"|mein name ist|ich heiße|ich heisse|ich bin|je m['’]appelle|je suis|me llamo|mi nombre es|soy|meu nome é"
-    r"|chamo-me)\s+(?=\S)",
+    r"|chamo-me|mi chiamo|io sono|sono|il mio nome è)\s+(?=\S)|(?:我叫|我的名字是|私の名前は|名前は)(?=\S)",
     re.IGNORECASE,
 )
 _TRAVEL = (
     r"(?:(?:we|i)(?:['’]re|['’]m|['’]d like to| want to| would like to| am| are)\s+)?"
     r"(?:go(?:ing)?|travel(?:l?ing)?|fly(?:ing)?|head(?:ing)?|visit(?:ing)?|stay(?:ing)?|off|leav(?:e|ing)|start(?:ing)?)?\s*"
 )
+_WANTED = (
+    r"(?:(?:quiero|queremos|quisiera|quero|queremos|gostaria de) (?:ir|viajar|visitar)"
+    r"|(?:je veux|je voudrais|on veut|nous voulons) (?:aller|partir|visiter)"
+    r"|(?:voglio|vorrei|vogliamo) (?:andare|visitare)|vado|andiamo)\s+"
+)
 _PLACE_LEAD_INS = re.compile(
-    rf"{_TRAVEL}(?:to|in|at|for|near|around|nach|in die|à|a|para|em|en)\s+(?=\S)", re.IGNORECASE
+    r"(?:to )?(?:see|visit|explore)\s+(?=\S)"
+    rf"|(?:{_WANTED})?{_TRAVEL}(?:to|in|at|for|near|around|nach|in die|à|a|para|em|en)\s+(?=\S)",
+    re.IGNORECASE,
 )
 _ORIGIN_LEAD_INS = re.compile(rf"{_TRAVEL}(?:from|in|at|near|aus|von|de|desde)\s+(?=\S)", re.IGNORECASE)
 _CLOSING = re.compile(
     r"(?:[\s,!.]+(?:please|pls|thanks|thank you|thx|bitte|danke|merci|gracias|por favor|obrigado|obrigada"
-    r"|s['’]il vous plaît|would be (?:great|nice|good)|sounds good|will do|is fine)){1,3}[\s.!]*$",
+    r"|s['’]il vous plaît|would be (?:great|nice|good)|sounds good|will do|is fine)){1,3}[\s.!]*$|です$",
     re.IGNORECASE,
 )
+_AND_NOT = re.compile(r"(?<=\w)[\s,(–-]+(?:and )?not\s[^,;.!?\n]{1,60}$", re.IGNORECASE)
+"""The end of `Ada, not Eve`."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "\u2018": "\u2019", "`": "`"}
 _INITIALS = re.compile(r"\b[A-Za-z]\.[A-Za-z]\.$")
 """The end of `Washington, D.C.`, whose point is no full stop."""
@@ -207,11 +221,22 @@ def _value(reading: Reading, plan: Plan, first: int, last: int) -> str:
         return ""
     if not any(map(str.isalnum, value)):
         return ""
+    if plan.role in _PEOPLE and (found := _I_AM.search(text)) and _is_state(text[found.end() :]):
+        return ""
     if plan.role in _NAMED:
+        value = tidy(_AND_NOT.sub("", value))
         return _name_in(value, digits=plan.role in ("place", "origin"))
+    if plan.role == "code" and words_of(value)[0] in NOT:
+        return ""
     if plan.role == "code" and not any(map(str.isdecimal, value)):
         return value if value.isupper() and value.isalnum() and len(value) > 1 else ""
     return "" if not whole and all(map(_is_slight, words_of(value))) else value
+
+
+def _is_state(text: str) -> bool:
+    """Say whether what follows "I am" is no name: `tired`, `Ada's husband`, `calling for Ada`."""
+    first, *_ = words_of(text) or [""]
+    return first in NO_NAMES or first.endswith("'s") or (first.endswith("ing") and text.lstrip()[:1].islower())
 
 
 def _is_slight(word: str) -> bool:
@@ -228,8 +253,10 @@ def _name_in(value: str, *, digits: bool) -> str:
     if (not digits and said.digits) or said.words[0] in _BEFORE_NAMES or not any(map(str.isalpha, value)):
         return ""
     for place, word in enumerate(said.words):
+        if place and word in _ALTERNATIVES:
+            return ""
         if place and word in _AFTER_NAMES and said.capital(0) and not _goes_on(said, place):
-            return "" if word in _ALTERNATIVES else tidy(said.part(0, place))
+            return tidy(said.part(0, place))
         if word in UNIT_WORDS or place >= _LONGEST_NAME or (word in _NO_NAMES and not _is_in_name(said, place)):
             return ""
     return value

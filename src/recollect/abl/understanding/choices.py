@@ -8,10 +8,11 @@ from typing import NamedTuple
 
 import msgspec
 
+from recollect.abl.understanding.decisions import decide
 from recollect.abl.understanding.reading import STOPS, Reading, denied
 from recollect.abl.understanding.vocabulary import LAST_WORDS, NO, ORDINALS, SUFFIXES, YES, bag
 from recollect.abl.understanding.wanted import Plan
-from recollect.abl.understanding.words import name_words
+from recollect.abl.understanding.words import name_words, words_of
 
 _COMMON = bag(
     """
@@ -24,11 +25,12 @@ _SLIGHT = YES | NO | _COMMON
 _AROUND_PLACES = SUFFIXES | bag(
     """
     option number the one no # please i'd take choose i want go with for pick choice . ! , like i'll have let's
-    nr nummer would ok okay yes thanks my is it's that answer
+    nr nummer would ok okay yes thanks my is it's that answer prefer then die der das le la les el il bitte
     """
 )
 """What stands beside the place of an option: `I'd like number 2, please`."""
 _SAYS_PLACE = frozenset({"option", "number", "#", "nummer", "choice"})
+_ALTERNATIVES = frozenset({"or", "oder", "ou"})
 _MOST_HITS = 64
 
 
@@ -39,7 +41,8 @@ class _Hit(NamedTuple):
 
 
 class _Options(msgspec.Struct, frozen=True):
-    phrases: tuple[tuple[str, ...], ...]
+    phrases: tuple[tuple[tuple[str, ...], ...], ...]
+    """The words of each option: as a name that joins them, and as a person writes them (`PayPal`, `2GB`)."""
     slight: tuple[bool, ...]
     digits: bool
 
@@ -48,9 +51,14 @@ def take_choices(reading: Reading, plans: Iterable[Plan]) -> None:
     """Fill fields that have options: with the one that is named, or when it was asked for, with the best match."""
     bases = [_base(word) for word in reading.said.words]
     for plan in plans:
+        if plan.asked and (exact := _exactly(reading, plan)) is not None:
+            reading.take(plan, 0, len(bases), [exact] if plan.many else exact)
+            continue
         options = _read_options(plan.options)
         hits = _hits(reading, plan, options, bases)
         chosen = dict.fromkeys(hit.option for hit in hits)
+        if len(chosen) == 1 and not plan.many and _has_rival(reading.said.words, hits[0]):
+            continue
         if plan.many and chosen:
             for hit in hits:
                 reading.spend(hit.first, hit.last)
@@ -61,22 +69,42 @@ def take_choices(reading: Reading, plans: Iterable[Plan]) -> None:
             _take_answer(reading, plan, options, bases)
 
 
+def _exactly(reading: Reading, plan: Plan) -> str | None:
+    """Return the option that the answer is letter by letter: `C` and `C++` have the same words."""
+    answer = reading.said.text.strip().casefold()
+    return next((option for option in plan.options if option.strip().casefold() == answer), None)
+
+
 def find_option(text: str, options: tuple[str, ...]) -> str | None:
     """Return the option that a whole text is, whatever its case, accents and marks; else None.
 
     >>> find_option("Business class", ("economy", "business_class")), find_option("first", ("economy", "business"))
     ('business_class', None)
     """
-    words = tuple(map(_base, name_words(text)))
-    phrases = _read_options(options).phrases
-    return options[phrases.index(words)] if words in phrases else None
+    given = {phrase for phrase in _phrases(text) if phrase}
+    for option, phrases in zip(options, _read_options(options).phrases, strict=True):
+        if not given.isdisjoint(phrases):
+            return option
+    return None
 
 
 @lru_cache(maxsize=1024)
 def _read_options(options: tuple[str, ...]) -> _Options:
-    phrases = tuple(tuple(map(_base, name_words(option))) for option in options)
-    slight = tuple(all(word in _SLIGHT or word.isdecimal() for word in phrase) for phrase in phrases)
-    return _Options(phrases, slight, any(word.isdecimal() for phrase in phrases for word in phrase))
+    phrases = tuple(map(_phrases, options))
+    slight = tuple(all(word in _SLIGHT or word.isdecimal() for word in first) for first, *_ in phrases)
+    return _Options(phrases, slight, any(word.isdecimal() for first, *_ in phrases for word in first))
+
+
+def _phrases(option: str) -> tuple[tuple[str, ...], ...]:
+    """Return an option as the ways to write its words; of signs alone it is those signs."""
+    written = words_of(option.replace("_", " "))
+    telling = [word for word in written if any(map(str.isalnum, word))] or written
+    named = tuple(map(_base, name_words(option)))
+    spoken = tuple(map(_base, telling))
+    ways = [way for way in (named, spoken) if way]
+    if "-" in option:
+        ways.append((_base("".join(telling)),))
+    return tuple(dict.fromkeys(ways)) or ((),)
 
 
 def _base(word: str) -> str:
@@ -87,7 +115,8 @@ def _base(word: str) -> str:
 def _hits(reading: Reading, plan: Plan, options: _Options, bases: list[str]) -> list[_Hit]:
     """Return where options are named in full, the longest where one holds another, without those that are refused."""
     found: list[_Hit] = []
-    for option, phrase in enumerate(options.phrases):
+    ways = [(option, phrase) for option, phrases in enumerate(options.phrases) for phrase in phrases]
+    for option, phrase in ways:
         if not phrase or phrase[0] not in bases or (options.slight[option] and not plan.asked):
             continue
         for place, word in enumerate(bases):
@@ -97,6 +126,15 @@ def _hits(reading: Reading, plan: Plan, options: _Options, bases: list[str]) -> 
                     break
     found = [hit for hit in found if not any(_holds(other, hit) for other in found)]
     return [hit for hit in found if reading.told(hit.first) and not denied(reading.said.words, hit.first)]
+
+
+def _has_rival(words: list[str], hit: _Hit) -> bool:
+    """Say whether another thing is named as well: `cash or card`."""
+    before = words[hit.first - 2] if hit.first > 1 and words[hit.first - 1] in _COMMON else words[hit.first - 1]
+    after = words[hit.last : hit.last + 2]
+    return (hit.first > 0 and before in _ALTERNATIVES) or (
+        len(after) > 1 and after[0] in _ALTERNATIVES and after[1] not in STOPS
+    )
 
 
 def _matches(bases: list[str], place: int, phrase: tuple[str, ...]) -> int:
@@ -120,6 +158,8 @@ def _take_answer(reading: Reading, plan: Plan, options: _Options, bases: list[st
         return
     place = _place(reading, len(plan.options), options)
     chosen = _partly(reading, options, bases) if place is None else place
+    if chosen is None:
+        chosen = _decided(reading, options)
     if chosen is not None:
         value = plan.options[chosen]
         reading.take(plan, 0, len(bases), [value] if plan.many else value)
@@ -145,6 +185,16 @@ def _place(reading: Reading, count: int, options: _Options) -> int | None:
     return places[0] - 1 if not rest and len(places) == 1 and 1 <= places[0] <= count else None
 
 
+def _decided(reading: Reading, options: _Options) -> int | None:
+    """Return the one option that says yes, or the one that says no, where the answer does in other words: `nope`."""
+    decision = decide(reading)
+    if decision is None:
+        return None
+    words = YES if decision else NO
+    meant = [option for option, (first, *_) in enumerate(options.phrases) if len(first) == 1 and first[0] in words]
+    return meant[0] if len(meant) == 1 else None
+
+
 def _is_count(word: str) -> bool:
     return word.isdecimal() and len(word) <= 3
 
@@ -159,6 +209,6 @@ def _partly(reading: Reading, options: _Options, bases: list[str]) -> int | None
         and reading.free(place, place + 1)
         and not denied(reading.said.words, place)
     }
-    shared = [len(told.intersection(phrase)) for phrase in options.phrases]
+    shared = [max(len(told.intersection(phrase)) for phrase in phrases) for phrases in options.phrases]
     most = max(shared, default=0)
     return shared.index(most) if most and shared.count(most) == 1 else None

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from recollect.abl.understanding.labels import DETERMINERS
-from recollect.abl.understanding.reading import Reading
+from recollect.abl.understanding.reading import Reading, refused
 from recollect.abl.understanding.vocabulary import bag
 from recollect.abl.understanding.wanted import Plan
 
 _BEFORE_CODES = bag("number no . # : is id code ref reference = was my the nr ending in with -")
 _IN_CODES = frozenset("-/._")
 _MOST_BETWEEN = 4
+_LONGEST_PREFIX = 3
 
 
 def take_codes(reading: Reading, plans: list[Plan]) -> None:
@@ -63,12 +64,21 @@ def _only_code(reading: Reading) -> tuple[int, int] | None:
     place = 0
     while place < len(said.words):
         last = _code_end(reading, place) if not said.glued(place) else 0
-        if not last or not reading.free(place, last):
-            place += 1
+        if not last or not reading.free(place, last) or refused(said.words, place, last):
+            place = max(last, place + 1)
             continue
         if spans and spans[-1][1] == place and said.words[place].isdecimal():
             spans[-1] = (spans[-1][0], last)
         else:
-            spans.append((place, last))
+            spans.append((place - _is_prefix(reading, place - 1), last))
         place = last
     return spans[0] if len(spans) == 1 else None
+
+
+def _is_prefix(reading: Reading, place: int) -> bool:
+    """Say whether a word is the beginning of the code behind it: the letters of `AB 123`."""
+    said = reading.said
+    if place < 0 or not said.words[place].isalpha() or len(said.words[place]) > _LONGEST_PREFIX:
+        return False
+    # Who shouts writes every word so.
+    return said.part(place, place + 1).isupper() and (place == 0 or not said.text.isupper())

@@ -15,6 +15,7 @@ from recollect.abl.understanding.choices import find_option
 from recollect.abl.understanding.contacts import EMAIL, is_phone
 from recollect.abl.understanding.days import find_days
 from recollect.abl.understanding.numbers import read_number
+from recollect.abl.understanding.reading import refused
 from recollect.abl.understanding.shapes import Kind, Shape, read_shape
 from recollect.abl.understanding.times import Clocked, at, find_times, iso, next_at, read_moment
 from recollect.abl.understanding.vocabulary import NO, YES
@@ -144,7 +145,8 @@ def _day_and_time(value: Any, now: datetime) -> tuple[date | None, Clocked | Non
     if not isinstance(value, str) or len(value) > _LONGEST_DATE:
         return None
     said = Said(value)
-    days, times = find_days(said, now.date()), find_times(said)
+    days = [day for day in find_days(said, now.date()) if not refused(said.words, day.first, day.last)]
+    times = [found for found in find_times(said) if not refused(said.words, found.first, found.last)]
     if len(days) > 1 or len(times) > 1 or not (days or times):
         return None
     day = days[0].settle(now.date()) if days else None

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 
-from recollect.abl.understanding.reading import Reading
+from recollect.abl.understanding.reading import Reading, refused
 from recollect.abl.understanding.vocabulary import bag
 from recollect.abl.understanding.wanted import Plan
 from recollect.abl.understanding.words import LONGEST
 
-EMAIL = re.compile(r"[\w.+%-]{1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
+EMAIL = re.compile(r"(?:[\w.+%-]|(?<=\w)'(?=\w)){1,64}@[\w-]{1,63}(?:\.[\w-]{1,63}){1,8}")
 _PHONE = re.compile(r"(?<![\w.,])(?:\+|\()?\d[\d ()./-]{4,24}\d(?!\w)")
 _PLAINLY = re.compile(r"[+0(]|\d{3}[-. ]\d{3}[-. ]\d{4}$")
 _CALL_WORDS = bag(
@@ -35,6 +35,7 @@ def take_emails(reading: Reading, plans: list[Plan]) -> None:
     """Fill fields for e-mail from left to right; a list gets all addresses."""
     said = reading.said
     places = [place for place, word in enumerate(said.words) if "@" in word and EMAIL.fullmatch(word)]
+    places = [place for place in places if not refused(said.words, place, place + 1)]
     for plan in plans:
         places = [place for place in places if reading.free(place, place + 1)]
         if not places:
@@ -57,7 +58,8 @@ def take_phones(reading: Reading, plans: list[Plan]) -> None:
         first = bisect_right(starts, match.start()) - 1
         last = bisect_left(starts, match.end())
         digits = sum(map(str.isdecimal, match[0]))
-        if digits in _DIGITS and reading.free(first, last) and not any(reading.spent[first:last]):
+        known = not reading.free(first, last) or any(reading.spent[first:last])
+        if digits in _DIGITS and not known and not refused(said.words, first, last):
             found.append((first, last, " ".join(match[0].split())))
     for plan in plans:
         for first, last, number in found:

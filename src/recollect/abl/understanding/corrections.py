@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from recollect.abl.understanding.extract import take_all
+from recollect.abl.understanding.extract import extract, take_all
 from recollect.abl.understanding.reading import Reading
 from recollect.abl.understanding.vocabulary import NO, NOT, YES, bag
 from recollect.abl.understanding.wanted import Plan, Wanted
@@ -27,6 +27,11 @@ _CHANGES = re.compile(
     r"(?:the |my |our |your |die |das |den |meine? |le |la |mon |ma |el |mi |o |a |meu )?"
     r"(?P<field>[\w' -]{1,60}?)\s*(?:\bfrom\b[^,;.]{1,60}?)?"
     r"(?:\b(?:to|with|auf|zu|en|à|para)\b|:|=|->)\s*(?P<value>.{1,500})",
+    re.IGNORECASE | re.DOTALL,
+)
+_SHOULD_BE = re.compile(
+    r"(?:^|[.,;!]\s*|\b(?:no|sorry|wait|oops|actually)\s+)(?:the |my |our )?(?P<field>[\w' -]{1,60}?)"
+    r"\s+(?:should|must)\s+(?:be|have been|read)\b:?\s*(?P<value>.{1,500})",
     re.IGNORECASE | re.DOTALL,
 )
 _NEXT = re.compile(r"\s*(?:,|\band\b|\bund\b)\s*(?=[\w' -]{1,60}?\sto\s)", re.IGNORECASE)
@@ -55,15 +60,60 @@ _MOST_SIGNS = 6
 _LONGEST_CLOSING = 80
 
 
+_TURNS = (
+    r"(?:no|oh),? wait|wait(?:,? no)?|no,? sorry|sorry(?:,? (?:no|i meant?))?|i meant?|scratch that|correction"
+    r"|or rather|(?:no,? |actually,? )?make (?:that|it)|no,? actually|actually,? no"
+)
+_TURN = re.compile(rf"[,.;…-]\s*(?:{_TURNS})\b[\s,.:;…-]*|\s(?:{_TURNS})\s*[,.:;…-]\s*", re.IGNORECASE)
+"""Where somebody begins anew within one message: `to Paris, no wait, London`."""
+
+
+def understand(text: str, wanted: Sequence[Wanted], *, now: datetime) -> dict[str, Any]:
+    """Return the values that a text gives to fields, by name, as `extract` does; of what it takes back, the last.
+
+    >>> from datetime import UTC
+    >>> understand("5, no sorry, 6", [Wanted(name="guests", asked=True)], now=datetime(2026, 11, 2, tzinfo=UTC))
+    {'guests': 6}
+    """
+    values = extract(text, wanted, now=now)
+    turn = _TURN.search(text[:LONGEST])
+    # Prose may turn as it likes: it is kept whole.
+    fields = [field for field in wanted if field.plan.kind != "text" or field.plan.role in _NAMES]
+    before = extract(text[: turn.start()], fields, now=now) if turn else {}
+    if not turn or not before:
+        return values
+    after = _taken_back(text[turn.end() :], fields, before, now)
+    if not after:
+        return values
+    prose = {name: value for name, value in values.items() if all(name != field.name for field in fields)}
+    return {**prose, **before, **after}
+
+
+def _taken_back(text: str, fields: Sequence[Wanted], before: dict[str, Any], now: datetime) -> dict[str, Any]:
+    """Return the values behind a turn; nothing where it is not clear which of those before it they replace."""
+    possible: list[dict[str, Any]] = []
+    for asked in (None, *before):
+        reading = Reading(Said(text), now)
+        take_all(reading, [field.plan.when(asked=field.name == asked) for field in fields])
+        if asked is None and not before.keys().isdisjoint(reading.values):
+            return reading.values
+        if asked in reading.values:
+            possible.append(reading.values)
+    return possible[0] if len(possible) == 1 else {}
+
+
 def may_correct(text: str) -> bool:
     """Say whether a text has a word that corrections have; most texts have none, and need no closer look."""
     return not read_words(text).known.isdisjoint(_SIGNS)
 
 
-def corrections(text: str, collected: Sequence[Wanted], *, now: datetime) -> dict[str, Any]:
+def corrections(
+    text: str, collected: Sequence[Wanted], *, now: datetime, missing: Wanted | None = None
+) -> dict[str, Any]:
     """Return new values for fields that have one already; nothing when the text corrects nothing.
 
     A field with `asked` is the one that was filled last: what could be the value of several fields is taken for it.
+    `missing` is the field that the user is being asked for: "Ada, not Eve" and "actually, yes" may answer that.
 
     >>> from datetime import UTC
     >>> fields = [Wanted(name="destination"), Wanted(name="guests")]
@@ -76,14 +126,16 @@ def corrections(text: str, collected: Sequence[Wanted], *, now: datetime) -> dic
         return {}
     said = read_words(text)
     text = said.text[:LONGEST]
-    changed = _CHANGES.search(text)
+    changed = _CHANGES.search(text) or _SHOULD_BE.search(text)
     if changed:
         values = _changed(f"{changed['field']} to {changed['value']}", collected, now)
         if values:
             return values
-    rest, signed, strong = _unsigned(text)
+    rest, signed, strong, worded = _unsigned(text)
     if not signed:
         return _labelled(said, collected, now)
+    if missing is not None and _may_answer(rest, missing, now, worded=worded):
+        return {}
     reading = Reading(Said(rest), now, certain=True)
     if not rest or reading.asking is not None:
         return {}
@@ -107,9 +159,20 @@ def _changed(text: str, collected: Sequence[Wanted], now: datetime) -> dict[str,
     return values
 
 
-def _unsigned(text: str) -> tuple[str, bool, bool]:
-    """Return a text without the words that show a correction, whether there were any, and whether they are strong."""
-    rest, signed, strong = text.strip(), False, False
+def _may_answer(rest: str, missing: Wanted, now: datetime, *, worded: bool) -> bool:
+    """Say whether a text rather answers the question: no word shows a correction but "not", or it is a mere "yes"."""
+    if missing.plan.kind == "boolean":
+        first = Said(rest).word(0)
+        return first in YES or first in NO
+    return not worded and bool(_answer(rest, missing, now))
+
+
+def _unsigned(text: str) -> tuple[str, bool, bool, bool]:
+    """Return a text without the words that show a correction; whether there were any, whether they are strong.
+
+    The last says whether there were others than a "not".
+    """
+    rest, signed, strong, worded = text.strip(), False, False, False
     denied = _DENIED.sub(" ", rest)
     # "Not" may turn a whole sentence round: `I do not want 3 rooms`.
     if denied != rest and denied.strip(" ,.!") and not _REFUSAL.match(rest):
@@ -119,15 +182,15 @@ def _unsigned(text: str) -> tuple[str, bool, bool]:
         if not found:
             break
         strong = strong or found["strong"] is not None
-        signed = signed or strong or found["weak"] is not None
+        worded = worded or found["strong"] is not None or found["weak"] is not None
         rest = rest[found.end() :]
     for _ in range(_MOST_SIGNS):
         found = _CLOSING.search(rest, max(len(rest) - _LONGEST_CLOSING, 0))
         if not found:
             break
-        signed = signed or found["sign"] is not None
+        worded = worded or found["sign"] is not None
         rest = rest[: found.start()]
-    return rest.rstrip("? ") if strong else rest, signed, strong
+    return rest.rstrip("? ") if strong else rest, signed or worded, strong, worded
 
 
 def _named(words: str, collected: Sequence[Wanted]) -> Wanted | None:
@@ -179,7 +242,9 @@ def _only_possible(rest: str, collected: Sequence[Wanted], now: datetime, *, str
     """Return the value of the only field that the rest can be a value of, or of the one that was filled last."""
     found: list[dict[str, Any]] = []
     said = Said(rest)
-    capital = rest[:1].isalpha() and not rest[:1].islower()
+    reading = Reading(said, now)
+    # "Saturday" is nobody's name.
+    capital = rest[:1].isalpha() and not rest[:1].islower() and not reading.days() and not reading.times()
     for field in collected:
         plan = field.plan
         if plan.kind == "text" and not (capital and plan.role in _NAMES) and not (strong and field.asked):

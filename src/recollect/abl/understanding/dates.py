@@ -7,11 +7,12 @@ second to one that ends it; else the only day to the only field, or to the one t
 from __future__ import annotations
 
 from datetime import date
+from itertools import pairwise
 from typing import Any
 
 from recollect.abl.understanding.days import JOINERS, Day, move
 from recollect.abl.understanding.reading import SENTENCE_ENDS, Reading
-from recollect.abl.understanding.times import PARTS_OF_DAY, Clocked, at, next_at, read_moment
+from recollect.abl.understanding.times import PARTS_OF_DAY, Clocked, are_joined, at, next_at, read_moment
 from recollect.abl.understanding.vocabulary import NIGHTS, bag
 from recollect.abl.understanding.wanted import Plan, Side
 
@@ -26,8 +27,16 @@ _ENDS = bag(
     until till through thru checkout return returning back ending ends end bis hasta jusqu'au ate dropoff
     """
 )
+_OR = bag("or oder ou o")
+_ARRIVES = bag("arriving arrive arrival")
+_LEAVES = bag("leaving leave departing depart departure")
+_TELLS = bag("call tell know decide ask think write text reply answer phone")
+"""Who calls back tomorrow does not say on which day something else is."""
+_AT = frozenset({"at", "um", "around", "gegen", "vers", "@"})
 _NEAR = 4
 _MOST_NIGHTS = 366
+_LONGEST_STAY = 330
+"""Days between two days of which neither has its year."""
 
 
 def take_days(reading: Reading, plans: list[Plan]) -> None:
@@ -38,7 +47,8 @@ def take_days(reading: Reading, plans: list[Plan]) -> None:
             if not plan.single and days:
                 _take_several(reading, plan, days)
                 days = reading.days()
-        for day, plan in _pairs(reading, days, [plan for plan in plans if plan.single]):
+        days = _without_rivals(reading, days)
+        for day, plan in _pairs(reading, days, [plan for plan in plans if plan.single]) if days else ():
             _take_day(reading, day, plan)
     for plan in plans:
         if plan.kind == "datetime" and plan.asked and reading.open(plan):
@@ -79,11 +89,24 @@ def take_times(reading: Reading, plans: list[Plan]) -> None:
 # --- which day for which field --------------------------------------------------------------------------------------
 
 
+def _without_rivals(reading: Reading, days: list[Day]) -> list[Day]:
+    """Return the days without those of which one is to be chosen: `Monday or Tuesday`."""
+    words = reading.said.words
+    rivals: set[Day] = set()
+    for one, two in pairwise(days):
+        between = words[one.last : two.first]
+        listed = between == [","] and words[two.last : two.last + 1] and words[two.last] in _OR
+        if listed or (len(between) <= _NEAR and not _OR.isdisjoint(between)):
+            rivals |= {one, two}
+    return [day for day in days if day not in rivals]
+
+
 def _pairs(reading: Reading, days: list[Day], plans: list[Plan]) -> list[tuple[Day, Plan]]:
     """Return the days with their fields, in the order of the text."""
     if len(days) == 1 and len(plans) == 1 and not plans[0].birth:
         side = _side(reading, days[0], days)
-        return [] if side and plans[0].side and side != plans[0].side else [(days[0], plans[0])]
+        other = bool(side and plans[0].side and side != plans[0].side)
+        return [] if other or (not plans[0].asked and _is_told(reading, days[0])) else [(days[0], plans[0])]
     sides: dict[Day, Side] = {day: _side(reading, day, days) for day in days}
     left, unfilled = list(days), _in_order(plans)
     pairs: list[tuple[Day, Plan]] = []
@@ -124,9 +147,16 @@ def _rest(reading: Reading, days: list[Day], plans: list[Plan], sides: dict[Day,
     side = sides[days[0]]
     fits = [plan for plan in plans if not (side and plan.side and side != plan.side)]
     chosen = next((plan for plan in fits if plan.asked), None)
+    if chosen is None and _is_told(reading, days[0]):
+        return []
     if chosen is None and fits and (len(fits) == 1 or (fits[0].side == "start" and not reading.certain)):
         chosen = fits[0]
     return [(days[0], chosen)] if chosen else []
+
+
+def _is_told(reading: Reading, day: Day) -> bool:
+    """Say whether a day is the one on which something is said: `call me tomorrow`."""
+    return not _TELLS.isdisjoint(reading.said.words[max(day.first - _NEAR, 0) : day.first])
 
 
 def _is_named(reading: Reading, day: Day, plan: Plan, side: Side) -> bool:
@@ -153,6 +183,8 @@ def _side(reading: Reading, day: Day, days: list[Day]) -> Side:
     for place in range(day.first - 1, max(day.first - 3, -1), -1):
         if reading.spent[place]:
             break
+        if words[place] in _LEAVES and not reading.said.known.isdisjoint(_ARRIVES):
+            return "end"
         if words[place] in _STARTS:
             return "start"
         if words[place] in _ENDS:
@@ -177,7 +209,9 @@ def _settled(reading: Reading, day: Day, plan: Plan) -> date | None:
     if plan.birth and not day.year:
         return None
     after = _latest(reading) if plan.side == "end" and not day.year else None
-    return day.settle(reading.today, past=plan.past, after=after)
+    settled = day.settle(reading.today, past=plan.past, after=after)
+    # "From 5 to 3 May" lasts no year: somebody mistyped.
+    return None if settled and after and (settled - after).days > _LONGEST_STAY else settled
 
 
 def _latest(reading: Reading) -> date | None:
@@ -192,14 +226,22 @@ def _take_day(reading: Reading, day: Day, plan: Plan) -> None:
         return
     value = settled.isoformat()
     if plan.kind == "datetime":
-        clocked = _nearest(reading.times(), day)
+        times = reading.times()
+        if len(times) == 2 and are_joined(reading.said, *times):
+            return  # "From 3 to 5 pm" is no moment.
+        clocked = _nearest(times, day)
         exact = read_moment(reading.said.part(day.first, day.last), reading.now)
         if clocked and not exact:
             reading.spend(clocked.first, clocked.last)
-        elif not exact and not PARTS_OF_DAY.isdisjoint(reading.said.known):
-            return  # "Monday morning" has an hour that nobody said.
+        elif not exact and (not PARTS_OF_DAY.isdisjoint(reading.said.known) or _has_bare_hour(reading)):
+            return  # "Monday morning" has an hour that nobody said, "Monday at 5" one that may be two.
         value = exact or at(settled, clocked, reading.now)
     reading.take(plan, day.first, day.last, value)
+
+
+def _has_bare_hour(reading: Reading) -> bool:
+    words = reading.said.words
+    return any(word in _AT and words[place + 1].isdecimal() for place, word in enumerate(words[:-1]))
 
 
 def _nearest(times: list[Clocked], day: Day) -> Clocked | None:

@@ -34,12 +34,24 @@ from recollect.abl.understanding.words import Said
 JOINERS = bag("to - – — until till through thru bis au al ao hasta ate")
 """Words between the two ends of a range."""
 _BETWEEN = frozenset({"between", "zwischen", "entre"})
+_ANDS = bag("and und et y e")
 _RANGE_WORDS = JOINERS | {"and", "the"}
 _BEFORE_DAYS = JOINERS | bag(
-    "the on from by this coming next last since for of am vom ab zum den der le el o dia and before after"
+    "the on from by this coming next last since for of am vom ab zum den dem der le el o dia and before after"
 )
 _BEFORE_SHORT_DAYS = JOINERS | bag("on next this coming last from by since before after am")
 _GERMAN = bag("am vom ab zum den der bis")
+_AWAY = frozenset(DAY_UNITS) | {"now", "today", "time"}
+"""What a distance from today ends with."""
+_OTHER_DAYS = bag("easter good black cyber ash palm whit holy every each jeden chaque cada ogni todo todos")
+"""Before a weekday: neither Good Friday nor every Friday is the next one."""
+_MARKET_DAYS = {"segunda": 0, "terca": 1, "quarta": 2, "quinta": 3, "sexta": 4}
+_FRENCH_WEEKS = {"huit": 7, "quinze": 14}
+"""What a French weekday "en huit" is away from the next one."""
+_LATER = bag("from after nach despues")
+_LASTS = bag("for stay staying spend spending fur")
+"""Words before the time that something lasts."""
+_SHORT_YEARS = range(20, 70)
 _YEARS = range(1900, 2200)
 _YEARS_AHEAD = 8
 _MOST_DAYS = 32
@@ -96,8 +108,17 @@ def find_days(said: Said, today: date) -> list[Day]:
         written = (_written(said, place) for place in said.digits)
         found.extend(islice((day for day in written if day is not None), _MOST_DAYS))
     if len(found) > 1:
-        found = _merged(said, sorted(found))
+        found = _merged(said, sorted(found), today)
+    if not said.known.isdisjoint(("after", "before")):
+        found = [_put_off(said, day, today) for day in found]
     return found
+
+
+def _put_off(said: Said, day: Day, today: date) -> Day:
+    """Return the day that is meant with `two days after 3 May`."""
+    start, days, months = _offset(said, day.first, 0, dated=True)
+    settled = day.settle(today) if days or months else None
+    return next(iter(_exactly(start, day.last, move(settled, days, months))), day) if settled else day
 
 
 def shift_month(day: date, months: int) -> tuple[int, int]:
@@ -144,7 +165,11 @@ def _day_ending(said: Said, end: int, floor: int) -> tuple[int, int]:
     if (word in SUFFIXES or word == ".") and end > floor and said.glued(end):
         end -= 1
         word = said.words[end]
-    return end, _number(word) or ORDINALS.get(word, 0)
+    ordinal = ORDINALS.get(word, 0)
+    tens = end - 2 if said.word(end - 1) == "-" else end - 1
+    if 0 < ordinal < 10 and tens >= floor and said.words[tens] in ("twenty", "thirty"):
+        return tens, SMALL[said.words[tens]] + ordinal
+    return end, _number(word) or ordinal
 
 
 def _day_beginning(said: Said, place: int) -> tuple[int, int]:
@@ -166,7 +191,19 @@ def _year_at(said: Said, place: int) -> tuple[int, int]:
     word = said.word(start)
     if len(word) == 4 and word.isdecimal() and int(word) in _YEARS:
         return start + 1, int(word)
-    return place, 0
+    if said.word(place) in ("'", "\u2019") and said.glued(place + 1):
+        short = said.word(place + 1)
+        return (place + 2, _century(int(short))) if short.isdecimal() and len(short) == 2 else (place, 0)
+    following = said.word(place + 1)
+    alone = not following or following in JOINERS or following in (",", ".", "!", "?", ";", "at", "for")
+    word = said.word(place)
+    short = len(word) == 2 and word.isdecimal() and int(word) in _SHORT_YEARS
+    return (place + 1, _century(int(word))) if alone and short else (place, 0)
+
+
+def _century(short: int) -> int:
+    """Return the year that its last two digits stand for."""
+    return short + (2000 if short < 70 else 1900)
 
 
 def _by_month(said: Said, place: int, floor: int, today: date) -> list[Day]:
@@ -189,8 +226,9 @@ def _range_before(said: Said, first: int, floor: int) -> tuple[int, int, int] | 
     if joiner <= floor:
         return None
     start, day = _day_ending(said, joiner - 1, floor)
-    between = said.word(joiner) == "and" and said.word(start - 1) in _BEFORE_DAYS | _BETWEEN
-    return (start, joiner, day) if day and (said.word(joiner) in JOINERS or between) else None
+    word, before = said.word(joiner), said.word(start - 1)
+    between = (word in _ANDS and before in _BEFORE_DAYS | _BETWEEN) or (word == "a" and before in ("de", "do"))
+    return (start, joiner, day) if day and (word in JOINERS or between) else None
 
 
 def _month_first(said: Said, place: int, month: int) -> list[Day]:
@@ -221,34 +259,84 @@ def _relative(said: Said, place: int, floor: int, today: date) -> list[Day]:
     if word == "manana" and before == "la":
         return []
     first, days = place, RELATIVE_DAYS[word]
-    if before == "after" and said.word(place - 2) == "day":
+    beyond = (said.word(place - 2), before)
+    if beyond in (("day", "after"), ("depois", "de"), ("apres", "-")) and days == 1:
         first, days = place - 2, 2
-    elif before == "pasado" or (before == "-" and said.word(place - 2) == "apres"):
-        first, days = place - (1 if before == "pasado" else 2), 2
-    return _exactly(first, place + 1, move(today, days))
+    elif before == "pasado":
+        first, days = place - 1, 2
+    elif beyond == ("day", "before") and days == -1:
+        first, days = place - 2, -2
+    return _moved(said, first, place + 1, floor, move(today, days))
 
 
 def _weekday(said: Said, place: int, floor: int, today: date) -> list[Day]:
     word = said.words[place]
-    before, after = said.word(place - 1), said.word(place + 1)
     wanted = WEEKDAYS.get(word)
     if wanted is None:
-        if before not in _BEFORE_SHORT_DAYS and len(said.words) > 1:
+        if said.word(place - 1) not in _BEFORE_SHORT_DAYS and len(said.words) > 1:
             return []
         wanted = SHORT_WEEKDAYS[word]
+    return _on_weekday(said, place, place + 1, floor, today, wanted)
+
+
+def _market_day(said: Said, place: int, floor: int, today: date) -> list[Day]:
+    """Read the Portuguese `sexta-feira`."""
+    first = place - 2 if said.word(place - 1) == "-" else place - 1
+    wanted = _MARKET_DAYS.get(said.word(first))
+    return [] if wanted is None or first < floor else _on_weekday(said, first, place + 1, floor, today, wanted)
+
+
+def _on_weekday(said: Said, first: int, last: int, floor: int, today: date, wanted: int) -> list[Day]:
+    before, after, beyond = said.word(first - 1), said.word(last), said.word(last + 1)
+    if before in _OTHER_DAYS:
+        return []
     ahead = (wanted - today.weekday()) % 7
-    first, last = place, place + 1
     next_week = after in NEXT_WORDS
     if before in NEXT_WORDS or next_week:
         first -= before in NEXT_WORDS
-        last += (2 if said.word(place + 2) in ("week", "semaine", "semana") else 1) if next_week else 0
+        last += (2 if beyond in ("week", "semaine", "semana") else 1) if next_week else 0
         days = 7 - today.weekday() + wanted
     elif before in PAST_WORDS or after in ("dernier", "pasado", "passado"):
         first -= before in PAST_WORDS
         days = ahead - 7
+    elif (after, beyond) == ("after", "next"):
+        return []  # One counts from this Friday, another from the next.
     else:
         days = ahead if before == "this" else ahead or 7
-    return _exactly(first, last, move(today, days))
+    return _moved(said, first, last, floor, move(today, days))
+
+
+def _moved(said: Said, first: int, last: int, floor: int, day: date | None) -> list[Day]:
+    """Return a day as far away as the words beside it say: `a week from Friday`, `a week on Friday`, `Friday week`."""
+    if day is None:
+        return []
+    after = said.word(last)
+    if after in ("week", "fortnight"):
+        return _exactly(first, last + 1, move(day, DAY_UNITS[after][0]))
+    if after == "en" and (days := _FRENCH_WEEKS.get(said.word(last + 1))):
+        return _exactly(first, last + 2, move(day, days))
+    start, days, months = _offset(said, first, floor)
+    return _exactly(start, last, move(day, days, months)) if days or months else _exactly(first, last, day)
+
+
+def _offset(said: Said, first: int, floor: int, *, dated: bool = False) -> tuple[int, int, int]:
+    """Return where `two weeks after` before a day begins, and the days and months; nothing for `two weeks from 3 May`.
+
+    With a date it is as well how long something lasts, and `for a week from Friday` is nothing else.
+    """
+    begin = first - 1 if said.word(first - 1) == "the" else first
+    link, unit = said.word(begin - 1), said.word(begin - 2)
+    if unit not in DAY_UNITS or begin - 2 < floor or (dated and link not in ("after", "before")):
+        return first, 0, 0
+    start, count = _count_before(said, begin - 2, floor)
+    if not count and unit == "day" and link in ("after", "before"):
+        start, count = begin - 2, 1
+    days, months = DAY_UNITS[unit]
+    if link == "before":
+        count = -count
+    elif link not in _LATER and not (link == "on" and days >= 7):
+        count = 0
+    return (first, 0, 0) if said.word(start - 1) in _LASTS else (start, days * count, months * count)
 
 
 def _distance(said: Said, place: int, floor: int, today: date) -> list[Day]:
@@ -289,7 +377,7 @@ def _ordinal(said: Said, place: int, floor: int, today: date) -> list[Day]:
     if not day or first == place or said.word(place).isdecimal():
         return []
     after = said.word(place + 1)
-    if after.isalpha() and after not in JOINERS and after not in ("and", "at", "for", "please", "with", "in"):
+    if after.isalpha() and after not in JOINERS and after not in ("and", "or", "at", "for", "please", "with", "in"):
         return []
     alone = len(said.words) <= 3
     return [Day(first, place + 1, 0, 0, day)] if alone or said.word(first - 1) in _BEFORE_DAYS else []
@@ -323,7 +411,7 @@ def _from_parts(parts: list[str], mark: str) -> tuple[int, int, int] | None:
     else:
         first, second, year = map(int, parts)
         if len(parts[2]) == 2:
-            year += 2000 if year < 70 else 1900
+            year = _century(year)
     month, day = (first, second) if mark == "/" else (second, first)
     return _valid(year, month, day) or _valid(year, day, month)
 
@@ -356,7 +444,7 @@ def _is_day(said: Said, place: int) -> bool:
     return beside or len(said.words) <= 3
 
 
-def _merged(said: Said, found: list[Day]) -> list[Day]:
+def _merged(said: Said, found: list[Day], today: date) -> list[Day]:
     """Return days without those that overlap, and a weekday with the date behind it as one: `Friday, 12 May`."""
     kept = [found[0]]
     for day in found[1:]:
@@ -364,13 +452,35 @@ def _merged(said: Said, found: list[Day]) -> list[Day]:
         if day.first < last.last:
             continue
         between = said.words[last.last : day.first]
-        weekday = said.words[last.last - 1] in WEEKDAYS or said.words[last.last - 1] in SHORT_WEEKDAYS
+        weekday = _is_weekday(said, last) and not _is_weekday(said, day)
         if weekday and between in ([], [","], ["the"], [",", "the"]):
-            kept[-1] = day._replace(first=last.first)
+            kept[-1] = _weekday_of(said, last, day, today)._replace(first=last.first)
         else:
             joined = bool(between) and set(between) <= _RANGE_WORDS
-            kept[-1:] = [_completed(last, day) if joined else last, day]
+            kept[-1:] = [_completed(last, day) if joined else last, _following(said, last, day) if joined else day]
     return kept
+
+
+def _is_weekday(said: Said, day: Day) -> bool:
+    word = said.words[day.last - 1]
+    return word in WEEKDAYS or word in SHORT_WEEKDAYS
+
+
+def _weekday_of(said: Said, weekday: Day, day: Day, today: date) -> Day:
+    """Return the day that a weekday and what stands behind it name: `Friday, 12 May`, `Saturday in two weeks`."""
+    begin, end = _made(weekday.year, weekday.month, weekday.day), _made(day.year, day.month, day.day)
+    away = (end - today).days if end and said.words[day.last - 1] in _AWAY else 0
+    later = move(begin, away) if begin and away > 0 and not away % 7 else None
+    return day._replace(year=later.year, month=later.month, day=later.day) if later else day
+
+
+def _following(said: Said, one: Day, two: Day) -> Day:
+    """Return the second day of a range, later if it is a weekday: `from Monday to Friday`, said on a Wednesday."""
+    begin, end = _made(one.year, one.month, one.day), _made(two.year, two.month, two.day)
+    if begin is None or end is None or end > begin or said.words[two.last - 1] not in WEEKDAYS:
+        return two
+    later = move(begin, (end.weekday() - begin.weekday()) % 7 or 7)
+    return two._replace(year=later.year, month=later.month, day=later.day) if later else two
 
 
 def _completed(one: Day, two: Day) -> Day:
@@ -387,6 +497,7 @@ _ANCHORS: dict[str, _Reader] = {
     **dict.fromkeys(SUFFIXES, _ordinal),
     **dict.fromkeys(DAY_UNITS, _distance),
     **dict.fromkeys(RELATIVE_DAYS, _relative),
+    "feira": _market_day,
     **dict.fromkeys((*WEEKDAYS, *SHORT_WEEKDAYS), _weekday),
     **dict.fromkeys(MONTHS, _by_month),
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from recollect.abl.understanding.reading import STOPS, Reading, denied
-from recollect.abl.understanding.vocabulary import NO, YES, bag
+from recollect.abl.understanding.vocabulary import NO, NOT, YES, bag
 from recollect.abl.understanding.wanted import Plan
 
 _PHRASES: dict[tuple[str, ...], bool] = {
@@ -13,6 +13,13 @@ _PHRASES: dict[tuple[str, ...], bool] = {
     ("why", "not"): True,
     ("no", "problem"): True,
     ("no", "worries"): True,
+    ("no", "doubt"): True,
+    ("no", "objection"): True,
+    ("no", "objections"): True,
+    ("i", "think", "so"): True,
+    ("i", "guess", "so"): True,
+    ("i", "suppose", "so"): True,
+    ("i", "believe", "so"): True,
     ("please", "do"): True,
     ("i", "do"): True,
     ("i", "am"): True,
@@ -32,7 +39,17 @@ _PHRASES: dict[tuple[str, ...], bool] = {
     ("good",): True,
     ("bien", "sur"): True,
     ("d'accord",): True,
+    ("pourquoi", "pas"): True,
+    ("auf", "jeden", "fall"): True,
+    ("warum", "nicht"): True,
+    ("por", "supuesto"): True,
+    ("de", "acuerdo"): True,
+    ("por", "que", "no"): True,
+    ("com", "certeza"): True,
+    ("va", "bene"): True,
     ("i", "don't"): False,
+    ("i", "do", "not"): False,
+    ("i", "am", "not"): False,
     ("i'm", "not"): False,
     ("not", "really"): False,
     ("not", "now"): False,
@@ -44,11 +61,49 @@ _PHRASES: dict[tuple[str, ...], bool] = {
     ("no", "thanks"): False,
     ("no", "thank", "you"): False,
     ("that's", "wrong"): False,
+    ("i", "guess", "not"): False,
+    ("i", "suppose", "not"): False,
+    ("auf", "keinen", "fall"): False,
+    ("lieber", "nicht"): False,
+    ("eher", "nicht"): False,
+    ("pas", "du", "tout"): False,
+    ("pas", "vraiment"): False,
     ("not",): False,
 }
-_UNSURE = (("not", "sure"), ("don't", "know"), ("no", "idea"), ("not", "certain"), ("or", "no"), ("or", "not"))
+_UNSURE = (
+    ("not", "sure"),
+    ("don't", "know"),
+    ("don't", "mind"),
+    ("no", "idea"),
+    ("no", "se"),
+    ("no", "lo", "se"),
+    ("not", "certain"),
+    ("not", "wrong"),
+    ("not", "bad"),
+    ("or", "no"),
+    ("or", "not"),
+)
+_HARMLESS = (
+    ("why", "not"),
+    ("no", "problem"),
+    ("no", "problems"),
+    ("no", "worries"),
+    ("no", "doubt"),
+    ("no", "objection"),
+    ("no", "objections"),
+    ("not", "a", "problem"),
+    ("warum", "nicht"),
+    ("pourquoi", "pas"),
+    ("por", "que", "no"),
+)
+"""What has a "no" in it and takes no "yes" back."""
+_EMPHATIC = bag("course absolutely definitely certainly naturlich sur claro certo supuesto")
+"""Words that make the "not" right behind them stronger: `of course not`."""
+_AGAINST = NOT | NO
+_FOR = bag("yes yep yeah yup ja oui si sim doch")
+_BETWEEN = frozenset({"que", "che", ","})
 _ONLY_WHOLE = bag("i it please perfect great fine good")
-_OPENINGS = bag("oh well um uh hmm , . ! hi hello so and i think")
+_OPENINGS = bag("oh well um uh hmm , . ! hi hello so and i think actually sorry")
 
 
 def take_decisions(reading: Reading, plans: list[Plan]) -> None:
@@ -58,11 +113,11 @@ def take_decisions(reading: Reading, plans: list[Plan]) -> None:
         if named is not None:
             first, last, value = named
             reading.take(plan, first, last, value)
-        elif plan.asked and (value := _decision(reading)) is not None:
+        elif plan.asked and (value := decide(reading)) is not None:
             reading.take(plan, 0, 1, value)
 
 
-def _decision(reading: Reading) -> bool | None:
+def decide(reading: Reading) -> bool | None:
     """Return whether the words say yes or no, or None where they say neither, or both."""
     words = [word for place, word in enumerate(reading.said.words) if reading.told(place) and not reading.taken[place]]
     if any(_contains(words, phrase) for phrase in _UNSURE):
@@ -71,15 +126,27 @@ def _decision(reading: Reading) -> bool | None:
     if begin is None:
         return None
     phrase = _begins(words, begin)
-    if phrase is not None:
-        return _PHRASES[phrase]
-    word = words[begin]
-    if word in NO:
-        return False
-    if word in YES:
-        contradicts = any(other in NO or other in ("not", "don't") for other in words[begin + 1 :])
-        return None if contradicts else True
-    return None
+    value = _plain(words[begin]) if phrase is None else _PHRASES[phrase]
+    last = begin + (len(phrase) if phrase else 1)
+    if value:
+        return _affirmed(words[last - 1], words[last:])
+    return None if value is False and not _FOR.isdisjoint(words[last:]) else value
+
+
+def _plain(word: str) -> bool | None:
+    return True if word in YES else False if word in NO else None
+
+
+def _affirmed(word: str, rest: list[str]) -> bool | None:
+    """Return what a "yes" is worth: `sure, why not` is one, `of course not` a no, `yes, but no` neither."""
+    after = [other for other in rest if other not in _BETWEEN]
+    if word in _EMPHATIC and after and after[0] in _AGAINST:
+        return False if all(other in STOPS for other in after[1:]) else None
+    for phrase in _HARMLESS:
+        while _contains(rest, phrase):
+            first = next(at for at in range(len(rest)) if tuple(rest[at : at + len(phrase)]) == phrase)
+            rest = rest[:first] + rest[first + len(phrase) :]
+    return True if _AGAINST.isdisjoint(rest) else None
 
 
 def _begins(words: list[str], place: int) -> tuple[str, ...] | None:

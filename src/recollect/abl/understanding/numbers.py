@@ -14,6 +14,7 @@ from recollect.abl.understanding.vocabulary import (
     SCALES,
     SMALL,
     SUFFIXES,
+    UNIT_WORDS,
     bag,
 )
 from recollect.abl.understanding.words import Said
@@ -26,10 +27,27 @@ _SPELLED = frozenset(SMALL) | frozenset(SCALES) | _PAIRS | _DOZENS
 _SHORT = 2
 _SPELLED_SHORTLY = _SPELLED | (ARTICLES - {"a", "an"})
 _JOINED = frozenset({"y", "e", "et", "und"})
+_ONES = bag("un une una um uma")
+"""Articles that end a number: `vingt et un`."""
+_HALVES = {"half": 0.5, "quarter": 0.25, "halbe": 0.5, "demi": 0.5, "medio": 0.5, "meio": 0.5}
+_CENTS = bag("cent cents ¢ pence penny pennies rappen centimes centimos centavos")
+_FRENCH = bag("deux trois quatre cinq sept huit neuf onze douze treize quatorze quinze seize")
+"""Words before "cents" that make it a hundred: `deux cents`."""
+_CONTINENTAL = UNIT_WORDS | {"€", "eur", "euro", "euros"}
+"""Words before which `1.500` has thousands: nobody counts a thousandth of a guest."""
+_SPACED = re.compile(r"\d{3}(?:[.,]\d{1,2})?")
+_APOSTROPHES = frozenset("'\u2019")
+_THOUSANDS = frozenset({"k", "tsd"})
 _NOT_ONE = bag("the this that which other another any each every no some")
 _POINTED = re.compile(r"\d+(?:[.,]\d+)*")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 _IN_CODES = frozenset("-.#/")
+_MINUS = frozenset({"-", "\u2212"})
+_NEGATIVE = bag("minus negative moins menos meno")
+_AT_LEAST = bag("al au pelo lo du")
+"""Words before "menos" that make it "at least"."""
+_PARTS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
+_FRACTIONS = bag("third thirds quarters fifths sixths eighths tenths hundredths")
 _MILLIONS = frozenset({"m", "mn", "mio", "mm"})
 _BILLIONS = frozenset({"bn", "b"})
 
@@ -58,9 +76,33 @@ def find_numbers(said: Said, spent: bytearray) -> list[Number]:
             continue
         number = _digits(said, place) if said.words[place][0].isdecimal() else _spelled(said, place)
         if number is not None and not any(spent[number.first : number.last]):
-            found.append(number)
+            found.append(_negated(said, number))
             end = number.last
+    return _with_cents(said, found) if not said.known.isdisjoint(_CENTS) else found
+
+
+def _with_cents(said: Said, numbers: list[Number]) -> list[Number]:
+    """Return numbers with cents as parts of the whole: `50 cents` is 0.5, `20 dollars and 50 cents` one number."""
+    found: list[Number] = []
+    for number in numbers:
+        if said.word(number.last) not in _CENTS:
+            found.append(number)
+            continue
+        part = Number(number.first, number.last + 1, _whole(number.value / 100), money=True)
+        before = found[-1] if found else None
+        if before and before.money and said.words[before.last : part.first] in ([], ["and"], [","]):
+            part = found.pop()._replace(last=part.last, value=_whole(before.value + part.value))
+        found.append(part)
     return found
+
+
+def _negated(said: Said, number: Number) -> Number:
+    """Return a number with the sign that a word before it gives: `minus 5`, not `8 minus 5`."""
+    before = said.word(number.first - 2)
+    counted = before[:1].isdecimal() or before in _SPELLED or before in _AT_LEAST
+    if said.word(number.first - 1) not in _NEGATIVE or counted:
+        return number
+    return number._replace(first=number.first - 1, value=-number.value)
 
 
 def read_number(text: str) -> int | float | None:
@@ -112,31 +154,61 @@ def _digits(said: Said, place: int) -> Number | None:
         hangs = said.glued(place - 1)
         if before.isalpha() or (hangs and before in _IN_CODES and said.word(place - 2).isalpha()):
             return None  # A part of a code such as A-12.
-        if before == "-" and not hangs:
+        if before in _MINUS and (not hangs or said.word(place - 2) in MONEY_SIGNS):
             first = place - 1
-    last = place + 1
+    written, last = _grouped(said, place)
     after = said.word(last)
     sign = said.word(first - 1)
     signed = sign in MONEY_SIGNS or sign in MONEY_WORDS
     money = signed or after in MONEY_SIGNS or after in MONEY_WORDS
-    value = parse_digits(
-        said.words[place], continental=after in ("€", "eur", "euro", "euros") or before in ("€", "eur")
-    )
+    value = parse_digits(written, continental=after in _CONTINENTAL or before in ("€", "eur"))
     if value is None:
         return None
-    if after and said.glued(last) and after.isalpha():
-        scale = _glued_scale(after, money)
-        if scale is None:
-            return None
-        last += scale > 0
-        value *= scale or 1
-    elif after in SCALES or after in _DOZENS:
-        value *= SCALES.get(after, 12)
-        last += 1
+    negative = first < place
+    if signed and not negative and said.word(first - 2) in _MINUS and said.glued(first - 1):
+        negative, first = True, first - 1
+    multiplied = _multiplied(said, last, value, money=money)
+    if multiplied is None:
+        return None
+    last, value = multiplied
     if said.word(last) in MONEY_WORDS or said.word(last) in MONEY_SIGNS:
         money = True
         last += 1
-    return Number(first - signed, last, _whole(-value if first < place else value), money)
+    return Number(first - signed, last, _whole(-value if negative else value), money)
+
+
+def _multiplied(said: Said, last: int, value: int | float, *, money: bool) -> tuple[int, int | float] | None:
+    """Return where a number ends with what stands behind its digits, and its value: `2½`, `5k`, `5 million`."""
+    after = said.word(last)
+    if after in _PARTS and said.glued(last):
+        return last + 1, value + _PARTS[after]
+    if after and said.glued(last) and after.isalpha():
+        # A measure such as 2x4 is no number.
+        scale = None if after == "x" and said.glued(last + 1) else _glued_scale(after, money)
+        return None if scale is None else (last + (scale > 0), value * (scale or 1))
+    if after in SCALES or after in _DOZENS or after in _THOUSANDS:
+        return last + 1, value * SCALES.get(after, 1_000 if after in _THOUSANDS else 12)
+    # "1 1/2" is more than its first digit.
+    return None if _is_fraction(after) else (last, value)
+
+
+def _grouped(said: Said, place: int) -> tuple[str, int]:
+    """Return digits without the spaces or apostrophes between their thousands, and where they end: `1 200`, `1'200`."""
+    written, last = said.words[place], place + 1
+    if not written.isdecimal() or len(written) > 3 or said.word(place - 1)[:1].isdecimal():
+        return written, last
+    while True:
+        at = last + 1 if said.word(last) in _APOSTROPHES and said.glued(last) and said.glued(last + 1) else last
+        if not _SPACED.fullmatch(said.word(at)) or not written.isdecimal():
+            break
+        written, last = written + said.words[at], at + 1
+    # Four digits behind them are those of a telephone number.
+    return (said.words[place], place + 1) if said.word(last)[:1].isdecimal() else (written, last)
+
+
+def _is_fraction(word: str) -> bool:
+    top, _, bottom = word.partition("/")
+    return top.isdecimal() and bottom.isdecimal() and len(word) == 3
 
 
 def _glued_scale(after: str, money: bool) -> int | None:
@@ -168,24 +240,33 @@ def _spelled(said: Said, place: int) -> Number | None:
         return None
     if word in ARTICLES:
         return None if said.word(place + 1) in _SPELLED else Number(place, place + 1, 1)
+    if word == "paar" and not said.capital(place):
+        return None  # "Ein paar" are some.
     if word in _PAIRS or word in _DOZENS:
         return _collective(said, place)
-    if word == "one" and _is_pronoun(said, place):
+    if (word == "one" and _is_pronoun(said, place)) or said.word(place - 1) == "cent":
         return None
     last, value = _sum_up(words, place)
+    if said.word(last) in _FRACTIONS:
+        return None
     if words[last : last + 3] == ["and", "a", "half"]:
         last, value = last + 3, value + 0.5
     elif said.word(last) in _DOZENS:
         last, value = last + 1, value * 12
     money = said.word(last) in MONEY_WORDS
     first = place - 1 if word in SCALES and said.word(place - 1) in ARTICLES else place
+    if word in SCALES and (part := _HALVES.get(said.word(first - 1))):
+        first, value = first - 1, value * part
+    elif word in SCALES and (_is_fraction(said.word(place - 1)) or said.word(place - 1).endswith(("of", "halb"))):
+        return None
     return Number(first, last + money, _whole(value), money)
 
 
 def _is_pronoun(said: Said, place: int) -> bool:
     """Say whether "one" stands for a thing: "the second one", "one of them"."""
     before, after = said.word(place - 1), said.word(place + 1)
-    return before in _NOT_ONE or before in ORDINALS or before in LAST_WORDS or after in ("of", "way")
+    ordinal = before in ORDINALS or before in SUFFIXES or before in LAST_WORDS
+    return ordinal or before in _NOT_ONE or after in ("of", "way")
 
 
 def _collective(said: Said, place: int) -> Number:
@@ -203,17 +284,16 @@ def _sum_up(words: list[str], place: int) -> tuple[int, int | float]:
     total, current, end = 0, 0, place
     begun = False
     while end < len(words):
-        word = words[end]
-        small = SMALL.get(word)
+        small = _small(words, end)
         if small is not None:
             if begun and not _fits(current, small):
                 break
             current += small
-        elif word in SCALES:
+        elif scale := _scale(words, end, begun=begun):
             if begun and current == 0:
                 break
-            total, current = _scaled(total, current, SCALES[word])
-        elif begun and _joins(words, end, current):
+            total, current = _scaled(total, current, scale)
+        elif begun and _joins(words, end, total + current, current):
             end += 1
             continue
         else:
@@ -221,6 +301,24 @@ def _sum_up(words: list[str], place: int) -> tuple[int, int | float]:
         begun = True
         end += 1
     return end, total + current
+
+
+def _small(words: list[str], place: int) -> int | None:
+    """Return the number below a thousand that a word adds: the `vingts` of `quatre-vingts` makes 80 of 4."""
+    word = words[place]
+    before = words[place - 1] if place else ""
+    if word in _ONES and before in _JOINED:
+        return 1
+    if word in ("vingt", "vingts") and "quatre" in (before, words[place - 2] if before == "-" and place > 1 else ""):
+        return 76
+    return SMALL.get(word)
+
+
+def _scale(words: list[str], place: int, *, begun: bool) -> int | None:
+    word = words[place]
+    if word in ("cent", "cents"):
+        return 100 if begun and words[place - 1] in _FRENCH else None
+    return SCALES.get(word)
 
 
 def _scaled(total: int, current: int, scale: int) -> tuple[int, int]:
@@ -232,17 +330,19 @@ def _scaled(total: int, current: int, scale: int) -> tuple[int, int]:
 def _fits(current: int, small: int) -> bool:
     """Say whether a small number goes on with one: after `two hundred`, after `twenty`, after `soixante`."""
     rest = current % 100
-    if not rest:
+    if small >= 100:
+        return current == 0
+    if not rest or (rest == 4 and small == 76):
         return current > 0 or small > 0
     if rest in (60, 80) and 10 <= small < 20:
         return True
     return rest >= 20 and not rest % 10 and 0 < small < 10
 
 
-def _joins(words: list[str], place: int, current: int) -> bool:
+def _joins(words: list[str], place: int, sum: int, current: int) -> bool:
     """Say whether a word between two numbers makes them one: `hundred and five`, `twenty-five`, `treinta y cinco`."""
     word = words[place]
-    small = SMALL.get(words[place + 1]) if place + 1 < len(words) else None
-    if small is None or not current or not _fits(current, small):
+    small = _small(words, place + 1) if place + 1 < len(words) else None
+    if small is None or not sum or not _fits(current, small):
         return False
     return (word == "and" and not current % 100) or (word == "-" and bool(current % 100)) or word in _JOINED

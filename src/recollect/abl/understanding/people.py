@@ -29,11 +29,13 @@ _INTRODUCTIONS: tuple[tuple[tuple[str, ...], bool], ...] = (
 """Words before a name, and whether only capital letters tell that a name follows."""
 _STATES = bag(
     """
-    sorry fine interested here not ok looking back the a an at in going i ready done from calling tomorrow today
-    maybe later
+    sorry fine interested here not ok okay looking back the a an at in going i ready done from calling tomorrow today
+    maybe later good great tired hungry busy married single late lost new very so too really still already just
+    waiting trying happy sad sick ill afraid glad sure unsure confused
     """
 )
-_NO_NAMES = LANGUAGES | YES | NO | _STATES
+NO_NAMES = LANGUAGES | YES | NO | _STATES
+"""What follows \"I am\" and is no name."""
 _AFTER_NAMES = bag(
     """
     and from but i i'm my with for at in on to here by please und et y e calling speaking of who is thanks thank
@@ -92,6 +94,6 @@ def _name_at(reading: Reading, first: int, *, strict: bool) -> tuple[int, int] |
 def _is_name_word(reading: Reading, place: int, *, strict: bool) -> bool:
     said = reading.said
     word = said.words[place]
-    if not word.replace("'", "").isalpha() or word in _AFTER_NAMES or word in _NO_NAMES:
+    if not word.replace("'", "").isalpha() or word in _AFTER_NAMES or word in NO_NAMES:
         return False
     return not strict or said.capital(place)

@@ -10,8 +10,8 @@ _TOWARDS = bag("to in visit visiting nach para em en")
 _AWAY = frozenset({"from", "von", "aus", "desde", "leaving"})
 _GIVEN = bag("to pay paying for an")
 _CUES = {"place": _TOWARDS, "origin": _AWAY, "recipient": _GIVEN}
-_LIVES = bag("live lives living based work working am i'm born wohne lebe")
-"""Who lives in a place does not want to go there."""
+_LIVES = bag("live lives lived living based work working am i'm born been was were went wohne lebe war")
+"""Who lives in a place, or has been there, does not say that they want to go there."""
 _WORDS_TO_PEOPLE = bag(
     """
     talk talking speak speaking send sending sent write listen reply connect connected transfer transferred pay

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from recollect.abl.understanding.days import Day, find_days
 from recollect.abl.understanding.numbers import Number, find_numbers
@@ -40,7 +40,25 @@ _OPENINGS = bag(
 
 _TURNS = frozenset({"but", "and", "with"})
 _REACH = 4
-"""How many words a "not" reaches."""
+"""How many words a "not" reaches, light ones aside."""
+_FARTHEST = 10
+_LIGHT = bag("i i'd we you it to that the a an my our want would like really think planning going")
+_NEW_THOUGHTS = bag("i i'd i'm i'll i've we we'd you please just it's that's let's")
+_RATHER = (["instead", "of"], ["rather", "than"])
+_ANYTHING = bag("any anything anyone anytime anywhere everything every all")
+_WHY = bag("why warum wieso pourquoi")
+_BOUNDS = bag("before after until till than more less fewer later earlier sooner only just vor nach bis mehr")
+_REPLIES = bag("no non nao kein keine keinen")
+_LACKS = bag("without sans sin sem ohne nor neither")
+_REFUSALS = NOT - _REPLIES - _LACKS
+_REFUSING = NOT | {"but"}
+_FAILS = bag("doesn't doesnt isn't isnt won't wont can't cannot wouldn't")
+_NOES = bag("no nicht pas non nao")
+_VERBS = bag("is does will would can are geht passt ist")
+_BEFORE_REFUSED = bag("on at the in el le la o em am um den der")
+
+
+_Found = TypeVar("_Found", Day, Clocked, Number)
 
 
 class Reading:
@@ -113,6 +131,7 @@ class Reading:
             self._days = find_days(self.said, self.today)
             for day in self._days:
                 self.spent[day.first : day.last] = b"\1" * (day.last - day.first)
+            self._days = self._kept(self._days)
         return self._days if 1 not in self.taken else [day for day in self._days if self.free(day.first, day.last)]
 
     def taken_days(self) -> list[Day]:
@@ -126,6 +145,7 @@ class Reading:
             self._times = [found for found in find_times(self.said) if not any(self.spent[found.first : found.last])]
             for found in self._times:
                 self.spent[found.first : found.last] = b"\1" * (found.last - found.first)
+            self._times = self._kept(self._times)
         if not self._times or 1 not in self.taken:
             return self._times
         return [found for found in self._times if self.free(found.first, found.last)]
@@ -134,10 +154,16 @@ class Reading:
         """Return the numbers that are free, and no part of a day or a time."""
         if self._numbers is None:
             self.times()
-            self._numbers = find_numbers(self.said, self.spent)
+            self._numbers = self._kept(find_numbers(self.said, self.spent))
         if 1 not in self.taken:
             return self._numbers
         return [number for number in self._numbers if self.free(number.first, number.last)]
+
+    def _kept(self, found: list[_Found]) -> list[_Found]:
+        """Return what is found in the text without what it refuses."""
+        if self.said.known.isdisjoint(_REFUSING):
+            return found
+        return [one for one in found if not refused(self.said.words, one.first, one.last)]
 
     def _see_questions(self) -> None:
         said = self.said
@@ -175,10 +201,58 @@ def _marked(marks: bytearray | None, first: int, last: int, size: int) -> bytear
 
 
 def denied(words: list[str], place: int) -> bool:
-    """Say whether "not" or "without" stands shortly before a word."""
-    for word in reversed(words[max(place - _REACH, 0) : place]):
+    """Say whether "not", "without", "instead of" or "anything but" stands shortly before a word.
+
+    >>> denied(["i", "don't", "think", "i", "want", "to", "cancel"], 6), denied(["no", "i", "want", "to", "cancel"], 4)
+    (True, False)
+    """
+    reach = _REACH
+    for at in range(place - 1, max(place - _FARTHEST, 0) - 1, -1):
+        word = words[at]
         if word in STOPS or word in _TURNS:
-            return False
-        if word in NOT:
+            return _is_all_but(words, at)
+        if word in _REPLIES and words[at + 1] in _NEW_THOUGHTS:
+            return False  # "No I want …" lacks its comma.
+        if word in NOT or (words[at - 1 : at + 1] in _RATHER):
             return True
+        reach -= word not in _LIGHT
+        if not reach:
+            return False
     return False
+
+
+def refused(words: list[str], place: int, end: int) -> bool:
+    """Say whether the day, time or number from a place up to an end is refused.
+
+    "Not Friday", "any day but Friday" and "Friday won't do" do so; "not before Friday", "why not Friday" and "no more
+    than 3" do not.
+
+    >>> refused(["not", "on", "friday"], 2, 3), refused(["not", "before", "friday"], 2, 3), refused(["no", "3"], 1, 2)
+    (True, False, False)
+    """
+    if _fails(words[end : end + 2]):
+        return True
+    for at in range(place - 1, max(place - _REACH, 0) - 1, -1):
+        word = words[at]
+        if word in STOPS or word in _TURNS or word in _BOUNDS:
+            return _is_all_but(words, at)
+        if word in _REPLIES:
+            # "No 3" may well lack its comma.
+            beside = all(between in _BEFORE_REFUSED for between in words[at + 1 : place])
+            return beside and not words[place][0].isdecimal()
+        if word in _REFUSALS or words[at - 1 : at + 1] in _RATHER:
+            return at == 0 or words[at - 1] not in _WHY
+    return False
+
+
+def _fails(after: list[str]) -> bool:
+    """Say whether the words behind a value take it back: `won't do`, `is not possible`, `no` as the last word."""
+    if not after:
+        return False
+    ends = len(after) == 1 or after[1] in STOPS
+    return after[0] in _FAILS or (after[0] in _VERBS and after[-1] in ("not", "nicht")) or (ends and after[0] in _NOES)
+
+
+def _is_all_but(words: list[str], place: int) -> bool:
+    """Say whether the word at a place is the "but" of "anything but"."""
+    return words[place] == "but" and not _ANYTHING.isdisjoint(words[max(place - 2, 0) : place])

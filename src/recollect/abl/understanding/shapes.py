@@ -16,8 +16,8 @@ Kind = Literal[
 
 _KINDS: dict[str, Kind] = {"string": "text", "integer": "number"}
 """What a type is called here, where that is another word."""
-_LIST_OF = re.compile(r"(?:array|list)\s*(?:<|\[|\(|of\s)\s*([^<>\[\]()]+?)\s*[>\])]?")
-_ENUM = re.compile(r"enum\s*[\[(<{]([^\[\]()<>{}]*)[\])>}]")
+_LIST_OF = re.compile(r"(?:array|list)\s*(?:<|\[|\(|of\s)\s*([^<>\[\]()]+?)\s*[>\])]?", re.IGNORECASE)
+_ENUM = re.compile(r"enum\s*[\[(<{]([^\[\]()<>{}]*)[\])>}]", re.IGNORECASE)
 _LONGEST_TYPE = 1_000
 
 

@@ -1,7 +1,7 @@
 """The words that stand for numbers, days, money and answers, as tables; folded: small letters without accents.
 
-English is whole; German, French, Spanish and Portuguese have what is said often. A word that would mean something else
-in another of these languages (French "hier", Spanish "once") is left out.
+English is whole; German, French, Spanish and Portuguese have what is said often, Italian the days. A word that would
+mean something else in another of these languages (French "hier", Spanish "once") is left out.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ SMALL = _many(
 17 seventeen siebzehn diecisiete dezessete
 18 eighteen achtzehn dieciocho dezoito
 19 nineteen neunzehn diecinueve dezenove
-20 twenty zwanzig vingt veinte vinte
+20 twenty zwanzig vingt vingts veinte vinte
 21 veintiuno
 22 veintidos
 23 veintitres
@@ -55,7 +55,15 @@ SMALL = _many(
 60 sixty sechzig soixante sesenta sessenta
 70 seventy siebzig setenta
 80 eighty achtzig ochenta oitenta
-90 ninety neunzig noventa"""
+90 ninety neunzig noventa
+200 doscientos doscientas duzentos duzentas
+300 trescientos trescientas trezentos trezentas
+400 cuatrocientos cuatrocientas quatrocentos quatrocentas
+500 quinientos quinientas quinhentos quinhentas
+600 seiscientos seiscientas seiscentos seiscentas
+700 setecientos setecientas setecentos setecentas
+800 ochocientos ochocientas oitocentos oitocentas
+900 novecientos novecientas novecentos novecentas"""
 )
 _GERMAN_UNITS = ("ein", "zwei", "drei", "vier", "funf", "sechs", "sieben", "acht", "neun")
 _GERMAN_TENS = ("zwanzig", "dreissig", "vierzig", "funfzig", "sechzig", "siebzig", "achtzig", "neunzig")
@@ -66,9 +74,9 @@ SMALL.update(
 )
 SCALES = _many(
     """\
-100 hundred hundert cien ciento cento
+100 hundred hundert cien ciento cento cem
 1000 thousand tausend mille mil
-1000000 million millions millionen millones milhoes"""
+1000000 million millions millionen millones milhoes milhao mio"""
 )
 ARTICLES = bag("a an ein eine einen einem einer un une una um uma")
 """Words for one that mostly mean nothing: they count only as a whole answer, or before a scale."""
@@ -85,7 +93,16 @@ ORDINALS = _many(
 9 ninth neunte neuvieme
 10 tenth zehnte dixieme
 11 eleventh
-12 twelfth"""
+12 twelfth
+13 thirteenth
+14 fourteenth
+15 fifteenth
+16 sixteenth
+17 seventeenth
+18 eighteenth
+19 nineteenth
+20 twentieth
+30 thirtieth"""
 )
 LAST_WORDS = bag("last letzte letzten dernier derniere ultimo ultima")
 SUFFIXES = bag("st nd rd th er ere eme o º ª")
@@ -93,28 +110,28 @@ SUFFIXES = bag("st nd rd th er ere eme o º ª")
 
 MONTHS = _many(
     """\
-1 january jan januar janner janvier enero janeiro
-2 february feb februar fevrier febrero fevereiro
+1 january jan januar janner janvier enero janeiro gennaio
+2 february feb februar fevrier febrero fevereiro febbraio
 3 march mar marz maerz mars marzo marco
-4 april apr avril abril
-5 may mai mayo maio
-6 june jun juni juin junio junho
-7 july jul juli juillet julio julho
+4 april apr avril abril aprile
+5 may mai mayo maio maggio
+6 june jun juni juin junio junho giugno
+7 july jul juli juillet julio julho luglio
 8 august aug aout agosto
-9 september sep sept septembre septiembre setembro
-10 october oct okt oktober octobre octubre outubro
+9 september sep sept septembre septiembre setembro settembre
+10 october oct okt oktober octobre octubre outubro ottobre
 11 november nov novembre noviembre novembro
-12 december dec dez dezember decembre diciembre dezembro"""
+12 december dec dez dezember decembre diciembre dezembro dicembre"""
 )
 WEEKDAYS = _many(
     """\
-0 monday montag lundi lunes
-1 tuesday dienstag mardi martes
-2 wednesday mittwoch mercredi miercoles
-3 thursday donnerstag jeudi jueves
-4 friday freitag vendredi viernes
-5 saturday samstag sonnabend samedi sabado
-6 sunday sonntag dimanche domingo"""
+0 monday montag lundi lunes lunedi
+1 tuesday dienstag mardi martes martedi
+2 wednesday mittwoch mercredi miercoles mercoledi
+3 thursday donnerstag jeudi jueves giovedi
+4 friday freitag vendredi viernes venerdi
+5 saturday samstag sonnabend samedi sabado sabato
+6 sunday sonntag dimanche domingo domenica"""
 )
 SHORT_WEEKDAYS = _many(
     """\
@@ -128,11 +145,11 @@ SHORT_WEEKDAYS = _many(
 )
 """These are other words as well, so they need a word such as "on" before them."""
 RELATIVE_DAYS = {
-    **dict.fromkeys(("today", "tonight", "heute", "hoy", "hoje", "aujourd'hui"), 0),
-    **dict.fromkeys(("tomorrow", "tmrw", "morgen", "demain", "manana", "amanha"), 1),
-    **dict.fromkeys(("ubermorgen", "uebermorgen"), 2),
-    **dict.fromkeys(("yesterday", "gestern", "ayer", "ontem"), -1),
-    "vorgestern": -2,
+    **dict.fromkeys(("today", "tonight", "heute", "hoy", "hoje", "aujourd'hui", "oggi"), 0),
+    **dict.fromkeys(("tomorrow", "tmrw", "morgen", "demain", "manana", "amanha", "domani"), 1),
+    **dict.fromkeys(("ubermorgen", "uebermorgen", "dopodomani"), 2),
+    **dict.fromkeys(("yesterday", "gestern", "ayer", "ontem", "ieri"), -1),
+    **dict.fromkeys(("vorgestern", "anteayer", "anteontem"), -2),
 }
 DAY_UNITS = {
     **dict.fromkeys(("day", "days", "tag", "tage", "tagen", "jour", "jours", "dia", "dias"), (1, 0)),
@@ -142,7 +159,7 @@ DAY_UNITS = {
     **dict.fromkeys(("year", "years", "jahr", "jahre", "jahren", "ans", "ano", "anos"), (0, 12)),
 }
 """Unit → days, months."""
-NEXT_WORDS = bag("next nachsten nachste nachster prochain prochaine proximo proxima")
+NEXT_WORDS = bag("next nachsten nachste nachster prochain prochaine proximo proxima prossimo prossima")
 PAST_WORDS = bag("last past previous letzten letzte dernier derniere pasado passado")
 
 NIGHTS = bag("night nights nite nites nacht nachte nuit nuits noche noches noite noites")
@@ -189,14 +206,17 @@ MONEY_WORDS = bag(
 YES = bag(
     """
     yes yep yeah yup ya y sure ok okay correct right absolutely definitely certainly indeed affirmative true
-    confirmed agreed agree exactly ja jawohl klar genau gerne naturlich oui si claro sim certo
+    confirmed agreed agree exactly ja jawohl klar genau gerne naturlich oui si claro sim certo vale 👍 ✅ 是 是的 对 好
+    好的 はい
     """
 )
-NO = bag("no nope nah n negative false never nein nee non nao incorrect wrong")
+NO = bag("no nope nah n negative false never nein nee non nao incorrect wrong 👎 不 不是 不要 いいえ")
 NOT = bag(
     """
     not no don't dont doesn't doesnt won't wont can't cannot isn't aren't without never non nor neither nicht
-    kein keine keinen ohne pas sans sin sem nao except wouldn't didn't shouldn't
+    kein keine keinen ohne pas sans sin sem nao except wouldn't didn't shouldn't wasn't weren't haven't hasn't hadn't
+    couldn't mustn't needn't cant isnt arent wasnt havent hasnt didnt couldnt wouldnt shouldnt statt ausser
+    sauf excepto exceto salvo
     """
 )
 """What turns the words behind it into their opposite."""

@@ -134,6 +134,10 @@ class AsyncConnection:
                 yield response
         except httpx.TransportError as error:
             raise self._unreachable(call, error) from error
+        except RuntimeError as error:
+            if not self._http.is_closed:
+                raise
+            raise self._closed() from error
 
     async def _once(self, call: Call, *, may_fail: bool) -> httpx.Response | RecollectError:
         """Send a call one time; return the answer, or the error where the call may be sent again."""
@@ -148,7 +152,7 @@ class AsyncConnection:
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            raise Unavailable("this client is closed", hint="Make another one", url=self.url, sent=False) from error
+            raise self._closed() from error
 
     def _options(self, call: Call) -> dict[str, Any]:
         headers = {"Content-Type": "application/json", **call.headers} if call.body is not None else call.headers
@@ -156,7 +160,8 @@ class AsyncConnection:
             "method": call.method,
             "url": call.path,
             "params": call.query,
-            "headers": headers,
+            # As bytes: an idempotency key may be in any script, and text httpx takes for ASCII.
+            "headers": {name: value.encode() for name, value in headers.items()},
             "content": call.body,
             "timeout": call.timeout or self._timeout,
         }
@@ -190,6 +195,9 @@ class AsyncConnection:
             url=self.url,
             sent=True,
         )
+
+    def _closed(self) -> Unavailable:
+        return Unavailable("this client is closed", hint="Make another one", url=self.url, sent=False)
 
     def _unreachable(self, call: Call, error: httpx.TransportError) -> Unavailable:
         """Return the error for a server that gave no answer; `.sent` says whether it may have carried out the call."""

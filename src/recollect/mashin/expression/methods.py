@@ -18,6 +18,7 @@ from recollect.lang.expression.functional import Arrow
 from recollect.lang.expression.texts import joined, padding, repeated, replaced
 from recollect.mashin.expression.semantics import (
     equal,
+    in_digits,
     is_number,
     kind,
     number,
@@ -278,7 +279,7 @@ def _fixed(run: Run, value: int | float, digits: Any = 0) -> str:
     places = whole(digits, "toFixed")
     if not 0 <= places <= _MOST_DIGITS:
         raise failed(f"`toFixed` writes 0 to {_MOST_DIGITS} digits, not {places}")
-    return f"{number(value, 'toFixed'):.{places}f}"
+    return f"{in_digits(number(value, 'toFixed'), places):f}"
 
 
 def _length(run: Run, value: Any) -> int:

@@ -10,7 +10,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
-from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -27,6 +27,7 @@ from recollect.lang.expression.wording import word
 from recollect.mashin.expression.methods import fields, function, items, place_of, text, unique
 from recollect.mashin.expression.semantics import (
     BINARY,
+    in_digits,
     is_number,
     number,
     settled,
@@ -96,7 +97,8 @@ def _of_number(name: str, compute: Callable[[Any], int | float]) -> Function:
 
 
 def _half_up(value: int | float) -> int:
-    return math.floor(value + 0.5) if type(value) is float else int(value)
+    below = math.floor(value)
+    return below + (value - below >= 0.5)
 
 
 def rounded(value: Any, digits: Any = 0) -> int | float:
@@ -105,12 +107,7 @@ def rounded(value: Any, digits: Any = 0) -> int | float:
     if places == 0:
         return settled(_half_up(known), "Math.round")
     places = max(-_MOST_DIGITS, min(_MOST_DIGITS, places))
-    try:
-        exact = Decimal(repr(known)).quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP)
-    except InvalidOperation:
-        # More digits than a decimal context holds: there is nothing behind the point to round.
-        return known
-    return settled(float(exact), "Math.round")
+    return settled(float(in_digits(known, places)), "Math.round")
 
 
 def _numbers(values: tuple[Any, ...], name: str) -> list[int | float]:
@@ -252,9 +249,9 @@ def _difference(run: Run, one: Any, two: Any) -> list[Any]:
 def _format_number(value: Any, digits: Any = None) -> str:
     known = number(value, "Intl.formatNumber")
     if digits is None:
-        return f"{known:,}"
+        return f"{Decimal(repr(known)):,f}"
     places = max(0, min(_MOST_DIGITS, whole(digits, "Intl.formatNumber")))
-    return f"{known:,.{places}f}"
+    return f"{in_digits(known, places):,f}"
 
 
 def _format_currency(value: Any, code: Any = "USD", locale: Any = "en-US") -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
+from decimal import ROUND_HALF_UP, Context, Decimal
 from typing import Any, TypeGuard, cast
 
 from recollect.lang.expression.faults import failed
@@ -17,6 +18,8 @@ from recollect.lang.expression.scalars import LARGEST, settle
 from recollect.lang.expression.wording import word
 
 _BITS = 63
+_EXACT = Context(prec=400, rounding=ROUND_HALF_UP)
+"""More digits than any number has."""
 _SCALARS = frozenset({bool, int, float, str})
 
 
@@ -81,6 +84,11 @@ def number(value: Any, what: str) -> int | float:
     if not is_number(value):
         raise failed(f"{what} needs a number, not {shown_kind(value)}")
     return value if -LARGEST <= value <= LARGEST else settled(value, what)
+
+
+def in_digits(value: int | float, places: int) -> Decimal:
+    """Return a number with so many digits behind the point, as it is written: a half is rounded away from zero."""
+    return Decimal(repr(value)).quantize(Decimal(1).scaleb(-places), context=_EXACT)
 
 
 def whole(value: Any, what: str) -> int:

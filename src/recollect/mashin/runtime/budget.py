@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from recollect.mashin.behaviour import Budget
 from recollect.mashin.runtime.failures import Failed, failed
 
@@ -12,6 +14,7 @@ _NAMED = {
     "writes": "writes to memory",
     "machine_calls": "calls of machines",
 }
+_NOTHING = (0,) * len(_NAMED)
 
 
 class Spending:
@@ -19,8 +22,8 @@ class Spending:
 
     __slots__ = ("budget", "flows", "machine_calls", "machines", "model_calls", "steps", "tokens", "writes")
 
-    def __init__(self, budget: Budget) -> None:
-        """Begin with nothing used."""
+    def __init__(self, budget: Budget, before: Mapping[str, int] | None = None) -> None:
+        """Begin with nothing used, or with what those used that called the run."""
         self.budget = budget
         self.steps = 0
         self.model_calls = 0
@@ -31,6 +34,7 @@ class Spending:
         """Flows that run inside one another now."""
         self.machines = 0
         """Machines that run inside one another now."""
+        self.add(before or {})
 
     def step(self, step: str) -> None:
         """Count a step that is taken; every other limit is asked for by name."""
@@ -52,15 +56,15 @@ class Spending:
         """Return what was used so far, in the order of the budget."""
         return self.steps, self.model_calls, self.tokens, self.writes, self.machine_calls
 
-    def since(self, before: tuple[int, ...]) -> dict[str, int]:
-        """Return what was used since then, by name."""
+    def since(self, before: tuple[int, ...] = _NOTHING) -> dict[str, int]:
+        """Return what was used since then, or in all, by name."""
         used = self.used()
         if used == before:
             return {}
         return {name: now - then for name, then, now in zip(_NAMED, before, used, strict=True) if now != then}
 
-    def add(self, spent: dict[str, int]) -> None:
-        """Count what an effect used when it happened."""
+    def add(self, spent: Mapping[str, int]) -> None:
+        """Count what was used elsewhere: by an effect when it happened, or by another run."""
         for name, amount in spent.items():
             setattr(self, name, getattr(self, name) + amount)
 

@@ -13,7 +13,16 @@ from recollect.mashin.permissions import MODEL, Need
 from recollect.mashin.runtime.asking import Question
 from recollect.mashin.runtime.asking import ask_model as converse
 from recollect.mashin.runtime.failures import Failed, failed
-from recollect.mashin.runtime.governing import Act, Given, governed, note_call, values_of, whole
+from recollect.mashin.runtime.governing import (
+    Act,
+    Given,
+    governed,
+    guarded,
+    not_callable,
+    note_call,
+    values_of,
+    whole,
+)
 from recollect.mashin.runtime.plan import AskModel, CallMachine
 from recollect.mashin.runtime.work import Called, Callee, Outside, Taking
 from recollect.model.text import quote
@@ -63,8 +72,10 @@ def ask_model(taking: Taking, step: AskModel) -> Any:
         spends="model_calls",
         sends=sends,
         about=about,
+        shows={"tools": names or None},
         perform=perform,
-        in_tests=lambda: _assumed(taking, step),
+        in_tests=lambda _: _assumed(taking, step),
+        returns=step.returns,
     )
     return governed(taking, act)
 
@@ -94,7 +105,8 @@ def _tools(value: Any) -> list[str]:
     names = cast("list[Any]", value if isinstance(value, list) else [value])
     if not all(isinstance(name, str) for name in names):
         raise UsageError(f"the tools {quote(names)} are no names of machines", hint='Write them as `["lookup"]`')
-    return names
+    # No provider takes a tool twice.
+    return list(dict.fromkeys(names))
 
 
 def _tool(outside: Outside, name: str) -> ToolSpec:
@@ -114,12 +126,14 @@ def _use_tool(taking: Taking, outside: Outside, name: str, arguments: dict[str, 
     taking.calls.append(call)
     note_call(taking, call)
     if reason:
-        raise refusal or failed("permission_denied", f"{name} cannot be called here: {reason}", taking.step)
+        raise refusal or not_callable(name, reason, taking.step)
+    sent = guarded(taking, call, arguments, "before")
     work.recorder.flush()
     try:
-        return _output(_machine(outside, name).called(arguments, work), name, taking.step)
+        output = _output(_machine(outside, name).called(sent, work), name, taking.step)
     except (Failed, RecollectError) as error:
         raise ToolFailed(f"{quote(name)} failed: {error}") from error
+    return guarded(taking, call, output, "after")
 
 
 def _machine(outside: Outside, name: str) -> Callee:
@@ -135,6 +149,10 @@ def call_machine(taking: Taking, step: CallMachine) -> Any:
     inputs = values_of(taking, step.inputs)
     work = taking.work
 
+    def given_by(called: Called) -> Any:
+        output = _output(called, step.machine, step.name)
+        return output if step.returns is None else step.returns.answer(output)
+
     def perform(outside: Outside, sent: dict[str, Any]) -> Given:
         waited = work.waited
         if waited is not None and waited.run and (waited.step, waited.time) == (step.name, taking.time):
@@ -143,17 +161,14 @@ def call_machine(taking: Taking, step: CallMachine) -> Any:
             called = _machine(outside, step.machine).called(sent, work)
         if called.status == "waiting":
             raise Paused(Waiting(kind="run", step=step.name, time=taking.time, run=called.run, about=dict(about)))
-        output = _output(called, step.machine, step.name)
-        if step.returns is not None:
-            output = step.returns.answer(output)
-        return Given(output, {"run": called.run})
+        return Given(given_by(called), {"run": called.run})
 
     about = {"effect": "call", "machine": step.machine, **({"purpose": step.purpose} if step.purpose else {})}
 
-    def in_tests() -> Any:
+    def in_tests(sent: dict[str, Any]) -> Any:
         if step.assuming or work.outside is None or step.machine not in work.outside.machines:
             return _assumed(taking, step)
-        return _output(work.outside.machines[step.machine].called(inputs, work), step.machine, step.name)
+        return given_by(work.outside.machines[step.machine].called(sent, work))
 
     act = Act(
         need=Need("machine.call", step.machine),
@@ -162,6 +177,7 @@ def call_machine(taking: Taking, step: CallMachine) -> Any:
         about=about,
         perform=perform,
         in_tests=in_tests,
+        returns=step.returns,
     )
     return governed(taking, act)
 

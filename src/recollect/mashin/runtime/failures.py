@@ -13,7 +13,8 @@ from recollect.errors import (
     Refused,
     SchemaViolation,
 )
-from recollect.runs.failures import Failed, Failure, details_of
+from recollect.model.text import cleaned
+from recollect.runs.failures import LONGEST_MESSAGE, Failed, Failure, details_of
 
 FailureType = Literal[
     "permission_denied",
@@ -46,7 +47,8 @@ def failed(type: FailureType, message: str, step: str, *, hint: str = "", **deta
 
 def failure_of(error: RecollectError, step: str) -> Failure:
     """Return an error of the engine, of a model or of an expression as the failure of a step."""
-    return Failure(type=_type_of(error), message=error.message, step=step, details=details_of(error))
+    message = cleaned(error.message, longest=LONGEST_MESSAGE)
+    return Failure(type=_type_of(error), message=message, step=step, details=details_of(error))
 
 
 def _type_of(error: RecollectError) -> FailureType:

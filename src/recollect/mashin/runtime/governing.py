@@ -12,7 +12,9 @@ from typing import Any, Literal
 import msgspec
 
 from recollect.errors import RecollectError
-from recollect.mashin.guards import GuardViolated, apply
+from recollect.lang.expression.dialect import Run
+from recollect.mashin.contracts import Contract
+from recollect.mashin.guards import GuardViolated, apply, redacted
 from recollect.mashin.permissions import Need, Verdict
 from recollect.mashin.runtime.failures import Failed, Failure, failed, failure_of
 from recollect.mashin.runtime.plan import Config
@@ -39,8 +41,12 @@ class Act(msgspec.Struct, frozen=True, kw_only=True):
     about: dict[str, Any]
     """What the request for an approval, and the ledger, say about it: no content."""
     perform: Callable[[Outside, dict[str, Any]], Given]
-    in_tests: Callable[[], Any]
-    """What it gives in test mode where the test assumes nothing."""
+    in_tests: Callable[[dict[str, Any]], Any]
+    """What it gives in test mode where the test assumes nothing, of what it would send."""
+    shows: dict[str, Any] = {}
+    """What else a person is shown who decides about it."""
+    returns: Contract | None = None
+    """What it gives has to fit this in test mode too."""
 
 
 def governed(taking: Taking, act: Act) -> Any:
@@ -52,11 +58,8 @@ def governed(taking: Taking, act: Act) -> Any:
         raise _denied(taking, act, verdict)
     sends = act.sends
     if work.guards:
-        sends, found, violation = _looked_at(taking, sends, "before")
-        _note_findings(taking, found)
-        if violation is not None:
-            raise Failed(violation)
-    _permitted(taking, verdict, {**act.about, **sends} if verdict.level == "approve" else {})
+        sends = _let_through(taking, sends)
+    _permitted(taking, verdict, {**act.about, **act.shows, **sends} if verdict.level == "approve" else {})
     if act.spends is not None:
         _affordable(taking, act, act.spends)
     kept = taking.find("result")
@@ -66,7 +69,7 @@ def governed(taking: Taking, act: Act) -> Any:
         # It happened before: what it used is counted, and what its model called is told again.
         work.spending.add(kept.about.get("spent", {}))
         for call in kept.about.get("calls", ()):
-            note_call(taking, call)
+            _called_again(taking, call)
     for name, told in kept.about.items():
         if name == "found":
             _note_findings(taking, told)
@@ -81,13 +84,9 @@ def _done(taking: Taking, act: Act, sends: dict[str, Any]) -> Noted:
     """Do what was not done before, and keep what came of it."""
     work = taking.work
     if work.mode == "test":
-        assumed = work.assumed.get(taking.step, _NOTHING)
-        given = act.in_tests() if assumed is _NOTHING else assumed
-        value, found, failure = _looked_at(taking, given, "after")
-        error = None if failure is None else msgspec.to_builtins(failure)
-        return taking.keep("result", value, error=error, about={"found": found} if found else {})
+        return _done_in_test(taking, act, sends)
     if work.outside is None:
-        raise failed("runtime", "nothing was recorded for this step", taking.step, hint="The path differs from here on")
+        raise _unrecorded(taking)
     # What was allowed is on record before it happens.
     work.recorder.flush()
     before = work.spending.used()
@@ -110,6 +109,32 @@ def _done(taking: Taking, act: Act, sends: dict[str, Any]) -> Noted:
         told = {"spent": spent, "calls": taking.calls, "found": found}
         about = {**about, **{name: one for name, one in told.items() if one}}
     return taking.keep("result", value, error=None if failure is None else msgspec.to_builtins(failure), about=about)
+
+
+def _done_in_test(taking: Taking, act: Act, sends: dict[str, Any]) -> Noted:
+    """Keep what a test assumes of a step; what came from outside would be held to the same contract and guards."""
+    assumed = taking.work.assumed.get(taking.step, _NOTHING)
+    given = act.in_tests(sends) if assumed is _NOTHING else assumed
+    found: list[dict[str, Any]] = []
+    try:
+        given = given if act.returns is None else fitting(taking, act.returns, given)
+        value, found, failure = _looked_at(taking, given, "after")
+    except RecollectError as error:
+        value, failure = None, failure_of(error, taking.step)
+    error = None if failure is None else msgspec.to_builtins(failure)
+    return taking.keep("result", value, error=error, about={"found": found} if found else {})
+
+
+def fitting(taking: Taking, contract: Contract, assumed: Any) -> dict[str, Any]:
+    """Return what a test assumes of a step as its contract leaves it, or refuse it."""
+    work = taking.work
+    # Of its own: what it draws goes into the value, which is kept as a whole.
+    run = Run(clock=work.clock, ids=work.ids)
+    return contract.assume(assumed, run=run, what=f"what is assumed of {quote(taking.step)}")
+
+
+def _unrecorded(taking: Taking) -> Failed:
+    return failed("runtime", "nothing was recorded for this step", taking.step, hint="The path differs from here on")
 
 
 _NOTHING: Any = object()
@@ -182,6 +207,22 @@ def _affordable(taking: Taking, act: Act, what: str) -> None:
         raise refusal
 
 
+def _let_through(taking: Taking, sends: dict[str, Any]) -> dict[str, Any]:
+    """Return what the guards leave of what goes out, or raise why nothing may.
+
+    They are asked once: what they say may depend on more than the data, such as the hour, and a step that was taken
+    stays taken when the run goes on.
+    """
+    kept, asked = taking.find("guarded"), None
+    if kept is None:
+        asked, found, violation = _looked_at(taking, sends, "before")
+        kept = taking.keep("guarded", found, error=None if violation is None else msgspec.to_builtins(violation))
+    _note_findings(taking, kept.value)
+    if kept.error is not None:
+        raise Failed(msgspec.convert(kept.error, Failure))
+    return redacted(taking.work.guards, sends) if asked is None else asked
+
+
 def _looked_at(
     taking: Taking, data: Any, when: Literal["before", "after"]
 ) -> tuple[Any, list[dict[str, Any]], Failure | None]:
@@ -207,10 +248,43 @@ def _note_findings(taking: Taking, found: Iterable[dict[str, Any]]) -> None:
 
 
 def note_call(taking: Taking, call: dict[str, Any]) -> None:
-    """Make the event of a machine that a model wanted to call."""
-    detail = {"capability": "machine.call", "mode": taking.work.mode, **call}
+    """Make the event of a machine that a model wanted to call, and those of what guards found in the call."""
+    told = {name: one for name, one in call.items() if name != "found"}
+    detail = {"capability": "machine.call", "mode": taking.work.mode, **told}
     decision = "deny" if "reason" in call else "allow"
     taking.work.recorder.note("policy_decision", taking.step, decision=decision, detail=detail)
+    _note_findings(taking, call.get("found", ()))
+
+
+def guarded(taking: Taking, call: dict[str, Any], data: Any, when: Literal["before", "after"]) -> Any:
+    """Return what the guards leave of what a model gives a machine, or that the model; tell what they found."""
+    data, found, violation = _looked_at(taking, data, when)
+    if found:
+        call["found"] = [*call.get("found", ()), *found]
+        _note_findings(taking, found)
+    if violation is not None:
+        raise Failed(violation)
+    return data
+
+
+def not_callable(machine: str, reason: str, step: str) -> Failed:
+    """Return the failure of a step whose model wanted to call a machine that it may not call."""
+    return failed("permission_denied", f"{machine} cannot be called here: {reason}", step)
+
+
+def _called_again(taking: Taking, call: dict[str, Any]) -> None:
+    """Tell of a machine that a model called; where permissions are others now, what would have become of the call."""
+    work, machine = taking.work, call["machine"]
+    need = Need("machine.call", machine)
+    verdict = work.permissions.verdict(need)
+    allowed, was_allowed = verdict.level == "allow", work.plan.permissions.verdict(need).level == "allow"
+    if was_allowed and not allowed and "reason" not in call:
+        note_call(taking, {**call, "reason": verdict.reason})
+        raise not_callable(machine, verdict.reason, taking.step)
+    if allowed and not was_allowed:
+        note_call(taking, {"machine": machine})
+        raise _unrecorded(taking)
+    note_call(taking, call)
 
 
 # what steps are configured with

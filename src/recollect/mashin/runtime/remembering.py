@@ -56,8 +56,9 @@ def remember(taking: Taking, step: Remember) -> Any:
         spends="writes",
         sends=sends,
         about=about,
+        shows={"namespace": namespace, "ttl": ttl},
         perform=perform,
-        in_tests=lambda: told(None, None),
+        in_tests=lambda _: told(None, None),
     )
     return governed(taking, act)
 
@@ -94,8 +95,9 @@ def recall(taking: Taking, step: Recall) -> Any:
         spends=None,
         sends={"query": query},
         about=about,
+        shows={"namespace": namespace or None, "filter": given.get("filter"), "limit": limit},
         perform=perform,
-        in_tests=lambda: {"results": [], "count": 0},
+        in_tests=lambda _: {"results": [], "count": 0},
     )
     value = governed(taking, act)
     found = cast("dict[str, Any]", value) if isinstance(value, dict) else {}

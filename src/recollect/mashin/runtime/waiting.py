@@ -6,7 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 from recollect.mashin.runtime.failures import Jumped, failed
-from recollect.mashin.runtime.governing import values_of
+from recollect.mashin.runtime.governing import fitting, values_of
 from recollect.mashin.runtime.plan import WaitFor
 from recollect.mashin.runtime.work import Taking
 from recollect.model.duration import parse_duration
@@ -22,7 +22,10 @@ def wait_for(taking: Taking, step: WaitFor) -> Any:
     if event is None:
         if work.mode == "test":
             if step.name in work.assumed:
-                return work.assumed[step.name]
+                assumed = work.assumed[step.name]
+                return taking.keep(
+                    "event", assumed if step.schema is None else fitting(taking, step.schema, assumed)
+                ).value
             hint = f"Add `assuming {step.name} {{ … }}` to the test"
             raise failed("runtime", f"nothing is assumed of the event {quote(step.name)}", step.name, hint=hint)
         timeout = given.get("timeout")

@@ -22,8 +22,8 @@ Asked = Annotated[
 @get("/", sync_to_thread=True, responses=problems(), summary="List approvals")
 def list_approvals(memory: Handle, asked: Asked = "pending", after: After = None, limit: PageLimit = PAGE) -> Approvals:
     """Return what waits for a decision in the tenant, oldest first; with a `status` what was decided."""
-    found = memory.approvals.list(status=asked)
-    kept, go_on = page_of_list(found, after, limit, lambda one: one.id)
+    every = memory.approvals.list(status="all")
+    kept, go_on = page_of_list(every, after, limit, lambda one: one.id, lambda one: asked in ("all", one.status))
     return Approvals(approvals=[approval_out(one) for one in kept], next=go_on)
 
 

@@ -8,14 +8,14 @@ from typing import Annotated, Literal
 
 import msgspec
 from litestar import Response, Router, delete, get, post, put
-from litestar.params import FromPath, FromQuery, JSONBody, QueryParameter
+from litestar.params import FromPath, JSONBody, QueryParameter
 
 from recollect.api.blocks import Blocks
 from recollect.errors import NotFound, UsageError
-from recollect.model.clock import parse_moment
+from recollect.model.clock import from_micros, parse_moment
 from recollect.server.answers import problems
 from recollect.server.callers import Access
-from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source
+from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source, once
 from recollect.server.tags import Tagged, expected_moment, is_known, not_modified, tag_of_moment
 from recollect.server.threads import read_row
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
@@ -25,7 +25,12 @@ Whose = Annotated[
     BlockScope | None, QueryParameter(name="scope", description="`user`, or `agent` together with `agent_id`.")
 ]
 Listed = Annotated[
-    Literal["user", "agent", "all"], QueryParameter(name="scope", description="Whose blocks: `all` is both.")
+    Literal["user", "agent", "all"] | None,
+    QueryParameter(name="scope", description="Whose blocks: `all` is both. Without it, the user's, or `agent_id`'s."),
+]
+# Text, for us to read: Litestar takes the word `null` for nothing at all, and then nothing would be compared.
+Stamp = Annotated[
+    str | None, QueryParameter(description="The `updated_at` that it must still have: ISO 8601, UTC without a zone.")
 ]
 AgentId = Annotated[str | None, QueryParameter(description="The agent whose block is meant.")]
 
@@ -33,7 +38,7 @@ AgentId = Annotated[str | None, QueryParameter(description="The agent whose bloc
 @get("/blocks", sync_to_thread=True, responses=problems(), summary="List blocks")
 def list_blocks(
     access: Reach,
-    listed: Listed = "user",
+    listed: Listed = None,
     agent_id: AgentId = None,
 ) -> list[Block]:
     """Return the caller's blocks; `agent` those of agents instead, `all` both."""
@@ -60,7 +65,13 @@ async def get_block(
     return Tagged(block, tag)
 
 
-@put("/blocks/{block_type:str}", sync_to_thread=True, status_code=200, responses=problems(409, 507))
+@put(
+    "/blocks/{block_type:str}",
+    sync_to_thread=True,
+    status_code=200,
+    responses=problems(409, 507),
+    summary="Replace a block",
+)
 def update_block(
     access: Reach,
     block_type: FromPath[BlockType],
@@ -77,7 +88,7 @@ def update_block(
         data.content,
         expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match),
         source=data.source,
-        idempotency_key=idempotency_key,
+        idempotency_key=once(idempotency_key),
     )
     return Tagged(block, tag_of_moment(block.updated_at))
 
@@ -88,12 +99,12 @@ def delete_block(
     block_type: FromPath[BlockType],
     whose: Whose = None,
     agent_id: AgentId = None,
-    expected_updated_at: FromQuery[datetime | None] = None,
+    expected_updated_at: Stamp = None,
     source: Source = None,
     if_match: IfMatch = None,
 ) -> None:
     """Delete a block; with a stamp, only if it is still that one."""
-    given = msgspec.UNSET if expected_updated_at is None else expected_updated_at
+    given = msgspec.UNSET if expected_updated_at is None else from_micros(parse_moment(expected_updated_at))
     expected = None if given is msgspec.UNSET and if_match is None else _expected(given, if_match, None)
     if not _blocks(access, whose, agent_id).delete(block_type, expected_updated_at=expected, source=source):
         raise _missing(block_type)

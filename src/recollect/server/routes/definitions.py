@@ -9,7 +9,7 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import JSONBody
 
 from recollect.server.answers import problems
-from recollect.server.paging import decode_number, page_from, page_of_list
+from recollect.server.paging import decode_cursor, page, page_of_list
 from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
@@ -69,9 +69,10 @@ def delete_definition(memory: Handle, definition: Name) -> None:
 @get("/{definition:str}/records", sync_to_thread=True, responses=problems(404), summary="List the records")
 def list_records(memory: Handle, definition: Name, after: After = None, limit: PageLimit = PAGE) -> Records:
     """Return the active records of a definition, whoever owns them."""
-    begin = decode_number(after)
-    found = memory.definitions.records(name_of(definition), limit=begin + limit + 1)
-    kept, go_on = page_from(found, begin, limit)
+    last = decode_cursor(after)
+    # Not by their number: of those before some may have gone since, and others would never be shown.
+    found = [fact for fact in memory.definitions.records(name_of(definition)) if fact.scope.path > last]
+    kept, go_on = page(found, limit, lambda fact: fact.scope.path)
     return Records(records=[fact_out(fact) for fact in kept], next=go_on)
 
 

@@ -26,6 +26,7 @@ from recollect.server.parameters import (
     PageLimit,
     Reach,
     Source,
+    once,
 )
 from recollect.server.places import name_of, own
 from recollect.server.tags import Tagged, expected_version, is_known, not_modified, tag_of_version
@@ -63,7 +64,7 @@ def list_facts(
 @post("/", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Write several facts")
 def write_facts(access: Reach, data: JSONBody[WriteFacts], idempotency_key: Once = None) -> Written:
     """Set and delete facts, all or none of them: where one is refused or meets another version, nothing changes."""
-    with access.memory.batch(idempotency_key=idempotency_key) as batch:
+    with access.memory.batch(idempotency_key=once(idempotency_key)) as batch:
         for number, write in enumerate(data.writes):
             _add(batch, access, write, number)
     return Written(results=[one if isinstance(one, bool) else fact_out(one) for one in batch.results])
@@ -125,7 +126,7 @@ def set_fact(
         ttl=data.ttl,
         domain=data.domain,
         source=data.source,
-        idempotency_key=idempotency_key,
+        idempotency_key=once(idempotency_key),
     )
     return Tagged(fact_out(fact), tag_of_version(fact.version))
 
@@ -142,7 +143,7 @@ def delete_fact(
 ) -> None:
     """Delete a fact. Its history stays. `If-None-Match: *` says that there must be none: 404 is then what was hoped."""
     expect = expected_version(if_match, if_none_match)
-    if not own(access, below).delete(name_of(key), expect=expect, source=source, idempotency_key=idempotency_key):
+    if not own(access, below).delete(name_of(key), expect=expect, source=source, idempotency_key=once(idempotency_key)):
         raise _missing(name_of(key))
 
 

@@ -13,7 +13,7 @@ from recollect.model.policy import Rule
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
 from recollect.server.callers import Access
-from recollect.server.paging import page_of_list
+from recollect.server.paging import decode_place_in_time, page, place_in_time
 from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
 from recollect.server.places import name_of
 from recollect.wire.sleep import Change, Forgotten, JobState, SleepJob, SleepJobs, Undone
@@ -39,8 +39,11 @@ def list_sleep_jobs(
     """Return the conversations that were consolidated or wait for it, and what failed."""
     from recollect.sleep.sleeping import sleep_jobs
 
-    found = sleep_jobs(access.memory, user=None if everybody else whose or access.caller.user, state=standing)
-    kept, go_on = page_of_list(found, after, limit, lambda job: job.scope.path)
+    last = decode_place_in_time(after)
+    every = sleep_jobs(access.memory, user=None if everybody else whose or access.caller.user, state=standing)
+    # Not after the one that a cursor names: that may be gone, or stand otherwise by now.
+    rest = [job for job in every if last is None or (job.due_at, job.scope.path) > last]
+    kept, go_on = page(rest, limit, lambda job: place_in_time(job.due_at, job.scope.path))
     return SleepJobs(jobs=[_job_out(job) for job in kept], next=go_on)
 
 

@@ -65,7 +65,7 @@ class Decoding:
         try:
             value = decode(payload)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._corrupt(f"the value of `{key}` in `{scope}`", error) from error
+            raise self.corrupt(f"the value of `{key}` in `{scope}`", error) from error
         return Fact(
             id=id,
             scope=scope,
@@ -148,7 +148,7 @@ class Decoding:
                 content = decode(payload)
                 fields = _decode_metadata(metadata)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                raise self._corrupt(f"entry {sequence} in `{scope}`", error, sequence=sequence) from error
+                raise self.corrupt(f"entry {sequence} in `{scope}`", error, sequence=sequence) from error
             yield Entry(
                 id=id,
                 scope=scope,
@@ -169,7 +169,7 @@ class Decoding:
         for sequence, metadata, expires_at, analysis, vector in rows:
             if len(vector) != size and (size is not None or len(vector) % 4):
                 why = ValueError(f"it has {len(vector)} bytes")
-                raise self._corrupt(f"the vector of entry {sequence}", why, sequence=sequence)
+                raise self.corrupt(f"the vector of entry {sequence}", why, sequence=sequence)
             yield Indexed(sequence, namespace, metadata, expires_at, analysis, vector)
 
     def definition(self, tenant: str, row: Row) -> Definition:
@@ -243,7 +243,7 @@ class Decoding:
         event = self._read(_decode_event, body, where, position=position)
         if (event.tenant, event.position) != (tenant, position) or event_body(event) != body:
             # It says it is another one, or says it in other bytes than were hashed.
-            raise self._corrupt(where, ValueError("it is not what was written there"), position=position)
+            raise self.corrupt(where, ValueError("it is not what was written there"), position=position)
         content = None if text is None else self._read(decode, text, f"the text of {where}", position=position)
         return msgspec.structs.replace(event, hash=hash, text=content)
 
@@ -258,15 +258,16 @@ class Decoding:
         try:
             return _scope(tenant, path)
         except InvalidScope as error:
-            raise self._corrupt(f"scope `{path}`", error) from error
+            raise self.corrupt(f"scope `{path}`", error) from error
 
     def _read(self, parse: Callable[[bytes], T], payload: bytes, what: str, **details: Any) -> T:
         try:
             return parse(payload)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise self._corrupt(what, error, **details) from error
+            raise self.corrupt(what, error, **details) from error
 
-    def _corrupt(self, what: str, why: Exception, **details: Any) -> Corrupt:
+    def corrupt(self, what: str, why: Exception, **details: Any) -> Corrupt:
+        """Return the error that says what is damaged, and why."""
         return Corrupt(
             f"`{self._url}`: {what} cannot be read: {why}",
             hint="Keep a copy of the database as it is, and restore a backup",

@@ -23,10 +23,16 @@ class Rows(SqlRows):
         self._execute = connection.cursor().execute
 
     def _all(self, name: str, *binding: Any) -> list[Row]:
-        return self._execute(SQL[name], binding).fetchall()
+        try:
+            return self._execute(SQL[name], binding).fetchall()
+        except UnicodeDecodeError as error:
+            raise self._decoding.corrupt("a text", error) from error
 
     def _row(self, name: str, *binding: Any) -> Row | None:
-        return self._execute(SQL[name], binding).get  # half of what making a list costs
+        try:
+            return self._execute(SQL[name], binding).get  # half of what making a list costs
+        except UnicodeDecodeError as error:
+            raise self._decoding.corrupt("a text", error) from error
 
     def _run(self, name: str, *binding: Any) -> None:
         self._execute(SQL[name], binding)

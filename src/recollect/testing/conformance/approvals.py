@@ -18,6 +18,7 @@ from recollect.errors import (
     InvalidValue,
     NotFound,
     SchemaViolation,
+    UsageError,
 )
 from recollect.model.fact import Origin
 from recollect.model.policy import Policy
@@ -337,6 +338,23 @@ class ApprovalPromises:
         assert memory.approvals.list(status="all") == []
         memory.permissions.grant("keeper", "upkeep")
         assert getattr(memory.acting_as("keeper"), verb)()
+
+    def test_what_no_store_could_keep_is_refused_at_once_and_does_not_wait(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "*", level="approve")
+        agent = memory.acting_as("agent")
+        schema: dict[str, Any] = {"type": "object", "properties": {"n": {}}}
+        for attempt in (
+            lambda: agent.scope(user="ada").recall("tea", collection="notes", filter={"a": "\ud800"}),
+            lambda: agent.definitions.create(name="Half \ud800", slug="half", schema=schema),
+            lambda: agent.definitions.create(name="Odd", slug="odd", schema={**schema, "title": object()}),
+            lambda: agent.definitions.delete("\ud800"),
+        ):
+            with pytest.raises(UsageError, match="cannot wait") as caught:
+                attempt()
+            assert caught.value.hint
+        assert memory.approvals.list(status="all") == []
+        waiting = _ask(memory, lambda agent: agent.definitions.create(name="Whole", slug="whole", schema=schema))
+        assert memory.approvals.approve(waiting).result.slug == "whole"
 
     @requires(Capability.RESTART)
     def test_what_waits_survives_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:

@@ -285,6 +285,39 @@ class EntryLifePromises:
         memory.collections.delete("notes")  # then nobody knows any more that they were forgotten
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 3
 
+    def test_entries_forgotten_or_replaced_after_an_export_stay_so_though_the_clock_was_set_back(
+        self, memory: Memory, clock: FakeClock, tmp_path: Path
+    ) -> None:
+        ada = memory.scope(user="ada")
+        forgotten = ada.remember("gone heron", collection="notes")
+        ada.remember("old heron", collection="notes", key="k")
+        memory.export(tmp_path / "x.jsonl")
+        clock.advance(-5)
+        assert ada.forget(forgotten.id, collection="notes")
+        ada.remember("new heron", collection="notes", key="k")
+        assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
+        assert standing(ada) == recalled(ada, "heron") == ["new heron"]
+        clock.advance(10)
+        assert standing(ada) == recalled(ada, "heron") == ["new heron"]
+
+    def test_entries_of_a_clock_that_is_ahead_stay_forgotten_replaced_and_erased(
+        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+    ) -> None:
+        clock.advance(3600)
+        for user in ("ada", "bob"):
+            elsewhere.scope(user=user).remember("gone heron", collection="notes")
+            elsewhere.scope(user=user).remember("old heron", collection="notes", key="k")
+        elsewhere.export(tmp_path / "x.jsonl")
+        clock.advance(-3600)
+        assert memory.import_file(tmp_path / "x.jsonl").remembered == 4
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        assert sorted(standing(ada)) == sorted(recalled(ada, "heron")) == ["gone heron", "old heron"]
+        assert ada.forget(ada.entries(collection="notes")[0].id, collection="notes")
+        ada.remember("new heron", collection="notes", key="k")
+        memory.erase(user="bob")
+        assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
+        assert (standing(ada), standing(bob)) == (["new heron"], [])
+
     def test_entries_erased_after_an_export_stay_erased_though_the_clock_was_set_back(
         self, memory: Memory, clock: FakeClock, tmp_path: Path
     ) -> None:

@@ -9,7 +9,9 @@ import pytest
 
 from recollect.api.memory import Memory
 from recollect.errors import ApprovalRequired, Denied, NotFound, ScopeEnded, UsageError
+from recollect.model.effect import StartSession
 from recollect.model.policy import Policy
+from recollect.model.scope import Scope
 from recollect.store.base import Store
 from recollect.testing.clock import FakeClock
 from recollect.testing.conformance.base import Capability, present, requires, snapshot
@@ -80,6 +82,19 @@ class ErasurePromises:
         assert inner.history("k") == []
         assert other.value("k") == "bob's"
         assert all(finding.ok for finding in memory.inspect())
+
+    def test_an_erasure_takes_what_lies_below_an_owned_tree_and_the_ledger_agrees(self, memory: Memory) -> None:
+        for tree, owner in (("t1", "ada"), ("t2", "bob")):
+            memory.perform(StartSession(scope=Scope.of(tree=tree), owner=Scope.of(user=owner)))
+            below = memory.scope(tree=tree, agent="x")
+            for place in (below, below.session(f"of {tree}")):
+                place.set("k", owner)
+                place.remember(f"{owner} likes tea", collection="notes")
+        assert memory.erase(user="ada").removed["facts"] == 2
+        for place in (memory.scope(tree="t1", agent="x"), memory.scope(session="of t1")):
+            assert (place.list(), place.entries(collection="notes")) == ([], [])
+        assert memory.scope(session="of t2").value("k") == memory.scope(tree="t2", agent="x").value("k") == "bob"
+        assert [finding for finding in memory.inspect() if not finding.ok] == []
 
     def test_erasing_one_agent_of_a_user_leaves_the_rest_of_the_user(self, memory: Memory) -> None:
         ada, x, xx = memory.scope(user="ada"), memory.scope(user="ada", agent="x"), memory.scope(user="ada", agent="xx")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -248,6 +249,10 @@ class PermissionPromises:
             lambda: memory.permissions.grant("agent", "memory", level="perhaps"),  # type: ignore[arg-type]
             lambda: memory.permissions.grant("", "memory"),
             lambda: memory.permissions.grant("owner", "memory"),
+            lambda: memory.permissions.grant("agent:*", "memory"),
+            lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(user="*")),
+            lambda: memory.permissions.grant("agent", "memory", level="deny", path="health.*"),
+            lambda: memory.permissions.grant("agent", "memory", level="deny", path="*"),
             lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(tenant="other", user="ada")),
         ):
             with pytest.raises(InvalidPolicy) as caught:
@@ -358,6 +363,16 @@ class PermissionPromises:
             narrow.scope(user="ada").set("k", 3)
         assert narrow.scope(user="ada").value("k") == 2
         assert narrow.actor == "agent"
+
+    def test_a_policy_about_another_tenant_is_refused_because_it_would_protect_nobody(self, memory: Memory) -> None:
+        there = memory.in_tenant("other")
+        there.scope(user="ada").set("k", 1)
+        for tenant in ("default", "other"):
+            hidden = Rule("deny", "memory.read", Scope.of(tenant=tenant, user="ada"))
+            policy = Policy(rules=(Rule("allow", "memory"), hidden))
+            for reaching in (partial(there.acting_as, "agent", policy=policy), partial(there.narrowed, policy)):
+                with pytest.raises(Denied if tenant == "other" else InvalidPolicy):
+                    reaching().scope(user="ada").get("k")
 
     def test_only_the_owner_hands_out_handles(self, memory: Memory) -> None:
         memory.permissions.grant("agent", "*")

@@ -42,9 +42,17 @@ def _scope(run: str) -> Scope:
     return Scope.of(run=run)
 
 
-def _record(memory: Memory, run: str, stands: Recorded, *notes: RunNote, writes: tuple[SetFact, ...] = ()) -> Recorded:
+def _record(
+    memory: Memory,
+    run: str,
+    stands: Recorded,
+    *notes: RunNote,
+    writes: tuple[SetFact, ...] = (),
+    ends: Scope | None = None,
+) -> Recorded:
+    index, head = stands.index, stands.head
     return memory.perform(
-        RecordRun(scope=_scope(run), run=run, index=stands.index, previous=stands.head, notes=notes, writes=writes)
+        RecordRun(scope=_scope(run), run=run, index=index, previous=head, notes=notes, writes=writes, ends=ends)
     )
 
 
@@ -219,13 +227,23 @@ class RunPromises:
         for last in mine:
             behind = mine[mine.index(last) + 1 :]
             assert runs.list(owner=ada, after=(last.started_at, last.id)) == behind
-        assert runs.list(owner=Scope.of(user="a")) == runs.list(owner=Scope.of(tenant="other", user="ada")) == []
+        assert runs.list(owner=Scope.of(user="a")) == []
         assert runs.list(owner=ada, status="completed") == []
         guest = memory.acting_as("user:ada", policy=Policy(rules=(Rule("allow", "runs.read", ada),)))
         assert guest.runs.list(owner=ada) == mine
         for others in (None, Scope.of(user="ad")):
             with pytest.raises(Denied):
                 guest.runs.list(owner=others)
+
+    def test_no_owner_leads_to_the_runs_of_another_tenant(self, memory: Memory) -> None:
+        other, theirs = memory.in_tenant("other"), Scope.of(tenant="other", user="ada")
+        place = Scope.of(tenant="other", run="r1")
+        record = msgspec.structs.replace(_summary(memory, "r1", "running"), scope=place)
+        begin = RecordRun(scope=place, run="r1", index=0, previous=GENESIS, notes=(START,), writes=(record,))
+        other.perform(msgspec.structs.replace(begin, owner=theirs))
+        assert [run.id for run in other.runs.list(owner=theirs)] == ["r1"]
+        guest = memory.acting_as("guest", policy=Policy.of(allow=("runs.read",)))
+        assert memory.runs.list(owner=theirs) == guest.runs.list(owner=theirs) == []
 
     def test_what_is_no_run_is_not_found(self, memory: Memory) -> None:
         _finished(memory, "r1")
@@ -290,9 +308,15 @@ class RunPromises:
         stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.a", 1), _own("r1", "runs.b", 1)))
         for _ in range(5):
             stands = _record(machine, "r1", stands, STEP, STEP)
+        elsewhere = SetFact(scope=Scope.of(user="ada"), key="cone", payload=msgspec.Raw(b"6"))
         with pytest.raises(QuotaExceeded, match="2 writes"):
-            _record(machine, "r1", stands, STEP, writes=(_own("r1", "runs.c", 1),))
+            _record(machine, "r1", stands, STEP, writes=(elsewhere,))
         assert len(memory.runs.events("r1")) == 11
+        # What it says about itself is counted, but not refused: it could not come to an end.
+        _record(machine, "r1", stands, STEP, writes=(_own("r1", "runs.c", 1),))
+        assert len(memory.runs.events("r1")) == 12
+        with pytest.raises(QuotaExceeded, match="has used 3"):
+            _record(machine, "r2", NOWHERE, START, writes=(_own("r2", "runs.a", 1),))
 
     def test_a_step_that_waits_is_decided_by_somebody_else(self, memory: Memory) -> None:
         _begun(memory, "r1")
@@ -359,6 +383,24 @@ class RunPromises:
         assert len(memory.runs.events("r1")) == 2 and memory.runs.verify("r1").ok
         with pytest.raises(NotFound):
             memory.runs.get("r1")
+
+    def test_a_run_takes_with_it_what_its_owner_remembered_for_it_alone(self, memory: Memory) -> None:
+        machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
+        stands = _begun(memory, "r1")
+        own, beside = Scope.of(user="ada", run="r1"), Scope.of(user="ada", run="r2")
+        for place in (own, beside, Scope.of(user="ada"), Scope.of(user="bob", run="r1")):
+            memory.at(place).set("glaze", "celadon")
+            if place != own:
+                with pytest.raises(UsageError):
+                    _record(machine, "r1", stands, END, ends=place)
+        assert memory.at(own).value("glaze") == "celadon", "nothing is ended by a record that is refused"
+        _record(machine, "r1", stands, END, writes=(_summary(memory, "r1", "completed"),), ends=own)
+        assert memory.at(own).history("glaze") == []
+        with pytest.raises(ScopeEnded):
+            memory.at(own).set("glaze", "tenmoku")
+        assert memory.at(beside).value("glaze") == memory.scope(user="ada").value("glaze") == "celadon"
+        assert [(one.effect, one.actor) for one in memory.ledger.events()][-1] == ("end_scope", "machine:kiln")
+        assert memory.ledger.verify().ok and all(finding.ok for finding in memory.inspect())
 
     def test_erasing_a_user_takes_the_runs_that_belong_to_them(
         self, memory: Memory, open_beside: Callable[..., Memory]

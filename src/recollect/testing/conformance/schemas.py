@@ -48,6 +48,7 @@ class SchemaPromises:
         for schema in (
             {**whole, "anyOf": [{"$ref": "#/$defs/again"}] * 20, "$defs": {"again": itself}},
             {**whole, "not": {"$ref": "#"}},
+            {**whole, "allOf": [{"$ref": "#/allOf/0"}]},
             {**whole, "allOf": [{"$ref": "#/$defs/d0"}], "$defs": {**doubled, "d30": TEXT}},
         ):
             with pytest.raises(InvalidDefinition, match=r"the schema (leads back|has more than)"):
@@ -282,6 +283,32 @@ class SchemaPromises:
             "table": {"below": {"guest": fed}},
             "wine": "red",
         }
+
+    @pytest.mark.parametrize(
+        "reference", ["#/$defs/the%20guest", "#guest", "#/$defs/choice/anyOf/1"], ids=["escaped", "anchor", "place"]
+    )
+    def test_a_reference_leads_where_it_points_however_it_is_written(self, memory: Memory, reference: str) -> None:
+        guest = {"type": "object", "properties": {"meal": {"type": "string", "default": "soup"}}}
+        ada = _under(
+            memory,
+            {
+                "type": "object",
+                "properties": {"at": {"$ref": reference}, "seats": {"type": "integer", "default": 2}},
+                "$defs": {
+                    "the guest": {"$anchor": "guest", **guest},
+                    "choice": {"anyOf": [{"type": "null"}, guest]},
+                },
+            },
+        )
+        assert ada.set("thing", {"at": {}}).value == {"at": {"meal": "soup"}, "seats": 2}
+        _refuses(ada, {"at": {"wine": "red"}}, "$.at")
+        _refuses(ada, {"at": {"meal": 7}}, "$.at.meal")
+
+    def test_a_whole_may_be_made_of_a_part_with_an_anchor(self, memory: Memory) -> None:
+        part = {"$anchor": "part", "properties": {"meal": {"type": "string", "default": "soup"}}}
+        ada = _under(memory, {"type": "object", "allOf": [{"$ref": "#part"}], "$defs": {"part": part}})
+        assert ada.set("thing", {}).value == {"meal": "soup"}
+        _refuses(ada, {"wine": "red"}, "$")
 
     def test_references_may_lead_round_in_circles(self, memory: Memory) -> None:
         again = {"type": "object", "properties": {"d": {"default": 2}, "at": {"$ref": "#/$defs/again"}}}

@@ -297,13 +297,32 @@ class TransferPromises:
         elsewhere.export(tmp_path / "x.jsonl")
         memory.definitions.create(name="Counter", slug="counter", schema=SCHEMA)
         before = snapshot(store)
-        with pytest.raises(SchemaViolation):
+        with pytest.raises(SchemaViolation, match="`counter` in `user:ada`") as caught:
             memory.import_file(tmp_path / "x.jsonl")
+        assert caught.value.path == "$.n"
         assert snapshot(store) == before
+
+    def test_what_is_not_written_need_not_fit_its_definition(self, memory: Memory, tmp_path: Path) -> None:
+        ada = memory.scope(user="ada")
+        ada.set("counter", "as it was before there was a definition")
+        ada.set("counter.below", 1)
+        memory.definitions.create(name="Counter", slug="counter", schema=SCHEMA)
+        memory.export(tmp_path / "x.jsonl")
+        assert memory.import_file(tmp_path / "x.jsonl").kept == 2
+        ada.delete("counter")
+        ada.delete("counter.below")
+        assert memory.import_file(tmp_path / "x.jsonl").kept == 2
+        assert ada.list() == []
+
+    def test_what_an_editor_leaves_in_a_file_does_no_harm(self, memory: Memory) -> None:
+        lines = [b"\xef\xbb\xbf" + HEADER + b"\r\n", b"\r\n", GOOD + b"\r\n", b"   "]
+        assert memory.import_lines(lines, source="x").written == 1
 
     @pytest.mark.parametrize(
         "lines",
         [
+            [],
+            [b"", b" "],
             [b"not json"],
             [b"{}"],
             [b'{"recollect":999}'],
@@ -321,13 +340,18 @@ class TransferPromises:
             [HEADER, GOOD, LINE % b'"\xff"'],
             [HEADER, GOOD, GOOD.replace(b"}}", b',"domain":"a\\u0000b"}}')],
             [HEADER, GOOD, GOOD.replace(b"00Z", b"00")],
+            [HEADER, GOOD, GOOD.replace(b'"fact"', b'"facts"')],
+            [HEADER, GOOD, GOOD.replace(b"}}", b',"expire_at":"2027-01-01T00:00:00Z"}}')],
+            [HEADER, GOOD, GOOD.replace(b"}}", b',"expires_at":"0001-01-01T00:00:00+14:00"}}')],
             [HEADER, GOOD, GOOD.replace(b"}}", b',"expires_at":"2027-01-01T00:00:00"}}')],
         ],
         ids=[
+            "no line", "blank lines",
             "no json", "no header", "another version", "fact first", "half a line", "no payload", "bad key",
             "bad scope", "half a surrogate pair", "too deep", "infinite", "leading zero", "more than 64 bits",
             "NUL", "no UTF-8",
-            "NUL in the domain", "no zone", "no zone in the expiry",
+            "NUL in the domain", "no zone", "no such kind of line", "no such field", "before all calendars",
+            "no zone in the expiry",
         ],
     )  # fmt: skip
     def test_an_import_of_something_else_is_refused(self, memory: Memory, store: Store, lines: list[bytes]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -128,11 +129,23 @@ def _body(answered: Answered) -> Any:
     if encoding != "identity":
         raise _Unreadable(f"the answer is compressed as {quote(encoding)}, which was not asked for")
     if _JSON.fullmatch(answered.kind):
-        try:
-            return msgspec.json.decode(answered.content)
-        except (msgspec.DecodeError, RecursionError):
-            # Servers that fail often call their excuse JSON: it is given as text.
-            return answered.content.decode(answered.charset)
+        return _json(answered)
     if _TEXT.match(answered.kind):
-        return answered.content.decode(answered.charset)
+        return _text(answered)
     raise _Unreadable(f"the answer is {quote(answered.kind)}, neither JSON nor text")
+
+
+def _json(answered: Answered) -> Any:
+    """Return a body that is called JSON: in UTF-8, as it has to be, or else as its server says that it is written."""
+    with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return msgspec.json.decode(answered.content)
+    text = _text(answered)
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError):
+        # Servers that fail often call their excuse JSON: it is given as text.
+        return text
+
+
+def _text(answered: Answered) -> str:
+    return answered.content.decode(answered.charset).removeprefix("\ufeff")

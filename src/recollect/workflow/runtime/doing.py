@@ -13,7 +13,7 @@ from recollect.errors import ActionFailed, InvalidValue, LimitExceeded, Recollec
 from recollect.lang.plain import encode_plain
 from recollect.model.text import cleaned, quote
 from recollect.model.value import decode, encode_checked
-from recollect.runs.failures import Failed, Failure, details_of
+from recollect.runs.failures import LONGEST_MESSAGE, Failed, Failure, details_of
 from recollect.runs.waiting import Paused
 from recollect.workflow.actions.base import Call, Stopped, Tool, carry_out
 from recollect.workflow.policy import Retrying
@@ -24,8 +24,6 @@ from recollect.workflow.runtime.threads import within
 from recollect.workflow.runtime.work import Suspended, Work
 
 _WORD = re.compile(r"[a-z0-9_]{1,40}")
-_LONGEST = 4_000
-"""Characters of an error's message that are kept."""
 _FINAL = (Refused, UsageError)
 """Errors that another attempt would not change."""
 
@@ -55,7 +53,7 @@ def failure_of(error: RecollectError, step: str) -> Failure:
     reason = error.details.get("type") if isinstance(error, ActionFailed) else None
     # It goes into the ledger for ever: a word, and nothing that somebody said.
     type = reason if isinstance(reason, str) and reason != "error" and _WORD.fullmatch(reason) else error.code
-    message = cleaned(error.message, longest=_LONGEST)
+    message = cleaned(error.message, longest=LONGEST_MESSAGE)
     return Failure(type=type, message=message, step=step, details=details_of(error))
 
 

@@ -74,6 +74,8 @@ from recollect.workflow.scripts.script import (
     Trouble,
 )
 
+_FILE = ("workflow", "workflows", "actions", "servers", "definitions", "tests")
+
 
 def read_scripts(text: str, *, name: str) -> ScriptFile:
     """Read a file of tests, or raise a SourceError that carries every fault of it."""
@@ -93,8 +95,7 @@ class _Reader(ScriptReader):
         """The scope of each definition, by slug."""
 
     def file(self, node: Node | None) -> ScriptFile:
-        known = ("workflow", "workflows", "actions", "servers", "definitions", "tests")
-        found = self.keys(node, "a file of tests of a workflow", known)
+        found = self.keys(node, "a file of tests of a workflow", _FILE)
         return ScriptFile(
             source=self.said.source,
             workflow=self.text(found["workflow"], "workflow") if "workflow" in found else None,
