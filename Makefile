@@ -27,7 +27,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check browser format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
+.PHONY: help setup test check types style browser format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,10 +37,16 @@ setup: $(READY) ## set up .venv: the project, editable, and the development tool
 test: check browser ## check, then run every test (ARGS=... goes to pytest)
 	$(PYTEST) $(ARGS)
 
+# Types take as long as all the rest, and one core: the rest goes beside them.
 check: $(READY) ## formatting, lint, types, import layers, the generated client
+	@$(MAKE) --no-print-directory -j2 types style
+
+types: $(READY)
+	$(BIN)/pyright
+
+style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	$(BIN)/pyright
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m recollect.client.generate --check
 
