@@ -117,8 +117,12 @@ class _Compiler:
 
     def _accumulate(self, value: said.Accumulate) -> Accumulate:
         assert value.merge is not None, "the parser requires it"
+        merge = self._template(value.merge)
         return Accumulate(
-            name=value.name.text, initial=self._optional(value.initial), merge=self._template(value.merge)
+            name=value.name.text,
+            initial=self._optional(value.initial),
+            merge=merge,
+            added=merge.adding_to("accumulator"),
         )
 
     # definitions

@@ -187,7 +187,7 @@ class Evaluation(Jsonata):
         items = cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
         weight = 1
         for item in items:
-            weight += self._weigh(item)
+            weight += self._weigh(item) if isinstance(item, list | dict) else 1
             if weight > self.bounds.items:
                 raise Stop("the value that an expression made", self.bounds.items)
         # With the value itself, so that its id stays its own.

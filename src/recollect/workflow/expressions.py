@@ -24,19 +24,27 @@ _Part: TypeAlias = "Callable[[Variables, Run, Bounds], Any]"
 class Template:
     """A value that is ready to be computed, as often as one likes and from any thread."""
 
-    __slots__ = ("_part", "computed", "written")
+    __slots__ = ("_part", "_program", "computed", "written")
 
     def __init__(self, value: Value, program: Callable[[Expression], Program | None] | None = None) -> None:
         """Compile a value once; `program` gives the programs of expressions that somebody compiled already."""
         self.written = value
         self.computed = _is_computed(value)
         """Whether there is an expression in it; without one it is the same for every run."""
-        self._part = _compiled(value, program or _program)
+        self._program = program or _program
+        self._part = _compiled(value, self._program)
 
     @property
     def fixed(self) -> Any:
         """The value of a template without expressions."""
         return self._part({}, Run(), DEFAULT_BOUNDS)
+
+    def adding_to(self, variable: str) -> Template | None:
+        """Return the template of what is added, where all that this one does is to add that to a list; else None."""
+        if not isinstance(self.written, Expression):
+            return None
+        program = (self._program(self.written) or _program(self.written)).adding_to(variable)
+        return None if program is None else Template(self.written, lambda expression: program)
 
     def value(
         self, variables: Variables, run: Run | None = None, *, bounds: Bounds = DEFAULT_BOUNDS

@@ -26,7 +26,7 @@ from recollect.workflow.evaluation import Evaluation, regex
 from recollect.workflow.functions import REFUSED
 from recollect.workflow.library import NULL, Functions, JException, Jsonata, Signs, Utils
 from recollect.workflow.limits import DEFAULT_BOUNDS, Bounds, Stop
-from recollect.workflow.paths import NOT_DIRECT, direct_path, follow
+from recollect.workflow.paths import NOT_DIRECT, added_part, direct_path, follow
 from recollect.workflow.reads import Read, look_through
 
 
@@ -69,6 +69,11 @@ class Program:
         self.reads = reads
         self._tree = tree
         self._direct = direct_path(tree)
+
+    def adding_to(self, variable: str) -> Program | None:
+        """Return the program of what is added, where all that this one does is to add that to a list; else None."""
+        part = added_part(self._tree, variable)
+        return None if part is None else Program(self.text, part, self.reads)
 
     def evaluate(
         self, variables: Mapping[str, Any], *, bounds: Bounds = DEFAULT_BOUNDS, run: Run | None = None

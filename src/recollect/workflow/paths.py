@@ -1,4 +1,7 @@
-"""The tree of `$name.field.field` in, its value out without an evaluation: most expressions are such a path."""
+"""The tree of an expression in; out what can be told without evaluating all of it.
+
+Most expressions are a path, `$name.field.field`, and most loops that gather only add to their `$accumulator`.
+"""
 
 from __future__ import annotations
 
@@ -23,6 +26,22 @@ def direct_path(tree: Any) -> tuple[str, ...] | None:
         if step.keep_array or any(part is not None for part in parts):
             return None
     return tuple(str(step.value) for step in steps)
+
+
+def added_part(tree: Any, variable: str) -> Any | None:
+    """Return the tree of what is added in `$append($variable, …)` and `[$variable, …]`; None for any other tree."""
+    if any(part is not None for part in (tree.predicate, tree.stages, tree.group)) or tree.keep_array:
+        return None
+    if tree.type == "function" and (tree.procedure.type, tree.procedure.value) == ("variable", "append"):
+        parts = tree.arguments
+    elif tree.type == "unary" and tree.value == "[":
+        parts = tree.expressions
+    else:
+        return None
+    if len(parts) != 2 or direct_path(parts[0]) != (variable,):
+        return None
+    # A list that is written inside of a list stays one item of it.
+    return parts[1] if tree.type == "function" or parts[1].value != "[" else None
 
 
 def follow(found: Any, fields: tuple[str, ...]) -> Any:

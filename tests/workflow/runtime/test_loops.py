@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from typing import Any
 
 import pytest
 
+import recollect
+from recollect.model.limits import Limits
+from recollect.workflow import evaluate, jsonata
 from recollect.workflow.actions.base import Call
 from recollect.workflow.behaviour import Behaviour
+from recollect.workflow.jsonata import UNDEFINED
+from recollect.workflow.limits import Bounds
 
 
 def each(steps: str = "[{do: one}]", more: str = "", items: str = '"=$input.items"') -> str:
@@ -418,3 +424,94 @@ def test_a_loop_that_runs_long_takes_time_in_proportion(load: Any) -> None:
     took(100)
     in_proportion = any((ratio := took(4000) / took(500)) < 8 * 3 for _ in range(3))
     assert in_proportion, f"eight times as many passes took {ratio:.1f} times as long"
+
+
+# lists that grow
+
+
+GATHERING = """
+defs: {{one: {{kind: task, action: note}}}}
+flow:
+  - loop:
+      type: for_each
+      name: all
+      for_each: {{in: "=$input.items"}}
+      accumulate: {{as: got, initial: {initial}, merge: "={merge}"}}
+      steps: []
+outputs: {{got: "=$output.all.got"}}
+"""
+ODD_ITEMS: list[Any] = [1, None, "", [], [1, [2]], {}, {"a": [1]}, [[]], "=1", True, 2.5, {"a": None, "b": {"c": []}}]
+
+
+@pytest.mark.parametrize("initial", ["[]", "[1, 2]", "null", "{}", "''"])
+@pytest.mark.parametrize(
+    "merge",
+    [
+        "$append($accumulator, $iteration.item)",
+        "$append($accumulator, $iteration.item.a)",
+        "$append($accumulator, [$iteration.item])",
+        "[$accumulator, $iteration.item]",
+        "[$accumulator, [$iteration.item]]",
+        "[$accumulator, $iteration.item.a][]",
+        "$append($accumulator, $iteration.item)[0]",
+        "$append($iteration.item, $accumulator)",
+        "$append($accumulator, $sum($accumulator[$type($) = 'number']))",
+        "$append($accumulator, function($x) {{ $x }})",
+    ],
+)
+def test_a_loop_that_gathers_gives_what_its_expression_does(load: Any, initial: str, merge: str) -> None:
+    run = load(GATHERING.format(initial=initial, merge=merge.format())).run({"items": ODD_ITEMS}, owner="mira").check()
+    expected: Any = {"[]": [], "[1, 2]": [1, 2], "null": None, "{}": {}, "''": ""}[initial]
+    for item in ODD_ITEMS:
+        expected = evaluate(merge.format(), {"accumulator": expected, "iteration": {"item": item}})
+    assert run.output == ({} if expected is UNDEFINED else {"got": expected})
+
+
+def test_what_was_gathered_is_not_gone_through_again(load: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    copied: list[Any] = []
+    copy = jsonata._copy
+    monkeypatch.setattr(jsonata, "_copy", lambda value, size: (copied.append(value), copy(value, size))[1])
+    items = [{"n": number} for number in range(200)]
+    done: list[int] = []
+    for merge in ("$append($accumulator, $iteration.item)", "$append($accumulator, $iteration.item)[]"):
+        copied.clear()
+        run = load(GATHERING.format(initial="[]", merge=merge)).run({"items": items}, owner="mira").check()
+        assert run.output == {"got": items}
+        done.append(len(copied))
+    # The second one says the same in other words, and is computed as any expression is.
+    assert done[0] < 10 * len(items) < 100 * len(items) < done[1]
+
+
+@pytest.mark.parametrize(
+    ("bounds", "limits", "item"),
+    [
+        ({"items": 50}, {}, 1),
+        ({"items": 50}, {}, {"a": 1}),
+        ({"text": 200}, {}, "a loaf"),
+        ({"text": 200}, {}, {"loaf": 1}),
+        ({}, {"value_bytes": 300}, "a loaf"),
+        ({}, {"value_bytes": 300}, 12345),
+    ],
+)
+def test_a_list_that_grows_too_long_fails_at_the_same_pass_and_in_the_same_words(
+    kitchen: Any, bounds: dict[str, int], limits: dict[str, int], item: Any
+) -> None:
+    failed: list[tuple[Any, ...]] = []
+    with recollect.open(":memory:", limits=Limits(**{"value_bytes": 4_000, **limits})) as memory:
+        for merge in ("$append($accumulator, $context.item)", "$append($accumulator, $context.item)[]"):
+            text = f"""
+defs: {{last: {{kind: task, action: set_context, inputs: {{values: {{at: "=$iteration.index"}}}}}}}}
+context: {{item: {json.dumps(item)}}}
+flow:
+  - loop:
+      type: while
+      while: "=$iteration.index < 500"
+      accumulate: {{as: got, initial: [], merge: "={merge}"}}
+      steps: [{{do: last}}]
+"""
+            flow = recollect.workflow.load(text, memory=memory, behaviour=Behaviour(bounds=Bounds(**bounds)))
+            run = flow.run(owner="mira")
+            assert (run.status, run.error.step) == ("failed", "flow[0].loop")
+            failed.append((run.error.type, run.error.message, run.context["at"]))
+    assert failed[0] == failed[1]
+    assert failed[0][0] == "limit_exceeded"

@@ -326,6 +326,29 @@ def test_an_action_may_wait_at_its_second_attempt(load: Any, kitchen: Any) -> No
     assert flow.run(owner="mira").deliver("rye").check().outputs == {"one": "rye"}
 
 
+def test_attempts_before_a_pause_are_counted_after_it(load: Any, kitchen: Any) -> None:
+    calls: list[str] = []
+
+    def act(call: Call) -> Any:
+        calls.append("called")
+        if len(calls) == 1:
+            raise RuntimeError("not yet")
+        call.place.wait("go")
+        raise RuntimeError("not even then")
+
+    kitchen.add("act", act)
+    slept: list[float] = []
+    flow = load(
+        "defs: {one: {kind: task, action: act, settings: {retries: "
+        "{enabled: true, max_attempts: 3, backoff_ms: 1000, multiplier: 2}}}}\nflow: [{do: one}]",
+        behaviour=Behaviour(sleep=slept.append),
+    )
+    run = flow.find(flow.run(owner="mira").id).deliver("rye")
+    # The first attempt; the second up to its wait, and that one again with what came; the third. One more is too many.
+    assert (run.status, len(calls), slept) == ("failed", 4, [1.0, 2.0])
+    assert [one.detail["attempts"] for one in run.events if "attempts" in one.detail] == [3]
+
+
 # a time
 
 

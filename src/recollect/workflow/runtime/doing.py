@@ -8,6 +8,8 @@ from contextlib import suppress
 from functools import partial
 from typing import Any, cast
 
+import msgspec
+
 from recollect.agent.models import Model
 from recollect.errors import ActionFailed, InvalidValue, LimitExceeded, RecollectError, Refused, UsageError
 from recollect.lang.plain import encode_plain
@@ -81,6 +83,7 @@ class _Doing:
     def output(self, resumed: Resumed) -> tuple[Any, bytes]:
         """Return what the action gives, and the same as JSON, however often it has to be tried."""
         retries = self.task.policy.retries
+        self.attempts = resumed.failed
         # What came before is on record before anything reaches out.
         self.work.recorder.flush()
         while True:
@@ -97,6 +100,7 @@ class _Doing:
     def _attempt(self, resumed: Resumed) -> Any:
         work, strand, task = self.work, self.strand, self.task
         use_tool = partial(_use_tool, work, strand)
+        resumed = msgspec.structs.replace(resumed, failed=self.attempts - 1)
         place = CallPlace(work, strand, task.name, use_tool=use_tool, tools=task.use.tools, resumed=resumed)
         call = _call(task.use, task.name, resumed.inputs, resumed.settings, place, work)
         act = partial(self._carried_out, call)

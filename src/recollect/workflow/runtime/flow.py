@@ -13,11 +13,13 @@ from typing import Any, cast
 
 import msgspec
 
-from recollect.errors import LimitExceeded, RecollectError
+from recollect.errors import EvaluationFailed, InvalidValue, LimitExceeded, RecollectError
 from recollect.model.value import encode_checked
 from recollect.runs.failures import Failed
+from recollect.workflow.expressions import Template
 from recollect.workflow.jsonata import UNDEFINED
 from recollect.workflow.runtime.doing import do_task, failure_of
+from recollect.workflow.runtime.gathering import Gathering
 from recollect.workflow.runtime.parallel import run_all, run_any, run_in_order
 from recollect.workflow.runtime.place import Resumed
 from recollect.workflow.runtime.plan import Block, Conditional, Do, Loop, Parallel, Step
@@ -122,6 +124,7 @@ class _Passes:
         self.work = work
         self.strand = strand
         self.step = step
+        self.gathering = Gathering(work.behaviour.bounds, work.memory.limits)
         stood: dict[str, Any] = at[0] if at else {}
         self.done: int = stood.get("pass", 0)
         self.items: list[Any] | None = stood.get("items") if at else self._items()
@@ -198,9 +201,24 @@ class _Passes:
         return {"index": number} if self.items is None else {"item": self.items[number], "index": number}
 
     def _merge(self) -> None:
-        if self.step.accumulate is not None:
+        accumulate = self.step.accumulate
+        if accumulate is not None:
             with failing(self.step.path):
-                self.strand.accumulator = self._kept(self.work.value(self.step.accumulate.merge, self.strand))
+                longer = None if accumulate.added is None else self._longer(accumulate.added)
+                self.strand.accumulator = (
+                    self._kept(self.work.value(accumulate.merge, self.strand)) if longer is None else longer
+                )
+
+    def _longer(self, added: Template) -> list[Any] | None:
+        """Return the list of a loop that gathers with what this pass adds; None where there is no such list."""
+        gathered = self.strand.accumulator
+        if not isinstance(gathered, list):
+            return None
+        try:
+            return self.gathering.longer(cast("list[Any]", gathered), self.work.value(added, self.strand))
+        except (EvaluationFailed, InvalidValue, LimitExceeded):
+            # What is wrong is said of the expression as it is written.
+            return None
 
     def _kept(self, value: Any) -> Any:
         """Return a value that can be kept while the run waits, or refuse it."""

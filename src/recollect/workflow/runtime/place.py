@@ -42,6 +42,8 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The run of a workflow that it called and that waits itself."""
     heard: int = 0
     """How many messages of that run its owner had been told."""
+    failed: int = 0
+    """How many attempts had failed before the one that waits."""
 
 
 class UseTool(Protocol):

@@ -86,6 +86,8 @@ class Accumulate(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     initial: Template | None
     merge: Template
+    added: Template | None
+    """What is added in each pass, where `merge` does nothing but add it to a list."""
 
 
 class Loop(msgspec.Struct, frozen=True, kw_only=True):
