@@ -144,7 +144,9 @@ def guarded(postgres: Server) -> Any:
 
 def test_a_password_opens_and_a_wrong_one_is_never_shown(postgres: Server, guarded: str, database: str):
     postgres.execute(
-        "GRANT USAGE ON SCHEMA recollect TO guarded", "GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO guarded"
+        "GRANT USAGE ON SCHEMA recollect TO guarded",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO guarded",
+        "INSERT INTO recollect.roles (tenant, role) VALUES ('default', 'guarded')",
     )
     with PostgresStore(postgres.url(user=guarded, password=SECRET)) as store:
         assert store.read(lambda rows: rows.tenants()) == []

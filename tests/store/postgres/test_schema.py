@@ -17,7 +17,7 @@ from recollect.store.sqlite.queries import SQL as SQL_OF_SQLITE
 
 PACKAGE = Path(recollect.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
-TABLES = 19
+TABLES = 20
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity
@@ -27,6 +27,11 @@ INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemanam
 STORAGE = """
 SELECT relname, attname, attstorage, reloptions FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
 WHERE relnamespace = 'recollect'::regnamespace AND attnum > 0 AND relkind = 'r'
+"""
+SECURED = """
+SELECT relname, relrowsecurity, polname, polcmd, pg_get_expr(polqual, polrelid) FROM pg_class
+LEFT JOIN pg_policy ON polrelid = pg_class.oid
+WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r'
 """
 
 Connection = psycopg.Connection[Any]
@@ -44,7 +49,7 @@ def made_by(connection: Connection, *scripts: str) -> set[tuple[Any, ...]]:
         connection.execute("ALTER SCHEMA recollect RENAME TO put_aside; CREATE SCHEMA recollect")
         for script in scripts:
             connection.execute(script.encode())
-        rows = [connection.execute(asked.encode()).fetchall() for asked in (COLUMNS, INDEXES, STORAGE)]
+        rows = [connection.execute(asked.encode()).fetchall() for asked in (COLUMNS, INDEXES, STORAGE, SECURED)]
     return {tuple(map(str, row)) for some in rows for row in some}
 
 
@@ -63,6 +68,13 @@ def test_every_key_and_every_index_is_led_by_its_tenant(connection: Connection):
     indexes = connection.execute(INDEXES).fetchall()
     assert len({table for table, _, _ in indexes}) == TABLES - 1  # all but the one row that says the version
     assert [name for _, name, made in indexes if not re.search(r"\(tenant\b", made)] == []
+
+
+def test_no_table_shows_a_row_to_roles_that_were_not_given_its_tenant(connection: Connection):
+    secured = {table: (on, policy) for table, on, policy, _, _ in connection.execute(SECURED).fetchall()}
+    apart = {"roles": (True, "own_rows"), "migrated": (True, "for_everybody")}
+    assert len(secured) == TABLES
+    assert {table: found for table, found in secured.items() if found != (True, "own_tenants")} == apart
 
 
 def test_texts_are_ordered_by_their_code_points(connection: Connection):
@@ -110,13 +122,17 @@ def test_no_sql_hides_in_the_code():
     assert {name: hits for name, hits in found.items() if hits} == {}
 
 
-def test_no_query_has_to_read_a_whole_table(connection: Connection):
+@pytest.mark.parametrize("role", ["owner", "tenant_reader"])
+def test_no_query_has_to_read_a_whole_table(connection: Connection, role: str):
     """Where PostgreSQL may read a table from end to end only if nothing else would do, it never does."""
     plans = {}
     with connection.transaction(force_rollback=True):
         connection.execute("ALTER SCHEMA recollect RENAME TO put_aside; CREATE SCHEMA recollect")
         connection.execute(SCHEMA.encode())  # tables that nobody has counted yet
-        connection.execute("SET LOCAL enable_seqscan = off")
+        connection.execute("CREATE ROLE tenant_reader; GRANT USAGE ON SCHEMA recollect TO tenant_reader")
+        connection.execute("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA recollect TO tenant_reader")
+        connection.execute("GRANT USAGE ON ALL SEQUENCES IN SCHEMA recollect TO tenant_reader")
+        connection.execute(f"SET LOCAL ROLE {role}; SET LOCAL enable_seqscan = off")
         for name, sql in SQL.items():
             if re.match(rb"(SELECT|INSERT|UPDATE|DELETE|WITH)\b", sql):
                 lines = connection.execute(b"EXPLAIN (GENERIC_PLAN) " + sql).fetchall()

@@ -24,7 +24,10 @@ _SIGN_IN = (
     "Check the user and the password, in the address, in PGPASSWORD or in ~/.pgpass, and the server's pg_hba.conf"
 )
 _CREATE = "Make it first: createdb --encoding UTF8 NAME"
-_RIGHTS = "Open it once as the owner of the database, or GRANT this user what it needs in the schema recollect"
+_RIGHTS = (
+    "Open it once as the owner of the database; or GRANT this user what it needs in the schema recollect, and name its "
+    "tenants in recollect.roles"
+)
 _MEMORY = "Give the server more memory, or write less at once"
 _DISK = "Look into the server's log: its disk or its files have a fault"
 _STALE = "Another program may have changed the tables while this one was running: open the store again"

@@ -406,6 +406,10 @@ SELECT
 -- How many migrations were taken.
 SELECT version FROM recollect.migrated;
 
+-- name: get_rights
+-- Which role this is, whether rows are hidden from it, and how many tenants it may see all the same.
+SELECT current_user::text, row_security_active('recollect.facts'), (SELECT count(*) FROM recollect.roles);
+
 -- name: create_schema
 -- Make room for our tables.
 CREATE SCHEMA recollect;

@@ -21,6 +21,7 @@ from recollect.store.postgres.errors import code_of, failed, passes, translate
 from recollect.store.postgres.migrate import migrate
 from recollect.store.postgres.pool import Pool
 from recollect.store.postgres.queries import SQL
+from recollect.store.postgres.rights import check_rights
 from recollect.store.postgres.rows import Proof, Rows
 from recollect.store.sql.misuse import forked, nested
 
@@ -48,6 +49,7 @@ class PostgresStore:
         try:
             with self._pool.rows() as rows:
                 migrate(rows.connection, self.url, self._manner)
+                check_rights(rows.connection, self.url)
         except psycopg.Error as error:
             self._pool.close()
             raise translate(error, self.url) from error
