@@ -105,6 +105,24 @@ def test_list_shows_sizes_stamps_and_on_request_agents(cli):
     assert "mail" in table
 
 
+@pytest.mark.parametrize("value", ["- Keeps bees", "-5", "-.5", "-what is it"])
+def test_a_value_that_begins_with_a_dash_is_taken_after_two_of_them(value: str, process):
+    refused = process("blocks", "set", "core", value, "--user", "ada")
+    assert refused.code == 2
+    assert refused.err.startswith("error[usage_error]: a value that begins with a dash was read as an option\n")
+    assert "then `--`" in refused.err
+    assert process("blocks", "set", "core", "--user", "ada", "--", value).code == 0
+    assert process("blocks", "show", "core", "--user", "ada").out == f"{value}\n"
+    assert "No such option: --all" in process("blocks", "show", "core", "--all", "--user", "ada").err
+
+
+def test_undo_of_what_was_never_written_says_so(cli):
+    write(cli, "archival", "one")
+    done = cli("blocks", "undo", "core", "--user", "ada")
+    assert (done.code, done.err.splitlines()[1]) == (1, "hint: There is nothing to undo: write it first")
+    assert "hint: Delete it instead" in cli("blocks", "undo", "archival", "--user", "ada").err
+
+
 def test_delete_leaves_the_history_and_undo_brings_the_text_back(cli):
     first = write(cli)
     second = write(cli, "core", "two", "--replace")

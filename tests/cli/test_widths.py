@@ -112,6 +112,29 @@ def test_no_line_of_a_table_is_wider_than_the_terminal(command: str, width: str,
             assert row[field] in done.out
 
 
+def test_an_id_is_never_broken_in_two(filled: str, cli, monkeypatch):
+    grant = cli("permissions", "list", "--db", filled, "--json").json[0]["id"]
+    monkeypatch.setenv("COLUMNS", "400")
+    wide = cli("ledger", "tail", "-n", "100", "--db", filled).out
+    monkeypatch.setenv("COLUMNS", "80")
+    narrow = cli("ledger", "tail", "-n", "100", "--db", filled).out
+    assert grant in wide
+    assert grant not in narrow
+    assert re.search(rf"{grant[:12]}\w*…$", narrow, re.MULTILINE)
+    assert not re.search(r"^ +[0-9a-f]+$", narrow, re.MULTILINE)  # what was left of one stood in the next line
+
+
+def test_what_happened_to_a_run_names_it_once(cli, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    machine = tmp_path / "twice.mashin"
+    machine.write_text("machine twice\n  accepts\n    n as integer\n  implements\n    compute it\n      input.n * 2\n")
+    file = str(tmp_path / "runs.db")
+    run = cli("run", str(machine), "--input", '{"n": 2}', "--db", file, "--json").json["run"]
+    events = [line for line in cli("ledger", "tail", "--db", file).out.splitlines() if "exec_" in line]
+    assert events
+    assert all(line.count(run) == 1 for line in events)
+
+
 def on_terminal(width: int, *arguments: str, typed: str = "", interrupted_at: str = "", **variables: str) -> str:
     """Return what a command shows on a terminal of a width, where somebody types, or interrupts what shows a text."""
     master, slave = pty.openpty()

@@ -166,6 +166,11 @@ def test_tags_do_what_stamps_do(someone):
     )
     assert split.status_code == 422
     assert someone.delete(f"{BLOCKS}/core", headers={"If-Match": tag}).status_code == 409
+    met = someone.delete(f"{BLOCKS}/core", headers={"If-None-Match": "*"})
+    assert (met.status_code, met.json()["current_updated_at"]) == (409, newer.json()["updated_at"])
+    assert someone.delete(f"{BLOCKS}/archival", headers={"If-None-Match": "*"}).status_code == 404
+    both = someone.delete(f"{BLOCKS}/core", headers={"If-Match": newer.headers["etag"], "If-None-Match": "*"})
+    assert (both.status_code, someone.get(f"{BLOCKS}/core").status_code) == (422, 200)
     assert someone.delete(f"{BLOCKS}/core", headers={"If-Match": newer.headers["etag"]}).status_code == 204
 
 

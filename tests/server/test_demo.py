@@ -9,6 +9,7 @@ import json
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -72,6 +73,19 @@ def test_what_is_there_stays_for_the_next_start_and_the_key_does_not(tmp_path: P
         with second.client(first.key) as late, second.client(admin) as owner:
             assert late.get(f"{API}/conversations").status_code == 401
             assert owner.get(f"{API}/memory/definitions").json()["definitions"][0]["slug"] == "plot"
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    def run(*absent: str) -> subprocess.CompletedProcess[str]:
+        lacking = f"import runpy, sys; sys.modules |= dict.fromkeys({absent}); sys.argv[1:] = ['--help']; "
+        script = lacking + "runpy.run_module('recollect.server.demo', run_name='__main__')"
+        return subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    refused = run("litestar")
+    assert (refused.returncode, refused.stdout) == (1, "")
+    assert refused.stderr.startswith("error: the demo needs the package `litestar`. Install it with")
+    assert 'pip install "recollect[server]"' in refused.stderr
+    assert run().returncode == 0
 
 
 def test_make_serve_starts_the_demo() -> None:

@@ -92,6 +92,42 @@ def test_every_answer_has_the_id_of_its_request(served):
         assert other.headers["x-request-id"].startswith("req_")
 
 
+@pytest.mark.parametrize(
+    "method, path, unheeded",
+    [
+        ("GET", "/memory/facts?limit=1&limit=2", "more than once"),
+        ("GET", "/memory/facts?limit=1&%6Cimit=1", "more than once"),
+        ("GET", "/memory/blocks/core?scope=agent&agent_id=a&agent_id=b", "more than once"),
+        ("GET", "/memory/facts?limits=1", "no parameter of this address"),
+    ],
+)
+def test_a_parameter_that_would_not_be_looked_at_is_refused(served, method, path, unheeded):
+    client = served.client()
+    refused = client.request(method, f"/api/v1{path}")
+    assert (refused.status_code, refused.json()["code"]) == (422, "usage_error")
+    assert unheeded in refused.json()["detail"]
+    assert client.get("/api/v1/memory/facts?limit=1&prefix=").status_code == 200
+
+
+def test_a_condition_that_nothing_would_be_held_to_is_refused_and_nothing_is_written(served, someone):
+    admin = served.client()
+    definition = admin.post(
+        "/api/v1/memory/definitions", json={"name": "Boat", "slug": "boat", "schema": {"type": "object"}}
+    ).json()
+    place = f"/api/v1/memory/definitions/{definition['id']}"
+    for name, tag in (("If-Match", '"1"'), ("If-None-Match", "*")):
+        refused = admin.patch(place, json={"name": "Ship"}, headers={name: tag})
+        assert (refused.status_code, refused.json()["code"]) == (422, "usage_error"), name
+        assert name in refused.json()["detail"]
+        assert admin.delete(place, headers={name: tag}).status_code == 422
+    assert admin.get(place, headers={"If-Match": '"1"'}).json()["name"] == "Boat"
+    twice = [("If-Match", '"1"'), ("If-Match", '"2"')]
+    assert someone.put("/api/v1/memory/facts/tea", json={"value": 1}).status_code == 200
+    assert someone.put("/api/v1/memory/facts/tea", json={"value": 2}, headers=twice).status_code == 422
+    assert someone.put("/api/v1/memory/facts/tea", json={"value": 2}, headers=twice[:1]).status_code == 200
+    assert admin.patch(place, json={"name": "Ship"}).json()["name"] == "Ship"
+
+
 def test_what_nobody_foresaw_is_in_the_log_with_where_it_happened_and_not_in_the_answer(monkeypatch, caplog):
     with recollect.open(":memory:") as memory:
         key = create_key(memory, tenant="default", user="ada", role="member").token

@@ -200,8 +200,12 @@ class Blocks:
         ...     blocks.undo("core", expected_updated_at=core.updated_at).content
         '- Throws on Tuesdays'
         """
-        texts = [one for one in self.history(block) if one.change == "set" and not one.forgotten]
-        if expected_updated_at is not None:
+        revisions = self.history(block)
+        if not revisions:
+            never = f"the {block} block of `{self._scope}` was never written"
+            raise NotFound(never, hint="There is nothing to undo: write it first", block=block)
+        texts = [one for one in revisions if one.change == "set" and not one.forgotten]
+        if expected_updated_at is not None and revisions[-1].change == "set":
             texts = texts[:-1]  # the newest is the one that stands, or the write below is a conflict
         if not texts:
             raise NotFound(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
@@ -23,6 +24,10 @@ _Misused = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 """What a disk says that has no room for our output."""
+
+
+_VALUE_WITH_A_DASH = re.compile(r"-(\s|\.?\d|[^-=][^=]*\s)")
+"""A line of a list, a number below zero, or several words: nobody means an option by that."""
 
 
 class _Root(TyperGroup):
@@ -85,7 +90,7 @@ def run(arguments: Sequence[str]) -> int:
         code = app(list(arguments), prog_name="recollect", standalone_mode=False)
         sys.stdout.flush()
     except _Misused as error:
-        return _misused(cast("Any", error), as_json="--json" in arguments)
+        return _misused(cast("Any", error), arguments)
     except typer.Abort:
         return 1
     except BrokenPipeError:
@@ -102,13 +107,17 @@ def run(arguments: Sequence[str]) -> int:
     return code if isinstance(code, int) else 0
 
 
-def _misused(error: Any, *, as_json: bool) -> int:
+def _misused(error: Any, arguments: Sequence[str]) -> int:
     message = str(error.format_message())
     if error.ctx is not None and type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(message, err=True)
         return 2
-    hint = f"Try `{error.ctx.command_path if error.ctx is not None else 'recollect'} --help`"
+    command = error.ctx.command_path if error.ctx is not None else "recollect"
+    hint = f"Try `{command} --help`"
     if error.ctx is not None and isinstance(error.ctx.command, TyperGroup) and hasattr(error, "option_name"):
         hint = "Options come after the command: recollect facts list --db memory.db"
-    Output(json=as_json).failure(UsageError(message.rstrip("."), hint=hint))
+    elif hasattr(error, "option_name") and any(map(_VALUE_WITH_A_DASH.match, arguments)):
+        message = "a value that begins with a dash was read as an option"
+        hint = f"Put every option first, then `--`, then the values: {command} … -- '- A line'"
+    Output(json="--json" in arguments).failure(UsageError(message.rstrip("."), hint=hint))
     return 2

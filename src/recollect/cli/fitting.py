@@ -22,6 +22,8 @@ _ITEM = re.compile(r" *[-+=] ")
 """What a line of a list begins with: it goes on below its first word."""
 _JOINTS = (re.compile(r"[^/]*/*"), re.compile(r"[^-.:,@]*[-.:,@]*"))
 """The parts of a long word, each with what ends it: first those of a path, then those of a key or a name."""
+_ID = re.compile(r"(?:[a-z]+_)?(?:[0-9a-f]{32,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+"""What the source of ids gives, a UUID, or a digest: half of it is of no use to anybody."""
 
 
 class Line(NamedTuple):
@@ -57,8 +59,8 @@ def table(
     """Return rows under their heads.
 
     Where the width is too small for all of it, columns without any value are left out, those that are `whole` keep
-    their width, `folded` ones go on in the next line, and the others are cut. Where that leaves too little of them,
-    each row is a paragraph, one value a line.
+    their width, `folded` ones go on in the next line, and the others are cut, as is an id in a folded one: in two
+    lines it could not be copied. Where that leaves too little of them, each row is a paragraph, one value a line.
     """
     kept = (*whole, *folded)
     widths = _natural(columns, rows)
@@ -79,7 +81,7 @@ def table(
     lines = [Line(_row(columns, widths)), Line("", rule * _together(widths))]
     for row in rows:
         parts = [
-            _folded(cell, size) if name in folded else [_cut(cell, size, only_ascii)]
+            _folded(cell, size, mark=_mark(only_ascii)) if name in folded else [_cut(cell, size, only_ascii)]
             for name, cell, size in zip(columns, row, widths, strict=True)
         ]
         tallest = max(len(part) for part in parts)
@@ -191,12 +193,20 @@ def _cut(text: str, width: int, only_ascii: bool) -> str:
         return text
     from rich.cells import set_cell_size
 
-    mark = "..." if only_ascii else "…"
+    mark = _mark(only_ascii)
     return set_cell_size(text, width - len(mark)).rstrip() + mark
 
 
-def _folded(text: str, width: int) -> list[str]:
-    """Return a text in lines of a width, broken between words, and within those that are wider."""
+def _mark(only_ascii: bool) -> str:
+    """Return what stands where something was cut."""
+    return "..." if only_ascii else "…"
+
+
+def _folded(text: str, width: int, *, mark: str = "") -> list[str]:
+    """Return a text in lines of a width, broken between words, and within those that are wider.
+
+    With a mark, an id that is wider is cut at it.
+    """
     if cells(text) <= width:
         return [text]
     lines: list[str] = []
@@ -204,12 +214,14 @@ def _folded(text: str, width: int) -> list[str]:
         if lines and cells(lines[-1]) + 1 + cells(word) <= width:
             lines[-1] = f"{lines[-1]} {word}"
         else:
-            lines.extend(_chopped(word, width) if cells(word) > width else [word])
+            lines.extend(_chopped(word, width, mark=mark) if cells(word) > width else [word])
     return [line.rstrip(" ") for line in lines]
 
 
-def _chopped(word: str, width: int, joints: Sequence[re.Pattern[str]] = _JOINTS) -> list[str]:
+def _chopped(word: str, width: int, joints: Sequence[re.Pattern[str]] = _JOINTS, *, mark: str = "") -> list[str]:
     """Return a word in pieces of a width, broken at its slashes, dots and dashes where it has them."""
+    if mark and _ID.fullmatch(word):
+        return [word[: width - len(mark)] + mark]
     if not joints:
         from rich.cells import chop_cells
 
@@ -219,5 +231,5 @@ def _chopped(word: str, width: int, joints: Sequence[re.Pattern[str]] = _JOINTS)
         if cells(pieces[-1]) + cells(part) <= width:
             pieces[-1] += part
         else:
-            pieces.extend([part] if cells(part) <= width else _chopped(part, width, joints[1:]))
+            pieces.extend([part] if cells(part) <= width else _chopped(part, width, joints[1:], mark=mark))
     return [piece for piece in pieces if piece]

@@ -133,6 +133,8 @@ def _described(tenant: str, found: Verification) -> dict[str, Any]:
 
 def _subject(event: Event) -> str:
     what = event.key or event.resource or ""
+    if event.scope == f"run:{what}":  # what happened to a run, in its own scope
+        return event.scope
     return f"{event.scope} {what}".strip()
 
 

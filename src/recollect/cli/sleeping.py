@@ -47,7 +47,7 @@ def list_jobs(
         for one in found
     ]
     columns = ("user", "conversation", "state", "attempts", "when", "outcome")
-    desk.out.table(columns, rows, whole=("state", "attempts", "when"), folded=("user", "conversation", "outcome"))
+    desk.out.table(columns, rows, whole=("conversation", "state", "attempts", "when"), folded=("user", "outcome"))
 
 
 @command(app, "run", example="recollect sleep run --delay 5m")

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+import shlex
+from ast import literal_eval
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
-_COMMANDS = (
+_COMMANDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
     (re.compile(r"memory\.(\w+)\.list\(\)"), r"`recollect \1 list`"),
     (
         re.compile(r"Read it, and say that you know what it holds"),
         "Read it; then write a fact with --expect VERSION, a block with --replace",
     ),
     (re.compile(r"memory\.scope\(user=…, agent=…\)"), "--user and --agent say whose"),
-    (re.compile(r"memory\.permissions\.grant\('([^']*)', '([^']*)'\)"), r"`recollect permissions grant \1 \2`"),
+    (
+        re.compile(r"memory\.permissions\.grant\((.+), '(.+?)'(?:, scope=memory\.at\((.+)\)\.scope)?\)$"),
+        lambda found: _grant(literal_eval(found[1]), found[2], literal_eval(found[3]) if found[3] else ""),
+    ),
     (re.compile(r"recollect approvals approve …"), "recollect approvals approve ID"),
     (re.compile(r"remember_text\(…\)"), "`recollect ingest`"),
     (re.compile(r"Open it with embedder=…"), "Name it with --embedder or RECOLLECT_EMBEDDER"),
@@ -159,6 +164,11 @@ def hint(text: str) -> str:
     for call, command in _COMMANDS:
         text = call.sub(command, text)
     return text
+
+
+def _grant(actor: str, capability: str, scope: str) -> str:
+    words = ["recollect", "permissions", "grant", actor, capability, *(["--scope", scope] if scope else [])]
+    return f"`{shlex.join(words)}`"
 
 
 def counts(removed: Mapping[str, int]) -> str:

@@ -31,7 +31,7 @@ from recollect.governance.deferred import DeferredEvents, without_the_erased
 from recollect.governance.inspection import Finding, inspect_tenant
 from recollect.governance.ledger import Signature, append
 from recollect.governance.oversight import OVERSIGHT
-from recollect.governance.permissions import Verdict, decide, granted_policy, readable
+from recollect.governance.permissions import TOO_NARROW, Verdict, decide, granted_policy, readable
 from recollect.governance.quotas import charge, check_quotas
 from recollect.governance.replays import Repeatable, find_replay, keep_replay
 from recollect.governance.runs import RUNS, ensure_holdable, record_run
@@ -369,7 +369,7 @@ class Gate:
         self._record_refusal(rows, effect, call, verdict.reason)
         return Denied(
             f"`{caller.actor}` may not do this: {verdict.reason}",
-            hint=verdict.remedy or f"Grant it with memory.permissions.grant({caller.actor!r}, {verdict.capability!r})",
+            hint=verdict.remedy or _grant_of(caller, verdict),
             capability=verdict.capability,
             actor=caller.actor,
         )
@@ -412,6 +412,15 @@ def _outside(effect: Effect, caller: Caller) -> Verdict:
     """Return the denial of an effect in another tenant than the caller's."""
     reason = f"it stands in the tenant `{caller.tenant}`, not in `{effect.scope.tenant}`"
     return Verdict("deny", effect.capability, reason, "Ask the program that opened the memory")
+
+
+def _grant_of(caller: Caller, verdict: Verdict) -> str:
+    """Return how to let a caller do what nothing lets them do, there and nowhere else."""
+    if any(verdict.silent is own for own in caller.policies):
+        return TOO_NARROW
+    place = verdict.scope.path if verdict.scope else ""
+    where = f", scope=memory.at({place!r}).scope" if place else ""
+    return f"Grant it with memory.permissions.grant({caller.actor!r}, {verdict.capability!r}{where})"
 
 
 def _tenants(rows: Reader, caller: Caller) -> list[str]:

@@ -11,14 +11,22 @@ from recollect.model.key import lies_under
 from recollect.model.policy import OWNER, Access, Grant, Level, Policy
 from recollect.model.scope import Scope
 
+TOO_NARROW = "Allow it in the policy that this handle was made with; a grant does not widen that"
+"""What helps whom a policy of their own does not allow enough."""
+
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
-    """What the policies say to an effect, and about which capability they said it."""
+    """What the policies say to an effect, and about which capability they said it.
+
+    Where one of them is silent, it is `silent` about `scope`.
+    """
 
     level: Level
     capability: str
     reason: str = ""
     remedy: str = ""
+    scope: Scope | None = None
+    silent: Policy | None = None
 
 
 def decide(policies: Sequence[Policy], effect: EffectBase) -> Verdict:
@@ -57,7 +65,8 @@ def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) 
         denied = f"{capability} is denied for {_place(scope, key)}"
         return Verdict("deny", capability, denied, "A denial beats every grant: take it back first")
     if not levels:
-        return Verdict("deny", capability, f"nothing grants {capability} for {_place(scope, key)}")
+        reason = f"nothing grants {capability} for {_place(scope, key)}"
+        return Verdict("deny", capability, reason, scope=scope, silent=policy)
     needed = _NEEDED.get(capability)
     if needed and key is not None and policy.access:
         access = _access_of(policy, key)

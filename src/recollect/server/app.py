@@ -24,7 +24,7 @@ from recollect.server.callers import access_of, authenticate, handle_of
 from recollect.server.envelope import Envelope
 from recollect.server.metrics import Metrics
 from recollect.server.openapi import describe, openapi
-from recollect.server.parameters import refuse_unknown_parameters
+from recollect.server.parameters import refuse_unheeded
 from recollect.server.problems import respond_with_problem
 from recollect.server.programs import load_programs
 from recollect.server.routes import (
@@ -93,7 +93,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             },
             deep_copy=False,
         ),
-        middleware=[authenticate(settings, standing), refuse_unknown_parameters],
+        middleware=[authenticate(settings, standing), refuse_unheeded],
         lifespan=[partial(_working, settings, standing, counted, closes=opened)],
         exception_handlers={Exception: respond_with_problem},
         compression_config=CompressionConfig(

@@ -13,11 +13,18 @@ from recollect.api.memory import Memory
 from recollect.chat.turns import chat
 from recollect.errors import RecollectError
 from recollect.model.policy import OWNER
-from recollect.server.app import open_memory
-from recollect.server.auth.keys import NewKey, create_key, first_key, list_keys, revoke_key
-from recollect.server.chat_agents import CHAT_FILE, read_chat_agents
-from recollect.server.serving import serve
-from recollect.server.settings import Settings
+
+try:
+    from recollect.server.app import open_memory
+    from recollect.server.auth.keys import NewKey, create_key, first_key, list_keys, revoke_key
+    from recollect.server.chat_agents import CHAT_FILE, read_chat_agents
+    from recollect.server.serving import serve
+    from recollect.server.settings import Settings
+except ImportError as missing:
+    # Whoever imports this can read a traceback; whoever runs it, by its name, is told what to do.
+    if __name__ != "__main__":
+        raise
+    sys.exit(f'error: the demo needs the package `{missing.name}`. Install it with `pip install "recollect[server]"`')
 
 USER = "ada"
 """Whose key is shown."""

@@ -58,32 +58,57 @@ def once(header: str | None) -> str | None:
         return header
 
 
-def refuse_unknown_parameters(app: ASGIApp) -> ASGIApp:
-    """Return an application that refuses what a route does not know: `agent_idd=x` must not write the user's block.
+_CONDITIONS = {b"if-match": "If-Match", b"if-none-match": "If-None-Match"}
 
-    A guard could say the same, but Litestar copies the route for each guard of each request.
+
+def refuse_unheeded(app: ASGIApp) -> ASGIApp:
+    """Return an application that refuses what its route would not look at: `agent_idd=x` must not write a user's block.
+
+    So it is with a parameter that is there twice, of which one would count, and with a condition on a write to which
+    nothing would be held. A guard could say the same, but Litestar copies the route for each guard of each request.
     """
 
     async def refusing(scope: Connection, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
-            known = _query_names(scope["route_handler"])
-            for name, _ in parse_qsl(scope["query_string"].decode("latin-1"), keep_blank_values=True):
-                if name not in known:
-                    raise UsageError(
-                        f"{quote(name)} is no parameter of this address",
-                        hint=f"It takes {', '.join(sorted(known)) or 'none'}",
-                        path=name,
-                    )
+            _check_query(scope["query_string"].decode("latin-1"), _names(scope["route_handler"], QueryParameter))
+        if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
+            _check_conditions(scope)
         await app(scope, receive, send)
 
     return refusing
 
 
+def _check_query(query: str, known: frozenset[str]) -> None:
+    seen: set[str] = set()
+    for name, _ in parse_qsl(query, keep_blank_values=True):
+        if name not in known:
+            raise UsageError(
+                f"{quote(name)} is no parameter of this address",
+                hint=f"It takes {', '.join(sorted(known)) or 'none'}",
+                path=name,
+            )
+        if name in seen:
+            raise UsageError(f"the parameter `{name}` is there more than once", hint="Send it once", path=name)
+        seen.add(name)
+
+
+def _check_conditions(scope: Connection) -> None:
+    given = [_CONDITIONS[name] for name, _ in scope["headers"] if name in _CONDITIONS]
+    for name in given:
+        if name not in _names(scope["route_handler"], HeaderParameter):
+            raise UsageError(
+                f"nothing is compared with {name} at this address", hint="Read before you write, and leave it out"
+            )
+        if given.count(name) > 1:
+            raise UsageError(f"the header {name} is there more than once", hint="Send it once")
+
+
 @cache
-def _query_names(handler: BaseRouteHandler) -> frozenset[str]:
+def _names(handler: BaseRouteHandler, kind: type[QueryParameter] | type[HeaderParameter]) -> frozenset[str]:
+    """Return what a route takes in its query or its headers."""
     fields = handler.parsed_fn_signature.parameters
     return frozenset(
         cast("Any", field.kwarg_definition).name or name
         for name, field in fields.items()
-        if isinstance(field.kwarg_definition, QueryParameter)
+        if isinstance(field.kwarg_definition, kind)
     )

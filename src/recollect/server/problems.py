@@ -11,7 +11,8 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from recollect.errors import Conflict, Denied, RecollectError, StorageError
+from recollect.errors import Conflict, RecollectError, StorageError
+from recollect.governance.permissions import TOO_NARROW
 from recollect.wire.problems import MEDIA_TYPE, Problem, encode_problem
 
 AnyRequest = Request[Any, Any, Any]
@@ -160,9 +161,10 @@ def _of_ours(error: RecollectError, request_id: str) -> tuple[int, bytes, dict[s
 
 def _told(error: RecollectError) -> str:
     """Return the hint of an error as callers can act on it."""
-    # The gate names the call that grants it, and whoever calls here may do what their key says, whatever is granted.
-    granted = isinstance(error, Denied) and "permissions.grant(" in error.hint
-    return "Use a key whose role may do this, and that is not narrowed to less" if granted else error.hint
+    # The gate names the policy, and that of whoever calls here is made of their key.
+    if error.hint == TOO_NARROW:
+        return "Use a key whose role may do this, and that is not narrowed to less"
+    return error.hint
 
 
 def _of_validation(

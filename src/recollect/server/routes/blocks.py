@@ -11,8 +11,11 @@ from litestar import Response, Router, delete, get, post, put
 from litestar.params import FromPath, JSONBody, QueryParameter
 
 from recollect.api.blocks import Blocks
+from recollect.api.scoped import ScopedMemory
 from recollect.errors import NotFound, UsageError
+from recollect.model.block import key_of
 from recollect.model.clock import from_micros, parse_moment
+from recollect.model.effect import DeleteFact
 from recollect.server.answers import problems
 from recollect.server.callers import Access
 from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source, once
@@ -102,11 +105,19 @@ def delete_block(
     expected_updated_at: Stamp = None,
     source: Source = None,
     if_match: IfMatch = None,
+    if_none_match: IfNoneMatch = None,
 ) -> None:
-    """Delete a block; with a stamp, only if it is still that one."""
+    """Delete a block; with a stamp, only if it is still that one. `If-None-Match: *` says that there must be none."""
     given = msgspec.UNSET if expected_updated_at is None else from_micros(parse_moment(expected_updated_at))
-    expected = None if given is msgspec.UNSET and if_match is None else _expected(given, if_match, None)
-    if not _blocks(access, whose, agent_id).delete(block_type, expected_updated_at=expected, source=source):
+    said = not (given is msgspec.UNSET and if_match is None and if_none_match is None)
+    expected = _expected(given, if_match, if_none_match) if said else None
+    place = _place(access, whose, agent_id)
+    if said and expected is None:
+        # To `delete` None says that it may be any block; what must not be there is a conflict where it is.
+        there = access.memory.perform(DeleteFact(scope=place.scope, key=key_of(block_type), expect=0, source=source))
+    else:
+        there = place.blocks.delete(block_type, expected_updated_at=expected, source=source)
+    if not there:
         raise _missing(block_type)
 
 
@@ -152,17 +163,21 @@ def recall_blocks(access: Reach, data: JSONBody[RecallBlocks]) -> list[BlockMatc
 
 
 def _blocks(access: Access, whose: BlockScope | None, agent_id: str | None) -> Blocks:
+    return _place(access, whose, agent_id).blocks
+
+
+def _place(access: Access, whose: BlockScope | None, agent_id: str | None) -> ScopedMemory:
     if agent_id is None:
         if whose == "agent":
             raise UsageError("a block of an agent needs its id", hint="Add agent_id=…", path="agent_id")
-        return access.own.blocks
+        return access.own
     if whose == "user":
         raise UsageError(
             "a block of the user belongs to no agent",
             hint="Leave out agent_id, or ask for scope=agent",
             path="agent_id",
         )
-    return access.memory.scope(user=access.caller.user, agent=agent_id).blocks
+    return access.memory.scope(user=access.caller.user, agent=agent_id)
 
 
 def _expected(

@@ -490,9 +490,15 @@ class BlockPromises(BlockClaims):
 
     def test_history_holds_every_text_and_undo_brings_the_one_before_back(self, memory: Memory) -> None:
         blocks = memory.scope(user="ada").blocks
+        with pytest.raises(NotFound, match="was never written"):
+            blocks.undo("core", expected_updated_at=None)
         one = _write(blocks, "core", "one")
-        with pytest.raises(NotFound):
+        with pytest.raises(NotFound, match="Delete it instead"):
             blocks.undo("core", expected_updated_at=one.updated_at)
+        blocks.delete("core")
+        with pytest.raises(Conflict):
+            blocks.undo("core", expected_updated_at=one.updated_at)
+        one = blocks.undo("core", expected_updated_at=None)
         two = _write(blocks, "core", "two")
         with pytest.raises(Conflict):
             blocks.undo("core", expected_updated_at=one.updated_at)
@@ -510,7 +516,8 @@ class BlockPromises(BlockClaims):
         with pytest.raises(Conflict):
             blocks.undo("core", expected_updated_at=None)
         assert [(one.change, one.value) for one in blocks.history("core")] == [
-            ("set", "one"), ("set", "two"), ("set", "one"), ("set", "two"), ("deleted", None), ("set", "two"),
+            ("set", "one"), ("deleted", None), ("set", "one"),
+            ("set", "two"), ("set", "one"), ("set", "two"), ("deleted", None), ("set", "two"),
         ]  # fmt: skip
         assert all(finding.ok for finding in memory.inspect())
 

@@ -261,6 +261,32 @@ class PermissionPromises:
         assert snapshot(store) == before
         assert memory.permissions.grant("agent", "memory").actor == "agent"
 
+    @pytest.mark.parametrize("actor", ["agent", "ada's agent"])
+    @pytest.mark.parametrize("user", ["ada", "o'hara/the second"])
+    def test_a_denial_names_the_grant_that_helps_there_and_nowhere_else(
+        self, memory: Memory, actor: str, user: str
+    ) -> None:
+        there = memory.in_tenant("acme")
+        agent = there.acting_as(actor)
+        with pytest.raises(Denied) as caught:
+            agent.scope(user=user).set("k", 1)
+        call = caught.value.hint.removeprefix("Grant it with memory.")
+        assert call.startswith("permissions.grant(")
+        eval(f"memory.{call}", {"memory": there})  # what a reader would paste
+        assert agent.scope(user=user).set("k", 1).version == 1
+        with pytest.raises(Denied):
+            agent.scope(user="somebody else").set("k", 1)
+
+    def test_a_denial_by_a_policy_does_not_ask_for_a_grant(self, memory: Memory) -> None:
+        reading = Policy.of(allow=("memory.read",))
+        memory.permissions.grant("granted", "memory")
+        for handle in (memory.acting_as("agent", policy=reading), memory.acting_as("granted").narrowed(reading)):
+            with pytest.raises(Denied) as caught:
+                handle.scope(user="ada").set("k", 1)
+            assert "policy" in caught.value.hint
+            assert "permissions.grant(" not in caught.value.hint
+        assert memory.acting_as("granted").scope(user="ada").set("k", 1).version == 1
+
     # policies of handles
 
     @pytest.mark.parametrize(
