@@ -61,6 +61,15 @@ def test_context_stays_inside_thread_and_namespace(make_rows: Any, ask: Any) -> 
     assert context_of_second({}, {}, ("x", "y")) == 0
 
 
+def test_a_thread_of_one_entry_lends_it_nothing(make_shelf: Any, ask: Any) -> None:
+    def context(*threads: str) -> dict[int, float]:
+        shelf = make_shelf([(text, {"thread": thread}) for text, thread in zip(_plain(_TALK), threads, strict=True)])
+        return _parts(ask(shelf, "boat to the island"), "context")
+
+    assert context("a", "b", "c", "d", "e", "f") == {}
+    assert set(context("a", "a", "c", "d", "e", "f")) == {1, 2}
+
+
 def test_each_part_is_there_when_query_and_metadata_are_and_else_not(make_shelf: Any, ask: Any) -> None:
     full, plain = make_shelf(_TALK), make_shelf(_plain(_TALK))
     query = "When did Ada rain soup in November 2024?"

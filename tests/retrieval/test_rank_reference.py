@@ -68,7 +68,7 @@ def link(entries: list[Entry]) -> None:
                 cohesive = min(max((measured - 0.01) / 0.07, 0), 1)
         at_first = 1.0 if kind[1] else 0.5
         for entry in group:
-            entry.trust = (20 * at_first + len(linked) * cohesive) / (20 + len(linked))
+            entry.trust = (20**2 * at_first + len(linked) ** 2 * cohesive) / (20**2 + len(linked) ** 2)
 
 
 def totals(entries: list[Entry], prepared: Prepared, vector: Any) -> dict[int, dict[str, float]]:
@@ -125,7 +125,7 @@ def totals(entries: list[Entry], prepared: Prepared, vector: Any) -> dict[int, d
             speaks = own(entry, stems)
             alone += rarity * speaks / (speaks + 1)
             lent = sum(weight * text(other, stems) for other, weight, _ in around(entry))
-            if entry.thread[1] is not None:
+            if entry.thread[1] is not None and (entry.previous or entry.next):
                 lent += 0.1 * max(text(other, stems) for other in entries if other.thread == entry.thread)
             speaks += entry.trust * lent
             whole += rarity * speaks / (speaks + 1)

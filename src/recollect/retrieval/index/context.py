@@ -40,7 +40,7 @@ class Context(NamedTuple):
     """How much of the meaning of the first four the row takes."""
     thread: Places
     of_thread: Numbers | None
-    """By thread: how much of the words of the whole thread its rows take. None where no thread is declared."""
+    """By thread: how much of the words of the whole thread its rows take. None where no declared thread has several."""
     patience: Numbers
     """How often the row's text has to have a word for half of what it can bring."""
     asks: Numbers
@@ -64,7 +64,10 @@ def read_context(
     beside[2] = np.where(previous == NOBODY, NOBODY, previous[previous])
     beside[3] = np.where(following == NOBODY, NOBODY, following[following])
     beside[beside == NOBODY] = len(thread)
-    trusts, declared = threads.trust(), threads.declared
+    # A thread of one entry, which follows nobody, has no words to lend but that entry's own.
+    trusts, lends = threads.trust(), np.zeros(threads.count, np.bool_)
+    lends[thread[previous != NOBODY]] = True
+    lends &= threads.declared
     trust = trusts[thread]
     asks = ((signs & np.uint8(Signs.QUESTION)) != 0).astype(np.float32)
     of_this = trust * (np.float32(_OF_PREVIOUS) + np.float32(_OF_A_QUESTION) * asks)
@@ -84,7 +87,7 @@ def read_context(
         words=words,
         sense=sense,
         thread=thread,
-        of_thread=trusts * declared * np.float64(_WORDS_OF_THREAD) if declared.any() else None,
+        of_thread=trusts * lends * np.float64(_WORDS_OF_THREAD) if lends.any() else None,
         patience=np.float32(_SATURATION) * (np.float32(1 - _BY_LENGTH) + np.float32(_BY_LENGTH) * relative),
         asks=asks,
         informs=different / (different + np.float32(max(usual_distinct, 1.0))),

@@ -224,7 +224,9 @@ class _Cohesion:
             if by_chance < _ALL_ALIKE:
                 measured = (self.alike / self.links - by_chance) / (1 - by_chance)
         cohesive = min(max((measured - _CHANCE) / (_COHERENT - _CHANCE), 0.0), 1.0)
-        return (_LINKS_BEFORE_TRUST * at_first + self.links * cohesive) / (_LINKS_BEFORE_TRUST + self.links)
+        # By squares: of what was believed at first, nothing is left among hundreds of links that say otherwise.
+        believed, seen = _LINKS_BEFORE_TRUST**2, self.links**2
+        return (believed * at_first + seen * cohesive) / (believed + seen)
 
 
 def _total(matrix: NDArray[np.float32], rows: NDArray[np.int64]) -> NDArray[np.float64]:
