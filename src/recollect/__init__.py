@@ -76,7 +76,7 @@ from recollect.model.scope import Scope
 from recollect.model.transfer import Imported
 
 if TYPE_CHECKING:
-    from recollect import abl, chat, mashin, sleep, workflow
+    from recollect import abl, chat, mashin, sleep, testing, workflow
     from recollect.api.aio import AsyncMemory, AsyncScopedMemory
     from recollect.client import AsyncClient, Client
 
@@ -164,6 +164,7 @@ __all__ = [
     "mashin",
     "open",
     "sleep",
+    "testing",
     "workflow",
 ]
 
@@ -178,7 +179,7 @@ def __getattr__(name: str) -> Any:
         from recollect import client
 
         return getattr(client, name)
-    if name in ("abl", "chat", "mashin", "sleep", "workflow"):
+    if name in ("abl", "chat", "mashin", "sleep", "testing", "workflow"):
         from importlib import import_module
 
         return import_module(f"recollect.{name}")

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+import recollect
 from recollect.errors import EvaluationFailed, LimitExceeded, SourceError
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.source import Excerpt, Source, Span
@@ -36,7 +37,7 @@ def _codes(text: str) -> list[str]:
         ("let", "unexpected_token"),
         ("[...a]", "unexpected_token"),
         ("'open", "unclosed_quote"),
-        ("'a\nb'", "unclosed_quote"),
+        ("'a\nb", "unclosed_quote"),
         ("'${a'", "unclosed_quote"),
         ("'${}'", "empty_code"),
         ("'${1 +}'", "unexpected_token"),
@@ -223,3 +224,12 @@ def test_values_with_shared_parts_are_compared_in_reasonable_time() -> None:
     grown = "(1..50).reduce((a, x) => [a, a], [])"
     assert evaluate(f"{grown} == {grown}", {}) is True
     assert evaluate(f"{grown} == [{grown}]", {}) is False
+
+
+def test_a_text_that_stands_in_no_file_may_hold_the_end_of_a_line() -> None:
+    docs = {"docs": [{"content": "rye"}, {"content": "oat"}]}
+    assert evaluate("docs.map(d => d.content).join('\n')", docs) == "rye\noat"
+    assert evaluate("'${docs[0].content}\r\n' + \"a\nb\"", docs) == "rye\r\na\nb"
+    # In a file a quote still ends with its line, whatever stands below.
+    text = "machine loaf\n  implements\n    compute it\n      ['rye,\n       'oat']\n"
+    assert [one.code for one in recollect.mashin.check(text)][:1] == ["unclosed_quote"]

@@ -24,8 +24,7 @@ _TOKEN = re.compile(
         |[-+*/%<>!()\[\]{},.:?~&^|=])""",
     re.VERBOSE,
 )
-_LINE_END = re.compile(r"[\r\n]")
-_IN_TEXT = re.compile(r"\\.|\$\{|[\"'\r\n]", re.DOTALL)
+_IN_TEXT = re.compile(r"\\.|\$\{|[\"']", re.DOTALL)
 _IN_CODE = re.compile(r"//[^\r\n]*|[{}\"']")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|u\{([0-9a-fA-F]{1,6})\}|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "0": "\0"}
@@ -84,7 +83,8 @@ def _read(text: str, place: int, end: int) -> Token | None:
 def text_end(text: str, start: int, end: int) -> int | None:
     """Return where the text that begins with a quote here ends, its last quote included; None if it does not.
 
-    Quotes inside `${…}` belong to the code there, however deep texts and code stand inside one another.
+    Quotes inside `${…}` belong to the code there, however deep texts and code stand inside one another. It may go on
+    over the end of a line: in a file whoever read the lines has refused that, and elsewhere there are no lines.
     """
     # A quote waits for its like, a brace for the one that closes it; what is open decides how a character is read.
     waiting = [text[start]]
@@ -96,8 +96,6 @@ def text_end(text: str, start: int, end: int) -> int | None:
         if found is None:
             return None
         mark, place = found[0], found.end()
-        if mark in "\r\n":
-            return None
         if mark == waiting[-1]:
             waiting.pop()
             if not waiting:
@@ -132,11 +130,9 @@ def _refuse(text: Excerpt, place: int, end: int, said: Diagnostics) -> Token:
             stop += 1
         said.error("unexpected_character", message, text.locate(place, stop), hint=hint)
         return Token("bad", mark, place, stop)
-    line = _LINE_END.search(text.text, place, end)
-    stop = line.start() if line else end
-    hint = f"End the text with {mark} on the same line; \\n stands for a new line in it"
-    said.error("unclosed_quote", never_closed(text.text[place:stop]), text.locate(place, place + 1), hint=hint)
-    return Token("bad", text.text[place:stop], place, stop)
+    hint = f"End the text with {mark}; \\{mark} stands for one in it"
+    said.error("unclosed_quote", never_closed(text.text[place:end]), text.locate(place, place + 1), hint=hint)
+    return Token("bad", text.text[place:end], place, end)
 
 
 def unescape(text: Excerpt, start: int, end: int, said: Diagnostics) -> str:
