@@ -6,8 +6,9 @@ so nothing of it can widen what a caller reaches; the gate then holds each effec
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
@@ -148,6 +149,7 @@ class _Authentication:
         self._tokens = tokens
         self._limit = limit
         self._noted: dict[str, int] = {}
+        self._turn: tuple[asyncio.AbstractEventLoop, Hashable] | None = None
 
     def __call__(self, app: ASGIApp) -> ASGIApp:
         """Return an application that nobody reaches without a valid token, unless its route is open to everybody."""
@@ -170,13 +172,30 @@ class _Authentication:
             self._limit.take((caller.tenant, caller.user))
             return self._access_of(caller)
         now = self._memory.clock.now()
-        find = self._keys.find
-        access = await run_sync(find, token, now) if self._memory.waits else find(token, now)
+        if self._memory.waits:
+            access = await run_sync(lambda: self._keys.find(token, now, self._memory.mark()))
+        else:
+            access = self._keys.find(token, now, self._mark())
         id, hour = access.caller.key_id, int(now.timestamp()) // 3_600
         if self._noted.get(id) != hour:
             await self._note_use(id, hour)
         self._limit.take(id)
         return access
+
+    def _mark(self) -> Hashable:
+        """Return a mark of the memory that was taken in this turn of the loop.
+
+        What a turn handles had arrived before it began. So whoever sends a request after a key was revoked meets a
+        mark that was taken after that too, and many who ask at the same time are answered with one look at the file.
+        """
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._turn[0] is not loop:
+            self._turn = loop, self._memory.mark()
+            loop.call_soon(self._end_turn)
+        return self._turn[1]
+
+    def _end_turn(self) -> None:
+        self._turn = None
 
     async def _read(self, tokens: TokenReader, token: str) -> Claims:
         try:

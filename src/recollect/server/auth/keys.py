@@ -217,11 +217,12 @@ class KnownKeys(Generic[T]):
         self._make = make
         self._known: dict[str, _Known[T]] = {}
 
-    def find(self, token: str, now: datetime) -> T:
-        """Return what was made of the key that a token is, or refuse it, as `find_key` does."""
+    def find(self, token: str, now: datetime, mark: Hashable) -> T:
+        """Return what was made of the key that a token is, or refuse it, as `find_key` does.
+
+        `mark` is one that the memory gave after the token had arrived. It is kept with what is read after it.
+        """
         digest = _digest(token)
-        # Kept with the mark that was there before it was read: it may be asked for in several threads.
-        mark = self._memory.mark()
         known = self._known.get(digest)
         if known is None or not known.key.active_at(now):
             found = self._look_up(token, mark)
