@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-from contextlib import suppress
 from http import HTTPStatus
 from typing import Any, Literal, cast
 
@@ -37,7 +35,6 @@ class _Gathering:
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
-        self._socket: int = transport.get_extra_info("socket").fileno()
         self._gathered: list[bytes] = []
         self._size = 0
 
@@ -52,16 +49,6 @@ class _Gathering:
     def close(self) -> None:
         self._let_go()
         self._transport.close()
-
-    def send_now(self) -> None:
-        """Send what was gathered, past the transport: uvloop would send it at the end of the turn."""
-        if not self._gathered or self._transport.is_closing() or self._transport.get_write_buffer_size():
-            return
-        data = b"".join(self._gathered)
-        # What cannot be sent now, the transport sends later, or finds out why it cannot be sent at all.
-        with suppress(OSError):
-            data = data[os.write(self._socket, data) :]
-        self._gathered[:] = [data]
 
     def _let_go(self) -> None:
         data = b"".join(self._gathered)
@@ -114,16 +101,6 @@ class Connection(HttpToolsProtocol):
         """Stop waiting."""
         self._wait_for(None)
         super().connection_lost(exc)
-
-    def on_response_complete(self) -> None:
-        """Answer at once a request that is alone: what is left to do for it is then done while the answer travels.
-
-        The answers to many leave together, at the end of the turn. Whoever were sent each for itself would ask again
-        each for itself, and the server would be woken for every one of them.
-        """
-        if len(self.tasks) == 1:
-            cast("_Gathering", self.transport).send_now()
-        super().on_response_complete()
 
     def eof_received(self) -> bool:  # pyright: ignore[reportIncompatibleMethodOverride]  # asyncio asks for it
         """Keep the connection of a caller who has said everything and waits for the answer; end any other."""
