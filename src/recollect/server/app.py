@@ -12,7 +12,6 @@ from litestar import Litestar, Router
 from litestar.config.compression import CompressionConfig
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
-from litestar.di import Provide
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
 
@@ -20,7 +19,7 @@ import recollect
 from recollect.api.memory import Memory
 from recollect.server.admin.door import WithPages
 from recollect.server.bodies import StrictRequest
-from recollect.server.callers import access_of, authenticate, handle_of
+from recollect.server.callers import authenticate
 from recollect.server.envelope import Envelope
 from recollect.server.metrics import Metrics
 from recollect.server.openapi import describe, openapi
@@ -113,7 +112,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
 
 
 def _routes() -> Router:
-    """Return everything below the prefix, and what its handlers can ask for."""
+    """Return everything below the prefix."""
     return Router(
         PREFIX,
         route_handlers=[
@@ -133,10 +132,6 @@ def _routes() -> Router:
             chat.router,
             conversations.router,
         ],
-        dependencies={
-            "access": Provide(access_of, sync_to_thread=False),
-            "memory": Provide(handle_of, sync_to_thread=False),
-        },
     )
 
 

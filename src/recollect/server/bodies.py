@@ -1,4 +1,4 @@
-"""Bytes of a body in, the value that its route takes out; or what is wrong with them, and where."""
+"""A request in; who calls, and the value that its route takes, out; or what is wrong with its body, and where."""
 
 from __future__ import annotations
 
@@ -7,18 +7,26 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Request
+from litestar.datastructures import State
 from litestar.exceptions import InternalServerException
 
 from recollect.errors import InvalidValue
+from recollect.server.callers import Access, Caller, access_in
 from recollect.server.problems import RequestFault
 from recollect.wire.reading import fault_in, moments_in
 
 
-class StrictRequest(Request[Any, Any, Any]):
-    """A request whose body is exactly what its route says.
+class StrictRequest(Request[Caller, Access, State]):
+    """A request of somebody who is known, and whose body is exactly what its route says.
 
-    Litestar would read a body as loosely as a query: `"1"` for 1, and `"null"` for nothing at all.
+    Litestar would read a body as loosely as a query: `"1"` for 1, and `"null"` for nothing at all. Routes take the
+    request for the sake of `auth`: as a dependency of its own, the same would take longer than reading a fact.
     """
+
+    @property
+    def auth(self) -> Access:
+        """The caller, and the memory as far as the caller may reach into it."""
+        return access_in(self.scope)
 
     async def body(self) -> bytes:
         """Return the bytes of the body."""

@@ -6,15 +6,14 @@ so nothing of it can widen what a caller reaches; the gate then holds each effec
 
 from __future__ import annotations
 
+import asyncio
 import logging
+from collections.abc import Callable, Hashable
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import msgspec
 from anyio.to_thread import run_sync
-from litestar.connection import ASGIConnection
-from litestar.enums import ScopeType
-from litestar.middleware import ASGIMiddleware
 from litestar.types import ASGIApp, Receive, Send
 from litestar.types import Scope as Connection
 
@@ -26,7 +25,6 @@ from recollect.server.auth.keys import Key, KnownKeys, Role, note_use
 from recollect.server.auth.limits import RateLimit
 from recollect.server.problems import RequestFault
 from recollect.server.settings import Settings
-from recollect.server.threads import read_row
 
 if TYPE_CHECKING:
     from recollect.server.auth.tokens import Claims, TokenReader
@@ -118,20 +116,15 @@ def policy_of(caller: Caller, *also: Scope) -> Policy:
     return Policy(rules=(*own, *(Rule("allow", capability) for capability in _TENANT_WIDE)))
 
 
-def access_of(request: ASGIConnection[Any, Any, Any, Any]) -> Access:
-    """Return who is calling, together with what they reach."""
-    access: object = request.scope["auth"] if "auth" in request.scope else None
+def access_in(scope: Connection) -> Access:
+    """Return who is calling, together with what they reach, as was found out before the route was called."""
+    access: object = scope["auth"] if "auth" in scope else None
     if not isinstance(access, Access):
         raise Unauthenticated("this request has no token", hint=_HOW)
     return access
 
 
-def handle_of(request: ASGIConnection[Any, Any, Any, Any]) -> Memory:
-    """Return the memory as far as the caller may reach into it: in their tenant, under the policy of their role."""
-    return access_of(request).memory
-
-
-def authenticate(settings: Settings, memory: Memory) -> ASGIMiddleware:
+def authenticate(settings: Settings, memory: Memory) -> Callable[[ASGIApp], ASGIApp]:
     """Return the middleware that lets nobody pass without a valid token; refuse settings that are unsafe."""
     return _Authentication(
         memory, tokens=_token_reader(settings, memory), limit=RateLimit(settings.rate, settings.burst)
@@ -146,42 +139,63 @@ def _token_reader(settings: Settings, memory: Memory) -> TokenReader | None:
     return token_reader(settings, clock=memory.clock)
 
 
-class _Authentication(ASGIMiddleware):
+class _Authentication:
     """Finds out who is calling before any route does anything."""
-
-    scopes = (ScopeType.HTTP, ScopeType.WEBSOCKET)
 
     def __init__(self, memory: Memory, *, tokens: TokenReader | None, limit: RateLimit) -> None:
         self._memory = memory
-        self._keys = KnownKeys(memory)
+        self._access_of = lru_cache(_HANDLES)(partial(Access, memory))
+        self._keys = KnownKeys(memory, lambda key: self._access_of(caller_with(key)))
         self._tokens = tokens
         self._limit = limit
         self._noted: dict[str, int] = {}
-        self._access_of = lru_cache(_HANDLES)(partial(Access, memory))
+        self._turn: tuple[asyncio.AbstractEventLoop, Hashable] | None = None
 
-    @staticmethod
-    def should_bypass_for_scope(scope: Connection) -> bool:
-        # The path a route is registered under: what a request writes may be spelled in many ways.
-        path = scope["path_template"]
-        return path in OPEN_PATHS or path.startswith("/docs/")
+    def __call__(self, app: ASGIApp) -> ASGIApp:
+        """Return an application that nobody reaches without a valid token, unless its route is open to everybody."""
 
-    async def handle(self, scope: Connection, receive: Receive, send: Send, next_app: ASGIApp) -> None:
-        token = _token_in(scope)
+        async def authenticated(scope: Connection, receive: Receive, send: Send) -> None:
+            # The path a route is registered under: what a request writes may be spelled in many ways.
+            path = scope["path_template"]
+            if path not in OPEN_PATHS and not path.startswith("/docs/"):
+                access = await self._find_out(_token_in(scope))
+                scope["user"], scope["auth"] = access.caller, access
+            await app(scope, receive, send)
+
+        return authenticated
+
+    async def _find_out(self, token: str) -> Access:
+        """Return who calls with a token, and what they reach, or refuse them."""
         if self._tokens is not None and token.count(".") == 2:
             claims = await self._read(self._tokens, token)
             caller = Caller(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
+            self._limit.take((caller.tenant, caller.user))
+            return self._access_of(caller)
+        now = self._memory.clock.now()
+        if self._memory.waits:
+            access = await run_sync(lambda: self._keys.find(token, now, self._memory.mark()))
         else:
-            now = self._memory.clock.now()
-            key = await read_row(self._memory, partial(self._keys.find, token, now))
-            hour = int(now.timestamp()) // 3_600
-            if self._noted.get(key.id) != hour:
-                await self._note_use(key.id, hour)
-            caller = caller_with(key)
-        self._limit.take(caller.key_id if caller.key_id != "jwt" else (caller.tenant, caller.user))
-        access = self._access_of(caller)
-        scope["user"] = caller
-        scope["auth"] = access
-        await next_app(scope, receive, send)
+            access = self._keys.find(token, now, self._mark())
+        id, hour = access.caller.key_id, int(now.timestamp()) // 3_600
+        if self._noted.get(id) != hour:
+            await self._note_use(id, hour)
+        self._limit.take(id)
+        return access
+
+    def _mark(self) -> Hashable:
+        """Return a mark of the memory that was taken in this turn of the loop.
+
+        What a turn handles had arrived before it began. So whoever sends a request after a key was revoked meets a
+        mark that was taken after that too, and many who ask at the same time are answered with one look at the file.
+        """
+        loop = asyncio.get_running_loop()
+        if self._turn is None or self._turn[0] is not loop:
+            self._turn = loop, self._memory.mark()
+            loop.call_soon(self._end_turn)
+        return self._turn[1]
+
+    def _end_turn(self) -> None:
+        self._turn = None
 
     async def _read(self, tokens: TokenReader, token: str) -> Claims:
         try:

@@ -1,32 +1,23 @@
-"""The parameters that routes have in common: who calls, what a path names, what a query and headers may say."""
+"""The parameters that routes have in common: what a path names, what a query and headers may say."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Any, cast
 from urllib.parse import parse_qsl
 
-from litestar.di import NamedDependency
 from litestar.handlers import BaseRouteHandler
 from litestar.params import FromPath, HeaderParameter, QueryParameter
 from litestar.types import ASGIApp, Receive, Send
 from litestar.types import Scope as Connection
 
-from recollect.api.memory import Memory
 from recollect.errors import UsageError
 from recollect.model.text import quote
-from recollect.server.callers import Access
 
 PAGE = 100
 """Items of a page where the request does not say."""
 LARGEST_PAGE = 1_000
 
-# A handler takes one of these two: Litestar resolves two dependencies in tasks of their own, which takes longer than
-# reading a fact.
-Reach = NamedDependency[Access]
-"""The caller, and the memory as far as the caller may reach into it."""
-Handle = NamedDependency[Memory]
-"""Only that memory."""
 Name = FromPath[str]
 
 PageLimit = Annotated[int, QueryParameter(ge=1, le=LARGEST_PAGE, description="At most so many.")]
@@ -70,7 +61,7 @@ def refuse_unheeded(app: ASGIApp) -> ASGIApp:
 
     async def refusing(scope: Connection, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
-            _check_query(scope["query_string"].decode("latin-1"), _names(scope["route_handler"], QueryParameter))
+            _check_query(scope["query_string"], scope["route_handler"])
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             _check_conditions(scope)
         await app(scope, receive, send)
@@ -78,9 +69,12 @@ def refuse_unheeded(app: ASGIApp) -> ASGIApp:
     return refusing
 
 
-def _check_query(query: str, known: frozenset[str]) -> None:
+# Most queries are sent again and again; what is raised is not kept.
+@lru_cache(512)
+def _check_query(query: bytes, handler: BaseRouteHandler) -> None:
+    known = _names(handler, QueryParameter)
     seen: set[str] = set()
-    for name, _ in parse_qsl(query, keep_blank_values=True):
+    for name, _ in parse_qsl(query.decode("latin-1"), keep_blank_values=True):
         if name not in known:
             raise UsageError(
                 f"{quote(name)} is no parameter of this address",

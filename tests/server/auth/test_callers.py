@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from typing import Any
 
 import pytest
 
-from recollect import Scope, UsageError
+import recollect
+from recollect import Scope, Unauthenticated, UsageError
 from recollect.model.policy import CAPABILITIES
 from recollect.server.app import create_app
-from recollect.server.auth.keys import SYSTEM_TENANT, list_keys, revoke_key, rotate_key
-from recollect.server.callers import OPEN_PATHS, Caller, policy_of
+from recollect.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
+from recollect.server.callers import OPEN_PATHS, Caller, authenticate, policy_of
 from recollect.server.settings import Settings
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
@@ -110,6 +112,35 @@ def test_a_revoked_key_is_refused_by_the_next_request(site):
     revoke_key(site.memory, token.split("_")[1])
     answer = site.call(token, "GET", "/memory/facts")
     assert (answer.status_code, "revoked" in problem(answer)["detail"]) == (401, True)
+
+
+def test_those_who_ask_in_one_turn_share_a_look_at_the_file_and_no_later_turn_does(tmp_path, monkeypatch):
+    with recollect.open(tmp_path / "turns.db") as memory, recollect.open(tmp_path / "turns.db") as elsewhere:
+        made = create_key(memory, tenant="orchard", user="pippin", role="member")
+        passed, looks = [], []
+        mark = memory.mark
+        monkeypatch.setattr(memory, "mark", lambda: looks.append(len(passed)) or mark())
+
+        async def pass_by(scope: Any, receive: Any, send: Any) -> None:
+            passed.append(scope["user"].user)
+
+        async def ask(*times: int) -> None:
+            headers = [(b"authorization", f"Bearer {made.token}".encode())]
+            asked = [{"path_template": "/api/v1/memory/facts", "headers": headers} for _ in times]
+            await asyncio.gather(*(app(one, None, None) for one in asked))
+
+        async def visit() -> None:
+            await ask(1)  # the use of the key is noted, which takes a turn of its own
+            looks.clear()
+            await ask(1, 2, 3)
+            assert (passed, len(looks)) == (["pippin"] * 4, 1)
+            revoke_key(elsewhere, made.key.id)
+            with pytest.raises(Unauthenticated, match="revoked"):
+                await ask(1)
+            assert len(looks) == 2
+
+        app: Any = authenticate(Settings(), memory)(app=pass_by)
+        asyncio.run(visit())
 
 
 def test_a_key_that_has_expired_is_refused(site):

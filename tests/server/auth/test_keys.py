@@ -11,6 +11,7 @@ import pytest
 
 import recollect
 from recollect import Conflict, Denied, InvalidDuration, InvalidScope, NotFound, Unauthenticated, UsageError
+from recollect.api.scoped import ScopedMemory
 from recollect.errors import InvalidPolicy
 from recollect.server.auth.keys import (
     SYSTEM_TENANT,
@@ -172,20 +173,26 @@ def test_another_process_sees_a_revocation_at_once(memory, tmp_path, clock):
 
 
 def test_a_known_key_is_not_read_again_until_somebody_writes(memory, monkeypatch):
-    reads = []
+    reads, made_of = [], []
+    get = ScopedMemory.get
 
-    def counting(memory, token):
-        reads.append(token)
-        return find_key(memory, token)
+    def counting(place, key, **options):
+        reads.append(key)
+        return get(place, key, **options)
 
-    monkeypatch.setattr("recollect.server.auth.keys.find_key", counting)
+    monkeypatch.setattr(ScopedMemory, "get", counting)
     made = create_key(memory, tenant="orchard", user="pippin", role="member")
-    keys = KnownKeys(memory)
-    assert [keys.find(made.token, memory.clock.now()) for _ in range(3)] == [made.key] * 3
+    keys = KnownKeys(memory, lambda key: made_of.append(key) or key)
+    assert [keys.find(made.token, memory.clock.now(), memory.mark()) for _ in range(3)] == [made.key] * 3
     assert len(reads) == 1
     memory.scope(user="pippin").set("tree", "apple")
-    assert keys.find(made.token, memory.clock.now()) == made.key
+    assert keys.find(made.token, memory.clock.now(), memory.mark()) is made_of[0]
     assert len(reads) == 2
+    rotate_key(memory, made.key.id, grace="1h")
+    assert keys.find(made.token, memory.clock.now(), memory.mark()).expires_at == memory.clock.now() + timedelta(
+        hours=1
+    )
+    assert len(made_of) == 2
 
 
 def test_a_known_key_that_is_revoked_elsewhere_or_expires_is_refused_at_once(memory, tmp_path, clock):
@@ -193,16 +200,16 @@ def test_a_known_key_that_is_revoked_elsewhere_or_expires_is_refused_at_once(mem
         create_key(memory, tenant="orchard", user="pippin", role="member", expires=end) for end in (None, "2h")
     )
     with recollect.open(tmp_path / "keys.db", clock=clock) as other:
-        keys = KnownKeys(other)
-        assert keys.find(revoked.token, clock.now()) == revoked.key
-        assert keys.find(expiring.token, clock.now()) == expiring.key
+        keys = KnownKeys(other, lambda key: key)
+        assert keys.find(revoked.token, clock.now(), other.mark()) == revoked.key
+        assert keys.find(expiring.token, clock.now(), other.mark()) == expiring.key
         revoke_key(memory, revoked.key.id)
         with pytest.raises(Unauthenticated, match="revoked"):
-            keys.find(revoked.token, clock.now())
-        assert keys.find(expiring.token, clock.now()) == expiring.key
+            keys.find(revoked.token, clock.now(), other.mark())
+        assert keys.find(expiring.token, clock.now(), other.mark()) == expiring.key
         clock.advance(7_200)
         with pytest.raises(Unauthenticated, match="expired"):
-            keys.find(expiring.token, clock.now())
+            keys.find(expiring.token, clock.now(), other.mark())
 
 
 def test_who_revokes_a_whole_token_is_not_told_it_back(memory):

@@ -10,9 +10,9 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from datetime import datetime, timedelta
-from typing import Any, get_args
+from typing import Any, Generic, TypeVar, get_args
 
 import msgspec
 
@@ -26,6 +26,8 @@ from recollect.model.policy import Rule
 from recollect.model.scope import DEFAULT_TENANT, Scope
 from recollect.model.text import check_label, quote
 from recollect.wire.keys import Role
+
+T = TypeVar("T")
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
@@ -178,41 +180,67 @@ def find_key(memory: Memory, token: str) -> Key:
 
     Who does not hold the whole token learns nothing: an unknown id and a wrong secret look the same.
     """
+    return _find(memory, token)[0]
+
+
+def _find(memory: Memory, token: str) -> tuple[Key, int]:
+    """Return the key that a token is, and the version at which it is kept."""
     id = _id_of(token)
     fact = None if id is None else _place(memory).get(_name(id))
     # The digest is compared also where there is no such key, so that the time it takes says nothing either.
     kept = None if fact is None else msgspec.convert(fact.value, _Kept)
     right = hmac.compare_digest(_digest(token), kept.digest if kept is not None else _digest(""))
-    if id is None or kept is None or not right:
+    if id is None or fact is None or kept is None or not right:
         raise Unauthenticated(_UNKNOWN, hint=_ASK)
     key = _shown(id, kept)
     if key.revoked_at is not None:
         raise Unauthenticated("the key of this request was revoked", hint=_ASK)
     if not key.active_at(memory.clock.now()):
         raise Unauthenticated("the key of this request has expired", hint=_ASK)
-    return key
+    return key, fact.version
 
 
-class KnownKeys:
-    """Tokens in, their keys out; each looked up once for as long as nobody writes anything."""
+class _Known(msgspec.Struct, Generic[T], frozen=True):
+    mark: Hashable
+    key: Key
+    version: int
+    made: T
 
-    def __init__(self, memory: Memory) -> None:
-        """Know none yet."""
+
+class KnownKeys(Generic[T]):
+    """Tokens in, what was made of their keys out; each looked up again only after somebody has written something."""
+
+    def __init__(self, memory: Memory, make: Callable[[Key], T]) -> None:
+        """Know none yet; `make` is given a key, and gives what stands for it for as long as that does not change."""
         self._memory = memory
-        self._known: dict[str, tuple[Hashable, Key]] = {}
+        self._place = _place(memory)
+        self._make = make
+        self._known: dict[str, _Known[T]] = {}
 
-    def find(self, token: str, now: datetime) -> Key:
-        """Return the key that a token is, or refuse it, as `find_key` does."""
+    def find(self, token: str, now: datetime, mark: Hashable) -> T:
+        """Return what was made of the key that a token is, or refuse it, as `find_key` does.
+
+        `mark` is one that the memory gave after the token had arrived. It is kept with what is read after it.
+        """
         digest = _digest(token)
-        # Kept with the mark that was there before it was read: it may be asked for in several threads.
-        mark = self._memory.mark()
-        then, key = self._known.get(digest, (None, None))
-        if key is None or then != mark or not key.active_at(now):
-            key = find_key(self._memory, token)
-            if len(self._known) >= _MOST_KNOWN:
-                self._known.clear()
-            self._known[digest] = mark, key
-        return key
+        known = self._known.get(digest)
+        if known is None or not known.key.active_at(now):
+            found = self._look_up(token, mark)
+        elif known.mark == mark:
+            return known.made
+        else:
+            fact = self._place.get(_name(known.key.id))
+            # No version is used twice: at the same one it is the same key, and nothing about it has to be read again.
+            same = fact is not None and fact.version == known.version
+            found = _Known(mark, known.key, known.version, known.made) if same else self._look_up(token, mark)
+        if len(self._known) >= _MOST_KNOWN:
+            self._known.clear()
+        self._known[digest] = found
+        return found.made
+
+    def _look_up(self, token: str, mark: Hashable) -> _Known[T]:
+        key, version = _find(self._memory, token)
+        return _Known(mark, key, version, self._make(key))
 
 
 def list_keys(memory: Memory, *, tenant: str | None = None) -> list[Key]:

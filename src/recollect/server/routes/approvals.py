@@ -8,8 +8,9 @@ from litestar import Router, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import page_of_list
-from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.approvals import Approval, Approvals, Decide, Decided, approval_out, decided_out
 
@@ -20,17 +21,19 @@ Asked = Annotated[
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List approvals")
-def list_approvals(memory: Handle, asked: Asked = "pending", after: After = None, limit: PageLimit = PAGE) -> Approvals:
+def list_approvals(
+    request: StrictRequest, asked: Asked = "pending", after: After = None, limit: PageLimit = PAGE
+) -> Approvals:
     """Return what waits for a decision in the tenant, oldest first; with a `status` what was decided."""
-    every = memory.approvals.list(status="all")
+    every = request.auth.memory.approvals.list(status="all")
     kept, go_on = page_of_list(every, after, limit, lambda one: one.id, lambda one: asked in ("all", one.status))
     return Approvals(approvals=[approval_out(one) for one in kept], next=go_on)
 
 
 @get("/{approval:str}", sync_to_thread=True, responses=problems(404), summary="Get an approval")
-def get_approval(memory: Handle, approval: Name) -> Approval:
+def get_approval(request: StrictRequest, approval: Name) -> Approval:
     """Return one approval with the effect that waits."""
-    return approval_out(memory.approvals.get(name_of(approval)))
+    return approval_out(request.auth.memory.approvals.get(name_of(approval)))
 
 
 @post(
@@ -40,9 +43,9 @@ def get_approval(memory: Handle, approval: Name) -> Approval:
     responses=problems(404, 409, 502, 507),
     summary="Approve what waits",
 )
-def approve_waiting(memory: Handle, approval: Name, data: JSONBody[Decide]) -> Decided:
+def approve_waiting(request: StrictRequest, approval: Name, data: JSONBody[Decide]) -> Decided:
     """Let a waiting effect happen now, in the name of who asked; return what it gave."""
-    decided = memory.approvals.approve(name_of(approval), reason=data.reason)
+    decided = request.auth.memory.approvals.approve(name_of(approval), reason=data.reason)
     return decided_out(decided.approval, decided.result)
 
 
@@ -53,9 +56,9 @@ def approve_waiting(memory: Handle, approval: Name, data: JSONBody[Decide]) -> D
     responses=problems(404, 409, 507),
     summary="Refuse what waits",
 )
-def refuse_waiting(memory: Handle, approval: Name, data: JSONBody[Decide]) -> Decided:
+def refuse_waiting(request: StrictRequest, approval: Name, data: JSONBody[Decide]) -> Decided:
     """Drop a waiting effect."""
-    decided = memory.approvals.refuse(name_of(approval), reason=data.reason)
+    decided = request.auth.memory.approvals.refuse(name_of(approval), reason=data.reason)
     return decided_out(decided.approval, decided.result)
 
 

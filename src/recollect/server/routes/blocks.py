@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from functools import partial
+from functools import lru_cache, partial
 from typing import Annotated, Literal
 
 import msgspec
@@ -16,9 +16,11 @@ from recollect.errors import NotFound, UsageError
 from recollect.model.block import key_of
 from recollect.model.clock import from_micros, parse_moment
 from recollect.model.effect import DeleteFact
+from recollect.model.scope import Scope
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.callers import Access
-from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Reach, Source, once
+from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Source, once
 from recollect.server.tags import Tagged, expected_moment, is_known, not_modified, tag_of_moment
 from recollect.server.threads import read_row
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
@@ -40,26 +42,26 @@ AgentId = Annotated[str | None, QueryParameter(description="The agent whose bloc
 
 @get("/blocks", sync_to_thread=True, responses=problems(), summary="List blocks")
 def list_blocks(
-    access: Reach,
+    request: StrictRequest,
     listed: Listed = None,
     agent_id: AgentId = None,
 ) -> list[Block]:
     """Return the caller's blocks; `agent` those of agents instead, `all` both."""
     if agent_id is None:
-        return access.own.blocks.list(scope=listed)
-    return access.memory.scope(user=access.caller.user, agent=agent_id).blocks.list(scope=listed)
+        return request.auth.own.blocks.list(scope=listed)
+    return _place(request.auth, None, agent_id).blocks.list(scope=listed)
 
 
 @get("/blocks/{block_type:str}", responses=problems(404), summary="Get a block")
 async def get_block(
-    access: Reach,
+    request: StrictRequest,
     block_type: FromPath[BlockType],
     whose: Whose = None,
     agent_id: AgentId = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response[Block]:
     """Return a block with the stamp that its next writer has to know."""
-    block = await read_row(access.memory, partial(_blocks(access, whose, agent_id).get, block_type))
+    block = await read_row(request.auth.memory, partial(_blocks(request.auth, whose, agent_id).get, block_type))
     if block is None:
         raise _missing(block_type)
     tag = tag_of_moment(block.updated_at)
@@ -76,7 +78,7 @@ async def get_block(
     summary="Replace a block",
 )
 def update_block(
-    access: Reach,
+    request: StrictRequest,
     block_type: FromPath[BlockType],
     data: JSONBody[UpdateBlock],
     whose: Whose = None,
@@ -86,7 +88,7 @@ def update_block(
     idempotency_key: Once = None,
 ) -> Response[Block]:
     """Replace the whole text of a block, if it is still the one that was read; null makes one that must not exist."""
-    block = _blocks(access, whose, agent_id).update(
+    block = _blocks(request.auth, whose, agent_id).update(
         block_type,
         data.content,
         expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match),
@@ -98,7 +100,7 @@ def update_block(
 
 @delete("/blocks/{block_type:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Delete a block")
 def delete_block(
-    access: Reach,
+    request: StrictRequest,
     block_type: FromPath[BlockType],
     whose: Whose = None,
     agent_id: AgentId = None,
@@ -111,10 +113,12 @@ def delete_block(
     given = msgspec.UNSET if expected_updated_at is None else from_micros(parse_moment(expected_updated_at))
     said = not (given is msgspec.UNSET and if_match is None and if_none_match is None)
     expected = _expected(given, if_match, if_none_match) if said else None
-    place = _place(access, whose, agent_id)
+    place = _place(request.auth, whose, agent_id)
     if said and expected is None:
         # To `delete` None says that it may be any block; what must not be there is a conflict where it is.
-        there = access.memory.perform(DeleteFact(scope=place.scope, key=key_of(block_type), expect=0, source=source))
+        there = request.auth.memory.perform(
+            DeleteFact(scope=place.scope, key=key_of(block_type), expect=0, source=source)
+        )
     else:
         there = place.blocks.delete(block_type, expected_updated_at=expected, source=source)
     if not there:
@@ -123,10 +127,10 @@ def delete_block(
 
 @get("/blocks/{block_type:str}/history", sync_to_thread=True, responses=problems(404), summary="Get a block's history")
 def read_block_history(
-    access: Reach, block_type: FromPath[BlockType], whose: Whose = None, agent_id: AgentId = None
+    request: StrictRequest, block_type: FromPath[BlockType], whose: Whose = None, agent_id: AgentId = None
 ) -> History:
     """Return every text that a block had, oldest first: what it was, since when, by whom."""
-    revisions = _blocks(access, whose, agent_id).history(block_type)
+    revisions = _blocks(request.auth, whose, agent_id).history(block_type)
     if not revisions:
         raise _missing(block_type)
     return History(revisions=[revision_out(one) for one in revisions])
@@ -140,7 +144,7 @@ def read_block_history(
     summary="Bring back a block's text from before",
 )
 def undo_block(
-    access: Reach,
+    request: StrictRequest,
     block_type: FromPath[BlockType],
     data: JSONBody[UndoBlock],
     whose: Whose = None,
@@ -149,16 +153,16 @@ def undo_block(
     if_none_match: IfNoneMatch = None,
 ) -> Response[Block]:
     """Bring back the text that a block had before its newest one, or before it was deleted; undoing twice redoes."""
-    block = _blocks(access, whose, agent_id).undo(
+    block = _blocks(request.auth, whose, agent_id).undo(
         block_type, expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match)
     )
     return Tagged(block, tag_of_moment(block.updated_at))
 
 
 @post("/recall", sync_to_thread=True, status_code=200, responses=problems(), summary="Recall lines of archival blocks")
-def recall_blocks(access: Reach, data: JSONBody[RecallBlocks]) -> list[BlockMatch]:
+def recall_blocks(request: StrictRequest, data: JSONBody[RecallBlocks]) -> list[BlockMatch]:
     """Return the lines that answer a query, best first; an empty query lists them in their order."""
-    blocks = access.own.blocks
+    blocks = request.auth.own.blocks
     return blocks.recall(data.query, agent=data.agent_id, limit=data.limit, min_score=data.min_score)
 
 
@@ -177,7 +181,13 @@ def _place(access: Access, whose: BlockScope | None, agent_id: str | None) -> Sc
             hint="Leave out agent_id, or ask for scope=agent",
             path="agent_id",
         )
-    return access.memory.scope(user=access.caller.user, agent=agent_id)
+    return access.memory.at(_scope_of(access.caller.tenant, access.caller.user, agent_id))
+
+
+@lru_cache(1_024)
+def _scope_of(tenant: str, user: str, agent_id: str) -> Scope:
+    """Return the scope of one of a user's agents; whoever reads a block writes it soon, and then again."""
+    return Scope.of(tenant=tenant, user=user, agent=agent_id)
 
 
 def _expected(

@@ -18,8 +18,9 @@ from recollect.chat import turns as chatting
 from recollect.chat.agents import Agent
 from recollect.chat.preview import preview
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.chat_agents import model_named
-from recollect.server.parameters import Name, Reach
+from recollect.server.parameters import Name
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
 from recollect.server.routes.conversations import parts_out
@@ -68,7 +69,7 @@ class _AnswersInTwoWays(Operation):
     summary="Say something to an agent",
 )
 async def chat(
-    access: Reach, state: State, agent: Name, data: JSONBody[SendMessage], last_event: LastEvent = None
+    request: StrictRequest, state: State, agent: Name, data: JSONBody[SendMessage], last_event: LastEvent = None
 ) -> Response[Answer]:
     """Return an agent's answer: as server-sent events while it is made, or with `stream` false as one JSON object.
 
@@ -78,16 +79,16 @@ async def chat(
     spoken_to = _tuned(programs_of(state).agent(name_of(agent)), data)
     said = partial(
         chatting.chat,
-        access.memory,
+        request.auth.memory,
         spoken_to,
         data.message,
-        user=access.caller.user,
+        user=request.auth.caller.user,
         conversation_id=data.conversation_id,
         message_id=data.message_id,
         memory_policy=_policy(data.memory_policy),
         model=model_named(data.model),
     )
-    turn = StreamedTurn(state.turns, access, spoken_to.id, data, partial(said, after=last_event))
+    turn = StreamedTurn(state.turns, request.auth, spoken_to.id, data, partial(said, after=last_event))
     if not data.stream:
         if last_event is not None:
             await turn.over()
@@ -110,13 +111,13 @@ async def chat(
     responses=problems(404, 409),
     summary="See the prompt of a message",
 )
-def preview_prompt(access: Reach, state: State, agent: Name, data: JSONBody[PreviewPrompt]) -> Prompt:
+def preview_prompt(request: StrictRequest, state: State, agent: Name, data: JSONBody[PreviewPrompt]) -> Prompt:
     """Return what a model would be sent for a message, to the last byte; nothing is asked, and nothing written."""
     prompt = preview(
-        access.memory,
+        request.auth.memory,
         programs_of(state).agent(name_of(agent)),
         data.message,
-        user=access.caller.user,
+        user=request.auth.caller.user,
         conversation_id=data.conversation_id,
         memory_policy=_policy(data.memory_policy),
     )

@@ -12,8 +12,9 @@ from recollect.errors import NotFound
 from recollect.model.recall import check_mode
 from recollect.model.text import quote
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_cursor, decode_number, page
-from recollect.server.parameters import PAGE, After, Below, Handle, Name, PageLimit, Reach
+from recollect.server.parameters import PAGE, After, Below, Name, PageLimit
 from recollect.server.places import name_of, own
 from recollect.wire.collections import (
     AllRemembered,
@@ -34,14 +35,14 @@ Namespace = Annotated[str | None, QueryParameter(description="A part of the coll
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List collections")
-def list_collections(access: Reach, after: After = None, limit: PageLimit = PAGE) -> Collections:
+def list_collections(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Collections:
     """Return the collections with something of the caller in them, and how much that is, by name.
 
     An administrator sees those of the whole tenant.
     """
     last = decode_cursor(after)
-    below = None if access.caller.role == "admin" else access.caller.scope
-    found = [one for one in access.memory.collections.list(below=below) if one.name > last]
+    below = None if request.auth.caller.role == "admin" else request.auth.caller.scope
+    found = [one for one in request.auth.memory.collections.list(below=below) if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name)
     return Collections(collections=kept, next=go_on)
 
@@ -53,9 +54,11 @@ def list_collections(access: Reach, after: After = None, limit: PageLimit = PAGE
     responses=problems(409, 502, 507),
     summary="Remember something",
 )
-def remember(access: Reach, collection: Name, data: JSONBody[Remember], below: Below = None) -> Response[Remembered]:
+def remember(
+    request: StrictRequest, collection: Name, data: JSONBody[Remember], below: Below = None
+) -> Response[Remembered]:
     """Store text or JSON so that recall finds it. `stored` is false where the same stood there already."""
-    done = own(access, below).remember(
+    done = own(request.auth, below).remember(
         data.content,
         collection=name_of(collection),
         metadata=data.metadata,
@@ -74,9 +77,11 @@ def remember(access: Reach, collection: Name, data: JSONBody[Remember], below: B
     responses=problems(409, 502, 507),
     summary="Remember several things",
 )
-def remember_many(access: Reach, collection: Name, data: JSONBody[RememberMany], below: Below = None) -> AllRemembered:
+def remember_many(
+    request: StrictRequest, collection: Name, data: JSONBody[RememberMany], below: Below = None
+) -> AllRemembered:
     """Store several things, all or none of them, and say what became of each."""
-    done = own(access, below).remember_many(
+    done = own(request.auth, below).remember_many(
         [msgspec.structs.asdict(item) for item in data.items],
         collection=name_of(collection),
         namespace=data.namespace,
@@ -93,9 +98,11 @@ def remember_many(access: Reach, collection: Name, data: JSONBody[RememberMany],
     responses=problems(409, 502, 507),
     summary="Remember a long text in parts",
 )
-def remember_text(access: Reach, collection: Name, data: JSONBody[RememberText], below: Below = None) -> AllRemembered:
+def remember_text(
+    request: StrictRequest, collection: Name, data: JSONBody[RememberText], below: Below = None
+) -> AllRemembered:
     """Store a long text in parts, cut between paragraphs or sentences; its parts are neighbours of each other."""
-    done = own(access, below).remember_text(
+    done = own(request.auth, below).remember_text(
         data.text,
         collection=name_of(collection),
         chunk=data.chunk,
@@ -114,9 +121,9 @@ def remember_text(access: Reach, collection: Name, data: JSONBody[RememberText],
     responses=problems(409, 502),
     summary="Recall what was remembered",
 )
-def recall(access: Reach, collection: Name, data: JSONBody[Recall], below: Below = None) -> Recalled:
+def recall(request: StrictRequest, collection: Name, data: JSONBody[Recall], below: Below = None) -> Recalled:
     """Return what answers a query, best first; an empty query gives the newest."""
-    found = own(access, below).recall(
+    found = own(request.auth, below).recall(
         data.query,
         collection=name_of(collection),
         namespace=data.namespace,
@@ -132,7 +139,7 @@ def recall(access: Reach, collection: Name, data: JSONBody[Recall], below: Below
 
 @get("/{collection:str}/entries", sync_to_thread=True, responses=problems(), summary="List entries")
 def list_entries(
-    access: Reach,
+    request: StrictRequest,
     collection: Name,
     namespace: Namespace = None,
     below: Below = None,
@@ -140,7 +147,7 @@ def list_entries(
     limit: PageLimit = PAGE,
 ) -> Entries:
     """Return the caller's entries in the order they came."""
-    found = own(access, below).entries(
+    found = own(request.auth, below).entries(
         collection=name_of(collection), namespace=namespace, after=decode_number(after), limit=limit + 1
     )
     kept, go_on = page(found, limit, lambda entry: entry.sequence)
@@ -153,9 +160,11 @@ def list_entries(
     responses=problems(404, 507),
     summary="Forget an entry",
 )
-def forget(access: Reach, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: Below = None) -> None:
+def forget(
+    request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: Below = None
+) -> None:
     """Forget one entry: it is no longer recalled, except as of an earlier moment."""
-    place = own(access, below)
+    place = own(request.auth, below)
     if not place.forget(name_of(entry), collection=name_of(collection), namespace=namespace):
         raise _missing(name_of(entry))
 
@@ -167,10 +176,10 @@ def forget(access: Reach, collection: Name, entry: Name, namespace: FromQuery[st
     summary="Forget what stands under a key",
 )
 def forget_key(
-    access: Reach, collection: Name, key: FromQuery[str], namespace: FromQuery[str] = "", below: Below = None
+    request: StrictRequest, collection: Name, key: FromQuery[str], namespace: FromQuery[str] = "", below: Below = None
 ) -> None:
     """Forget the entry that was remembered under a key."""
-    if not own(access, below).forget(key=key, collection=name_of(collection), namespace=namespace):
+    if not own(request.auth, below).forget(key=key, collection=name_of(collection), namespace=namespace):
         raise _missing(key)
 
 
@@ -181,9 +190,9 @@ def forget_key(
     responses=problems(404, 507),
     summary="Delete a collection",
 )
-def delete_collection(memory: Handle, collection: Name) -> Removed:
+def delete_collection(request: StrictRequest, collection: Name) -> Removed:
     """Delete a collection with the entries of everybody in the tenant; for administrators."""
-    return Removed(entries=memory.collections.delete(name_of(collection)))
+    return Removed(entries=request.auth.memory.collections.delete(name_of(collection)))
 
 
 def _missing(entry: str) -> NotFound:

@@ -12,8 +12,9 @@ from litestar.params import QueryParameter
 from recollect.chat import conversations as kept
 from recollect.chat import parts as kept_parts
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_place_in_time, page, place_in_time
-from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.conversations import Conversation, Conversations, ConversationSummary, Part
 
@@ -21,10 +22,10 @@ Since = Annotated[int, QueryParameter(name="after", ge=0, description="Only part
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List conversations")
-def list_conversations(access: Reach, after: After = None, limit: PageLimit = PAGE) -> Conversations:
+def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Conversations:
     """Return where the caller's conversations stand, the one spoken in last first."""
     last = decode_place_in_time(after)
-    every = kept.list_conversations(access.memory, access.caller.user)
+    every = kept.list_conversations(request.auth.memory, request.auth.caller.user)
     # Not after the one that a cursor names: that may be gone, or have been spoken in since, and stand in front.
     rest = [one for one in every if last is None or (one.last_at, one.id) < last]
     found, go_on = page(rest, limit, lambda one: place_in_time(one.last_at, one.id))
@@ -32,9 +33,9 @@ def list_conversations(access: Reach, after: After = None, limit: PageLimit = PA
 
 
 @get("/{conversation:str}", sync_to_thread=True, responses=problems(404), summary="Get a conversation")
-def get_conversation(access: Reach, conversation: Name, since: Since = 0) -> Conversation:
+def get_conversation(request: StrictRequest, conversation: Name, since: Since = 0) -> Conversation:
     """Return a conversation of the caller with its parts, all of them or those after a number."""
-    found = kept.read_conversation(access.memory, access.caller.user, name_of(conversation), after=since)
+    found = kept.read_conversation(request.auth.memory, request.auth.caller.user, name_of(conversation), after=since)
     return Conversation(**_standing(found), parts=parts_out(found.parts))
 
 

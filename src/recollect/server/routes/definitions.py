@@ -9,8 +9,9 @@ from litestar import Router, delete, get, patch, post
 from litestar.params import JSONBody
 
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_cursor, page, page_of_list
-from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
 from recollect.wire.facts import fact_out
@@ -19,16 +20,16 @@ Value = TypeVar("Value")
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List definitions")
-def list_definitions(memory: Handle, after: After = None, limit: PageLimit = PAGE) -> Definitions:
+def list_definitions(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Definitions:
     """Return the tenant's definitions, oldest first."""
-    kept, go_on = page_of_list(memory.definitions.list(), after, limit, lambda one: one.id)
+    kept, go_on = page_of_list(request.auth.memory.definitions.list(), after, limit, lambda one: one.id)
     return Definitions(definitions=kept, next=go_on)
 
 
 @post("/", sync_to_thread=True, responses=problems(409, 507), summary="Create a definition")
-def create_definition(memory: Handle, data: JSONBody[NewDefinition]) -> Definition:
+def create_definition(request: StrictRequest, data: JSONBody[NewDefinition]) -> Definition:
     """Create a definition; from then on the values of its key are held against its schema."""
-    return memory.definitions.create(
+    return request.auth.memory.definitions.create(
         name=data.name,
         slug=data.slug,
         schema=data.schema,
@@ -40,15 +41,15 @@ def create_definition(memory: Handle, data: JSONBody[NewDefinition]) -> Definiti
 
 
 @get("/{definition:str}", sync_to_thread=True, responses=problems(404), summary="Get a definition")
-def get_definition(memory: Handle, definition: Name) -> Definition:
+def get_definition(request: StrictRequest, definition: Name) -> Definition:
     """Return the definition of this id or slug."""
-    return memory.definitions.get(name_of(definition))
+    return request.auth.memory.definitions.get(name_of(definition))
 
 
 @patch("/{definition:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Change a definition")
-def change_definition(memory: Handle, definition: Name, data: JSONBody[ChangeDefinition]) -> Definition:
+def change_definition(request: StrictRequest, definition: Name, data: JSONBody[ChangeDefinition]) -> Definition:
     """Change what is given; records follow a changed slug."""
-    return memory.definitions.update(
+    return request.auth.memory.definitions.update(
         name_of(definition),
         name=_given(data.name),
         slug=_given(data.slug),
@@ -61,17 +62,17 @@ def change_definition(memory: Handle, definition: Name, data: JSONBody[ChangeDef
 
 
 @delete("/{definition:str}", sync_to_thread=True, responses=problems(404, 507), summary="Delete a definition")
-def delete_definition(memory: Handle, definition: Name) -> None:
+def delete_definition(request: StrictRequest, definition: Name) -> None:
     """Delete a definition and its records."""
-    memory.definitions.delete(name_of(definition))
+    request.auth.memory.definitions.delete(name_of(definition))
 
 
 @get("/{definition:str}/records", sync_to_thread=True, responses=problems(404), summary="List the records")
-def list_records(memory: Handle, definition: Name, after: After = None, limit: PageLimit = PAGE) -> Records:
+def list_records(request: StrictRequest, definition: Name, after: After = None, limit: PageLimit = PAGE) -> Records:
     """Return the active records of a definition, whoever owns them."""
     last = decode_cursor(after)
     # Not by their number: of those before some may have gone since, and others would never be shown.
-    found = [fact for fact in memory.definitions.records(name_of(definition)) if fact.scope.path > last]
+    found = [fact for fact in request.auth.memory.definitions.records(name_of(definition)) if fact.scope.path > last]
     kept, go_on = page(found, limit, lambda fact: fact.scope.path)
     return Records(records=[fact_out(fact) for fact in kept], next=go_on)
 

@@ -12,6 +12,7 @@ from recollect.api.batch import Batch
 from recollect.errors import NotFound, UsageError
 from recollect.model.text import quote
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.callers import Access
 from recollect.server.paging import decode_cursor, page
 from recollect.server.parameters import (
@@ -24,7 +25,6 @@ from recollect.server.parameters import (
     Name,
     Once,
     PageLimit,
-    Reach,
     Source,
     once,
 )
@@ -46,7 +46,7 @@ from recollect.wire.facts import (
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List facts")
 def list_facts(
-    access: Reach,
+    request: StrictRequest,
     prefix: FromQuery[str] = "",
     domain: FromQuery[str | None] = None,
     below: Below = None,
@@ -55,18 +55,18 @@ def list_facts(
     limit: PageLimit = PAGE,
 ) -> Facts:
     """Return the facts at and below a key, ordered by key."""
-    place = own(access, below)
+    place = own(request.auth, below)
     found = place.list(prefix, domain=domain, after=decode_cursor(after), limit=limit + 1, as_of=as_of)
     kept, go_on = page(found, limit, lambda fact: fact.key)
     return Facts(facts=[fact_out(fact) for fact in kept], next=go_on)
 
 
 @post("/", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Write several facts")
-def write_facts(access: Reach, data: JSONBody[WriteFacts], idempotency_key: Once = None) -> Written:
+def write_facts(request: StrictRequest, data: JSONBody[WriteFacts], idempotency_key: Once = None) -> Written:
     """Set and delete facts, all or none of them: where one is refused or meets another version, nothing changes."""
-    with access.memory.batch(idempotency_key=once(idempotency_key)) as batch:
+    with request.auth.memory.batch(idempotency_key=once(idempotency_key)) as batch:
         for number, write in enumerate(data.writes):
-            _add(batch, access, write, number)
+            _add(batch, request.auth, write, number)
     return Written(results=[one if isinstance(one, bool) else fact_out(one) for one in batch.results])
 
 
@@ -91,15 +91,15 @@ def _add(batch: Batch, access: Access, write: BatchedWrite, number: int) -> None
 
 @get("/{key:str}", responses=problems(404), summary="Get a fact")
 async def get_fact(
-    access: Reach,
+    request: StrictRequest,
     key: Name,
     below: Below = None,
     as_of: AsOf = None,
     if_none_match: IfNoneMatch = None,
 ) -> Response[Fact]:
     """Return the fact at a key, now or as it stood at a moment."""
-    place = own(access, below)
-    fact = await read_row(access.memory, partial(place.get, name_of(key), as_of=as_of))
+    place = own(request.auth, below)
+    fact = await read_row(request.auth.memory, partial(place.get, name_of(key), as_of=as_of))
     if fact is None:
         raise _missing(name_of(key))
     tag = tag_of_version(fact.version)
@@ -110,7 +110,7 @@ async def get_fact(
 
 @put("/{key:str}", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Set a fact")
 def set_fact(
-    access: Reach,
+    request: StrictRequest,
     key: Name,
     data: JSONBody[WriteFact],
     below: Below = None,
@@ -119,7 +119,7 @@ def set_fact(
     idempotency_key: Once = None,
 ) -> Response[Fact]:
     """Write a fact. `If-Match`, or `expect`, is what it must still be; `If-None-Match: *` means it must not exist."""
-    fact = own(access, below).set(
+    fact = own(request.auth, below).set(
         name_of(key),
         data.value,
         expect=expected_version(if_match, if_none_match, data.expect),
@@ -133,7 +133,7 @@ def set_fact(
 
 @delete("/{key:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Delete a fact")
 def delete_fact(
-    access: Reach,
+    request: StrictRequest,
     key: Name,
     below: Below = None,
     source: Source = None,
@@ -143,14 +143,16 @@ def delete_fact(
 ) -> None:
     """Delete a fact. Its history stays. `If-None-Match: *` says that there must be none: 404 is then what was hoped."""
     expect = expected_version(if_match, if_none_match)
-    if not own(access, below).delete(name_of(key), expect=expect, source=source, idempotency_key=once(idempotency_key)):
+    if not own(request.auth, below).delete(
+        name_of(key), expect=expect, source=source, idempotency_key=once(idempotency_key)
+    ):
         raise _missing(name_of(key))
 
 
 @get("/{key:str}/history", sync_to_thread=True, responses=problems(404), summary="Get the history of a fact")
-def read_history(access: Reach, key: Name, below: Below = None) -> History:
+def read_history(request: StrictRequest, key: Name, below: Below = None) -> History:
     """Return every revision of a key, oldest first."""
-    revisions = own(access, below).history(name_of(key))
+    revisions = own(request.auth, below).history(name_of(key))
     if not revisions:
         raise _missing(name_of(key))
     return History(revisions=[revision_out(revision) for revision in revisions])

@@ -18,9 +18,10 @@ from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.server.answers import problems
 from recollect.server.auth import keys as kept
+from recollect.server.bodies import StrictRequest
 from recollect.server.callers import DOOR, Access
 from recollect.server.paging import page_of_list
-from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.keys import CreateKey, Key, Keys, NewKey, RotateKey
 
@@ -28,21 +29,21 @@ _NOT_STORED = {"Cache-Control": "no-store"}
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List keys")
-def list_keys(access: Reach, state: State, after: After = None, limit: PageLimit = PAGE) -> Keys:
+def list_keys(request: StrictRequest, state: State, after: After = None, limit: PageLimit = PAGE) -> Keys:
     """Return the keys of the tenant, oldest first, with what became of them; never the keys themselves."""
-    _require(access, ReadGrants(scope=Scope(access.caller.tenant)))
-    found = kept.list_keys(state.memory, tenant=access.caller.tenant)
+    _require(request.auth, ReadGrants(scope=Scope(request.auth.caller.tenant)))
+    found = kept.list_keys(state.memory, tenant=request.auth.caller.tenant)
     listed, go_on = page_of_list(found, after, limit, lambda one: one.id)
     return Keys(keys=[_key_out(one) for one in listed], next=go_on)
 
 
 @post("/", sync_to_thread=True, responses=problems(507), summary="Make a key")
-def create_key(access: Reach, state: State, data: JSONBody[CreateKey]) -> Response[NewKey]:
+def create_key(request: StrictRequest, state: State, data: JSONBody[CreateKey]) -> Response[NewKey]:
     """Make a key for a user of the tenant and return it. It is kept only as a hash: it cannot be shown again."""
-    _require_no_wider(access, tuple(data.allow))
+    _require_no_wider(request.auth, tuple(data.allow))
     made = kept.create_key(
-        _keeper(access, state),
-        tenant=access.caller.tenant,
+        _keeper(request.auth, state),
+        tenant=request.auth.caller.tenant,
         user=data.user,
         role=data.role,
         allow=data.allow,
@@ -53,19 +54,19 @@ def create_key(access: Reach, state: State, data: JSONBody[CreateKey]) -> Respon
 
 
 @post("/{key:str}/rotate", sync_to_thread=True, responses=problems(404, 409, 507), summary="Replace a key")
-def rotate_key(access: Reach, state: State, key: Name, data: JSONBody[RotateKey]) -> Response[NewKey]:
+def rotate_key(request: StrictRequest, state: State, key: Name, data: JSONBody[RotateKey]) -> Response[NewKey]:
     """Make a key that stands for the same user and rights; the old one ends now, or after `grace`."""
-    _require_no_wider(access, _own(access, state, name_of(key)).allow)
-    made = kept.rotate_key(_keeper(access, state), name_of(key), grace=data.grace)
+    _require_no_wider(request.auth, _own(request.auth, state, name_of(key)).allow)
+    made = kept.rotate_key(_keeper(request.auth, state), name_of(key), grace=data.grace)
     return Response(_new_key_out(made), headers=_NOT_STORED)
 
 
 @delete("/{key:str}", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Revoke a key")
-def revoke_key(access: Reach, state: State, key: Name) -> Key:
+def revoke_key(request: StrictRequest, state: State, key: Name) -> Key:
     """End a key for good and return what is known about it; revoking twice changes nothing."""
-    _require(access, _granting(access))
-    _own(access, state, name_of(key))
-    return _key_out(kept.revoke_key(_keeper(access, state), name_of(key)))
+    _require(request.auth, _granting(request.auth))
+    _own(request.auth, state, name_of(key))
+    return _key_out(kept.revoke_key(_keeper(request.auth, state), name_of(key)))
 
 
 def _require(access: Access, effect: GrantRule | ReadGrants) -> None:

@@ -10,8 +10,9 @@ from litestar.params import QueryParameter
 from recollect.errors import UsageError
 from recollect.model.event import Anchor
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_number, page
-from recollect.server.parameters import PAGE, After, Handle, PageLimit
+from recollect.server.parameters import PAGE, After, PageLimit
 from recollect.wire.ledger import Events, Verification
 
 Start = Annotated[int, QueryParameter(ge=1, description="The position of the first event.")]
@@ -20,26 +21,26 @@ Head = Annotated[str | None, QueryParameter(description="The hash of its last ev
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="Read the ledger")
-def read_ledger(memory: Handle, start: Start = 1, after: After = None, limit: PageLimit = PAGE) -> Events:
+def read_ledger(request: StrictRequest, start: Start = 1, after: After = None, limit: PageLimit = PAGE) -> Events:
     """Return events from a position on, oldest first."""
-    found = memory.ledger.events(start=max(start, decode_number(after) + 1), limit=limit + 1)
+    found = request.auth.memory.ledger.events(start=max(start, decode_number(after) + 1), limit=limit + 1)
     kept, go_on = page(found, limit, lambda event: event.position)
     return Events(events=kept, next=go_on)
 
 
 @get("/tail", sync_to_thread=True, responses=problems(), summary="Read the newest events")
-def read_newest(memory: Handle, limit: PageLimit = 20) -> Events:
+def read_newest(request: StrictRequest, limit: PageLimit = 20) -> Events:
     """Return the newest events, oldest first."""
-    return Events(events=memory.ledger.tail(limit))
+    return Events(events=request.auth.memory.ledger.tail(limit))
 
 
 @get("/verify", sync_to_thread=True, responses=problems(), summary="Verify the ledger")
-def verify_ledger(memory: Handle, length: Length = None, head: Head = None) -> Verification:
+def verify_ledger(request: StrictRequest, length: Length = None, head: Head = None) -> Verification:
     """Walk the chain and say whether it is whole; an anchor taken earlier also catches a tail that was cut off."""
     if (length is None) != (head is None):
         raise UsageError("an anchor has a length and a head", hint="Send both, or neither", path="head")
     anchor = None if length is None or head is None else Anchor(length, head)
-    return memory.ledger.verify(anchor=anchor)
+    return request.auth.memory.ledger.verify(anchor=anchor)
 
 
 router = Router("/ledger", route_handlers=[read_ledger, read_newest, verify_ledger])

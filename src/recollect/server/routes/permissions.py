@@ -10,32 +10,35 @@ from litestar.params import JSONBody
 
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import page_of_list
-from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.permissions import Grant, Grants, NewGrant, grant_out
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List grants")
-def list_grants(memory: Handle, after: After = None, limit: PageLimit = PAGE) -> Grants:
+def list_grants(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Grants:
     """Return every grant of the tenant, oldest first."""
-    kept, go_on = page_of_list(memory.permissions.list(), after, limit, lambda one: one.id)
+    kept, go_on = page_of_list(request.auth.memory.permissions.list(), after, limit, lambda one: one.id)
     return Grants(grants=[grant_out(one) for one in kept], next=go_on)
 
 
 @post("/", sync_to_thread=True, responses=problems(507), summary="Grant something")
-def grant_capability(memory: Handle, data: JSONBody[NewGrant]) -> Grant:
+def grant_capability(request: StrictRequest, data: JSONBody[NewGrant]) -> Grant:
     """Keep a rule for an actor: allow, approve (somebody must agree each time) or deny."""
-    scope = None if data.scope is None else Scope.parse(data.scope, tenant=memory.tenant)
+    scope = None if data.scope is None else Scope.parse(data.scope, tenant=request.auth.memory.tenant)
     return grant_out(
-        memory.permissions.grant(data.actor, data.capability, level=data.level, scope=scope, path=data.path)
+        request.auth.memory.permissions.grant(
+            data.actor, data.capability, level=data.level, scope=scope, path=data.path
+        )
     )
 
 
 @delete("/{grant:str}", sync_to_thread=True, responses=problems(404, 507), summary="Take a grant back")
-def revoke_grant(memory: Handle, grant: Name) -> None:
+def revoke_grant(request: StrictRequest, grant: Name) -> None:
     """Take a grant back by its id."""
-    memory.permissions.revoke(name_of(grant))
+    request.auth.memory.permissions.revoke(name_of(grant))
 
 
 router = Router("/permissions", route_handlers=[list_grants, grant_capability, revoke_grant])

@@ -8,7 +8,8 @@ from litestar.params import JSONBody
 
 from recollect.errors import UsageError
 from recollect.server.answers import problems
-from recollect.server.parameters import Name, Reach
+from recollect.server.bodies import StrictRequest
+from recollect.server.parameters import Name
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
 from recollect.server.routes.runs import run_out
@@ -18,12 +19,12 @@ from recollect.wire.runs import Run, StartRun
 @post(
     "/machines/{machine:str}/runs", sync_to_thread=True, responses=problems(404, 409, 502, 507), summary="Run a machine"
 )
-def run_machine(access: Reach, state: State, machine: Name, data: JSONBody[StartRun]) -> Run:
+def run_machine(request: StrictRequest, state: State, machine: Name, data: JSONBody[StartRun]) -> Run:
     """Run a machine for the caller, until it ends or waits; a run that failed says why in its `error`."""
     if data.thread is not None:
         raise UsageError("a machine runs in no thread", hint="Leave `thread` out", path="$.thread")
-    loaded = programs_of(state).machine(name_of(machine), access.caller)
-    return run_out(loaded.run(data.input, mode=data.mode, user=access.caller.user))
+    loaded = programs_of(state).machine(name_of(machine), request.auth.caller)
+    return run_out(loaded.run(data.input, mode=data.mode, user=request.auth.caller.user))
 
 
 @post(
@@ -32,12 +33,12 @@ def run_machine(access: Reach, state: State, machine: Name, data: JSONBody[Start
     responses=problems(404, 409, 502, 507),
     summary="Run a workflow",
 )
-def run_workflow(access: Reach, state: State, workflow: Name, data: JSONBody[StartRun]) -> Run:
+def run_workflow(request: StrictRequest, state: State, workflow: Name, data: JSONBody[StartRun]) -> Run:
     """Run a workflow for the caller, until it ends or waits; a run that failed says why in its `error`."""
     if data.mode != "live":
         raise UsageError("a workflow has no test mode", hint="Leave `mode` out", path="$.mode")
-    loaded = programs_of(state).workflow(name_of(workflow), access.caller)
-    return run_out(loaded.run(data.input, owner=access.caller.user, thread=data.thread))
+    loaded = programs_of(state).workflow(name_of(workflow), request.auth.caller)
+    return run_out(loaded.run(data.input, owner=request.auth.caller.user, thread=data.thread))
 
 
 router = Router("/", route_handlers=[run_machine, run_workflow])

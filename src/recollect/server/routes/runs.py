@@ -14,8 +14,9 @@ from recollect.errors import Conflict, UsageError
 from recollect.model.run import Language, RunStatus, RunSummary
 from recollect.model.text import quote
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_place_in_time, page, place_in_time
-from recollect.server.parameters import PAGE, After, Handle, Name, PageLimit, Reach
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
 from recollect.wire.approvals import Approval, approval_out
@@ -29,7 +30,7 @@ Program = Annotated[str | None, QueryParameter(description="Only runs of the mac
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List runs")
 def list_runs(
-    access: Reach,
+    request: StrictRequest,
     state: State,
     status: FromQuery[RunStatus | None] = None,
     program: Program = None,
@@ -39,7 +40,7 @@ def list_runs(
 ) -> Runs:
     """Return where the caller's runs stand, those that started last first."""
     found = programs_of(state).runs(
-        access.caller,
+        request.auth.caller,
         status=status,
         program=program,
         language=language,
@@ -51,25 +52,25 @@ def list_runs(
 
 
 @get("/{run:str}", sync_to_thread=True, responses=problems(404, 409), summary="Get a run")
-def get_run(access: Reach, state: State, run: Name) -> Run:
+def get_run(request: StrictRequest, state: State, run: Name) -> Run:
     """Return a run of the caller as it stands; if a time that it waits for is over, it is not taken up by looking."""
-    return run_out(programs_of(state).find(name_of(run), access.caller))
+    return run_out(programs_of(state).find(name_of(run), request.auth.caller))
 
 
 @get("/{run:str}/events", sync_to_thread=True, responses=problems(404), summary="Get the events of a run")
-def list_run_events(access: Reach, state: State, run: Name) -> RunEvents:
+def list_run_events(request: StrictRequest, state: State, run: Name) -> RunEvents:
     """Return what the ledger says of a run of the caller, in order."""
     programs = programs_of(state)
-    id = programs.summary(name_of(run), access.caller).id
-    return RunEvents(events=programs.handle(access.caller).runs.events(id))
+    id = programs.summary(name_of(run), request.auth.caller).id
+    return RunEvents(events=programs.handle(request.auth.caller).runs.events(id))
 
 
 @get("/{run:str}/verify", sync_to_thread=True, responses=problems(404), summary="Verify a run")
-def verify_run(access: Reach, state: State, run: Name) -> RunVerification:
+def verify_run(request: StrictRequest, state: State, run: Name) -> RunVerification:
     """Walk the chain of a run of the caller and say whether it is whole."""
     programs = programs_of(state)
-    id = programs.summary(name_of(run), access.caller).id
-    return programs.handle(access.caller).runs.verify(id)
+    id = programs.summary(name_of(run), request.auth.caller).id
+    return programs.handle(request.auth.caller).runs.verify(id)
 
 
 @post(
@@ -79,13 +80,13 @@ def verify_run(access: Reach, state: State, run: Name) -> RunVerification:
     responses=problems(404, 409, 502, 507),
     summary="Give a run what it waits for",
 )
-def deliver_to_run(access: Reach, state: State, run: Name, data: JSONBody[DeliverToRun]) -> Run:
+def deliver_to_run(request: StrictRequest, state: State, run: Name, data: JSONBody[DeliverToRun]) -> Run:
     """Give a run the event that it waits for, and let it go on until it ends or waits again."""
     programs = programs_of(state)
-    runs = [programs.find(name_of(run), access.caller)]
+    runs = [programs.find(name_of(run), request.auth.caller)]
     # What a workflow waits for in another one, it hands on itself; machines are given it where they wait.
     while runs[-1].summary.language == "mashin" and (called := _called(runs[-1])) is not None:
-        below = programs.find(called, access.caller)
+        below = programs.find(called, request.auth.caller)
         if below.waiting is None:
             break
         runs.append(below)
@@ -105,12 +106,12 @@ def deliver_to_run(access: Reach, state: State, run: Name, data: JSONBody[Delive
     responses=problems(404, 409, 502, 507),
     summary="Let a run go on",
 )
-def resume_run(access: Reach, state: State, run: Name) -> Run:
+def resume_run(request: StrictRequest, state: State, run: Name) -> Run:
     """Let a run go on if what it waits for is there: a decision, the end of a time, the end of another run.
 
     One that still waits is answered as it is.
     """
-    return run_out(programs_of(state).find(name_of(run), access.caller).resume())
+    return run_out(programs_of(state).find(name_of(run), request.auth.caller).resume())
 
 
 @post(
@@ -120,9 +121,9 @@ def resume_run(access: Reach, state: State, run: Name) -> Run:
     responses=problems(404, 409, 507),
     summary="End a run",
 )
-def cancel_run(access: Reach, state: State, run: Name, data: JSONBody[CancelRun]) -> Run:
+def cancel_run(request: StrictRequest, state: State, run: Name, data: JSONBody[CancelRun]) -> Run:
     """End a run that waits, and the runs that it waits for."""
-    found = programs_of(state).find(name_of(run), access.caller)
+    found = programs_of(state).find(name_of(run), request.auth.caller)
     return run_out(found.cancel(reason=data.reason, force=data.force))
 
 
@@ -136,9 +137,13 @@ def cancel_run(access: Reach, state: State, run: Name, data: JSONBody[CancelRun]
     responses=problems(404, 409, 507),
     summary="Approve the step that a run waits with",
 )
-def approve_run(memory: Handle, run: Name, data: JSONBody[DecideRun]) -> Approval:
+def approve_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
     """Approve the step that a run of somebody else waits with; it goes on when its owner resumes it."""
-    return approval_out(memory.approvals.approve(_held(memory, name_of(run), data), reason=data.reason).approval)
+    return approval_out(
+        request.auth.memory.approvals.approve(
+            _held(request.auth.memory, name_of(run), data), reason=data.reason
+        ).approval
+    )
 
 
 @post(
@@ -148,9 +153,13 @@ def approve_run(memory: Handle, run: Name, data: JSONBody[DecideRun]) -> Approva
     responses=problems(404, 409, 507),
     summary="Refuse the step that a run waits with",
 )
-def refuse_run(memory: Handle, run: Name, data: JSONBody[DecideRun]) -> Approval:
+def refuse_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
     """Refuse the step that a run of somebody else waits with; it fails, or does what it has for failures."""
-    return approval_out(memory.approvals.refuse(_held(memory, name_of(run), data), reason=data.reason).approval)
+    return approval_out(
+        request.auth.memory.approvals.refuse(
+            _held(request.auth.memory, name_of(run), data), reason=data.reason
+        ).approval
+    )
 
 
 def run_out(run: mashin.Run | workflow.Run) -> Run:

@@ -9,7 +9,8 @@ from litestar.datastructures import State
 from litestar.params import JSONBody
 
 from recollect.server.answers import problems
-from recollect.server.parameters import Name, Reach
+from recollect.server.bodies import StrictRequest
+from recollect.server.parameters import Name
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
 from recollect.wire.sessions import PastTurn, SayToSession, Session, SessionTurn, StartSession
@@ -24,10 +25,10 @@ if TYPE_CHECKING:
     responses=problems(404, 409, 502, 507),
     summary="Start a session",
 )
-def start_session(access: Reach, state: State, agent: Name, data: JSONBody[StartSession]) -> Session:
+def start_session(request: StrictRequest, state: State, agent: Name, data: JSONBody[StartSession]) -> Session:
     """Start a session of the caller; its first turn is what the agent says before any input."""
     conversants = programs_of(state).conversants
-    return _session_out(conversants.start(access, name_of(agent), project=data.project, vars=data.vars))
+    return _session_out(conversants.start(request.auth, name_of(agent), project=data.project, vars=data.vars))
 
 
 @post(
@@ -37,15 +38,15 @@ def start_session(access: Reach, state: State, agent: Name, data: JSONBody[Start
     responses=problems(404, 409, 502, 507),
     summary="Say something in a session",
 )
-def say_to_session(access: Reach, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
+def say_to_session(request: StrictRequest, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
     """Take a turn of the caller's session; of two that are said at once, one is refused and can be said again."""
-    return _turn_out(programs_of(state).conversants.find(access, name_of(session)).say(data.text))
+    return _turn_out(programs_of(state).conversants.find(request.auth, name_of(session)).say(data.text))
 
 
 @get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
-def get_session(access: Reach, state: State, session: Name) -> Session:
+def get_session(request: StrictRequest, state: State, session: Name) -> Session:
     """Return where a session of the caller stands, with what was said in it."""
-    return _session_out(programs_of(state).conversants.find(access, name_of(session)))
+    return _session_out(programs_of(state).conversants.find(request.auth, name_of(session)))
 
 
 @post(
@@ -55,9 +56,9 @@ def get_session(access: Reach, state: State, session: Name) -> Session:
     responses=problems(404, 409, 502, 507),
     summary="End a session",
 )
-def end_session(access: Reach, state: State, session: Name) -> SessionTurn:
+def end_session(request: StrictRequest, state: State, session: Name) -> SessionTurn:
     """End a session of the caller: its variables go, what it remembered stays, and it is not found any more."""
-    return _turn_out(programs_of(state).conversants.find(access, name_of(session)).end())
+    return _turn_out(programs_of(state).conversants.find(request.auth, name_of(session)).end())
 
 
 def _turn_out(turn: abl.Turn) -> SessionTurn:

@@ -12,9 +12,10 @@ from recollect.chat.conversations import conversation_of
 from recollect.model.policy import Rule
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.callers import Access
 from recollect.server.paging import decode_place_in_time, page, place_in_time
-from recollect.server.parameters import PAGE, After, Name, PageLimit, Reach
+from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.wire.sleep import Change, Forgotten, JobState, SleepJob, SleepJobs, Undone
 
@@ -29,7 +30,7 @@ Everybody = Annotated[bool, QueryParameter(description="Those of all users of th
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List sleep-time jobs")
 def list_sleep_jobs(
-    access: Reach,
+    request: StrictRequest,
     standing: Standing = None,
     whose: Whose = None,
     everybody: Everybody = False,
@@ -40,7 +41,9 @@ def list_sleep_jobs(
     from recollect.sleep.sleeping import sleep_jobs
 
     last = decode_place_in_time(after)
-    every = sleep_jobs(access.memory, user=None if everybody else whose or access.caller.user, state=standing)
+    every = sleep_jobs(
+        request.auth.memory, user=None if everybody else whose or request.auth.caller.user, state=standing
+    )
     # Not after the one that a cursor names: that may be gone, or stand otherwise by now.
     rest = [job for job in every if last is None or (job.due_at, job.scope.path) > last]
     kept, go_on = page(rest, limit, lambda job: place_in_time(job.due_at, job.scope.path))
@@ -54,11 +57,11 @@ def list_sleep_jobs(
     responses=problems(404, 409, 507),
     summary="Take back what a conversation last taught",
 )
-def undo_sleep_job(access: Reach, conversation: Name, whose: Whose = None) -> Undone:
+def undo_sleep_job(request: StrictRequest, conversation: Name, whose: Whose = None) -> Undone:
     """Take back what the newest consolidation changed in the blocks. It is not learned again."""
     from recollect.sleep.taking_back import undo
 
-    changes = undo(access.memory, name_of(conversation), user=whose or access.caller.user)
+    changes = undo(request.auth.memory, name_of(conversation), user=whose or request.auth.caller.user)
     return Undone(
         changes=[Change(change=one.change, scope=one.scope, block=one.block, line=one.line) for one in changes]
     )
@@ -71,12 +74,12 @@ def undo_sleep_job(access: Reach, conversation: Name, whose: Whose = None) -> Un
     responses=problems(409, 507),
     summary="Erase a conversation and what it taught",
 )
-def forget_conversation(access: Reach, conversation: Name, whose: Whose = None) -> Forgotten:
+def forget_conversation(request: StrictRequest, conversation: Name, whose: Whose = None) -> Forgotten:
     """Erase a conversation with the lines that were learned from it alone, and return these lines."""
     from recollect.sleep.taking_back import forget_conversation
 
-    user, id = whose or access.caller.user, name_of(conversation)
-    return Forgotten(removed=forget_conversation(_erasing(access, user, id), id, user=user))
+    user, id = whose or request.auth.caller.user, name_of(conversation)
+    return Forgotten(removed=forget_conversation(_erasing(request.auth, user, id), id, user=user))
 
 
 def _erasing(access: Access, user: str, conversation: str) -> Memory:

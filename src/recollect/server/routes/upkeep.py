@@ -22,10 +22,9 @@ from litestar.response import Stream
 from recollect.errors import UsageError
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.callers import DOOR
-from recollect.server.parameters import Handle, Reach
 from recollect.server.places import own
-from recollect.server.problems import AnyRequest
 from recollect.wire.upkeep import Ended, EndScope, Erase, Imported, Receipt, Swept
 
 _CHUNK = 65_536
@@ -38,10 +37,10 @@ Source = Annotated[str, QueryParameter(description="What the lines come from, su
 
 
 @post("/erase", sync_to_thread=True, status_code=200, responses=problems(507), summary="Erase a subject")
-def erase(memory: Handle, data: JSONBody[Erase]) -> Receipt:
+def erase(request: StrictRequest, data: JSONBody[Erase]) -> Receipt:
     """Remove everything of a user or another subject of the tenant, history included."""
     ids = {kind: id for kind, id in msgspec.structs.asdict(data).items() if id is not None}
-    receipt = memory.erase(**ids)
+    receipt = request.auth.memory.erase(**ids)
     return Receipt(
         id=receipt.id,
         tenant=receipt.scope.tenant,
@@ -54,12 +53,12 @@ def erase(memory: Handle, data: JSONBody[Erase]) -> Receipt:
 
 
 @get("/export", sync_to_thread=True, responses=problems(507), media_type=_LINES, summary="Export")
-def export(memory: Handle, whose: Whose = "") -> Stream:
+def export(request: StrictRequest, whose: Whose = "") -> Stream:
     """Return the active facts and entries at and below a scope, and all definitions, as JSON Lines."""
     folder = tempfile.TemporaryDirectory(prefix="recollect-export-")
     try:
         file = Path(folder.name, "export.jsonl")
-        memory.export(file, scope=Scope.parse(whose, tenant=memory.tenant))
+        request.auth.memory.export(file, scope=Scope.parse(whose, tenant=request.auth.memory.tenant))
     except BaseException:
         folder.cleanup()
         raise
@@ -76,18 +75,18 @@ class _TakesLines(Operation):
 
 
 @post("/import", status_code=200, operation_class=_TakesLines, responses=problems(409, 502, 507), summary="Import")
-async def import_lines(memory: Handle, request: AnyRequest, source: Source = DOOR) -> Imported:
+async def import_lines(request: StrictRequest, source: Source = DOOR) -> Imported:
     """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
     lines = (await request.body()).splitlines()
     if not lines:
         raise UsageError("this request needs a body", hint="Send the lines of an export", path="$")
-    return await run_sync(partial(memory.import_lines, lines, source=source))
+    return await run_sync(partial(request.auth.memory.import_lines, lines, source=source))
 
 
 @post("/sweep", sync_to_thread=True, status_code=200, responses=problems(507), summary="Sweep")
-def sweep(memory: Handle) -> Swept:
+def sweep(request: StrictRequest) -> Swept:
     """Remove what has expired in the tenant."""
-    return msgspec.convert(memory.sweep(), Swept, from_attributes=True)
+    return msgspec.convert(request.auth.memory.sweep(), Swept, from_attributes=True)
 
 
 @post(
@@ -97,9 +96,9 @@ def sweep(memory: Handle) -> Swept:
     responses=problems(409, 507),
     summary="End a session of one's own",
 )
-def end_scope(access: Reach, data: JSONBody[EndScope]) -> Ended:
+def end_scope(request: StrictRequest, data: JSONBody[EndScope]) -> Ended:
     """End a session, run or tree below the caller: its memory goes, and nothing can be written to it again."""
-    return Ended(removed=own(access, data.scope).end())
+    return Ended(removed=own(request.auth, data.scope).end())
 
 
 def _read_out(file: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[bytes]:
