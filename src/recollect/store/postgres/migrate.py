@@ -36,6 +36,9 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
             return
         if found is None:
             connection.execute(SQL["create_schema"])
+        elif found:
+            # What a superuser, or another member of the owner's role, adds belongs to the owner of the rest.
+            connection.execute(SQL["act_as_owner"])
         for step in MIGRATIONS[found:] if found else [SCHEMA]:
             connection.execute(step.encode())
         connection.execute(SQL["forget_version"])

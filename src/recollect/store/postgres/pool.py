@@ -13,6 +13,7 @@ from psycopg.types.numeric import Int8BinaryDumper
 
 from recollect.errors import Busy
 from recollect.store.postgres.address import Settings
+from recollect.store.postgres.rights import Rights
 from recollect.store.postgres.rows import Connection, Rows
 from recollect.store.sql.misuse import closed
 
@@ -29,6 +30,7 @@ class Pool:
     def __init__(self, settings: Settings) -> None:
         """Open nothing yet: the first caller will."""
         self._settings = settings
+        self._rights = Rights(settings.url)
         self._idle: deque[Rows] = deque()
         self._room = Semaphore(MOST)
         self._door = Lock()
@@ -72,7 +74,7 @@ class Pool:
         with self._door:
             if self._idle:
                 return self._idle.pop()
-        return Rows(self._connect(), self._settings.url)
+        return Rows(self._connect(), self._settings.url, self._rights)
 
     def _give_back(self, rows: Rows) -> None:
         sound = rows.connection.info.transaction_status == TransactionStatus.IDLE

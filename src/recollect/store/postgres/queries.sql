@@ -407,12 +407,18 @@ SELECT
 SELECT version FROM recollect.migrated;
 
 -- name: get_rights
--- Which role this is, whether rows are hidden from it, and how many tenants it may see all the same.
-SELECT current_user::text, row_security_active('recollect.facts'), (SELECT count(*) FROM recollect.roles);
+-- Which role this is, whether rows are hidden from it, and the tenants that it may see all the same.
+SELECT current_user::text, row_security_active('recollect.facts'), ARRAY(SELECT tenant FROM recollect.roles);
 
 -- name: create_schema
 -- Make room for our tables.
 CREATE SCHEMA recollect;
+
+-- name: act_as_owner
+-- For this transaction: be the role that owns the tables.
+SELECT set_config('role', pg_get_userbyid(relowner), true)
+FROM pg_catalog.pg_class
+WHERE oid = to_regclass('recollect.migrated');
 
 -- name: forget_version
 -- Make room for another number.

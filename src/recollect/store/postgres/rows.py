@@ -20,6 +20,7 @@ from recollect.model.event import Event
 from recollect.store.base import TenantState
 from recollect.store.postgres.migrate import check_version
 from recollect.store.postgres.queries import SQL
+from recollect.store.postgres.rights import Rights
 from recollect.store.sql.decoding import Row
 from recollect.store.sql.entries import Place
 from recollect.store.sql.rows import SqlRows
@@ -37,10 +38,11 @@ _WRITING = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
 class Rows(SqlRows):
     """A transaction, or a moment to read, on one connection, which nobody else uses meanwhile."""
 
-    def __init__(self, connection: Connection, url: str) -> None:
+    def __init__(self, connection: Connection, url: str, rights: Rights) -> None:
         """Work on this connection; lock nothing until it is said that this writes."""
         super().__init__(url)
         self.connection = connection
+        self.rights = rights
         self.proof: Proof | None = None
         """The last event that was appended: where it is found once the transaction is kept, and nowhere else."""
         self._asking = connection.cursor(binary=True)
@@ -183,9 +185,12 @@ class Rows(SqlRows):
         self._filled.clear()
 
     def _enter(self, binding: Sequence[Any]) -> None:
-        """Take the lock of the tenant that a statement is about, where this writes and has not got it yet."""
-        if self._locked is not None and binding and binding[0] not in self._locked:
-            self._lock(binding[0])
+        """Refuse the tenant that a statement is about, or take its lock, where this writes and has not got it yet."""
+        if binding:
+            tenant = binding[0]
+            self.rights.check(self.connection, tenant)
+            if self._locked is not None and tenant not in self._locked:
+                self._lock(tenant)
 
     def _lock(self, tenant: str) -> None:
         found = self._asking.execute(SQL["lock_tenant"], (tenant,)).fetchone()

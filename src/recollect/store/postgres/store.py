@@ -21,7 +21,6 @@ from recollect.store.postgres.errors import code_of, failed, passes, translate
 from recollect.store.postgres.migrate import migrate
 from recollect.store.postgres.pool import Pool
 from recollect.store.postgres.queries import SQL
-from recollect.store.postgres.rights import check_rights
 from recollect.store.postgres.rows import Proof, Rows
 from recollect.store.sql.misuse import forked, nested
 
@@ -49,7 +48,7 @@ class PostgresStore:
         try:
             with self._pool.rows() as rows:
                 migrate(rows.connection, self.url, self._manner)
-                check_rights(rows.connection, self.url)
+                rows.rights.check(rows.connection)
         except psycopg.Error as error:
             self._pool.close()
             raise translate(error, self.url) from error
@@ -225,12 +224,16 @@ def _undo(rows: Rows) -> None:
 
 def _rewrite(rows: Rows, settings: Settings) -> bool:
     connection = rows.connection
-    connection.execute(f"SET lock_timeout = {_lock_timeout(settings)}".encode())
+    # A table that is not this role's to rewrite is passed over, and all that is heard of it is a warning.
+    passed_over: list[psycopg.errors.Diagnostic] = []
+    connection.add_notice_handler(passed_over.append)
+    connection.execute(f"SET lock_timeout = {_lock_timeout(settings)}; SET client_min_messages = warning".encode())
     try:
         connection.execute(SQL["vacuum"])
-    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected, psycopg.errors.InsufficientPrivilege):
+    except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
         return False
     finally:
+        connection.remove_notice_handler(passed_over.append)
         with suppress(psycopg.Error):
-            connection.execute(b"RESET lock_timeout")
-    return True
+            connection.execute(b"RESET lock_timeout; RESET client_min_messages")
+    return not passed_over

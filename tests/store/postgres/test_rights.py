@@ -1,0 +1,421 @@
+"""A role that does not own the tables: all of its own tenants, by any way; nothing of the others, by no way."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import ClassVar, NamedTuple
+from urllib.parse import quote
+
+import postgres_server
+import psycopg
+import pytest
+from psycopg import errors as refusals
+from psycopg import sql
+
+import recollect
+from recollect.errors import ApprovalRequired, Unavailable
+from recollect.model.policy import Policy, Quota
+from recollect.store.base import Store
+from recollect.store.postgres import PostgresStore, migrate, pool, store
+from recollect.store.postgres.rights import Rights
+from recollect.testing.clock import FakeClock
+from recollect.testing.conformance.base import ConformanceBase, snapshot
+from recollect.testing.conformance.definitions import DefinitionPromises
+from recollect.testing.conformance.entries import EntryPromises
+from recollect.testing.conformance.entry_lives import EntryLifePromises
+from recollect.testing.conformance.erasure import ErasurePromises
+from recollect.testing.conformance.ledger import LedgerPromises
+from recollect.testing.conformance.scopes import ScopePromises
+from recollect.testing.conformance.sessions import SessionPromises
+from recollect.testing.conformance.transfer import TransferPromises
+
+from .test_conformance import Stock
+
+Server = postgres_server.PostgresServer
+GUIDE = Path(__file__).parents[3] / "docs" / "storage.md"
+APART = {"roles", "migrated"}
+"""The tables that belong to no tenant."""
+
+GIVE = "INSERT INTO recollect.roles (tenant, role) VALUES ('{}', 'orchard')"
+OURS = "SELECT relname FROM pg_class WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r'"
+FILES = """
+SELECT relname, relfilenode FROM pg_class
+WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r' AND relname IN ('facts', 'entries', 'event_texts')
+"""
+
+
+TENANTS = ("default", "other", "acme", "t", "Default", "defaul", "default0", "default ä", "%", "_")
+"""Those that the promises are about."""
+
+
+class Party(NamedTuple):
+    """One database and two ways to it."""
+
+    owner: str
+    """The address for the owner of the tables."""
+    role: str
+    """The address for `orchard`, which was given the tenant of that name."""
+
+
+@pytest.fixture(scope="module")
+def recipe() -> str:
+    """Return the statements that the guide tells operators to run."""
+    (found,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
+    return found
+
+
+@pytest.fixture(scope="module")
+def roles(postgres: Server, recipe: str) -> Iterator[None]:
+    """Let the guide be followed."""
+    postgres.empty()
+    postgres.execute(recipe)
+    yield
+    postgres.execute("DROP OWNED BY orchard, recollect_tenants", "DROP ROLE orchard, recollect_tenants")
+
+
+@pytest.fixture
+def party(postgres: Server, roles: None, database: str) -> Party:
+    postgres.execute(GIVE.format("orchard"))
+    return Party(database, postgres.url(user="orchard"))
+
+
+def remember_all_kinds(url: str, tenant: str) -> None:
+    """Leave something in every table that has a tenant."""
+    with recollect.open(url, tenant=tenant, embedder="hashing:64", ledger_text=True) as memory:
+        ada = memory.scope(user="ada")
+        memory.definitions.create(name="Shed", slug="shed", schema={"type": "object"})
+        ada.set("weight", 61, idempotency_key="first")
+        ada.set("weight", 62)
+        ada.remember(f"The kiln of {tenant} is lit on Fridays", collection="notes")
+        ada.session("s1").set("mood", "calm")
+        memory.permissions.grant("agent", "memory", level="approve")
+        with pytest.raises(ApprovalRequired):
+            memory.acting_as("agent").scope(user="ada").set("weight", 7)
+        counted = Policy.of(allow=("memory",), quota=Quota(writes=9, per="1h"))
+        memory.acting_as("counted", policy=counted).scope(user="ada").set("height", 170)
+        memory.scope(user="gone").set("weight", 80)
+        memory.erase(user="gone")
+
+
+def rows_of(url: str, tenant: str) -> dict[str, list[str]]:
+    """Return what plain SQL sees of a tenant, by table."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        tables = [name for (name,) in connection.execute(OURS) if name not in APART]
+        asked = sql.SQL("SELECT t::text FROM recollect.{} AS t WHERE tenant = %s ORDER BY 1")
+        return {
+            table: [row for (row,) in connection.execute(asked.format(sql.Identifier(table)), (tenant,))]
+            for table in sorted(tables)
+        }
+
+
+class OfTheRole(Stock):
+    """Connections of another role than those that the owner leaves."""
+
+    left: ClassVar[list[pool.Rows]] = []
+
+
+@pytest.fixture(scope="module")
+def stock(roles: None) -> Iterator[type[Stock]]:
+    yield OfTheRole
+    for rows in OfTheRole.left:
+        rows.connection.close()
+    OfTheRole.left.clear()
+
+
+class TestAsARole(
+    ScopePromises,
+    DefinitionPromises,
+    LedgerPromises,
+    ErasurePromises,
+    SessionPromises,
+    TransferPromises,
+    EntryPromises,
+    EntryLifePromises,
+    ConformanceBase,
+):
+    """A role keeps in its tenants what the owner keeps: the promises that use every table, in every way."""
+
+    @pytest.fixture
+    def store(self, reopen_store: Callable[[], Store]) -> Store:
+        return reopen_store()
+
+    @pytest.fixture
+    def reopen_store(
+        self, postgres: Server, party: Party, stock: type[Stock], monkeypatch: pytest.MonkeyPatch
+    ) -> Callable[[], Store]:
+        postgres.execute(*(GIVE.format(tenant) for tenant in TENANTS))
+        monkeypatch.setattr(store, "Pool", stock)
+        return lambda: PostgresStore(party.role)
+
+
+def test_all_of_a_memory_works_in_the_tenant_that_was_given(party: Party, tmp_path: Path):
+    clock = FakeClock()
+    with recollect.open(party.role, tenant="orchard", embedder="hashing:64", clock=clock) as memory:
+        ada = memory.scope(user="ada")
+        memory.definitions.create(name="Shed", slug="shed", schema={"type": "object"})
+        assert [ada.set("weight", 61).version, ada.set("weight", 62).version] == [1, 2]
+        assert [revision.value for revision in ada.history("weight")] == [61, 62]
+        ada.set("otp", 4711, ttl="10m")
+        ada.remember("The kiln is lit on Fridays", collection="notes")
+        assert ada.recall("kiln", collection="notes").count == 1
+        ada.session("s1").set("mood", "calm")
+        assert ada.session("s1").end()["facts"] == 1
+        clock.advance(601)
+        assert memory.sweep().facts == 1
+        assert memory.export(tmp_path / "all.jsonl") == 2
+        receipt = memory.erase(user="ada")
+        assert (receipt.removed["facts"], receipt.removed["entries"]) == (1, 1)
+        assert memory.import_file(tmp_path / "all.jsonl").written == 0  # what was erased stays so
+        assert memory.tenants() == ["orchard"]
+        memory.settle()
+        assert {"set_fact", "recall", "erase"} <= {event.effect for event in memory.ledger.events()}
+        assert memory.ledger.verify().ok
+        assert all(finding.ok for finding in memory.inspect())
+    with recollect.open(party.owner, tenant="orchard") as memory:
+        assert memory.ledger.verify().ok
+        assert memory.ledger.tail(1)[0].tenant == "orchard"
+
+
+CALLS: dict[str, Callable[[recollect.Memory, Path], object]] = {
+    "get": lambda memory, _: memory.scope(user="ada").get("weight"),
+    "list": lambda memory, _: memory.scope(user="ada").list(),
+    "history": lambda memory, _: memory.scope(user="ada").history("weight"),
+    "set": lambda memory, _: memory.scope(user="ada").set("weight", 99),
+    "delete": lambda memory, _: memory.scope(user="ada").delete("weight"),
+    "remember": lambda memory, _: memory.scope(user="ada").remember("x", collection="notes"),
+    "recall": lambda memory, _: memory.scope(user="ada").recall("kiln", collection="notes"),
+    "forget": lambda memory, _: memory.scope(user="ada").forget("e", collection="notes"),
+    "session": lambda memory, _: memory.scope(user="ada").session("s1"),
+    "define": lambda memory, _: memory.definitions.create(name="Pond", slug="pond", schema={"type": "object"}),
+    "definitions": lambda memory, _: memory.definitions.list(),
+    "grant": lambda memory, _: memory.permissions.grant("agent", "memory"),
+    "approvals": lambda memory, _: memory.approvals.list(),
+    "collections": lambda memory, _: memory.collections.list(),
+    "erase": lambda memory, _: memory.erase(user="ada"),
+    "sweep": lambda memory, _: memory.sweep(),
+    "export": lambda memory, path: memory.export(path),
+    "ledger": lambda memory, _: memory.ledger.events(),
+    "verify": lambda memory, _: memory.ledger.verify(),
+}
+
+
+def test_a_tenant_that_was_not_given_is_refused_and_left_as_it_was(party: Party, tmp_path: Path):
+    for tenant in ("orchard", "quarry"):
+        remember_all_kinds(party.owner, tenant)
+    before = rows_of(party.owner, "quarry")
+    with recollect.open(party.role, tenant="orchard", embedder="hashing:64") as memory:
+        other = memory.in_tenant("quarry")
+        for name, call in CALLS.items():
+            with pytest.raises(Unavailable, match=r"`orchard` may see nothing of the tenant `quarry`.*INSERT INTO"):
+                pytest.fail(f"{name} gave {call(other, tmp_path / 'quarry.jsonl')}")
+        assert memory.tenants() == ["orchard"]
+        assert not (tmp_path / "quarry.jsonl").exists()
+        # Nothing of it is left over that would be in the way of what the role may do.
+        assert (
+            memory.scope(user="ada").recall("kiln", collection="notes").results[0].content.startswith("The kiln of o")
+        )
+        memory.settle()
+        assert memory.ledger.tail(1)[0].effect == "recall"
+        assert memory.ledger.verify().ok
+        findings = memory.inspect()
+        assert all(finding.ok for finding in findings)
+        assert "quarry" not in str(findings)
+    assert rows_of(party.owner, "quarry") == before
+    with recollect.open(party.owner, tenant="quarry", embedder="hashing:64") as memory:
+        assert memory.tenants() == ["orchard", "quarry"]
+        for name, call in CALLS.items():  # each of them does something for somebody who may
+            assert call(memory, tmp_path / "quarry.jsonl") is not None, name
+
+
+def test_plain_sql_sees_and_changes_the_given_tenants_alone(postgres: Server, party: Party):
+    for tenant in ("orchard", "quarry"):
+        remember_all_kinds(party.owner, tenant)
+    theirs, ours = rows_of(party.owner, "quarry"), rows_of(party.owner, "orchard")
+    assert all(theirs.values())
+    assert all(ours.values())
+    assert rows_of(party.role, "orchard") == ours
+    assert rows_of(party.role, "quarry") == {table: [] for table in theirs}
+    with psycopg.connect(party.role, autocommit=True) as connection:
+        for table in theirs:
+            name = sql.Identifier(table)
+            steal = sql.SQL("UPDATE recollect.{} SET tenant = 'quarry' WHERE tenant = 'orchard'").format(name)
+            with pytest.raises(refusals.InsufficientPrivilege):
+                connection.execute(steal)
+            with pytest.raises(refusals.InsufficientPrivilege):
+                connection.execute(sql.SQL("TRUNCATE recollect.{}").format(name))
+            if table not in ("events", "erasures"):  # which the role can only add to
+                take = sql.SQL("UPDATE recollect.{} SET tenant = 'orchard' WHERE tenant = 'quarry'").format(name)
+                assert connection.execute(take).rowcount == 0
+                drop = sql.SQL("DELETE FROM recollect.{} WHERE tenant <> 'orchard'").format(name)
+                assert connection.execute(drop).rowcount == 0
+        with pytest.raises(refusals.InsufficientPrivilege):
+            connection.execute("INSERT INTO recollect.tenants VALUES ('quarry', 0, 0, 0, '') ON CONFLICT DO NOTHING")
+        with pytest.raises(refusals.InsufficientPrivilege):
+            connection.execute(
+                "INSERT INTO recollect.grants (tenant, id, actor, rule) VALUES ('quarry', 'g', 'a', '{}')"
+            )
+        with pytest.raises(refusals.InsufficientPrivilege):
+            connection.execute("DELETE FROM recollect.events")
+        assert connection.execute("SELECT DISTINCT tenant FROM recollect.facts").fetchall() == [("orchard",)]
+    assert rows_of(party.owner, "quarry") == theirs
+    assert rows_of(party.owner, "orchard") == ours
+    postgres.execute(GIVE.format("quarry"))
+    assert rows_of(party.role, "quarry") == theirs
+    assert rows_of(party.role, "orchard") == ours
+
+
+def test_a_tenant_is_seen_as_soon_as_it_is_given_and_no_longer_than_that(postgres: Server, party: Party):
+    with recollect.open(party.role, tenant="orchard") as memory:
+        there = memory.scope(tenant="quarry", user="ada")
+        with pytest.raises(Unavailable, match="quarry"):
+            there.set("weight", 61)
+        postgres.execute(GIVE.format("quarry"))
+        assert there.set("weight", 61).version == 1
+        assert memory.tenants() == ["quarry"]
+        postgres.execute("DELETE FROM recollect.roles WHERE tenant = 'quarry'")
+        assert there.get("weight") is None
+        with pytest.raises(Unavailable, match=r"row-level security.*recollect\.roles"):
+            there.set("weight", 62)
+        assert memory.scope(user="ada").set("weight", 63).version == 1
+    with recollect.open(party.owner, tenant="quarry") as memory:
+        assert memory.scope(user="ada").value("weight") == 61
+
+
+@pytest.mark.parametrize("role", ["plain", "o'brien", 'the "best"', "Größe"])
+def test_a_role_without_a_tenant_is_refused_and_what_it_is_told_to_do_helps(
+    postgres: Server, roles: None, database: str, role: str
+):
+    quoted = '"' + role.replace('"', '""') + '"'
+    postgres.execute(f"CREATE ROLE {quoted} LOGIN IN ROLE recollect_tenants")
+    try:
+        url = postgres.url(user=quote(role, safe=""))
+        with pytest.raises(Unavailable, match="may see no tenant") as caught:
+            recollect.open(url)
+        asked, colon, statement = caught.value.hint.partition(": ")
+        assert (asked, colon) == ("As the owner of the tables", ": ")
+        postgres.execute(statement)
+        with recollect.open(url) as memory:
+            assert memory.scope(user="ada").set("weight", 61).version == 1
+    finally:
+        postgres.execute(f"DROP ROLE {quoted}")
+
+
+def test_what_only_an_owner_may_do_is_refused_with_what_to_do(postgres: Server, party: Party):
+    attempts = (
+        GIVE.format("quarry"),
+        "INSERT INTO recollect.migrated (version) VALUES (99)",
+        "ALTER TABLE recollect.facts DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY own_tenants ON recollect.facts",
+        "SET ROLE owner",
+        "SELECT setval('recollect.numbers', 1)",
+        "DELETE FROM recollect.events",
+    )
+    with PostgresStore(party.role) as opened:
+        for attempt in attempts:
+            with pytest.raises(Unavailable, match=r"owner of the database.*recollect\.roles"):
+                opened.transact(lambda rows, sent=attempt: rows.connection.execute(sent.encode()).fetchall())  # type: ignore[attr-defined]
+    with psycopg.connect(party.role, autocommit=True) as connection:  # these find no row that they may change
+        assert connection.execute("UPDATE recollect.roles SET tenant = 'quarry'").rowcount == 0
+        assert connection.execute("DELETE FROM recollect.migrated").rowcount == 0
+    with psycopg.connect(party.owner) as connection:
+        assert connection.execute("SELECT tenant, role FROM recollect.roles").fetchall() == [("orchard", "orchard")]
+        assert connection.execute("SELECT version FROM recollect.migrated").fetchall() == [(migrate.VERSION,)]
+
+
+def files(url: str) -> dict[str, int]:
+    """Return the file that each table is in: another one once it was rewritten."""
+    with psycopg.connect(url) as connection:
+        return dict(connection.execute(FILES).fetchall())
+
+
+def test_a_scrub_says_that_the_tables_were_not_rewritten_where_they_are_anothers(postgres: Server, party: Party):
+    with recollect.open(party.role, tenant="orchard") as memory:
+        before = files(party.owner)
+        assert memory.scrub() is False
+        memory.scope(user="ada").set("weight", 61)
+        receipt = memory.erase(user="ada")
+        assert receipt.removed["facts"] == 1
+        assert receipt.scrubbed is False
+        postgres.execute("ALTER ROLE orchard SET client_min_messages = error")
+        with recollect.open(party.role, tenant="orchard") as quiet:
+            assert quiet.scrub() is False
+        assert files(party.owner) == before
+        postgres.execute("GRANT MAINTAIN ON ALL TABLES IN SCHEMA recollect TO orchard")
+        assert memory.scrub() is True
+        assert memory.erase(user="ada").scrubbed is True
+        assert set(files(party.owner).values()) & set(before.values()) == set()
+
+
+def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, party: Party):
+    postgres.execute(GIVE.format("default"))
+    with (
+        recollect.open(party.owner, tenant="orchard", embedder="hashing:64") as owner,
+        recollect.open(party.role, tenant="orchard", embedder="hashing:64") as role,
+    ):
+        for number in range(6):
+            memory = (owner, role)[number % 2]
+            tenant = ("orchard", "default")[number // 2 % 2]
+            memory.in_tenant(tenant).scope(user="ada").remember(f"note {number}", collection="notes")
+        for memory in (owner, role):
+            found = {
+                tenant: [one.content for one in memory.in_tenant(tenant).scope(user="ada").entries(collection="notes")]
+                for tenant in ("orchard", "default")
+            }
+            assert found == {"orchard": ["note 0", "note 1", "note 4", "note 5"], "default": ["note 2", "note 3"]}
+        asked = "SELECT array_agg(sequence ORDER BY created_at, sequence) FROM recollect.entries"
+        with psycopg.connect(party.owner) as connection:
+            (taken,) = connection.execute(asked).fetchone() or ()
+        assert taken == sorted(set(taken))
+        assert len(taken) == 6
+
+
+@pytest.fixture
+def first_version() -> Iterator[Callable[[], None]]:
+    """Let databases be made as version 1 of the schema had them, until what is returned is called."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(migrate, "SCHEMA", migrate.MIGRATIONS[0])
+        patch.setattr(migrate, "MIGRATIONS", migrate.MIGRATIONS[:1])
+        patch.setattr(migrate, "VERSION", 1)
+        patch.setattr(Rights, "check", lambda self, connection, tenant=None: None)
+        yield patch.undo
+
+
+@pytest.mark.parametrize("who", ["app", "owner"])
+def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(
+    postgres: Server, recipe: str, first_version: Callable[[], None], who: str
+):
+    postgres.execute("CREATE ROLE app LOGIN CREATEROLE", "CREATE ROLE stranger LOGIN", "CREATE DATABASE old OWNER app")
+    app, meadow, stranger = (postgres.url("old", user=role) for role in ("app", "meadow", "stranger"))
+    tenants = ("meadow", "quarry")
+    try:
+        for tenant in tenants:
+            remember_all_kinds(app, tenant)
+        before = {tenant: rows_of(app, tenant) for tenant in tenants}
+        with psycopg.connect(app, autocommit=True) as connection:
+            connection.execute("GRANT USAGE ON SCHEMA recollect TO stranger")
+            connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO stranger")
+        assert rows_of(stranger, "quarry") == before["quarry"]
+        first_version()
+        with pytest.raises(Unavailable, match="Open it once as the owner"):
+            PostgresStore(stranger)
+        PostgresStore(postgres.url("old", user=who)).close()  # who is no owner but may be, does it as the owner
+        with psycopg.connect(app, autocommit=True) as connection:
+            owners = connection.execute(OURS.replace("relname", "pg_get_userbyid(relowner)", 1)).fetchall()
+            assert set(owners) == {("app",)}
+            connection.execute(recipe.replace("recollect_tenants", "meadows").replace("orchard", "meadow").encode())
+        assert {tenant: rows_of(app, tenant) for tenant in tenants} == before
+        with PostgresStore(app) as opened:
+            assert set(snapshot(opened)) == set(tenants)
+        assert rows_of(meadow, "meadow") == before["meadow"]
+        assert not any(rows_of(meadow, "quarry").values())
+        with recollect.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
+            assert memory.scope(user="ada").set("weight", 63).version == 3
+            assert memory.ledger.verify().ok
+        with pytest.raises(Unavailable, match="name its tenants"):  # which it was never asked to have
+            PostgresStore(stranger)
+    finally:
+        postgres.execute("DROP DATABASE old WITH (FORCE)")
+        for role in ("meadow", "meadows", "stranger", "app"):
+            postgres.execute(f"DROP ROLE IF EXISTS {role}")
