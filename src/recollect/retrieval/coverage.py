@@ -75,9 +75,10 @@ def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
     """Return how much of some terms the rows of an index hold."""
     entries = len(index)
     found = [index.find(term.stems) for term in terms]
-    rarities = [rarity_of(len(one), entries) * term.trust for one, term in zip(found, terms, strict=True)]
-    missing = sum([rarity for rarity, one in zip(rarities, found, strict=True) if not len(one)])
-    held = [place for place, one in enumerate(found) if len(one)]
+    sizes = [one.size for one in found]
+    rarities = [rarity_of(size, entries) * term.trust for size, term in zip(sizes, terms, strict=True)]
+    missing = sum([rarity for rarity, size in zip(rarities, sizes, strict=True) if not size])
+    held = [place for place, size in enumerate(sizes) if size]
     if len(held) > _MOST_TERMS:
         held = sorted(sorted(held, key=rarities.__getitem__, reverse=True)[:_MOST_TERMS])
     if not held:
@@ -86,7 +87,7 @@ def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
     rarity = np.array([rarities[place] for place in held])
     asked = float(rarity.sum())
     rows = np.concatenate([one.rows for one in _evidence(index, holders)])
-    weight = (rarity / (asked + missing)).repeat([len(one) for one in holders])
+    weight = (rarity / (asked + missing)).repeat([sizes[place] for place in held])
     held_in = np.bincount(rows, weight, index.rows).astype(np.float32)  # what rounding brings beyond 1 goes
     return Coverage(held_in, [terms[place] for place in held], holders, (rarity / asked).tolist())
 
@@ -101,7 +102,7 @@ def _evidence(index: ShelfIndex, holders: Sequence[Holders]) -> list[Evidence]:
         index.remember(3 * len(rows))
         start = 0
         for one in unread:
-            end = start + len(one)
+            end = start + one.size
             one.evidence = Evidence(rows[start:end], text[start:end], label[start:end])
             start = end
     return [one.evidence for one in holders if one.evidence is not None]

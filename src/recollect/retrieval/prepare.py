@@ -74,11 +74,11 @@ def prepare(index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid") ->
             rarity = rarities.get(word.stems)
             if rarity is None:
                 term = Term(word.text, word.stems)
-                holders = len(index.find(term.stems))
+                holders = index.find(term.stems).size
                 if not holders and (found := index.correction(word.stems[0], _correct)) is not None:
                     corrected[word.text] = found
                     term = Term(word.text, (found,), _TRUST_IN_A_CORRECTION)
-                    holders = len(index.find(term.stems))
+                    holders = index.find(term.stems).size
                 terms.append(term)
                 rarity = rarities[word.stems] = rarity_of(holders, entries) * term.trust
                 if holders > _TOO_FREQUENT * entries:
@@ -118,7 +118,7 @@ def _correct(index: ShelfIndex, stem: str) -> str | None:
     if len(letters) > _MOST_LETTERS:
         return None
     near = index.postings.known(_one_edit_away(stem, letters))
-    meant = [(word[0] == stem[0], len(index.find((word,))), word) for word in near]
+    meant = [(word[0] == stem[0], index.find((word,)).size, word) for word in near]
     return max((one for one in meant if one[1]), default=(False, 0, None))[2]
 
 

@@ -20,19 +20,17 @@ _WORTH_A_DICTIONARY = 1_024
 class Holders:
     """The entries that hold a term."""
 
-    __slots__ = ("_by_row", "evidence", "line", "postings")
+    __slots__ = ("_by_row", "evidence", "line", "postings", "size")
 
     def __init__(self, postings: NDArray[np.uint64]) -> None:
         """Know the postings, and nothing of them yet."""
         self.postings = postings
+        self.size = len(postings)
+        """How many entries hold it."""
         self.evidence: Evidence | None = None
         self.line: Numbers | None = None
         """By row of the shelf: one more than what there is of the term in the row and its surroundings."""
         self._by_row: dict[int, float] | None = None
-
-    def __len__(self) -> int:
-        """Return how many entries hold the term."""
-        return len(self.postings)
 
     def spoken(self, rows: Places) -> dict[int, float]:
         """Return by row how much it speaks for the term itself, of those of some rows that hold it; perhaps of more."""
@@ -40,7 +38,7 @@ class Holders:
             return self._by_row
         assert self.evidence is not None
         own, text, label = self.evidence
-        if len(own) <= _WORTH_A_DICTIONARY:
+        if self.size <= _WORTH_A_DICTIONARY:
             self._by_row = dict(zip(own.tolist(), (text + label).tolist(), strict=True))
             return self._by_row
         places = own.searchsorted(rows)

@@ -216,7 +216,7 @@ class ShelfIndex:
             if self.present is not None:
                 postings = postings[self.present[unpack_postings(postings)[0]]]
             found = Holders(postings)
-            self.remember(len(postings) + _AS_A_TERM)
+            self.remember(found.size + _AS_A_TERM)
             self._found[stems] = found
         return found
 
