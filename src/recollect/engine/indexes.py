@@ -72,7 +72,8 @@ class EntriesAtHand:
 class _Held:
     """An index and the state of the shelf that it shows."""
 
-    def __init__(self, index: ShelfIndex, space: Space) -> None:
+    def __init__(self, place: _Place, index: ShelfIndex, space: Space) -> None:
+        self.place = place
         self.index = index
         self.space = space
         self.state = _NOTHING
@@ -116,28 +117,29 @@ class IndexBook:
         """
         state = rows.shelf_state(shelf)
         with self._lock:
-            held = self._current.get(shelf)
             self._latest = max(self._latest, now)
             was_set_back = now < self._latest - _AT_ONCE
-        if held is not None and state == held.state:  # whatever became of the collection would be another state
-            space = held.space
-        else:
+            held = self._current.get(shelf)
+            # Whatever became of the collection would be another state.
+            if held is not None and state == held.state != _NOTHING:
+                self._use(held)
+            else:
+                held = None
+        if held is None:
             collection = rows.collection(shelf.scope.tenant, shelf.collection)
             if collection is None:
                 return None
-            space = collection.space
-        place = shelf, space.embedder
-        if state == _NOTHING:
+            place, space = (shelf, collection.space.embedder), collection.space
             with self._lock:
-                self._drop(place)  # erased: nothing of it stays in memory
-            return Opened(_new_index(space), space, EntriesAtHand())
-        with self._lock:
-            held = self._held.get(place)
-            if held is None:
-                held = self._held[place] = _Held(_new_index(space), space)
-            self._current[shelf] = held
-            self._held.move_to_end(place)
-            self._used.add(place)
+                if state == _NOTHING:
+                    self._drop(place)  # erased: nothing of it stays in memory
+                    return Opened(_new_index(space), space, EntriesAtHand())
+                held = self._held.get(place)
+                if held is None:
+                    held = self._held[place] = _Held(place, _new_index(space), space)
+                self._current[shelf] = held
+                self._use(held)
+        space = held.space
         with held.lock:
             if was_set_back and now < held.index.expired_at:  # what had expired by then has not
                 held.index, held.state = _new_index(space), _NOTHING
@@ -162,6 +164,11 @@ class IndexBook:
         """How many bytes the indexes take."""
         with self._lock:
             return sum(held.nbytes for held in self._held.values())
+
+    def _use(self, held: _Held) -> None:
+        """Note that one index is used now. Whoever calls holds the lock."""
+        self._held.move_to_end(held.place)
+        self._used.add(held.place)
 
     def _drop(self, place: _Place) -> None:
         """Forget one index. Whoever calls holds the lock."""
