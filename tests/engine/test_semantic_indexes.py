@@ -179,6 +179,61 @@ def test_an_index_with_expired_entries_follows_and_is_not_made_anew():
     assert index_of(memory, "sea") is index and held(memory) == 2  # the old one waits to be let go
 
 
+def contents(memory: Memory, **options: Any) -> list[Any]:
+    found = memory.scope(user="ada").recall("which plan?", collection="notes", limit=10, **options)
+    return sorted(str(match.content) for match in found.results)
+
+
+@pytest.mark.parametrize("how", ["forgotten", "replaced", "erased", "deleted", "expired", "swept"])
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["by itself", "by another memory"])
+def test_what_was_recalled_before_is_not_shown_once_it_is_gone(tmp_path: Path, how: str, elsewhere: bool):
+    clock = FakeClock()
+    options: dict[str, Any] = {"embedder": "hashing:64", "clock": clock, "durability": "normal"}
+    with recollect.open(tmp_path / "a.db", **options) as memory, recollect.open(tmp_path / "a.db", **options) as other:
+        ada = memory.scope(user="ada")
+        ttl = "5s" if how in ("expired", "swept") else None
+        plan = ada.remember("the first plan", collection="notes", key="plan", ttl=ttl)
+        ada.remember("a list of birds", collection="notes", key="birds")
+        for _ in range(2):
+            assert contents(memory) == ["a list of birds", "the first plan"]  # read, and then at hand
+        who = other if elsewhere else memory
+        then = ["a list of birds"]
+        if how == "forgotten":
+            who.scope(user="ada").forget(plan.id, collection="notes")
+        elif how == "replaced":
+            who.scope(user="ada").remember("the second plan", collection="notes", key="plan")
+            then.append("the second plan")
+        elif how == "erased":
+            who.erase(user="ada")
+            then = []
+        elif how == "deleted":
+            who.collections.delete("notes")
+            then = []
+        else:
+            clock.advance(6)
+            if how == "swept":
+                who.sweep()
+        assert contents(memory) == then
+        assert contents(memory) == then
+
+
+@pytest.mark.parametrize("content", ["the plan", {"plan": ["a", "b"]}, "a long plan " * 200])
+@pytest.mark.parametrize("metadata", [{"step": 1}, {"steps": [1, 2]}])
+def test_who_changes_a_match_changes_it_for_nobody_else(content: Any, metadata: dict[str, Any]):
+    memory = Memory(MemoryStore(), embedder="hashing:64")
+    ada = memory.scope(user="ada")
+    ada.remember(content, collection="notes", metadata=metadata)
+    for _ in range(3):
+        (match,) = ada.recall("which plan?", collection="notes").results
+        assert (match.content, match.metadata) == (content, metadata)
+        match.metadata["step"] = 2
+        for inner in (match.content, match.metadata.get("steps")):
+            if isinstance(inner, dict):
+                inner["plan"].append("c")
+            if isinstance(inner, list):
+                inner.append(3)
+
+
 class Interrupted:
     """An embedder during whose work on a query something happens."""
 
@@ -251,10 +306,13 @@ def test_a_recall_whose_matches_are_replaced_on_and_on_answers_as_of_one_moment(
     assert match.content == f"version {replaced - 2} of the plan"
 
 
-def test_what_is_forgotten_meanwhile_is_not_found(memory: Memory, embedder: Interrupted):
+@pytest.mark.parametrize("recalled_before", [False, True], ids=["at once", "after another recall"])
+def test_what_is_forgotten_meanwhile_is_not_found(memory: Memory, embedder: Interrupted, recalled_before: bool):
     ada = memory.scope(user="ada")
     plan = ada.remember("the plan", collection="notes")
     ada.remember("a list of birds", collection="notes")
+    if recalled_before:
+        assert ada.recall("birds and plans", collection="notes").count == 2
     embedder.happens = lambda: ada.forget(plan.id, collection="notes")
     found = [match.content for match in ada.recall("which plan?", collection="notes", limit=1).results]
     assert embedder.times > 0

@@ -2,16 +2,20 @@
 
 An index is derived data. It follows its shelf by sequence number, so it sees what other processes wrote and removed;
 it is made again from the rows whenever it is missing, and dropped when it was not used for long or its owner is erased.
+Beside it are the entries that were recalled of it lately, for as long as nothing is removed from the shelf.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from recollect.model.collection import Space
-from recollect.model.entry import Shelf, ShelfState
+from recollect.model.entry import Entry, Shelf, ShelfState
 from recollect.model.scope import Scope
 from recollect.store.base import Reader
 
@@ -22,18 +26,73 @@ _AT_ONCE = 1_000_000
 """Microseconds by which the moments of threads that ask together may differ; a clock further behind was set back."""
 
 
+_MOST_AT_HAND, _LONGEST_AT_HAND, _MOST_FIELDS = 512, 1_000, 16
+"""Entries of one shelf that are kept beside its index, the characters of a text in each, and its metadata."""
+_BYTES_OF_AN_ENTRY = 1_500
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
 _Place = tuple[Shelf, str]
+_NOTHING = ShelfState()
+
+
+class EntriesAtHand:
+    """Entries that were read lately: short texts with flat metadata, which need not be read and decoded again.
+
+    An entry never changes until it ends or is removed, and then its shelf says another `removed`, never the same again.
+    """
+
+    def __init__(self) -> None:
+        """Start without entries."""
+        self._removed = 0
+        self._entries: dict[int, Entry] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes they take."""
+        return len(self._entries) * _BYTES_OF_AN_ENTRY
+
+    def entries(self, rows: Reader, shelf: Shelf, sequences: Collection[int]) -> list[Entry]:
+        """Return the entries of these sequences on a shelf, as these rows have them; not to be changed by anybody."""
+        removed = rows.shelf_state(shelf).removed
+        with self._lock:
+            known = self._entries if self._removed == removed else {}
+            found = [entry for sequence in sequences if (entry := known.get(sequence)) is not None]
+        if len(found) == len(sequences):
+            return found
+        have = {entry.sequence for entry in found}
+        read = rows.entries(shelf.scope.tenant, sorted(sequence for sequence in sequences if sequence not in have))
+        with self._lock:
+            if self._removed != removed or len(self._entries) + len(read) > _MOST_AT_HAND:
+                self._removed, self._entries = removed, {}
+            self._entries.update((entry.sequence, entry) for entry in read if _is_small(entry))
+        return found + read
 
 
 class _Held:
     """An index and the state of the shelf that it shows."""
 
-    def __init__(self, index: ShelfIndex) -> None:
+    def __init__(self, place: _Place, index: ShelfIndex, space: Space) -> None:
+        self.place = place
         self.index = index
-        self.state = ShelfState()
+        self.space = space
+        self.state = _NOTHING
         self.size = 0
         """How many bytes it took when that was last asked."""
         self.lock = threading.Lock()
+        self.at_hand = EntriesAtHand()
+
+    @property
+    def nbytes(self) -> int:
+        return self.index.nbytes + self.at_hand.nbytes
+
+
+class Opened(msgspec.Struct, frozen=True):
+    """What a recall looks through: the index of a shelf, the space of its vectors, and entries of it at hand."""
+
+    index: ShelfIndex
+    space: Space
+    at_hand: EntriesAtHand
 
 
 class IndexBook:
@@ -43,39 +102,52 @@ class IndexBook:
         """Start with none."""
         self._most_bytes = most_bytes
         self._held: OrderedDict[_Place, _Held] = OrderedDict()
+        self._current: dict[Shelf, _Held] = {}
+        """Of each shelf the one that was last asked for: a collection that moved has another one, of another space."""
         self._used: set[_Place] = set()
         """Those that were used since sizes were last asked: the others have not grown."""
         self._latest = 0
         """The latest moment at which somebody asked for any of them."""
         self._lock = threading.Lock()
 
-    def index(self, rows: Reader, shelf: Shelf, space: Space, *, now: int) -> ShelfIndex:
-        """Return the index of a shelf, as far as these rows know; never behind them. `now` is in microseconds."""
-        from recollect.retrieval.index.shelf import ShelfIndex
+    def open(self, rows: Reader, shelf: Shelf, *, now: int) -> Opened | None:
+        """Return what a recall needs of a shelf, as far as these rows know and never behind them.
 
-        state, place = rows.shelf_state(shelf), (shelf, space.embedder)
+        None where there is no such collection. `now` is in microseconds.
+        """
+        state = rows.shelf_state(shelf)
         with self._lock:
             self._latest = max(self._latest, now)
             was_set_back = now < self._latest - _AT_ONCE
-        if state == ShelfState():
+            held = self._current.get(shelf)
+            # Whatever became of the collection would be another state.
+            if held is not None and state == held.state != _NOTHING:
+                self._use(held)
+            else:
+                held = None
+        if held is None:
+            collection = rows.collection(shelf.scope.tenant, shelf.collection)
+            if collection is None:
+                return None
+            place, space = (shelf, collection.space.embedder), collection.space
             with self._lock:
-                self._held.pop(place, None)  # erased: nothing of it stays in memory
-                self._used.discard(place)
-            return ShelfIndex(space.dimension)
-        with self._lock:
-            held = self._held.get(place)
-            if held is None:
-                held = self._held[place] = _Held(ShelfIndex(space.dimension))
-            self._held.move_to_end(place)
-            self._used.add(place)
+                if state == _NOTHING:
+                    self._drop(place)  # erased: nothing of it stays in memory
+                    return Opened(_new_index(space), space, EntriesAtHand())
+                held = self._held.get(place)
+                if held is None:
+                    held = self._held[place] = _Held(place, _new_index(space), space)
+                self._current[shelf] = held
+                self._use(held)
+        space = held.space
         with held.lock:
             if was_set_back and now < held.index.expired_at:  # what had expired by then has not
-                held.index, held.state = ShelfIndex(space.dimension), ShelfState()
+                held.index, held.state = _new_index(space), _NOTHING
             # Another thread, which reads a later moment, may have brought it further: it is never turned back.
             if state.newest > held.state.newest or state.removed > held.state.removed:
-                _follow(held, rows, shelf, space, state)
+                _follow(held, rows, shelf, state)
                 self._let_go(held)
-            return held.index
+            return Opened(held.index, space, held.at_hand)
 
     def drop(self, scope: Scope, *, collection: str | None = None) -> None:
         """Forget the indexes at and below a scope, of one collection or of all."""
@@ -85,14 +157,25 @@ class IndexBook:
 
         with self._lock:
             for place in [place for place in self._held if goes(place[0])]:
-                del self._held[place]
-                self._used.discard(place)
+                self._drop(place)
 
     @property
     def nbytes(self) -> int:
         """How many bytes the indexes take."""
         with self._lock:
-            return sum(held.index.nbytes for held in self._held.values())
+            return sum(held.nbytes for held in self._held.values())
+
+    def _use(self, held: _Held) -> None:
+        """Note that one index is used now. Whoever calls holds the lock."""
+        self._held.move_to_end(held.place)
+        self._used.add(held.place)
+
+    def _drop(self, place: _Place) -> None:
+        """Forget one index. Whoever calls holds the lock."""
+        held = self._held.pop(place, None)
+        self._used.discard(place)
+        if held is not None and self._current.get(place[0]) is held:
+            del self._current[place[0]]
 
     def _let_go(self, newest: _Held) -> None:
         """Drop the indexes that were not used for the longest time, until the rest fits; never the one in use."""
@@ -100,7 +183,7 @@ class IndexBook:
             used = [held for place in self._used if (held := self._held.get(place)) is not None]
             self._used.clear()
         for held in used:  # not under our lock: whoever ranks by one of them holds the lock of that one
-            held.size = held.index.nbytes
+            held.size = held.nbytes
         with self._lock:
             size = sum(held.size for held in self._held.values())
             for place, held in list(self._held.items()):
@@ -108,16 +191,32 @@ class IndexBook:
                     return
                 if held is not newest:
                     size -= held.size
-                    del self._held[place]
-                    self._used.discard(place)
+                    self._drop(place)
 
 
-def _follow(held: _Held, rows: Reader, shelf: Shelf, space: Space, state: ShelfState) -> None:
+def _new_index(space: Space) -> ShelfIndex:
+    from recollect.retrieval.index.shelf import ShelfIndex
+
+    return ShelfIndex(space.dimension)
+
+
+def _is_small(entry: Entry) -> bool:
+    """Say whether an entry is worth keeping: a copy of its metadata is one that nobody else can change."""
+    content, metadata = entry.content, entry.metadata
+    return (
+        type(content) is str
+        and len(content) <= _LONGEST_AT_HAND
+        and len(metadata) <= _MOST_FIELDS
+        and all(type(value) in _PLAIN and len(str(value)) <= _LONGEST_AT_HAND for value in metadata.values())
+    )
+
+
+def _follow(held: _Held, rows: Reader, shelf: Shelf, state: ShelfState) -> None:
     """Bring an index up to a state of its shelf; begin a new one where that goes wrong."""
-    before, held.state = held.state, ShelfState()
-    index, held.index = held.index, type(held.index)(space.dimension)
+    before, held.state = held.state, _NOTHING
+    index, held.index = held.index, _new_index(held.space)
     gone: set[int] = set()
-    if before != ShelfState() and state.removed != before.removed:
+    if before != _NOTHING and state.removed != before.removed:
         known = set(index.sequences().tolist()) | index.lapsed
         standing = set(rows.standing(shelf))
         if any(sequence <= before.newest for sequence in standing - known):
@@ -125,7 +224,7 @@ def _follow(held: _Held, rows: Reader, shelf: Shelf, space: Space, state: ShelfS
             index, before = held.index, held.state
         else:
             gone = known - standing
-    new = rows.indexed(shelf, space.embedder, after=before.newest)
+    new = rows.indexed(shelf, held.space.embedder, after=before.newest)
     with index.lock:  # whoever ranks by it meanwhile sees both, one entry and what takes its place
         index.add(new)
         index.remove(gone)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from recollect.engine.call import Call, Outcome
+from recollect.engine.indexes import EntriesAtHand, Opened
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.collection import Space
 from recollect.model.effect import Recall
@@ -41,18 +42,18 @@ def recall_from(read: Read, effect: Recall, call: Call) -> Recalled:
     goes on and on, the last answer is as of the moment that it was ranked for.
     """
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
+    shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        found: tuple[ShelfIndex, Space] | None = read(lambda rows: _open_shelf(rows, effect, call))
-        if found is None or effect.limit == 0:
+        opened: Opened | None = read(lambda rows: _open_shelf(rows, shelf, effect, call))
+        if opened is None or effect.limit == 0:
             return Recalled(results=[], count=0)
-        index, space = found
         if effect.query.strip():
-            ranked = _rank(index, space, effect, now, call)
+            ranked = _rank(opened.index, opened.space, effect, now, call)
         else:
-            ranked = _in_order(index, effect, now)
-        ended_too = attempt == _ATTEMPTS
-        matches = read(lambda rows, ranked=ranked, too=ended_too: _matches(rows, effect, ranked, now, ended_too=too))
+            ranked = _in_order(opened.index, effect, now)
+        kept = opened.at_hand if attempt < _ATTEMPTS else None
+        matches = read(lambda rows, ranked=ranked, kept=kept: _matches(rows, shelf, effect, ranked, now, kept))
         if len(matches) == len(ranked):
             break
     return Recalled(results=matches, count=len(matches))
@@ -69,20 +70,19 @@ def recall_note(effect: Recall, recalled: Recalled) -> Note:
     )
 
 
-def _open_shelf(rows: Reader, effect: Recall, call: Call) -> tuple[ShelfIndex, Space] | None:
-    """Return the index of the shelf and the space of its vectors; None when there is no such collection."""
-    collection = rows.collection(effect.scope.tenant, effect.collection)
+def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> Opened | None:
+    """Return what is looked through; None when there is no such collection."""
+    if effect.as_of is None:
+        return call.indexes.open(rows, shelf, now=to_micros(call.now))
+    collection = rows.collection(shelf.scope.tenant, shelf.collection)
     if collection is None:
         return None
-    shelf = Shelf(effect.scope, effect.collection, effect.namespace)
-    if effect.as_of is None:
-        return call.indexes.index(rows, shelf, collection.space, now=to_micros(call.now)), collection.space
     from recollect.retrieval.index.shelf import ShelfIndex
 
     # Nobody asks for the same moment twice, so what stood then is indexed for this one recall.
     index = ShelfIndex(collection.space.dimension)
     index.add(rows.entries_as_of(shelf, collection.space.embedder, from_micros(effect.as_of)))
-    return index, collection.space
+    return Opened(index, collection.space, EntriesAtHand())
 
 
 @functools.cache
@@ -121,19 +121,24 @@ def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
     return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in sequences[: -effect.limit - 1 : -1]]
 
 
-def _matches(rows: Reader, effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:
-    wanted = {one.sequence for one in ranked}
-    if effect.expand:
-        wanted.update(sequence for one in ranked for sequence in (*one.before, *one.after))
+def _matches(
+    rows: Reader, shelf: Shelf, effect: Recall, ranked: list[Ranked], now: int, at_hand: EntriesAtHand | None
+) -> list[Match]:
+    """Return the matches of what was ranked, without those that ended meanwhile; with them where none are at hand."""
     moment = from_micros(now)
-    seen = Entry.stands_at if effect.as_of is None else Entry.active_at
-    entries = {
-        one.sequence: one for one in rows.entries(effect.scope.tenant, sorted(wanted)) if ended_too or seen(one, moment)
-    }
+    if at_hand is not None and effect.as_of is None and not effect.expand:
+        read = at_hand.entries(rows, shelf, [one.sequence for one in ranked])
+    else:
+        wanted = {sequence for one in ranked for sequence in (one.sequence, *one.before, *one.after)}
+        read = rows.entries(shelf.scope.tenant, sorted(wanted))
+    if at_hand is not None:
+        seen = Entry.stands_at if effect.as_of is None else Entry.active_at
+        read = [entry for entry in read if seen(entry, moment)]
+    entries = {entry.sequence: entry for entry in read}
     return [
         Match(
             content=entry.content,
-            metadata=entry.metadata,
+            metadata=entry.metadata.copy(),  # the entry may be at hand for others
             score=one.score,
             why=one.why,
             id=entry.id,

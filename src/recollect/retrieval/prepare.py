@@ -57,8 +57,9 @@ def prepare(index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid") ->
     with index.lock:
         index.expire(now)
         # The last language is none: actors are looked for by their names as they are written.
-        query = read_query(text, [*index.languages, ""], words_only=mode != "hybrid")
-        little = rarity_of(_LIKE_A_STOP_WORD * len(index), len(index))
+        query = read_query(text, (*index.languages, ""), words_only=mode != "hybrid")
+        entries = len(index)
+        little = rarity_of(_LIKE_A_STOP_WORD * entries, entries)
         rarities: dict[tuple[str, ...], float] = {}
         terms: list[Term] = []
         corrected: dict[str, str] = {}
@@ -73,14 +74,14 @@ def prepare(index: ShelfIndex, text: str, *, now: int, mode: Mode = "hybrid") ->
             rarity = rarities.get(word.stems)
             if rarity is None:
                 term = Term(word.text, word.stems)
-                holders = len(index.find(term.stems))
-                if not holders and (found := _correct(index, word.stems)) is not None:
+                holders = index.find(term.stems).size
+                if not holders and (found := index.correction(word.stems[0], _correct)) is not None:
                     corrected[word.text] = found
                     term = Term(word.text, (found,), _TRUST_IN_A_CORRECTION)
-                    holders = len(index.find(term.stems))
+                    holders = index.find(term.stems).size
                 terms.append(term)
-                rarity = rarities[word.stems] = rarity_of(holders, len(index)) * term.trust
-                if holders > _TOO_FREQUENT * len(index):
+                rarity = rarities[word.stems] = rarity_of(holders, entries) * term.trust
+                if holders > _TOO_FREQUENT * entries:
                     frequent.append(word.text)
             weights.append(rarity)
         # Where every word is frequent, the query is better read whole than not at all.
@@ -104,13 +105,12 @@ def _without(text: str, words: list[str]) -> str:
     return " ".join(taken.split())
 
 
-def _correct(index: ShelfIndex, stems: tuple[str, ...]) -> str | None:
+def _correct(index: ShelfIndex, stem: str) -> str | None:
     """Return the word of the shelf that was probably meant by one that nothing has, None where there is none.
 
     It is one letter away: one more, one less, another one, or two in each other's place. People get the first letter
     right, and mean what is more often there.
     """
-    stem = stems[0]
     if not (_SHORTEST_CORRECTED <= len(stem) <= _LONGEST_CORRECTED and stem.isalpha()):
         return None
     blocks = {ord(letter) >> 8 for letter in stem}
@@ -118,7 +118,7 @@ def _correct(index: ShelfIndex, stems: tuple[str, ...]) -> str | None:
     if len(letters) > _MOST_LETTERS:
         return None
     near = index.postings.known(_one_edit_away(stem, letters))
-    meant = [(word[0] == stem[0], len(index.find((word,))), word) for word in near]
+    meant = [(word[0] == stem[0], index.find((word,)).size, word) for word in near]
     return max((one for one in meant if one[1]), default=(False, 0, None))[2]
 
 

@@ -59,6 +59,9 @@ Mask = NDArray[np.bool_]
 
 _NO_ROWS: Places = np.empty(0, np.intp)
 
+# Plain numbers: to combine flags takes longer than to compare all signs of a shelf.
+_SEEN, _NAME = int(Expects.TEMPORAL | Expects.NUMERAL), int(Expects.NAME)
+
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
     """One entry at its place in the order, by its sequence; `before` and `after` are its neighbours in the thread."""
@@ -162,7 +165,7 @@ def _by_parts(
     amounts = _weighted(parts, len(whole))
     totals = _COVERAGE * whole
     totals += np.add.reduce(amounts, axis=0)
-    best, behind = _best(totals, held if cosines is None else log_odds(cosines, held, calibration), limit)
+    best, behind = _best(totals, held.copy() if cosines is None else log_odds(cosines, held, calibration), limit)
     if not len(best):
         return []
     # The one behind counts for its relevance alone: no score is below it.
@@ -228,15 +231,14 @@ def _weighted(parts: list[_Part], rows: int) -> Numbers:
 def _best(totals: Numbers, strength: Numbers, limit: int) -> tuple[Places, Places]:
     """Return the places of the highest totals, best first and then older first.
 
-    Besides, of the rest the place of the greatest strength: none, or one.
+    Besides, of the rest the place of the greatest strength: none, or one. The others lose theirs.
     """
     if limit >= len(totals):
         return (-totals.round(_DIGITS)).argsort(kind="stable"), _NO_ROWS
     leading = (totals >= reached_by(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
     order = leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
-    others = strength.copy()
-    others[order] = -np.inf
-    return order, np.array([others.argmax()])
+    strength[order] = -np.inf
+    return order, np.array([strength.argmax()])
 
 
 def _scores(relevances: list[float]) -> list[float]:
@@ -259,15 +261,16 @@ def _dense(index: ShelfIndex, cosines: Numbers) -> _Part:
     context, entries = index.context, len(index)
     # The last place is for neighbours that are not there: they are as near as the middle.
     near = np.empty(index.rows + 1, np.float32)
-    np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=near[:-1])
+    own = near[:-1]
+    np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=own)
     near[-1] = 0
     of_neighbours = near.take(context.beside[:4])
     of_neighbours *= context.sense
     together = np.add.reduce(of_neighbours, axis=0)
-    together += near[:-1]
+    together += own
     seen = _of_present(index, together)
     middle = float(np.add.reduce(seen)) / entries
-    variance = max(float(np.add.reduce(np.square(seen))) / entries - middle * middle, 0.0)
+    variance = max(float(np.add.reduce(seen * seen)) / entries - middle * middle, 0.0)
     spread = (entries * variance + _ENTRIES_BEFORE_SPREAD * _USUAL_SPREAD**2) / (entries + _ENTRIES_BEFORE_SPREAD)
     together -= np.float32(middle)
     return _Part("dense", together, _DENSE / math.sqrt(spread))
@@ -303,8 +306,8 @@ def _dated(index: ShelfIndex, years: frozenset[int], months: frozenset[int]) -> 
 def _answering(index: ShelfIndex, expects: int) -> Numbers | Mask:
     """Return how far each text has what a query asks for, from 0 to 1."""
     # The same bits say what a query expects and what a text has.
-    answering = (index.signs & np.uint8(expects & (Expects.TEMPORAL | Expects.NUMERAL))) != 0
-    if expects & Expects.NAME:
+    answering = (index.signs & np.uint8(expects & _SEEN)) != 0
+    if expects & _NAME:
         return np.maximum(_WITH_NAMES.take(index.names, mode="clip"), answering)
     return answering
 

@@ -58,9 +58,14 @@ def read_query(text: str, languages: Collection[str], *, words_only: bool = Fals
     >>> [word.stems for word in query.words if not word.stop], Expects(query.expects)
     ([('hous',), ('inv-2041', 'inv2041')], <Expects.NUMERAL: 4>)
     """
+    read = _read_again if len(text) <= _LONGEST_KNOWN else _read
+    return read(text, tuple(sorted(languages)), words_only)
+
+
+def _read(text: str, languages: tuple[str, ...], words_only: bool) -> Query:
     pieces = chunks(text)
     language = language_of(pieces)
-    under = tuple(dict.fromkeys([language, *sorted(languages)]))
+    under = tuple(dict.fromkeys([language, *languages]))
     # Where nothing tells the language of the query, it may be any of those it is read under.
     stop_under = (language,) if language else under
     words = [word for piece in pieces for word in read_chunk(piece)]
@@ -70,6 +75,11 @@ def read_query(text: str, languages: Collection[str], *, words_only: bool = Fals
     folded = [word.whole or word.parts[0] for word in words]
     dates = read_dates(folded, (language, "en") if language != "en" else ("en",))
     return Query(looked_for, language, _expected(text, language), dates.years, dates.months)
+
+
+# Questions come again: in every mode, from whoever waits for a change, and of every namespace that is asked.
+_LONGEST_KNOWN = 300
+_read_again = functools.lru_cache(maxsize=1_024)(_read)
 
 
 @functools.lru_cache(maxsize=8_192)

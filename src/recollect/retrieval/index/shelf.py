@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from operator import length_hint
 
@@ -24,6 +24,7 @@ from recollect.retrieval.filter import Filter
 from recollect.retrieval.index.columns import Columns
 from recollect.retrieval.index.context import Context, read_context
 from recollect.retrieval.index.growing import Growing
+from recollect.retrieval.index.holders import Holders
 from recollect.retrieval.index.labels import Labels
 from recollect.retrieval.index.postings import Postings, unpack_postings
 from recollect.retrieval.index.pruned import PrunedTable
@@ -34,9 +35,9 @@ Rows = NDArray[np.intp]
 _NEVER = np.iinfo(np.int64).max
 # Rows that are gone are dropped once they are so many and more than those that are left.
 _WORTH_DROPPING = 256
-# The postings of terms are kept until something changes, because the same names are asked for again and again: so many
-# for each row. A term takes as much as these besides.
-_REMEMBERED, _AS_A_TERM = 8, 32
+# What was found of terms is kept until something changes, because the same names are asked for again and again: so many
+# numbers for each row, and as many more on every shelf. A term takes as much as these besides.
+_REMEMBERED, _REMEMBERED_ANYWAY, _AS_A_TERM = 8, 65_536, 32
 # How far the square of a vector's length may be from one.
 _ROUNDING = 1e-3
 # Rows that are added together: so few that what is made of them on the way stays in the processor's cache.
@@ -74,8 +75,9 @@ class ShelfIndex:
         self._expired_at = 0
         self._lapsed: set[int] = set()
         self._context: Context | None = None
-        self._found: dict[tuple[str, ...], NDArray[np.uint64]] = {}
+        self._found: dict[tuple[str, ...], Holders] = {}
         self._remembered = 0
+        self._corrections: dict[str, str | None] = {}
 
     def __len__(self) -> int:
         """Return how many entries there are, without those that were removed or found expired."""
@@ -95,7 +97,7 @@ class ShelfIndex:
     @property
     def languages(self) -> frozenset[str]:
         """The languages that its entries are written in."""
-        return frozenset(name for name, number in self._languages.items() if self._spoken[number])
+        return frozenset([name for name, number in self._languages.items() if self._spoken[number]])
 
     @property
     def nbytes(self) -> int:
@@ -206,19 +208,33 @@ class ShelfIndex:
             )
         return self._context
 
-    def find(self, stems: tuple[str, ...]) -> NDArray[np.uint64]:
-        """Return the postings of a term in the entries that can be seen; any of its stems stands for it."""
+    def find(self, stems: tuple[str, ...]) -> Holders:
+        """Return who holds a term, of the entries that can be seen; any of its stems stands for it."""
         found = self._found.get(stems)
         if found is None:
-            found = self.postings.find(stems)
+            postings = self.postings.find(stems)
             if self.present is not None:
-                found = found[self.present[unpack_postings(found)[0]]]
-            self._remembered += len(found) + _AS_A_TERM
-            if self._remembered > _REMEMBERED * (self.rows + _AS_A_TERM):
-                self._found.clear()
-                self._remembered = len(found) + _AS_A_TERM
+                postings = postings[self.present[unpack_postings(postings)[0]]]
+            found = Holders(postings)
+            self.remember(found.size + _AS_A_TERM)
             self._found[stems] = found
         return found
+
+    def remember(self, numbers: int) -> None:
+        """Count what is kept of a term; where it would become too much, let go of what was found before."""
+        self._remembered += numbers
+        if self._remembered > _REMEMBERED * self.rows + _REMEMBERED_ANYWAY:
+            self._found.clear()
+            self._corrections.clear()
+            self._remembered = numbers
+
+    def correction(self, stem: str, correct: Callable[[ShelfIndex, str], str | None]) -> str | None:
+        """Return what was probably meant by a word that no entry has, looked for again only after a change."""
+        if stem not in self._corrections:
+            found = correct(self, stem)
+            self.remember(_AS_A_TERM)
+            self._corrections[stem] = found
+        return self._corrections[stem]
 
     def _by_row(self) -> tuple[Growing, ...]:
         return (
@@ -301,6 +317,7 @@ class ShelfIndex:
         """Let go of what was made of an earlier state."""
         self._context = None
         self._found.clear()
+        self._corrections.clear()
         self._remembered = 0
 
     def _compact(self) -> None:

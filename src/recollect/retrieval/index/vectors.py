@@ -186,8 +186,11 @@ def reached_by(numbers: NDArray[np.floating[Any]], k: int) -> np.floating[Any]:
     if height > 1 and len(numbers) > _WORTH_COLUMNS:
         # The largest of each column: k of them reach the k-th largest of these. Several times quicker than the rest.
         width = len(numbers) // height
-        numbers = numbers[: width * height].reshape(height, width).max(axis=0)
-    return np.partition(numbers, len(numbers) - k)[len(numbers) - k]
+        highest = numbers[: width * height].reshape(height, width).max(axis=0)
+    else:
+        highest = numbers.copy()
+    highest.partition(len(highest) - k)
+    return highest[len(highest) - k]
 
 
 def rescore(matrix: Matrix, query: Vector, rows: Rows) -> Cosines:

@@ -81,9 +81,9 @@ class EntryRows(Statements):
         """Return what tells this state of a shelf from any other."""
         place = shelf.scope.tenant, shelf.scope.path, shelf.collection
         if shelf.namespace is None:
-            row = self._one("get_namespaces_state", *place)
+            row = self._row("get_namespaces_state", *place)
         else:
-            row = self._one("get_shelf_state", *place, shelf.namespace)
+            row = self._row("get_shelf_state", *place, shelf.namespace)
         return ShelfState() if row is None or row[0] is None else ShelfState(*row)
 
     def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
