@@ -9,6 +9,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from added import add_entry
 
 from recollect.model.collection import Calibration, Collection, Space
 from recollect.model.entry import Entry, Shelf, ShelfState
@@ -54,9 +55,7 @@ def add(scope: Scope = ADA, namespace: str = "", *, collection: str = "notes", *
     )
 
     def work(rows: Any) -> int:
-        sequence = rows.add_entry(entry, b'"text"', b"digest", b"words")
-        rows.put_vector(scope.tenant, sequence, "old", b"12345678")
-        return sequence
+        return add_entry(rows, entry, b'"text"', b"digest", b"words", old=b"12345678")
 
     return work
 
@@ -244,21 +243,7 @@ def test_a_tenant_with_nothing_but_a_collection_is_listed(store: Store):
 def test_long_shelves_are_read_whole_and_in_order(store: Store):
     def fill(rows: Any) -> None:
         for number in range(2100):  # more than two pages of SQLite's
-            sequence = rows.add_entry(
-                Entry(
-                    id=str(number),
-                    scope=ADA,
-                    collection="notes",
-                    namespace="xy"[number % 2],
-                    content=None,
-                    metadata={},
-                    created_at=NOON,
-                ),
-                b"0",
-                b"d",
-                b"",
-            )
-            rows.put_vector("default", sequence, "old", b"12345678")
+            add(namespace="xy"[number % 2], id=str(number))(rows)
 
     store.transact(fill)
     odd, both = Shelf(ADA, "notes", "x"), Shelf(ADA, "notes")

@@ -14,12 +14,13 @@ from typing import Any
 
 import msgspec
 import pytest
+from added import add_entry
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import PostgresServer
 
 from recollect.model.collection import Calibration, Collection, Space
-from recollect.model.entry import Entry, Shelf, ShelfState
+from recollect.model.entry import Entry, NewEntry, Shelf, ShelfState
 from recollect.model.event import GENESIS, Event, event_body
 from recollect.model.fact import Origin
 from recollect.model.scope import Scope
@@ -68,20 +69,6 @@ collections = st.builds(
     created_at=moments,
     successor=st.none() | spaces,
 )
-entries = st.builds(
-    Entry,
-    id=st.sampled_from(IDS),
-    scope=scopes,
-    collection=collection_names,
-    namespace=st.sampled_from(NAMESPACES),
-    key=st.none() | st.sampled_from(KEYS),
-    content=st.none(),
-    metadata=st.sampled_from([{}, {"z": 1, "a": {"é": [1.5, None]}}]),
-    created_at=moments,
-    expires_at=maybe_moments,
-    ended_at=st.sampled_from([None, None, None, MOMENTS[2]]),
-    origin=st.builds(Origin, names, names, st.none() | names),
-)
 vectors = st.binary(min_size=8, max_size=8)
 
 
@@ -113,9 +100,10 @@ def events(draw: st.DrawFn) -> Event:
 class Call:
     """One verb with its arguments, shown when a test fails."""
 
-    def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any] | None = None) -> None:
         self.name = name
         self.arguments = arguments
+        self.options = options or {}
 
     def __call__(self, rows: Any) -> Any:
         if self.name == "append_event":
@@ -123,17 +111,40 @@ class Call:
             position, _ = rows.head(event.tenant) or (0, "")
             placed = msgspec.structs.replace(event, position=position + 1)
             return rows.append_events([(placed, event_body(placed))])
-        return getattr(rows, self.name)(*self.arguments)
+        return getattr(rows, self.name)(*self.arguments, **self.options)
 
     def __repr__(self) -> str:
-        return f"{self.name}{self.arguments!r}"
+        return f"{self.name}{self.arguments!r}{self.options or ''}"
 
 
 def calls(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Callable[[Any], Any]]:
     return st.tuples(*arguments).map(lambda given: Call(name, given))
 
 
-adding = calls("add_entry", entries, payloads, st.sampled_from(DIGESTS), st.sampled_from([b"", b"words"]))
+@st.composite
+def additions(draw: st.DrawFn) -> Call:
+    """Some entries on one shelf, with vectors of as many embedders as there may be."""
+    makers = draw(st.lists(embedders, max_size=2, unique=True))
+    new = st.builds(
+        NewEntry,
+        st.sampled_from(IDS),
+        st.none() | st.sampled_from(KEYS),
+        payloads,
+        st.sampled_from([b"{}", '{"z":1,"a":{"é":[1.5,null]}}'.encode()]),
+        st.sampled_from(DIGESTS),
+        st.sampled_from([b"", b"words"]),
+        st.tuples(*[vectors for _ in makers]),
+    )
+    shelf = draw(st.builds(Shelf, scopes, collection_names, st.sampled_from(NAMESPACES)))
+    options = {
+        "created_at": draw(moments),
+        "expires_at": draw(maybe_moments),
+        "origin": draw(st.builds(Origin, names, names, st.none() | names)),
+    }
+    return Call("add_entries", (shelf, draw(st.lists(new, min_size=1, max_size=3)), makers), options)
+
+
+adding = additions()
 putting = calls("put_vector", tenants, sequences, embedders, vectors)
 removing = st.one_of(
     calls("end_entry", tenants, sequences, moments),
@@ -185,6 +196,8 @@ def everything(rows: Any) -> dict[Any, Any]:
             "indexed": [list(rows.indexed(shelf, embedder, after=after)) for embedder in EMBEDDERS for after in (0, 2)],
             "of key": [rows.entry_of_key(shelf, key) for key in KEYS],
             "alike": [rows.entries_alike(shelf, digest) for digest in DIGESTS],
+            "known": [rows.known_digests(shelf, DIGESTS), rows.known_digests(shelf, DIGESTS[:1])],
+            "known keys": [rows.known_keys(shelf, KEYS), rows.known_keys(shelf, KEYS[1:])],
             "as of": [
                 list(rows.entries_as_of(shelf, embedder, moment)) for embedder in EMBEDDERS for moment in MOMENTS
             ],
@@ -265,7 +278,7 @@ def test_the_comparison_sees_a_difference():
     reference, store = MemoryStore(), SqliteStore(":memory:")
     entry = Entry(id="1", scope=Scope(), collection="notes", content=None, metadata={}, created_at=NOON)
     steps: list[Callable[[Any], Any]] = [
-        lambda rows: rows.add_entry(entry, b'"a"', b"d1", b""),
+        lambda rows: add_entry(rows, entry, b'"a"', b"d1"),
         lambda rows: rows.put_vector("default", 1, "e", b"12345678"),
         lambda rows: rows.end_entry("default", 1, MOMENTS[1]),
         lambda rows: rows.remove_entry("default", 1),
@@ -298,19 +311,19 @@ class Follower:
 # A world so small that shelves are emptied and filled again while somebody is not looking.
 NEAR = (Scope("default", "user:a"), Scope("default", "user:a/agent:x"))
 WATCHED = [Shelf(scope, "notes", namespace) for scope in NEAR for namespace in ("", "x", None)]
-near_entries = st.builds(
-    Entry,
-    id=st.just("1"),
-    scope=st.sampled_from(NEAR),
-    collection=st.just("notes"),
-    namespace=st.sampled_from(["", "x"]),
-    content=st.none(),
-    metadata=st.just({}),
-    created_at=st.just(NOON),
+near = st.builds(
+    lambda scope, namespace, count: Call(
+        "add_entries",
+        (Shelf(scope, "notes", namespace), [NewEntry("1", None, b"0", b"{}", b"d", b"")] * count, []),
+        {"created_at": NOON, "expires_at": None, "origin": Origin()},
+    ),
+    st.sampled_from(NEAR),
+    st.sampled_from(["", "x"]),
+    st.integers(1, 2),
 )
 CHANGES = st.one_of(
-    calls("add_entry", near_entries, st.just(b"0"), st.just(b"d"), st.just(b"")),
-    calls("add_entry", near_entries, st.just(b"0"), st.just(b"d"), st.just(b"")),
+    near,
+    near,
     calls("end_entry", st.just("default"), sequences, moments),
     calls("remove_entry", st.just("default"), sequences),
     calls("erase_below", st.sampled_from(NEAR)),

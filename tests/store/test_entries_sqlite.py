@@ -13,6 +13,7 @@ from typing import Any
 
 import apsw
 import pytest
+from added import add_entry
 
 from recollect.errors import Corrupt, LimitExceeded
 from recollect.model.collection import Calibration, Collection, Space
@@ -34,9 +35,7 @@ SHELF = Shelf(ADA, "notes", "")
 def add(rows: Any, text: str = "said", *, scope: Scope = ADA, **more: Any) -> int:
     metadata = more.pop("metadata", {})
     entry = Entry(id="e", scope=scope, collection="notes", content=None, metadata=metadata, created_at=NOON, **more)
-    sequence = rows.add_entry(entry, f'"{text}"'.encode(), b"digest", b"words")
-    rows.put_vector("default", sequence, "e", b"12345678")
-    return sequence
+    return add_entry(rows, entry, f'"{text}"'.encode(), b"digest", b"words", e=b"12345678")
 
 
 ANOTHER = """
@@ -178,8 +177,8 @@ def test_what_was_erased_leaves_the_bytes(tmp_path: Path, remove: Any, left: lis
                 expires_at=NOON + timedelta(days=number),
             )
             long = b"x" * (20_000 if number == 7 else 200)
-            sequence = rows.add_entry(entry, b'"content-51b0' + long + b'"', b"digest", b"words-c0de")
-            rows.put_vector("default", sequence, "e", b"vector2e")
+            payload = b'"content-51b0' + long + b'"'
+            sequence = add_entry(rows, entry, payload, b"digest", b"words-c0de", e=b"vector2e")
             if number % 3 == 0:
                 rows.end_entry("default", sequence, NOON)
 
@@ -340,6 +339,18 @@ def plan(name: str) -> list[str]:
                 "SEARCH entries USING INDEX entries_by_digest (shelf=? AND digest=?)",
                 "SEARCH shelves USING INTEGER PRIMARY KEY (rowid=?)",
             ],
+        ),
+        (
+            "list_digests",
+            [
+                "SEARCH entries USING INDEX entries_by_digest (shelf=? AND digest=?)",
+                "LIST SUBQUERY",
+                "SCAN json_each",
+            ],
+        ),
+        (
+            "list_keys",
+            ["SEARCH entries USING INDEX entries_by_key (shelf=? AND key=?)", "LIST SUBQUERY", "SCAN json_each"],
         ),
         (
             "list_entries_of_key",

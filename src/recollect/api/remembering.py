@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, cast
@@ -139,8 +138,8 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
             hint='Pass a dict such as {"account": "acme"}',
             path="$",
         )
-    for name in metadata:
-        if isinstance(cast(object, name), str) and name.startswith("$"):
+    for name in cast(Mapping[object, Any], metadata):
+        if isinstance(name, str) and name[:1] == "$":
             raise InvalidValue(
                 f"{quote(name)} cannot name metadata: `$` begins the operators of filters",
                 hint="Use another name",
@@ -151,7 +150,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
 
 def _bounded(what: str, value: Any, most: int, limits: Limits) -> msgspec.Raw:
     # The limit is this one alone, so that it is the one named, with what to do about it.
-    payload = encode_checked(value, msgspec.structs.replace(limits, value_bytes=sys.maxsize))
+    payload = encode_checked(value, limits, any_size=True)
     if len(payload) > most:
         hint = f"Shorten it, or open with a larger Limits({what}_bytes=…)"
         if what == "content":

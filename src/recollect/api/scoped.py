@@ -474,9 +474,12 @@ class ScopedMemory:
         return f"<recollect.ScopedMemory {self.scope}>"
 
 
+_ITEM_FIELDS = frozenset({"content", "metadata", "key"})
+
+
 def _item_of(item: Mapping[str, Any], number: int, limits: Limits) -> Item:
     """Return one checked item of many; what is wrong with it is told with its number."""
-    if not isinstance(cast(object, item), Mapping) or not {"content"} <= set(item) <= {"content", "metadata", "key"}:
+    if not isinstance(cast(object, item), Mapping) or "content" not in item or not item.keys() <= _ITEM_FIELDS:
         raise UsageError(
             f"item {number} is {quote(item)}, not something to remember",
             hint='Pass maps such as {"content": "…", "metadata": {…}, "key": "…"}',

@@ -17,7 +17,7 @@ from recollect.errors import RecollectError
 from recollect.model.collection import Space
 from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember
 from recollect.model.value import canonical, decode
-from recollect.store.base import Read, Reader
+from recollect.store.base import Reader
 
 
 class Stale(Exception):
@@ -60,12 +60,15 @@ def holds_text(effect: EffectBase) -> bool:
     return type(effect) in _TEXTUAL or (type(effect) is Import and bool(effect.entries))
 
 
-def derive(read: Read, effect: EffectBase, embedders: EmbedderBook) -> Derived:
+Texts = dict[Space | None, list[str]]
+"""The texts to embed by space; None stands for the space of collections that are yet to be made."""
+
+
+def derive(wanted: Texts, effect: EffectBase, embedders: EmbedderBook) -> Derived:
     """Return the words of an effect's texts, and their vectors in every space its collections are in or move to."""
     from recollect.retrieval.analysis.analyse import analyse
     from recollect.retrieval.analysis.analysed import pack
 
-    wanted: dict[Space | None, list[str]] = read(lambda rows: _wanted(rows, effect))
     new = embedders.space_of(embedders.default()) if None in wanted else None
     vectors: dict[str, dict[str, bytes]] = {}
     for place, texts in wanted.items():
@@ -78,9 +81,9 @@ def derive(read: Read, effect: EffectBase, embedders: EmbedderBook) -> Derived:
     return Derived(words, vectors, new)
 
 
-def _wanted(rows: Reader, effect: EffectBase) -> dict[Space | None, list[str]]:
-    """Return the texts to embed by space; None stands for the space of collections that are yet to be made."""
-    wanted: dict[Space | None, list[str]] = {}
+def texts_of(rows: Reader, effect: EffectBase) -> Texts:
+    """Return the texts of an effect, by the spaces in which they are wanted."""
+    wanted: Texts = {}
     for name, texts in _texts(rows, effect):
         collection = rows.collection(effect.scope.tenant, name)
         spaces: list[Space | None] = [None]
@@ -121,6 +124,7 @@ def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
 
 
 def _embed(space: Space, texts: Sequence[str], embedders: EmbedderBook) -> dict[str, bytes]:
+    from recollect.retrieval.embed.base import as_bytes
+
     distinct = list(dict.fromkeys(texts))
-    embedder = embedders.of(space)
-    return {text: vector.tobytes() for text, vector in zip(distinct, embedder.embed(distinct), strict=True)}
+    return dict(zip(distinct, as_bytes(embedders.of(space).embed(distinct)), strict=True))

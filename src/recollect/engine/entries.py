@@ -6,15 +6,13 @@ import hashlib
 from collections.abc import Sequence
 from datetime import datetime, timedelta
 
-import msgspec
-
 from recollect.engine.call import Call, Outcome
 from recollect.engine.deriving import text_of
 from recollect.engine.sessions import ensure_open
 from recollect.errors import LimitExceeded
 from recollect.model.collection import Collection
 from recollect.model.effect import Forget, Item, ListEntries, Remember
-from recollect.model.entry import Entry, Shelf
+from recollect.model.entry import Entry, NewEntry, Shelf
 from recollect.model.event import Note
 from recollect.model.fact import Origin
 from recollect.model.key import collection_key
@@ -67,40 +65,115 @@ def store_items(
 ) -> tuple[list[Remembered], list[Note]]:
     """Store items in one namespace; return what became of each, and the notes for the ledger."""
     collection, notes = open_collection(rows, shelf.scope.tenant, shelf.collection, call)
+    digests = [digest_of(bytes(item.payload)) for item in items]
+    finding = _Finding(rows, shelf, items, digests)
+    adding = _Adding(rows, shelf, collection, expires_at, origin)
     done: list[Remembered] = []
-    stored: list[tuple[Entry, bytes]] = []
-    for item in items:
-        standing = _standing(rows, shelf, item, expires_at, call.now)
+    for item, digest in zip(items, digests, strict=True):
+        standing: Entry | None = None
+        if finding.may_stand(item, digest):
+            adding.write()
+            standing = _standing(rows, shelf, item, digest, expires_at, call.now)
         same = standing is not None and _same(standing, item)
         if standing is not None and same and _outlives(standing, expires_at):
-            done.append(_remembered(standing, stored=False, duplicate=True))
+            done.append(_remembered(shelf, standing.id, standing.expires_at, stored=False, duplicate=True))
             continue
         if standing is not None:
             # Events follow what happened, and the entries of one event have sequences without a gap.
-            _note_stored(stored, notes)
+            notes += adding.notes()
             if standing.stands_at(call.now):
                 notes.append(end_entry(rows, standing, call.now))
             else:
                 notes.append(expire_entry(rows, standing))
                 standing, same = None, False
-        payload = bytes(item.payload)
-        entry = Entry(
-            id=call.ids.new("entry"),
-            scope=shelf.scope,
-            collection=shelf.collection,
-            namespace=shelf.namespace or "",
-            key=item.key,
-            content=decode(payload),
-            metadata=decode(bytes(item.metadata)),
-            created_at=at if standing is None else max(at, standing.created_at),  # never older than what it replaces
-            expires_at=expires_at,
-            origin=origin,
-        )
-        stored.append((add_entry(rows, collection, entry, payload, call), payload))
+        entry = adding.make(item, digest, call)
+        adding.add(entry, at if standing is None else max(at, standing.created_at))  # never older than what it replaces
+        finding.note(item, digest)
         replaced = standing.id if standing is not None else None
-        done.append(_remembered(entry, stored=True, duplicate=same, replaced=replaced))
-    _note_stored(stored, notes)
+        done.append(_remembered(shelf, entry.id, expires_at, stored=True, duplicate=same, replaced=replaced))
+    notes += adding.notes()
     return done, notes
+
+
+class _Finding:
+    """Which items may have something standing that they double or replace: the others need not be looked for."""
+
+    def __init__(self, rows: Transaction, shelf: Shelf, items: Sequence[Item], digests: Sequence[bytes]) -> None:
+        """Ask for all of many at once; a single item is looked for without asking first."""
+        self._digests, self._keys = set(digests), {item.key for item in items if item.key is not None}
+        if len(items) > 1:
+            self._digests = rows.known_digests(shelf, list(self._digests))
+            self._keys = rows.known_keys(shelf, list(self._keys)) if self._keys else set[str]()
+
+    def may_stand(self, item: Item, digest: bytes) -> bool:
+        """Say whether to look for what stands under an item's key, or with its content."""
+        return digest in self._digests if item.key is None else item.key in self._keys
+
+    def note(self, item: Item, digest: bytes) -> None:
+        """Note that an item is stored: those after it may be like it."""
+        self._digests.add(digest)
+        if item.key is not None:
+            self._keys.add(item.key)
+
+
+class _Adding:
+    """New entries on their way to a shelf: written together, and told in one event."""
+
+    def __init__(
+        self, rows: Transaction, shelf: Shelf, collection: Collection, expires_at: datetime | None, origin: Origin
+    ) -> None:
+        self._rows = rows
+        self._shelf = shelf
+        self._spaces = [space for space in (collection.space, collection.successor) if space is not None]
+        self._embedders = [space.embedder for space in self._spaces]
+        self._expires_at = expires_at
+        self._origin = origin
+        self._at: datetime | None = None
+        self._waiting: list[NewEntry] = []
+        self._written: list[NewEntry] = []
+        self._sequences: list[int] = []
+
+    def make(self, item: Item, digest: bytes, call: Call) -> NewEntry:
+        """Return the entry of an item with its words and vectors."""
+        payload, derived = bytes(item.payload), call.derived
+        text = text_of(decode(payload))
+        vectors = tuple([derived.vector(space, text) for space in self._spaces])
+        id, metadata = call.ids.new("entry"), bytes(item.metadata)
+        return NewEntry(id, item.key, payload, metadata, digest, derived.analysis(text), vectors)
+
+    def add(self, entry: NewEntry, at: datetime) -> None:
+        """Keep an entry as of a moment, not necessarily at once."""
+        if at != self._at:
+            self.write()
+            self._at = at
+        self._waiting.append(entry)
+
+    def write(self) -> None:
+        """Write what waits."""
+        if self._waiting and self._at is not None:
+            self._sequences += self._rows.add_entries(
+                self._shelf,
+                self._waiting,
+                self._embedders,
+                created_at=self._at,
+                expires_at=self._expires_at,
+                origin=self._origin,
+            )
+            self._written += self._waiting
+            self._waiting = []
+
+    def notes(self) -> list[Note]:
+        """Write what waits, and return the note of all since the last one, hashed over all of their contents."""
+        self.write()
+        written, sequences = self._written, self._sequences
+        if not written:
+            return []
+        self._written, self._sequences = [], []
+        contents, detail = written[0].payload, {}
+        if len(written) > 1:
+            contents = b"[" + b",".join([entry.payload for entry in written]) + b"]"
+            detail = {"entries": len(written), "last": sequences[-1]}
+        return [_note("remember", self._shelf, written[0].id, sequences[0], contents, detail)]
 
 
 def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[bool]:
@@ -142,67 +215,56 @@ def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tu
     return collection, [Note(effect="create_collection", key=collection_key(name), detail=detail)]
 
 
-def add_entry(rows: Transaction, collection: Collection, entry: Entry, payload: bytes, call: Call) -> Entry:
-    """Keep an entry with its words and vectors; return it with the sequence it was given."""
-    text = text_of(entry.content)
-    sequence = rows.add_entry(entry, payload, digest_of(payload), call.derived.analysis(text))
-    for space in (collection.space, collection.successor):
-        if space is not None:
-            rows.put_vector(entry.scope.tenant, sequence, space.embedder, call.derived.vector(space, text))
-    return msgspec.structs.replace(entry, sequence=sequence)
-
-
-def _note_stored(stored: list[tuple[Entry, bytes]], notes: list[Note]) -> None:
-    """Add the note of what was stored since the last one, if anything was."""
-    if stored:
-        notes.append(_remember_note(stored))
-        stored.clear()
-
-
-def _remember_note(stored: list[tuple[Entry, bytes]]) -> Note:
-    """Return the note of entries that were stored together: one event for all, hashed over all of their contents."""
-    (first, payload), *others = stored
-    if not others:
-        return _note("remember", first, payload)
-    contents = b"[" + b",".join(payload for _, payload in stored) + b"]"
-    return _note("remember", first, contents, {"entries": len(stored), "last": stored[-1][0].sequence})
-
-
 def end_entry(rows: Transaction, entry: Entry, at: datetime) -> Note:
     """Let an entry end; return the note for the ledger."""
     # Not before it came, as a clock that was set back would have it: whoever imports it again has to see that it ended.
     rows.end_entry(entry.scope.tenant, entry.sequence, max(at, entry.created_at))
-    return _note("forget", entry)
+    return _note("forget", _shelf_of(entry), entry.id, entry.sequence)
 
 
 def expire_entry(rows: Transaction, entry: Entry) -> Note:
     """Remove an entry whose time is over; return the note for the ledger."""
     rows.remove_entry(entry.scope.tenant, entry.sequence)
-    return _note("expire_entry", entry)
+    return _note("expire_entry", _shelf_of(entry), entry.id, entry.sequence)
 
 
 def digest_of(payload: bytes) -> bytes:
     """Return what the duplicates of a content are found by."""
-    return hashlib.sha256(canonical(decode(payload))).digest()[:16]
+    # A text without escapes is written in one way only.
+    plain = payload[:1] == payload[-1:] == b'"' and b"\\" not in payload
+    return hashlib.sha256(payload if plain else canonical(decode(payload))).digest()[:16]
 
 
-def _note(effect: str, entry: Entry, payload: bytes | None = None, detail: dict[str, int] | None = None) -> Note:
+def _shelf_of(entry: Entry) -> Shelf:
+    return Shelf(entry.scope, entry.collection, entry.namespace)
+
+
+def _note(
+    effect: str,
+    shelf: Shelf,
+    id: str,
+    sequence: int,
+    payload: bytes | None = None,
+    detail: dict[str, int] | None = None,
+) -> Note:
     return Note(
         effect=effect,
-        scope=entry.scope.path,
-        key=collection_key(entry.collection),
-        resource=entry.id,
-        version=entry.sequence,
+        scope=shelf.scope.path,
+        key=collection_key(shelf.collection),
+        resource=id,
+        version=sequence,
         payload=payload,
         detail=detail or {},
     )
 
 
-def _standing(rows: Transaction, shelf: Shelf, item: Item, expires_at: datetime | None, now: datetime) -> Entry | None:
+def _standing(
+    rows: Transaction, shelf: Shelf, item: Item, digest: bytes, expires_at: datetime | None, now: datetime
+) -> Entry | None:
     """Return the entry that an item would double or replace: the one of its key, or else one just like it."""
     if item.key is not None:
         return rows.entry_of_key(shelf, item.key)
-    for entry in rows.entries_alike(shelf, digest_of(bytes(item.payload))):
+    for entry in rows.entries_alike(shelf, digest):
         # An entry with a key is its caller's to replace, so it counts only where it need not be.
         if entry.stands_at(now) and _same(entry, item) and (entry.key is None or _outlives(entry, expires_at)):
             return entry
@@ -219,13 +281,21 @@ def _outlives(entry: Entry, expires_at: datetime | None) -> bool:
     return entry.expires_at is None or (expires_at is not None and entry.expires_at >= expires_at)
 
 
-def _remembered(entry: Entry, *, stored: bool, duplicate: bool, replaced: str | None = None) -> Remembered:
+def _remembered(
+    shelf: Shelf,
+    id: str,
+    expires_at: datetime | None,
+    *,
+    stored: bool,
+    duplicate: bool,
+    replaced: str | None = None,
+) -> Remembered:
     return Remembered(
-        id=entry.id,
-        collection=entry.collection,
-        namespace=entry.namespace,
+        id=id,
+        collection=shelf.collection,
+        namespace=shelf.namespace or "",
         stored=stored,
         duplicate=duplicate,
         replaced=replaced,
-        expires_at=entry.expires_at,
+        expires_at=expires_at,
     )

@@ -31,7 +31,7 @@ from recollect.model.fact import Fact, imported_from
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.transfer import Imported, ImportedDefinition, ImportedEntry, ImportedFact
-from recollect.model.value import decode
+from recollect.model.value import decode, encode
 from recollect.store.base import Reader, Session, Transaction
 
 
@@ -207,7 +207,8 @@ def _import_entry(
         or (erased_at is not None and new.created_at <= erased_at)
     ):
         return False, []
-    item = Item(payload=new.payload, metadata=new.metadata, key=new.key)
+    metadata = msgspec.Raw(encode(decode(bytes(new.metadata))))  # a file may write them in another way than we do
+    item = Item(payload=new.payload, metadata=metadata, key=new.key)
     shelf = Shelf(scope, new.collection, new.namespace)
     current = rows.entry_of_key(shelf, new.key) if new.key is not None else None
     if current is not None and current.stands_at(call.now) and current.created_at >= new.created_at:

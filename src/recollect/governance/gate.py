@@ -15,7 +15,7 @@ import msgspec
 from recollect.engine.blocks import recall_blocks_note
 from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.comparison import compare_from
-from recollect.engine.deriving import Stale, derive, holds_text
+from recollect.engine.deriving import Stale, derive, holds_text, texts_of
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
@@ -252,12 +252,13 @@ class Gate:
 
     def _with_derived(self, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> Call:
         """Return the call with the words and vectors that its effect needs, made while nothing is locked."""
-        if not self._worth_doing(effect, waiting, caller, call):
-            return call
-        return msgspec.structs.replace(call, derived=derive(self._store.read, waiting, self.embedders))
+        texts = self._store.read(
+            lambda rows: texts_of(rows, waiting) if self._passes(rows, effect, waiting, caller, call) else None
+        )
+        return call if texts is None else msgspec.structs.replace(call, derived=derive(texts, waiting, self.embedders))
 
     def _worth_doing(self, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
-        """Say whether to prepare an effect. Who may not carry it out makes no embedder work: a transaction refuses."""
+        """Say whether to prepare an effect. Who may not carry it out makes nobody work: a transaction refuses."""
         return self._store.read(lambda rows: self._passes(rows, effect, waiting, caller, call))
 
     def _passes(self, rows: Reader, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:

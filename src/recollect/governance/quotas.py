@@ -32,6 +32,8 @@ def check_quotas(
 
     What a run that has begun says about itself is counted and never refused: it could not even come to an end.
     """
+    if not quotas:
+        return
     if isinstance(effect, RecordRun) and effect.index:
         effect = msgspec.structs.replace(effect, writes=effect.others)
     writes, size = _weigh(effect)

@@ -152,6 +152,7 @@ class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     payload: msgspec.Raw
     """The content as JSON."""
     metadata: msgspec.Raw
+    """The metadata as JSON, as `encode` writes them."""
     key: str | None = None
 
 

@@ -48,6 +48,23 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
+class NewEntry(msgspec.Struct, frozen=True, gc=False):
+    """An entry as it is added, with what was made of it; what all that are added together share is told beside it."""
+
+    id: str
+    key: str | None
+    payload: bytes
+    """The content as JSON."""
+    metadata: bytes
+    """The metadata as JSON."""
+    digest: bytes
+    """What its duplicates are found by."""
+    analysis: bytes
+    """Its words, as `Indexed` has them."""
+    vectors: tuple[bytes, ...] = ()
+    """Its vectors, one for each of the embedders that are named with it."""
+
+
 class Shelf(msgspec.Struct, frozen=True):
     """What one recall looks through: the entries of a scope in a collection, of one namespace or of all (None)."""
 

@@ -34,8 +34,8 @@ def decode(payload: bytes) -> Any:
     return _decoder.decode(payload)
 
 
-def encode_checked(value: Any, limits: Limits) -> bytes:
-    """Write a caller's value as JSON, or refuse it naming the path of the fault."""
+def encode_checked(value: Any, limits: Limits, *, any_size: bool = False) -> bytes:
+    """Write a value as JSON, or refuse it naming the path of the fault; of `any_size`, or else within the limit."""
     if not isinstance(value, str) or "\0" in value:
         try:
             _check(value, "$", limits.depth)
@@ -55,7 +55,7 @@ def encode_checked(value: Any, limits: Limits) -> bytes:
             hint="Decode the text properly before storing it",
             path="$",
         ) from None
-    if len(payload) > limits.value_bytes:
+    if len(payload) > limits.value_bytes and not any_size:
         raise LimitExceeded(
             f"the value takes {len(payload):,} bytes as JSON, the limit is {limits.value_bytes:,}",
             hint="Store it elsewhere and keep its address, split it, or open with a larger Limits(value_bytes=…)",

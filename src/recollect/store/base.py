@@ -18,9 +18,9 @@ import msgspec
 from recollect.model.approval import Approval
 from recollect.model.collection import Collection
 from recollect.model.definition import Definition
-from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
+from recollect.model.entry import Entry, Indexed, NewEntry, Shelf, ShelfState
 from recollect.model.event import Event
-from recollect.model.fact import Fact, Revision
+from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.policy import Grant
 from recollect.model.scope import Scope
 
@@ -198,6 +198,14 @@ class Reader(Protocol):
         """Return the entries with this digest that stand in the shelf's namespace, expired or not, oldest first."""
         ...
 
+    def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
+        """Return those of these digests under which entries stand in the shelf's namespace, expired or not."""
+        ...
+
+    def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
+        """Return those of these keys under which entries stand in the shelf's namespace, expired or not."""
+        ...
+
     def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
         """Say whether an entry with this digest in the shelf's namespace ended at or after a moment."""
         ...
@@ -355,10 +363,19 @@ class Transaction(Reader, Protocol):
         """Drop a collection with its entries, standing and ended, in every scope; return how many."""
         ...
 
-    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
-        """Keep a new entry and return its sequence: higher than any given before in this store.
+    def add_entries(
+        self,
+        shelf: Shelf,
+        entries: Sequence[NewEntry],
+        embedders: Sequence[str],
+        *,
+        created_at: datetime,
+        expires_at: datetime | None,
+        origin: Origin,
+    ) -> list[int]:
+        """Keep new entries, one at least, in the shelf's namespace, each with the vectors these embedders made of it.
 
-        `payload` is its content as JSON; `digest` is what its duplicates are found by.
+        Return their sequences: ascending, and higher than any given before in this store.
         """
         ...
 

@@ -19,7 +19,7 @@ from recollect.model.approval import Approval
 from recollect.model.clock import to_micros
 from recollect.model.collection import Collection
 from recollect.model.definition import Definition
-from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
+from recollect.model.entry import Entry, Indexed, NewEntry, Shelf, ShelfState
 from recollect.model.event import Event, event_body
 from recollect.model.fact import Fact, Origin, Revision
 from recollect.model.key import collection_key, lies_under
@@ -242,6 +242,13 @@ class _Rows:
     def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
         return [_entry(kept) for kept in self._kept(shelf) if kept.digest == digest and kept.entry.ended_at is None]
 
+    def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
+        return {kept.digest for kept in self._kept(shelf) if kept.entry.ended_at is None} & set(digests)
+
+    def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
+        standing = [kept.entry for kept in self._kept(shelf) if kept.entry.ended_at is None]
+        return {entry.key for entry in standing if entry.key is not None} & set(keys)
+
     def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
         ends = [kept.entry.ended_at for kept in self._kept(shelf) if kept.digest == digest]
         return any(end is not None and end >= moment for end in ends)
@@ -393,17 +400,42 @@ class _Rows:
                 self._forget_texts_of(kept.entry)
         return self._drop_shelves(lambda place: _belongs(place, tenant, name))
 
-    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
-        sequence = self._next_number()
-        entry = msgspec.structs.replace(entry, sequence=sequence)
-        self._t.entries[sequence] = _Kept(entry, payload, encode(entry.metadata), digest, analysis)
-        place = _place(entry)
-        # A new namespace is no removal to those who look at all of them; a scope that was erased begins above all
-        # that it ever had.
-        begins = self.shelf_state(Shelf(entry.scope, entry.collection)).removed or sequence
-        removed = self._t.shelves.get(place, ShelfState(0, begins)).removed
-        self._t.shelves[place] = ShelfState(sequence, removed)
-        return sequence
+    def add_entries(
+        self,
+        shelf: Shelf,
+        entries: Sequence[NewEntry],
+        embedders: Sequence[str],
+        *,
+        created_at: datetime,
+        expires_at: datetime | None,
+        origin: Origin,
+    ) -> list[int]:
+        sequences: list[int] = []
+        for new in entries:
+            sequence = self._next_number()
+            entry = Entry(
+                id=new.id,
+                scope=shelf.scope,
+                collection=shelf.collection,
+                namespace=shelf.namespace or "",
+                key=new.key,
+                content=None,  # read anew each time, as the metadata are
+                metadata={},
+                created_at=created_at,
+                expires_at=expires_at,
+                origin=origin,
+                sequence=sequence,
+            )
+            self._t.entries[sequence] = _Kept(entry, new.payload, new.metadata, new.digest, new.analysis)
+            for embedder, vector in zip(embedders, new.vectors, strict=True):
+                self._t.vectors[sequence, embedder] = vector
+            # A new namespace is no removal to those who look at all of them; a scope that was erased begins above
+            # all that it ever had.
+            begins = self.shelf_state(Shelf(shelf.scope, shelf.collection)).removed or sequence
+            removed = self._t.shelves.get(_place(entry), ShelfState(0, begins)).removed
+            self._t.shelves[_place(entry)] = ShelfState(sequence, removed)
+            sequences.append(sequence)
+        return sequences
 
     def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
         if self.entries(tenant, [sequence]):

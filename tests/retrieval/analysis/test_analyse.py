@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import threading
@@ -14,6 +15,8 @@ from hypothesis import strategies as st
 from recollect.retrieval.analysis import analyse as module
 from recollect.retrieval.analysis.analyse import analyse
 from recollect.retrieval.analysis.analysed import Signs, pack, unpack
+from recollect.retrieval.analysis.languages import language_of
+from recollect.retrieval.analysis.words import chunks
 
 ANY_TEXT = st.one_of(st.text(), st.text(alphabet="aAéß\u0131İ1 2-.'@#+_:/,?!\u0301\u200d\u202e\0猫がก\u0e31ाक한"))
 
@@ -177,6 +180,39 @@ def test_the_terms_of_terms_do_not_multiply(text: str) -> None:
     terms = analyse(text).terms
     again = analyse(terms).terms
     assert len(again.split()) <= 2 * len(terms.split())
+
+
+@given(ANY_TEXT)
+def test_what_stands_between_two_spaces_is_read_as_it_is_in_the_whole_text(text: str) -> None:
+    assert [chunk for piece in text.split(" ") for chunk in chunks(piece)] == chunks(text)
+
+
+WORDS_OF_MANY = (
+    "the a in was la de en no der und the Ada's café für ru нет猫 мир x/y/z we're l'homme 42 - Ελλάδα is of".split()
+)
+
+
+@given(st.lists(st.sampled_from(WORDS_OF_MANY), max_size=300))
+def test_the_language_is_the_one_for_which_all_votes_together_are(words: list[str]) -> None:
+    text = " ".join(words)
+    assert analyse(text).language == language_of(chunks(text))
+
+
+def test_only_so_many_chunks_have_a_vote() -> None:
+    english, german = " ".join(["the", "x"] * 63), "der und nicht/das " * 100
+    for text in (f"{english} {german}", f"{german}{english}", "of/the/at " * 120 + german):
+        assert analyse(text).language == language_of(chunks(text))
+    assert {analyse(text).language for text in (english, german)} == {"en", "de"}
+
+
+# A capital after a letter, a comma or the like, and a single space: not the beginning of a sentence.
+INSIDE = re.compile(r"[\w,;)%'’] (?=([^\W\d_a-z]\w*))")
+
+
+@given(st.text(alphabet="aAéÉI ,.;)%'’_1-\n\u0130\u01c5") | ANY_TEXT)
+def test_names_are_capitals_inside_a_sentence(text: str) -> None:
+    names = [word for word in INSIDE.findall(text) if word[0].isupper() and word != "I"]
+    assert analyse(text).names == (0 if text.isupper() else len(names))
 
 
 def test_a_text_with_a_lone_surrogate_can_be_kept() -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import postgres_server
 import psycopg
 import pytest
+from added import add_entry
 
 import recollect
 from recollect.errors import Busy, ReadOnly, StorageError, Unavailable
@@ -349,7 +350,7 @@ def test_a_number_is_higher_than_all_before_it_whoever_was_given_those(database:
         entry = Entry(
             id="e", scope=Scope(tenant, "user:ada"), collection="notes", content=None, metadata={}, created_at=NOON
         )
-        return rows.add_entry(entry, b"0", b"d", b"")
+        return add_entry(rows, entry)
 
     with PostgresStore(database) as store, PostgresStore(database) as other:
 
@@ -366,7 +367,7 @@ def test_vectors_are_kept_after_those_of_their_embedder_were_dropped_in_the_same
     entry = Entry(id="e", scope=Scope(), collection="notes", content=None, metadata={}, created_at=NOON)
 
     def work(rows: Any) -> list[int]:
-        sequences = [rows.add_entry(entry, b"0", b"d", b"") for _ in range(2)]
+        sequences = [add_entry(rows, entry) for _ in range(2)]
         for _ in range(2):
             for sequence in sequences:
                 rows.put_vector("default", sequence, "e", b"1234")

@@ -1,15 +1,23 @@
-"""A stored text in, its words and signs out: what an index keeps of it."""
+"""A stored text in, its words and signs out: what an index keeps of it.
+
+Words repeat, and what stands between two spaces is read the same wherever it stands. So each such piece is read once,
+and a text is put together from what is known of its pieces.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from itertools import chain
+from typing import TypeVar
 
 from recollect.retrieval.analysis.analysed import Analysed
-from recollect.retrieval.analysis.languages import is_stop_word, language_of
-from recollect.retrieval.analysis.signs import count_names, kind_of, kind_of_run, read_signs
+from recollect.retrieval.analysis.languages import MOST_LEANING, english_lean, is_stop_word, language_of
+from recollect.retrieval.analysis.signs import BOUNDARY, count_quotations, edges_of, kind_of, kind_of_run, read_signs
 from recollect.retrieval.analysis.stemming import term
 from recollect.retrieval.analysis.words import LONGEST_WORD, Word, chunks, is_unsegmented, pairs, read_chunk
+
+V = TypeVar("V")
+
+_MOST_KEPT = 32_768
 
 
 def analyse(text: str) -> Analysed:
@@ -21,46 +29,68 @@ def analyse(text: str) -> Analysed:
     >>> found.language, found.terms, list(found.counts)
     ('en', 'ada boat inv-2041 inv 2041', [1, 1, 1, 1, 1])
     """
-    pieces = chunks(text)
-    language = language_of(pieces)
-    read = _readings(language)
-    kinds: list[int] = []
-    groups: list[tuple[str, ...]] = []
-    seen = 0
-    for kind, terms in map(read.__getitem__, pieces):
-        kinds.append(kind)
-        groups.append(terms)
-        seen |= kind
-    counts = Counter(chain.from_iterable(groups))
+    pieces = text.split(" ")
+    shapes = list(map(_SHAPES.__getitem__, pieces))
+    english = len(pieces) <= MOST_LEANING and sum([lean for lean, _ in shapes]) > 0
+    language = "en" if english else language_of(chunks(text))
+    readings = list(map(_readings(language).__getitem__, pieces))
+    terms = [term for _, terms in readings for term in terms]
+    distinct = dict.fromkeys(terms)
+    if len(distinct) == len(terms):
+        counts = b"\x01" * len(terms)
+    else:
+        counts = bytes([count if count < 255 else 255 for count in Counter(terms).values()])
     return Analysed(
-        language=language,
-        terms=" ".join(counts),
-        counts=bytes([count if count < 255 else 255 for count in counts.values()]),
-        length=counts.total(),
-        signs=read_signs(text, kinds, seen),
-        names=count_names(text),
+        language,
+        " ".join(distinct),
+        counts,
+        len(terms),
+        read_signs(text, b"".join([kinds for kinds, _ in readings])),
+        0 if text.isupper() else "".join([edges for _, edges in shapes]).count(BOUNDARY) + count_quotations(text),
     )
 
 
-class _Readings(dict[str, tuple[int, tuple[str, ...]]]):
-    """What the chunks seen lately in texts of one language are, and their terms; emptied when full."""
+class _Kept(dict[str, V]):
+    """What was made of strings lately; emptied when full, which needs no lock."""
+
+    def keep(self, text: str, made: V) -> V:
+        """Keep what was made of a string, unless it is too long to come again, and return it."""
+        if len(text) <= LONGEST_WORD:
+            if len(self) >= _MOST_KEPT:
+                self.clear()
+            self[text] = made
+        return made
+
+
+class _Shapes(_Kept[tuple[int, str]]):
+    """How pieces lean to English, and their edges."""
+
+    def __missing__(self, piece: str) -> tuple[int, str]:
+        return self.keep(piece, (english_lean(chunks(piece)), edges_of(piece)))
+
+
+class _Readings(_Kept[tuple[bytes, tuple[str, ...]]]):
+    """The kinds of the chunks of pieces, a byte for each, and their terms, in texts of one language."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._language = language
 
-    def __missing__(self, chunk: str) -> tuple[int, tuple[str, ...]]:
-        if is_unsegmented(chunk):
-            return kind_of_run(chunk), tuple(pairs(chunk))
-        words = read_chunk(chunk)
-        reading = kind_of(words, self._language), tuple(_terms(words, self._language))
-        if len(chunk) <= LONGEST_WORD:
-            if len(self) >= 32_768:
-                self.clear()
-            self[chunk] = reading
-        return reading
+    def __missing__(self, piece: str) -> tuple[bytes, tuple[str, ...]]:
+        kinds: list[int] = []
+        terms: list[str] = []
+        for chunk in chunks(piece):
+            if is_unsegmented(chunk):
+                kinds.append(kind_of_run(chunk))
+                terms += pairs(chunk)
+            else:
+                words = read_chunk(chunk)
+                kinds.append(kind_of(words, self._language))
+                terms += _terms(words, self._language)
+        return self.keep(piece, (bytes(kinds), tuple(terms)))
 
 
+_SHAPES = _Shapes()
 _READINGS: dict[str, _Readings] = {}
 
 

@@ -20,6 +20,7 @@ _OTHER_SCRIPTS = (
 )  # fmt: skip
 _PLACES = {name: place * _BITS for place, name in enumerate([*STOP_WORDS, "Latin", "accented", *_OTHER_SCRIPTS])}
 _OTHERS = _PLACES[_OTHER_SCRIPTS[0]]
+_LANGUAGES = (1 << _PLACES["Latin"]) - 1
 _FIELD = (1 << _BITS) - 1
 # The votes of this many chunks cannot overflow a field: each gives a few dozen at most.
 _ENOUGH = 256
@@ -61,6 +62,34 @@ def language_of(text: Sequence[str]) -> str:
     if script in ("Han", "Kana", "Hangul"):
         return "ko" if script == "Hangul" else "ja" if votes("Kana") else "zh"
     return _BY_SCRIPT.get(script, "")
+
+
+MOST_LEANING = 128
+"""How many pieces of a text may lean together: with at most two chunks each, all of their votes count."""
+
+
+def english_lean(chunks: Sequence[str]) -> int:
+    """Return by how many votes a piece of a text, given as its chunks, is for English rather than any one language.
+
+    Where the pieces of a text are for English taken together, so is `language_of`, which need not count the votes of
+    every language then. A piece that could tip the scales in another way is against English by more than all others.
+
+    >>> english_lean(["the"]), english_lean(["nicht"]), english_lean(["harbour"])
+    (3, -3, 0)
+    """
+    lean = 0
+    for chunk in chunks:
+        votes = _VOTES[chunk]
+        if votes >> _OTHERS:
+            return _AGAINST
+        if not votes & _LANGUAGES:
+            continue  # most words are no language's own
+        of_each = {name: votes >> _PLACES[name] & _FIELD for name in STOP_WORDS}
+        lean += of_each.pop("en") - max(of_each.values())
+    return lean if len(chunks) * MOST_LEANING <= _ENOUGH else _AGAINST
+
+
+_AGAINST = -(1 << _BITS)
 
 
 def is_stop_word(word: str, language: str) -> bool:
@@ -119,13 +148,16 @@ _VOTES = _Votes()
 
 
 def _vote(chunk: str) -> int:
-    letters = [character for character in chunk[:LONGEST_WORD].casefold() if character.isalpha()]
-    if not letters:
-        return 0
-    votes = _SCRIPT_VOTES[script_of(letters[0])]
-    votes += sum(_LETTER_VOTES.get(letter, 0) for letter in set(letters))
-    if not chunk.isascii():
-        votes += _share("accented", 1)
+    if chunk.isascii():  # none of the letters that vote is
+        if not any(map(str.isalpha, chunk[:LONGEST_WORD])):
+            return 0
+        votes = _SCRIPT_VOTES["Latin"]
+    else:
+        letters = [character for character in chunk[:LONGEST_WORD].casefold() if character.isalpha()]
+        if not letters:
+            return 0
+        votes = _SCRIPT_VOTES[script_of(letters[0])] + _share("accented", 1)
+        votes += sum(_LETTER_VOTES.get(letter, 0) for letter in set(letters))
     for word in read_chunk(chunk)[:4]:
         if not word.whole:
             votes += _WORD_VOTES.get(word.parts[0], 0)

@@ -69,8 +69,11 @@ def kind_of_run(run: str) -> int:
     )
 
 
-def read_signs(text: str, kinds: Sequence[int], seen: int) -> int:
-    """Return the signs of a text whose chunks are of these kinds; `seen` is all of them together."""
+def read_signs(text: str, kinds: bytes) -> int:
+    """Return the signs of a text whose chunks are of these kinds, a byte for each."""
+    seen = 0
+    for kind in set(kinds):
+        seen |= kind
     signs = Signs.QUESTION.value if asks(text) else 0
     if seen & (FIGURE | COUNT):
         signs |= Signs.NUMERAL.value
@@ -118,20 +121,28 @@ def asks(text: str) -> bool:
     return False
 
 
-# A capital after a letter, a comma or the like, and a single space: not the beginning of a sentence.
-_INSIDE = re.compile(r"[\w,;)%'’] (?=([^\W\d_a-z]\w*))")
+# What a piece of a text has at its edges, as two characters. A name inside a sentence stands after a letter, a comma or
+# the like, and a single space.
+_NAME, _INSIDE = "N", "i"
+BOUNDARY = _INSIDE + _NAME
+"""Where one piece after another is written as its edges: a name that does not begin a sentence."""
+
+_CAPITAL = re.compile(r"[^\W\d_a-z]\w*")
+_GOES_ON = re.compile(r"[\w,;)%'’]")
 _QUOTED = re.compile(r'"[^"\n]{1,120}"|“[^“”\n]{1,120}”|„[^„“”\n]{1,120}[“”]|«[^«»\n]{1,120}»|「[^「」\n]{1,120}」')
 
 
-def count_names(text: str) -> int:
-    """Return how many capitalised words stand inside a sentence, and quotations; none are in a text all in capitals.
+def edges_of(piece: str) -> str:
+    """Return whether what stands between two spaces begins with a capital, and whether a sentence may go on after it.
 
-    >>> count_names('Yesterday I met Ada Lovelace, who was reading "Emma".')
+    >>> "".join(map(edges_of, "Yesterday I met Ada Lovelace, who was reading Emma.".split())).count(BOUNDARY)
     3
     """
-    if text.isupper():
-        return 0
-    capitals = sum(1 for word in _INSIDE.findall(text) if word[0].isupper() and word != "I")
-    if text.isascii() and '"' not in text:
-        return capitals
-    return capitals + len(_QUOTED.findall(text))
+    name = _CAPITAL.match(piece)
+    named = name is not None and name[0][0].isupper() and name[0] != "I"
+    return (_NAME if named else "-") + (_INSIDE if _GOES_ON.match(piece[-1:]) else "-")
+
+
+def count_quotations(text: str) -> int:
+    """Return how many quotations a text holds."""
+    return 0 if text.isascii() and '"' not in text else len(_QUOTED.findall(text))

@@ -46,6 +46,12 @@ class WeightingEmbedder(Embedder, Protocol):
         ...
 
 
+def as_bytes(vectors: Vectors) -> list[bytes]:
+    """Return each vector as bytes of its own, as a store keeps it."""
+    whole, size = vectors.tobytes(), vectors.itemsize * vectors.shape[1]
+    return [whole[start : start + size] for start in range(0, len(whole), size)]
+
+
 def takes_weights(embedder: Embedder) -> TypeGuard[WeightingEmbedder]:
     """Say whether an embedder takes weights, without asking it anything.
 

@@ -130,6 +130,16 @@ CROSS JOIN LATERAL (
 ) AS place
 WHERE tenant COLLATE "POSIX" = $1 AND shelf = $2 AND digest = $3 AND ended_at IS NULL;
 
+-- name: list_digests
+-- Those of some digests under which entries stand on one shelf.
+SELECT digest FROM recollect.entries
+WHERE tenant COLLATE "POSIX" = $1 AND shelf = $2 AND digest = ANY ($3::bytea[]) AND ended_at IS NULL;
+
+-- name: list_keys
+-- Those of some keys under which entries stand on one shelf.
+SELECT key FROM recollect.entries
+WHERE tenant COLLATE "POSIX" = $1 AND shelf = $2 AND key = ANY ($3::text[]) AND ended_at IS NULL;
+
 -- name: find_ended
 -- Whether an entry of one digest ended at or after a moment.
 SELECT 1 FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = $2 AND ended_at >= $3 AND digest = $4 LIMIT 1;
@@ -230,9 +240,8 @@ UPDATE recollect.shelves SET removed = $3 WHERE tenant COLLATE "POSIX" = $1 AND 
 -- name: add_entry
 -- Keep an entry.
 INSERT INTO recollect.entries
-  (tenant, shelf, id, key, created_at, expires_at, ended_at, actor, door, source, digest, analysis, metadata, payload,
-  sequence)
-VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15);
+  (tenant, shelf, id, key, created_at, expires_at, actor, door, source, digest, analysis, metadata, payload, sequence)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14);
 
 -- name: end_entry
 -- Let an entry end that stands.
@@ -259,6 +268,10 @@ WHERE tenant COLLATE "POSIX" = $1 AND version = -$2::bigint
 -- name: add_space
 -- Give an embedder a slot.
 INSERT INTO recollect.spaces (tenant, collection, embedder, slot) VALUES ($1, $2, $3, $4);
+
+-- name: add_vector
+-- Keep the vector of a new entry.
+INSERT INTO recollect.vectors (tenant, sequence, slot, vector) VALUES ($1, $2, $3, $4);
 
 -- name: put_vector
 -- Keep the vector of an entry, where the entry and a slot for the embedder are.

@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from recollect.model.entry import Entry
+from recollect.model.entry import NewEntry
 from recollect.model.event import Event
 from recollect.store.base import TenantState
 from recollect.store.postgres.migrate import check_version
@@ -53,17 +53,8 @@ class Rows(SqlRows):
         # Numbers that were taken for this transaction, the last one first; each time twice as many as the time before.
         self._numbers: list[int] = []
         self._taken = 1
-        # Of the entries that this transaction added, the collections; and the embedders that have a slot there.
-        self._added: dict[int, str] = {}
-        self._spaces: set[tuple[str, str, str]] = set()
         # By shelf, what is still to be counted there: the newest and the first sequence, and how many of them stand.
         self._filled: dict[Place, tuple[int, int, int]] = {}
-
-    def forget(self) -> None:
-        """Drop what was kept in mind: another connection has written since, or what was written here was undone."""
-        super().forget()
-        self._added.clear()
-        self._spaces.clear()
 
     def begin_reading(self, pipeline: psycopg.Pipeline) -> None:
         """Stay at one moment until the end."""
@@ -92,32 +83,6 @@ class Rows(SqlRows):
         self.end_turn()
         self.forget()
 
-    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
-        """Keep a new entry."""
-        sequence = super().add_entry(entry, payload, digest, analysis)
-        self._added[sequence] = entry.collection
-        return sequence
-
-    def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
-        """Keep the vector of an entry; of many that were added together, only the first is waited for."""
-        space = tenant, self._added.get(sequence, ""), embedder
-        if space in self._spaces:
-            self._run("put_vector", tenant, sequence, embedder, vector)
-            return
-        super().put_vector(tenant, sequence, embedder, vector)
-        if space[1]:
-            self._spaces.add(space)
-
-    def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
-        """Drop the vectors that an embedder made of a collection's entries."""
-        self._spaces.clear()
-        return super().remove_vectors(tenant, collection, embedder)
-
-    def remove_collection(self, tenant: str, name: str) -> int:
-        """Drop a collection with its entries."""
-        self._spaces.clear()
-        return super().remove_collection(tenant, name)
-
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
         """Append to a tenant's ledger."""
         super().append_events(events)
@@ -145,10 +110,12 @@ class Rows(SqlRows):
             self._pipeline.sync()
         return self._asking.rowcount
 
-    def _insert(self, name: str, *binding: Any) -> int:
-        number = self._take_number()
-        self._run(name, *binding, number)
-        return number
+    def _insert_all(self, name: str, bindings: Sequence[tuple[Any, ...]]) -> list[int]:
+        numbers: list[int] = []
+        for binding in bindings:
+            numbers.append(self._take_number())
+            self._run(name, *binding, numbers[-1])
+        return numbers
 
     def _take_number(self) -> int:
         if not self._numbers:
@@ -163,6 +130,12 @@ class Rows(SqlRows):
     def _listed(self, numbers: Iterable[int]) -> list[int]:
         return list(numbers)
 
+    def _listed_texts(self, texts: Sequence[str]) -> list[str]:
+        return list(texts)
+
+    def _listed_bytes(self, values: Sequence[bytes]) -> list[bytes]:
+        return list(values)
+
     def _erasures_of(self, tenant: str, paths: list[str]) -> list[Row]:
         return self._all("list_erasures", tenant, paths)
 
@@ -174,10 +147,16 @@ class Rows(SqlRows):
         self._run("move_head", tenant, last.position, last.hash)
         return True
 
-    def _fill_shelf(self, place: Place, sequence: int, standing: int) -> None:
+    def _fill_shelf(self, place: Place, sequences: Sequence[int]) -> None:
         # Not at once: a row that is changed again and again leaves as many versions, and each is looked at each time.
-        _, first, stand = self._filled.get(place, (sequence, sequence, 0))
-        self._filled[place] = sequence, first, stand + standing
+        _, first, counted = self._filled.get(place, (0, sequences[0], 0))
+        self._filled[place] = sequences[-1], first, counted + len(sequences)
+
+    def _add_vectors(
+        self, tenant: str, slot: int, expiry: int | None, vectors: Iterable[tuple[int, NewEntry, bytes]]
+    ) -> None:
+        for sequence, _, vector in vectors:
+            self._run("add_vector", tenant, sequence, slot, vector)
 
     def _count_filled(self) -> None:
         for place, counted in self._filled.items():

@@ -14,7 +14,8 @@ from typing import Any, TypeVar
 from recollect.errors import LimitExceeded
 from recollect.model.clock import to_micros
 from recollect.model.collection import Collection
-from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
+from recollect.model.entry import Entry, Indexed, NewEntry, Shelf, ShelfState
+from recollect.model.fact import Origin
 from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.sql.ranges import Range, scopes_under
@@ -61,10 +62,15 @@ class EntryRows(Statements):
         super().__init__(url)
         # The numbers of shelves, as they were read or given here last; an erasure takes them away.
         self._shelf_numbers: dict[Shelf, int] = {}
+        # The collections, and the slots of embedders in them, likewise.
+        self._collections: dict[tuple[str, str], Collection] = {}
+        self._slots: dict[tuple[str, str, str], int] = {}
 
     def forget(self) -> None:
         """Drop what was kept in mind: another connection has written since, or what was written here was undone."""
         self._shelf_numbers.clear()
+        self._collections.clear()
+        self._slots.clear()
 
     # reading
 
@@ -74,8 +80,13 @@ class EntryRows(Statements):
 
     def collection(self, tenant: str, name: str) -> Collection | None:
         """Return one collection."""
-        row = self._one("get_collection", tenant, name)
-        return None if row is None else self._decoding.collection(tenant, row)
+        known = self._collections.get((tenant, name))
+        if known is None:
+            row = self._one("get_collection", tenant, name)
+            if row is None:
+                return None
+            known = keep_in_mind(self._collections, (tenant, name), self._decoding.collection(tenant, row))
+        return known
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return what tells this state of a shelf from any other."""
@@ -127,6 +138,16 @@ class EntryRows(Statements):
         """Return the entries with this digest that stand on a shelf."""
         return sorted(self._on_shelf("list_entries_alike", shelf, digest), key=_sequence)
 
+    def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
+        """Return those of these digests under which entries stand."""
+        listed = self._listed_bytes(digests)
+        return {digest for place, _ in self._places(shelf) for (digest,) in self._all("list_digests", *place, listed)}
+
+    def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
+        """Return those of these keys under which entries stand."""
+        listed = self._listed_texts(keys)
+        return {key for place, _ in self._places(shelf) for (key,) in self._all("list_keys", *place, listed)}
+
     def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
         """Say whether an entry with this digest ended at or after a moment."""
         return any(
@@ -173,6 +194,7 @@ class EntryRows(Statements):
         """Keep a collection; one that changes its embedder changes the state of its shelves."""
         tenant, name = collection.tenant, collection.name
         before = self.collection(tenant, name)
+        self._collections.clear()
         space, successor = encode(collection.space), collection.successor
         self._run(
             "put_collection",
@@ -189,6 +211,8 @@ class EntryRows(Statements):
     def remove_collection(self, tenant: str, name: str) -> int:
         """Drop a collection with its entries."""
         self._shelf_numbers.clear()
+        self._collections.clear()
+        self._slots.clear()
         self._run("remove_collection", tenant, name)
         self._run("remove_collection_texts", tenant, name)
         self._run("remove_collection_vectors", tenant, name)
@@ -197,15 +221,31 @@ class EntryRows(Statements):
         self._run("remove_collection_spaces", tenant, name)
         return entries
 
-    def add_entry(self, entry: Entry, payload: bytes, digest: bytes, analysis: bytes) -> int:
-        """Keep a new entry."""
-        place = self._shelf_place(Shelf(entry.scope, entry.collection, entry.namespace))
-        times = to_micros(entry.created_at), micros(entry.expires_at), micros(entry.ended_at)
-        who = entry.origin.actor, entry.origin.door, entry.origin.source
-        derived = digest, analysis, encode(entry.metadata)
-        sequence = self._insert("add_entry", *place, entry.id, entry.key, *times, *who, *derived, payload)
-        self._fill_shelf(place, sequence, int(entry.ended_at is None))
-        return sequence
+    def add_entries(
+        self,
+        shelf: Shelf,
+        entries: Sequence[NewEntry],
+        embedders: Sequence[str],
+        *,
+        created_at: datetime,
+        expires_at: datetime | None,
+        origin: Origin,
+    ) -> list[int]:
+        """Keep new entries with their vectors."""
+        place = self._shelf_place(shelf)
+        expiry = micros(expires_at)
+        shared = to_micros(created_at), expiry, origin.actor, origin.door, origin.source
+        sequences = self._insert_all(
+            "add_entry",
+            [(*place, e.id, e.key, *shared, e.digest, e.analysis, e.metadata, e.payload) for e in entries],
+        )
+        tenant = shelf.scope.tenant
+        for number, embedder in enumerate(embedders):
+            slot = self._slot_for(tenant, shelf.collection, embedder)
+            vectors = [entry.vectors[number] for entry in entries]
+            self._add_vectors(tenant, slot, expiry, zip(sequences, entries, vectors, strict=True))
+        self._fill_shelf(place, sequences)
+        return sequences
 
     def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
         """Keep the vector of an entry."""
@@ -220,6 +260,7 @@ class EntryRows(Statements):
         slot = self._slot(tenant, collection, embedder)
         if slot is None:
             return 0
+        self._slots.clear()
         removed = self._count("remove_vectors", tenant, collection, slot)
         self._run("remove_space", tenant, collection, embedder)
         return removed
@@ -275,8 +316,14 @@ class EntryRows(Statements):
         return self._place(tenant, keep_in_mind(self._shelf_numbers, shelf, number))
 
     @abstractmethod
-    def _fill_shelf(self, place: Place, sequence: int, standing: int) -> None:
-        """Count a new entry, whether it stands or not."""
+    def _fill_shelf(self, place: Place, sequences: Sequence[int]) -> None:
+        """Count new entries."""
+
+    @abstractmethod
+    def _add_vectors(
+        self, tenant: str, slot: int, expiry: int | None, vectors: Iterable[tuple[int, NewEntry, bytes]]
+    ) -> None:
+        """Keep the vectors in a slot of entries that were just added, given with their sequences."""
 
     def _on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterator[Entry]:
         for place, _ in self._places(shelf):
@@ -286,7 +333,16 @@ class EntryRows(Statements):
         row = self._one("get_slot", tenant, collection, embedder)
         return None if row is None else row[0]
 
-    def _add_space(self, tenant: str, collection: str, embedder: str) -> None:
+    def _slot_for(self, tenant: str, collection: str, embedder: str) -> int:
+        """Return the slot of an embedder in a collection, giving it one where it has none."""
+        space = tenant, collection, embedder
+        slot = self._slots.get(space)
+        if slot is None:
+            slot = self._slot(*space)
+            slot = keep_in_mind(self._slots, space, self._add_space(*space) if slot is None else slot)
+        return slot
+
+    def _add_space(self, tenant: str, collection: str, embedder: str) -> int:
         taken = {slot for (slot,) in self._all("list_slots", tenant, collection)}
         free = next((slot for slot in range(SLOTS) if slot not in taken), None)
         if free is None:
@@ -297,6 +353,7 @@ class EntryRows(Statements):
                 actual=SLOTS + 1,
             )
         self._run("add_space", tenant, collection, embedder, free)
+        return free
 
     def _vector_size(self, shelf: Shelf, embedder: str) -> int | None:
         """Return how many bytes a vector of an embedder has in a collection, as far as the collection knows it."""

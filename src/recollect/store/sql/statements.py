@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -46,8 +46,8 @@ class Statements(ABC):
         """Run a statement that writes; return how many rows it touched."""
 
     @abstractmethod
-    def _insert(self, name: str, *binding: Any) -> int:
-        """Run a statement that adds an entry; return the number that it was given."""
+    def _insert_all(self, name: str, bindings: Sequence[tuple[Any, ...]]) -> list[int]:
+        """Run a statement that adds an entry once for each of these values; return the numbers that they were given."""
 
     @abstractmethod
     def _take_number(self) -> int:
@@ -60,6 +60,14 @@ class Statements(ABC):
     @abstractmethod
     def _listed(self, numbers: Iterable[int]) -> Any:
         """Return numbers as a statement takes a list of them."""
+
+    @abstractmethod
+    def _listed_texts(self, texts: Sequence[str]) -> Any:
+        """Return texts as a statement takes a list of them."""
+
+    @abstractmethod
+    def _listed_bytes(self, values: Sequence[bytes]) -> Any:
+        """Return bytes as a statement takes a list of them."""
 
     def _one(self, name: str, *binding: Any) -> Row | None:
         rows = self._all(name, *binding)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, Literal, Protocol, cast
 
@@ -28,6 +28,10 @@ class Cursor(Protocol):
 
     def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor:
         """Run statements with values bound by place."""
+        ...
+
+    def executemany(self, statements: str, sequenceofbindings: Iterable[Sequence[Any]], /) -> Cursor:
+        """Run statements once for each of these values."""
         ...
 
     def fetchall(self) -> list[tuple[Any, ...]]:

@@ -112,6 +112,16 @@ SELECT scope, collection, namespace, sequence, id, key, created_at, expires_at, 
 FROM entries CROSS JOIN shelves ON number = shelf
 WHERE shelf = :shelf AND digest = :digest AND ended_at IS NULL;
 
+-- name: list_digests
+-- Those of some digests under which entries stand on one shelf.
+SELECT digest FROM entries
+WHERE shelf = :shelf AND digest IN (SELECT unhex(value) FROM json_each(:digests)) AND ended_at IS NULL;
+
+-- name: list_keys
+-- Those of some keys under which entries stand on one shelf.
+SELECT key FROM entries
+WHERE shelf = :shelf AND key IN (SELECT value FROM json_each(:keys)) AND ended_at IS NULL;
+
 -- name: find_ended
 -- Whether an entry of one digest ended at or after a moment.
 SELECT 1 FROM entries WHERE shelf = :shelf AND ended_at >= :moment AND digest = :digest LIMIT 1;
@@ -178,7 +188,7 @@ RETURNING number;
 -- name: fill_shelf
 -- Count new entries. A first shelf begins above all that was ever there, even if it was erased.
 UPDATE shelves SET
-  newest = ?2, entries = entries + ?3, removed = CASE removed WHEN 0 THEN ?2 ELSE removed END
+  newest = ?2, entries = entries + ?4, removed = CASE removed WHEN 0 THEN ?3 ELSE removed END
 WHERE number = ?1;
 
 -- name: mark_shelf
@@ -192,8 +202,8 @@ UPDATE shelves SET removed = ?3 WHERE tenant = ?1 AND collection = ?2;
 -- name: add_entry
 -- Keep an entry.
 INSERT INTO entries
-  (shelf, id, key, created_at, expires_at, ended_at, actor, door, source, digest, analysis, metadata, payload)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
+  (shelf, id, key, created_at, expires_at, actor, door, source, digest, analysis, metadata, payload)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?);
 
 -- name: end_entry
 -- Let an entry end that stands.
@@ -220,6 +230,10 @@ WHERE tenant = :tenant AND version = -:sequence
 -- name: add_space
 -- Give an embedder a slot.
 INSERT INTO spaces (tenant, collection, embedder, slot) VALUES (?, ?, ?, ?);
+
+-- name: add_vector
+-- Keep the vector of a new entry beside what an index needs with it.
+INSERT INTO vectors (place, expires_at, metadata, analysis, vector) VALUES (?, ?, ?, ?, ?);
 
 -- name: put_vector
 -- Keep the vector of an entry beside what an index needs with it.

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from recollect.model.entry import NewEntry
 from recollect.model.event import Event
+from recollect.model.value import encode
 from recollect.store.sql.decoding import Row
-from recollect.store.sql.entries import Place
+from recollect.store.sql.entries import SLOTS, Place
 from recollect.store.sql.rows import SqlRows
 from recollect.store.sqlite.connection import Connection
 from recollect.store.sqlite.queries import SQL
@@ -20,7 +22,8 @@ class Rows(SqlRows):
         """Work on this connection."""
         super().__init__(url)
         self.connection = connection
-        self._execute = connection.cursor().execute
+        cursor = connection.cursor()
+        self._execute, self._execute_all = cursor.execute, cursor.executemany
 
     def _all(self, name: str, *binding: Any) -> list[Row]:
         try:
@@ -41,9 +44,11 @@ class Rows(SqlRows):
         self._execute(SQL[name], binding)
         return self.connection.changes()
 
-    def _insert(self, name: str, *binding: Any) -> int:
-        self._execute(SQL[name], binding)
-        return self.connection.last_insert_rowid()  # half of what RETURNING costs
+    def _insert_all(self, name: str, bindings: Sequence[tuple[Any, ...]]) -> list[int]:
+        # One after the other, and nobody else writes: they have the last numbers that there are.
+        self._execute_all(SQL[name], bindings)
+        end = self.connection.last_insert_rowid() + 1  # half of what RETURNING costs
+        return list(range(end - len(bindings), end))
 
     def _take_number(self) -> int:
         return self._number("take_number")
@@ -55,6 +60,12 @@ class Rows(SqlRows):
     def _listed(self, numbers: Iterable[int]) -> str:
         return f"[{','.join(map(str, numbers))}]"  # read by json_each
 
+    def _listed_texts(self, texts: Sequence[str]) -> str:
+        return encode(texts).decode()
+
+    def _listed_bytes(self, values: Sequence[bytes]) -> str:
+        return encode([value.hex() for value in values]).decode()
+
     def _erasures_of(self, tenant: str, paths: list[str]) -> list[Row]:
         # A scope has few above it, and asking for each costs less than any one statement that asks for all.
         return [row for path in paths for row in self._all("get_erasure", tenant, path)]
@@ -64,5 +75,14 @@ class Rows(SqlRows):
             return True
         return before == 0 and bool(self._count("begin_head", tenant, last.position, last.hash))
 
-    def _fill_shelf(self, place: Place, sequence: int, standing: int) -> None:
-        self._run("fill_shelf", *place, sequence, standing)
+    def _fill_shelf(self, place: Place, sequences: Sequence[int]) -> None:
+        self._run("fill_shelf", *place, sequences[-1], sequences[0], len(sequences))
+
+    def _add_vectors(
+        self, tenant: str, slot: int, expiry: int | None, vectors: Iterable[tuple[int, NewEntry, bytes]]
+    ) -> None:
+        rows = [
+            (sequence * SLOTS + slot, expiry, entry.metadata, entry.analysis, vector)
+            for sequence, entry, vector in vectors
+        ]
+        self._execute_all(SQL["add_vector"], rows)

@@ -231,6 +231,48 @@ class EntryPromises:
         assert standing(ada) == ["same", "other"]
         assert all(finding.ok for finding in memory.inspect())
 
+    def test_a_batch_meets_what_stands_and_what_it_has_stored_itself(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        known = ada.remember("known", collection="notes")
+        kept = ada.remember("kept", collection="notes", key="k")
+        ada.remember("brief", collection="notes", key="b", ttl=5)
+        clock.advance(10)
+        items = [
+            {"content": "new"},
+            {"content": "known"},
+            {"content": "kept"},
+            {"content": "brief", "key": "b"},
+            {"content": "other", "key": "k"},
+            {"content": "kept"},
+            {"content": "new", "key": "n"},
+            {"content": "new"},
+            {"content": "other"},
+            {"content": "last", "key": "k"},
+            {"content": "other"},
+        ]
+        done = ada.remember_many(items, collection="notes")
+        outcomes = [(one.stored, one.duplicate, one.replaced) for one in done]
+        assert outcomes == [
+            (True, False, None),
+            (False, True, None),
+            (False, True, None),
+            (True, False, None),
+            (True, False, kept.id),
+            (True, False, None),
+            (True, False, None),
+            (False, True, None),
+            (False, True, None),
+            (True, False, done[4].id),
+            (True, False, None),
+        ]
+        assert [done[place].id for place in (1, 2, 7, 8)] == [known.id, kept.id, done[0].id, done[4].id]
+        assert standing(ada) == ["known", "new", "brief", "kept", "new", "last", "other"]
+        told = [event.detail for event in memory.ledger.events() if event.effect == "remember" and event.detail]
+        numbers = [entry.sequence for entry in ada.entries(collection="notes")]
+        assert [detail["entries"] for detail in told] == [3, 2]  # what came between two that ended, and after
+        assert all(detail["last"] in numbers for detail in told)
+        assert all(finding.ok for finding in memory.inspect())
+
     def test_a_duplicate_that_would_live_longer_takes_the_place_of_the_first(
         self, memory: Memory, clock: FakeClock
     ) -> None:
