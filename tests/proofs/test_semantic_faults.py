@@ -13,11 +13,10 @@ from typing import Any
 
 import apsw
 import pytest
+from broken_indexes import follow_no_removals
 
 import recollect
 from recollect import Memory, StorageError
-from recollect.engine import indexes
-from recollect.model.entry import ShelfState
 from recollect.store.sqlite import SqliteStore
 from recollect.testing import CountingIds, FakeClock, FaultyDisk, Point, Trial, sweep
 from recollect.testing.faults import ErrorName
@@ -236,12 +235,7 @@ def test_without_a_fault_the_whole_life_is_lived(life: Life, tmp_path: Any):
 
 def test_an_index_that_does_not_follow_is_found_out(life: Life, tmp_path: Any, monkeypatch: pytest.MonkeyPatch):
     """The control: were removals not followed, the check would see it even though entries are read from the rows."""
-    follow = indexes._follow
-
-    def follow_only_additions(held: Any, rows: Any, shelf: Any, space: Any, state: Any) -> None:
-        follow(held, rows, shelf, space, ShelfState(state.newest, held.state.removed))
-
-    monkeypatch.setattr(indexes, "_follow", follow_only_additions)
+    follow_no_removals(monkeypatch)
     with pytest.raises(AssertionError, match=r"hides what|there is"):
         try_once(life, tmp_path)
     assert life.memory is not None

@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import numpy as np
 import pytest
+from broken_indexes import follow_no_removals
 from hypothesis import Phase, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -31,9 +32,9 @@ from hypothesis.stateful import (
 )
 
 from recollect import Memory, NotFound, RecollectError, Scope, ScopeEnded
-from recollect.engine import entries, indexes
+from recollect.engine import entries
 from recollect.model.effect import BeginReembedding, EndReembedding, ReembedEntries
-from recollect.model.entry import Entry, ShelfState
+from recollect.model.entry import Entry
 from recollect.model.recall import MODES, Match, Mode, Recalled, Remembered
 from recollect.retrieval.index.columns import Columns
 from recollect.retrieval.index.shelf import ShelfIndex
@@ -610,15 +611,6 @@ TestEntriesSideBySide = pytest.mark.slow(EntriesSideBySide.TestCase)
 
 
 # controls: each of these mistakes is found
-
-
-def follow_no_removals(patch: pytest.MonkeyPatch) -> None:
-    follow = indexes._follow
-
-    def follow_only_additions(held: Any, rows: Any, shelf: Any, space: Any, state: Any) -> None:
-        follow(held, rows, shelf, space, ShelfState(state.newest, held.state.removed))
-
-    patch.setattr(indexes, "_follow", follow_only_additions)
 
 
 def filter_nothing(patch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import pytest
+from broken_indexes import follow_no_removals
 
 import recollect
 from recollect import Memory, ScopedMemory
-from recollect.engine import indexes
-from recollect.model.entry import ShelfState
 
 RunChild = Callable[..., Any]
 
@@ -119,15 +118,6 @@ def test_what_one_process_is_told_the_other_finds_fifty_times(path: str, memory:
             standing[gone] = ada.remember(gone, collection="notes").id
         found = other(f"found({gone!r}, limit={max(len(standing), 1)})")
         assert sorted(found) == sorted(standing)
-
-
-def follow_no_removals(monkeypatch: pytest.MonkeyPatch) -> None:
-    follow = indexes._follow
-
-    def follow_only_additions(held: Any, rows: Any, shelf: Any, space: Any, state: Any) -> None:
-        follow(held, rows, shelf, space, ShelfState(state.newest, held.state.removed))
-
-    monkeypatch.setattr(indexes, "_follow", follow_only_additions)
 
 
 def test_an_index_that_misses_a_removal_is_found_out(memory: Memory, monkeypatch: pytest.MonkeyPatch):
