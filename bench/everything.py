@@ -95,6 +95,9 @@ def main() -> int:
     parser.add_argument("--quick", action="store_true", help="smaller counts; nothing is written down")
     parser.add_argument("--only", default="", metavar="A,B", help=f"of {','.join(one.page for one in BENCHES)}")
     parser.add_argument("--data", type=Path, metavar="FILE", help="the conversations for quality; left out without")
+    parser.add_argument(
+        "--onnx", type=Path, metavar="FOLDER", help="an embedder to measure beside the default in quality"
+    )
     asked = parser.parse_args()
     wanted = [name for name in asked.only.split(",") if name] or [one.page for one in BENCHES]
     chosen = [one for one in BENCHES if one.page in wanted and (one.page != "quality" or asked.data)]
@@ -104,7 +107,7 @@ def main() -> int:
     failed: list[str] = []
     for number, bench in enumerate(chosen, 1):
         print(f"\n{'═' * 8} {number} of {len(chosen)}: {bench.name}\n", flush=True)
-        result = run(bench, quick=asked.quick, data=asked.data)
+        result = run(bench, quick=asked.quick, data=asked.data, onnx=asked.onnx)
         if result is None:
             failed.append(bench.name)
         else:
@@ -114,14 +117,14 @@ def main() -> int:
     return conclude(results, failed)
 
 
-def run(bench: Bench, *, quick: bool, data: Path | None) -> Result | None:
+def run(bench: Bench, *, quick: bool, data: Path | None, onnx: Path | None) -> Result | None:
     """Run one benchmark, showing what it prints; None where it failed."""
     found = ROOT / "build" / "bench" / f"{bench.page}.json"
     found.parent.mkdir(parents=True, exist_ok=True)
     found.unlink(missing_ok=True)
     command = [str(bench.python), str(ROOT / "bench" / bench.program), "--json", str(found)]
     if bench.page == "quality":
-        command.append(str(data))
+        command += [str(data), *(["--onnx", str(onnx)] if onnx else [])]
     if quick:
         command.append("--quick")
     else:
