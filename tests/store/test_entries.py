@@ -61,7 +61,9 @@ def add(scope: Scope = ADA, namespace: str = "", *, collection: str = "notes", *
 
 
 def state(store: Store, shelf: Shelf) -> ShelfState:
-    return store.read(lambda rows: rows.shelf_state(shelf))
+    found = store.read(lambda rows: rows.shelf_state(shelf))
+    assert store.shelf_state(shelf) == found
+    return found
 
 
 def test_a_shelf_that_was_never_filled_has_the_state_zero(store: Store):

@@ -52,14 +52,16 @@ class EntriesAtHand:
         """About how many bytes they take."""
         return len(self._entries) * _BYTES_OF_AN_ENTRY
 
+    def known(self, state: ShelfState, sequences: Collection[int]) -> list[Entry]:
+        """Return those of these sequences that are at hand on a shelf of a state; not to be changed by anybody."""
+        with self._lock:
+            known = self._entries if self._removed == state.removed else {}
+            return [entry for sequence in sequences if (entry := known.get(sequence)) is not None]
+
     def entries(self, rows: Reader, shelf: Shelf, sequences: Collection[int]) -> list[Entry]:
         """Return the entries of these sequences on a shelf, as these rows have them; not to be changed by anybody."""
-        removed = rows.shelf_state(shelf).removed
-        with self._lock:
-            known = self._entries if self._removed == removed else {}
-            found = [entry for sequence in sequences if (entry := known.get(sequence)) is not None]
-        if len(found) == len(sequences):
-            return found
+        state = rows.shelf_state(shelf)
+        removed, found = state.removed, self.known(state, sequences)
         have = {entry.sequence for entry in found}
         read = rows.entries(shelf.scope.tenant, sorted(sequence for sequence in sequences if sequence not in have))
         with self._lock:
@@ -110,36 +112,37 @@ class IndexBook:
         """The latest moment at which somebody asked for any of them."""
         self._lock = threading.Lock()
 
+    def opened(self, shelf: Shelf, state: ShelfState, *, now: int) -> Opened | None:
+        """Return what a recall needs of a shelf of this state, if it is all here; `now` is in microseconds."""
+        with self._lock:
+            held = self._current.get(shelf)
+            if held is None or state == _NOTHING or self._is_set_back(now):
+                return None
+            self._use(held)
+        with held.lock:
+            # Whatever became of the collection would be another state.
+            return Opened(held.index, held.space, held.at_hand) if held.state == state else None
+
     def open(self, rows: Reader, shelf: Shelf, *, now: int) -> Opened | None:
         """Return what a recall needs of a shelf, as far as these rows know and never behind them.
 
         None where there is no such collection. `now` is in microseconds.
         """
         state = rows.shelf_state(shelf)
+        collection = rows.collection(shelf.scope.tenant, shelf.collection)
+        if collection is None:
+            return None
+        place, space = (shelf, collection.space.embedder), collection.space
         with self._lock:
-            self._latest = max(self._latest, now)
-            was_set_back = now < self._latest - _AT_ONCE
-            held = self._current.get(shelf)
-            # Whatever became of the collection would be another state.
-            if held is not None and state == held.state != _NOTHING:
-                self._use(held)
-            else:
-                held = None
-        if held is None:
-            collection = rows.collection(shelf.scope.tenant, shelf.collection)
-            if collection is None:
-                return None
-            place, space = (shelf, collection.space.embedder), collection.space
-            with self._lock:
-                if state == _NOTHING:
-                    self._drop(place)  # erased: nothing of it stays in memory
-                    return Opened(_new_index(space), space, EntriesAtHand())
-                held = self._held.get(place)
-                if held is None:
-                    held = self._held[place] = _Held(place, _new_index(space), space)
-                self._current[shelf] = held
-                self._use(held)
-        space = held.space
+            was_set_back = self._is_set_back(now)
+            if state == _NOTHING:
+                self._drop(place)  # erased: nothing of it stays in memory
+                return Opened(_new_index(space), space, EntriesAtHand())
+            held = self._held.get(place)
+            if held is None:
+                held = self._held[place] = _Held(place, _new_index(space), space)
+            self._current[shelf] = held
+            self._use(held)
         with held.lock:
             if was_set_back and now < held.index.expired_at:  # what had expired by then has not
                 held.index, held.state = _new_index(space), _NOTHING
@@ -164,6 +167,11 @@ class IndexBook:
         """How many bytes the indexes take."""
         with self._lock:
             return sum(held.nbytes for held in self._held.values())
+
+    def _is_set_back(self, now: int) -> bool:
+        """Say whether the clock is behind what it was. Whoever calls holds the lock."""
+        self._latest = max(self._latest, now)
+        return now < self._latest - _AT_ONCE
 
     def _use(self, held: _Held) -> None:
         """Note that one index is used now. Whoever calls holds the lock."""

@@ -7,7 +7,7 @@ never ranked, so a filter costs no results. The index says which entries match; 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from recollect.engine.call import Call, Outcome
@@ -15,7 +15,7 @@ from recollect.engine.indexes import EntriesAtHand, Opened
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.collection import Space
 from recollect.model.effect import Recall
-from recollect.model.entry import Entry, Shelf
+from recollect.model.entry import Entry, Shelf, ShelfState
 from recollect.model.event import Note
 from recollect.model.recall import Match, Recalled, Why
 from recollect.model.value import encode
@@ -30,22 +30,25 @@ _ATTEMPTS = 5
 
 def recall(rows: Reader, effect: Recall, call: Call) -> Outcome[Recalled]:
     """Find entries on one moment of the store."""
-    found = recall_from(lambda work: work(rows), effect, call)
+    found = recall_from(lambda work: work(rows), rows.shelf_state, effect, call)
     return Outcome(found, (recall_note(effect, found),))
 
 
-def recall_from(read: Read, effect: Recall, call: Call) -> Recalled:
+def recall_from(read: Read, state_of: Callable[[Shelf], ShelfState], effect: Recall, call: Call) -> Recalled:
     """Find entries, reading twice: what the index lacks first, and the content of the matches last.
 
-    Between the two the query is embedded, which takes long where an embedder is far away. An entry that ends in
-    that time is not among the matches. Another may have taken its place, so then it is all done again; where that
-    goes on and on, the last answer is as of the moment that it was ranked for.
+    Where the index lacks nothing, or the matches are at hand, the state of the shelf says so. Between the two the
+    query is embedded, which takes long where an embedder is far away. An entry that ends in that time is not among the
+    matches. Another may have taken its place, so then it is all done again; where that goes on and on, the last answer
+    is as of the moment that it was ranked for.
     """
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        opened: Opened | None = read(lambda rows: _open_shelf(rows, shelf, effect, call))
+        opened = call.indexes.opened(shelf, state_of(shelf), now=now) if effect.as_of is None else None
+        if opened is None:
+            opened = read(lambda rows: _open_shelf(rows, shelf, effect, call))
         if opened is None or effect.limit == 0:
             return Recalled(results=[], count=0)
         if effect.query.strip():
@@ -53,7 +56,12 @@ def recall_from(read: Read, effect: Recall, call: Call) -> Recalled:
         else:
             ranked = _in_order(opened.index, effect, now)
         kept = opened.at_hand if attempt < _ATTEMPTS else None
-        matches = read(lambda rows, ranked=ranked, kept=kept: _matches(rows, shelf, effect, ranked, now, kept))
+        entries: list[Entry] = []
+        if kept is not None and effect.as_of is None and not effect.expand:
+            entries = kept.known(state_of(shelf), [one.sequence for one in ranked])
+        if len(entries) < len(ranked):
+            entries = read(lambda rows, ranked=ranked, kept=kept: _entries(rows, shelf, effect, ranked, kept))
+        matches = _matches(entries, effect, ranked, now, ended_too=kept is None)
         if len(matches) == len(ranked):
             break
     return Recalled(results=matches, count=len(matches))
@@ -121,18 +129,20 @@ def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
     return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in sequences[: -effect.limit - 1 : -1]]
 
 
-def _matches(
-    rows: Reader, shelf: Shelf, effect: Recall, ranked: list[Ranked], now: int, at_hand: EntriesAtHand | None
-) -> list[Match]:
-    """Return the matches of what was ranked, without those that ended meanwhile; with them where none are at hand."""
-    moment = from_micros(now)
+def _entries(
+    rows: Reader, shelf: Shelf, effect: Recall, ranked: list[Ranked], at_hand: EntriesAtHand | None
+) -> list[Entry]:
+    """Return the entries that were ranked, and their neighbours where those are asked for."""
     if at_hand is not None and effect.as_of is None and not effect.expand:
-        read = at_hand.entries(rows, shelf, [one.sequence for one in ranked])
-    else:
-        wanted = {sequence for one in ranked for sequence in (one.sequence, *one.before, *one.after)}
-        read = rows.entries(shelf.scope.tenant, sorted(wanted))
-    if at_hand is not None:
-        seen = Entry.stands_at if effect.as_of is None else Entry.active_at
+        return at_hand.entries(rows, shelf, [one.sequence for one in ranked])
+    wanted = {sequence for one in ranked for sequence in (one.sequence, *one.before, *one.after)}
+    return rows.entries(shelf.scope.tenant, sorted(wanted))
+
+
+def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:
+    """Return the matches of what was ranked, without those that ended meanwhile unless they are wanted too."""
+    if not ended_too:
+        moment, seen = from_micros(now), Entry.stands_at if effect.as_of is None else Entry.active_at
         read = [entry for entry in read if seen(entry, moment)]
     entries = {entry.sequence: entry for entry in read}
     return [

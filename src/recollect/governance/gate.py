@@ -218,7 +218,8 @@ class Gate:
         if type(effect) is Scrub:
             return self._store.scrub()
         if type(effect) is Recall:
-            return recall_from(self._store.read, effect, call)  # not one read: the query is embedded in between
+            # Not one read: the query is embedded in between.
+            return recall_from(self._store.read, self._store.shelf_state, effect, call)
         if type(effect) is CompareEmbedders:
             return compare_from(self._store.read, effect, call)  # the same: a sample is embedded after it was read
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)

@@ -494,6 +494,10 @@ class Store(Protocol):
         """Return the fact at this key, expired or not: `read` for the one question asked most."""
         ...
 
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        """Return what tells this state of a shelf from any other: `read` for what every recall asks twice."""
+        ...
+
     def mark(self) -> Hashable:
         """Return a mark that is another one once anybody has written anything, so that what was read can be kept.
 

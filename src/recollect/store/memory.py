@@ -103,6 +103,10 @@ class MemoryStore:
         """Return the fact at this key, expired or not."""
         return self.read(lambda rows: rows.fact(scope, key))
 
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        """Return what tells this state of a shelf from any other."""
+        return self.read(lambda rows: rows.shelf_state(shelf))
+
     def mark(self) -> int:
         """Return how often something was written, or undone."""
         return self._turns

@@ -13,6 +13,7 @@ from typing import TypeVar
 import psycopg
 
 from recollect.errors import Unavailable
+from recollect.model.entry import Shelf, ShelfState
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Transaction
@@ -73,22 +74,16 @@ class PostgresStore:
         return self._persistently(lambda: self._read(work))
 
     def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact at this key, expired or not; a single statement is a moment of its own."""
+        """Return the fact at this key, expired or not."""
+        return self._glance(lambda rows: rows.fact(scope, key))
 
-        def find() -> Fact | None:
-            with self._pool.rows() as rows:
-                return rows.fact(scope, key)
-
-        return self._persistently(find)
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        """Return what tells this state of a shelf from any other."""
+        return self._glance(lambda rows: rows.shelf_state(shelf))
 
     def mark(self) -> Hashable:
         """Return a mark that is another one once anybody, in any process, has written anything."""
-
-        def look() -> Hashable:
-            with self._pool.rows() as rows:
-                return rows.connection.execute(SQL["get_mark"]).fetchone()
-
-        return self._persistently(look)
+        return self._glance(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
 
     def check(self) -> Sequence[str]:
         """Ask the server for damage that it knows of; return it in words."""
@@ -172,6 +167,15 @@ class PostgresStore:
             return self._persistently(find)
         except Unavailable as error:
             raise self._unknown() from error
+
+    def _glance(self, ask: Callable[[Rows], T]) -> T:
+        """Ask one thing; a single statement is a moment of its own."""
+
+        def look() -> T:
+            with self._pool.rows() as rows:
+                return ask(rows)
+
+        return self._persistently(look)
 
     def _unknown(self) -> Unavailable:
         return Unavailable(

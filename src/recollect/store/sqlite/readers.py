@@ -6,8 +6,6 @@ from collections import deque
 from collections.abc import Callable
 from typing import TypeVar
 
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
 from recollect.store.sql.misuse import closed
 from recollect.store.sqlite.commit import GroupCommit
 from recollect.store.sqlite.connection import Connection, Settings, close, open_reader
@@ -29,11 +27,11 @@ class ReaderPool:
         self._closed = False
         self._idle: deque[Rows] = deque()
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return one fact; a single statement is a moment of its own."""
+    def glance(self, ask: Callable[[Rows], T]) -> T:
+        """Ask one thing that nothing is kept in mind of; a single statement is a moment of its own."""
         rows = self._take()
         try:
-            return rows.fact(scope, key)
+            return ask(rows)
         finally:
             self._give_back(rows)
 
@@ -98,17 +96,17 @@ class SharedConnection:
         self._url = url
         self._idle: list[Rows] = []  # more than one only where a read reads again; the writer keeps others out
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return one fact; nothing of it is kept in mind."""
+    def glance(self, ask: Callable[[Rows], T]) -> T:
+        """Ask one thing that nothing is kept in mind of."""
 
-        def find(connection: Connection) -> Fact | None:
+        def look(connection: Connection) -> T:
             rows = self._take(connection)
             try:
-                return rows.fact(scope, key)
+                return ask(rows)
             finally:
                 self._idle.append(rows)
 
-        return self._writer.in_hand(find)
+        return self._writer.in_hand(look)
 
     def read(self, work: Callable[[Rows], T]) -> T:
         """Run work while nobody else writes. No BEGIN: inside a transaction's own work one is open already."""

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import apsw
 
+from recollect.model.entry import Shelf, ShelfState
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Transaction
@@ -79,12 +80,11 @@ class SqliteStore:
 
     def fact(self, scope: Scope, key: str) -> Fact | None:
         """Return the fact at this key, expired or not."""
-        if os.getpid() != self._pid:
-            self._check_process()
-        try:
-            return self._readers.fact(scope, key)
-        except apsw.Error as error:
-            raise translate(error, self.url) from error
+        return self._glance(lambda rows: rows.fact(scope, key))
+
+    def shelf_state(self, shelf: Shelf) -> ShelfState:
+        """Return what tells this state of a shelf from any other."""
+        return self._glance(lambda rows: rows.shelf_state(shelf))
 
     def mark(self) -> Hashable:
         """Return a mark that is another one once anybody, in any process, has written anything."""
@@ -131,6 +131,14 @@ class SqliteStore:
     ) -> None:
         """Close the store."""
         self.close()
+
+    def _glance(self, ask: Callable[[Rows], T]) -> T:
+        """Ask one thing."""
+        self._check_process()
+        try:
+            return self._readers.glance(ask)
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
 
     def _check_process(self) -> None:
         # SQLite's locks and caches belong to the process that took them; a child that used them would do damage.
