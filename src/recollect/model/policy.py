@@ -83,13 +83,15 @@ class Rule(msgspec.Struct, frozen=True):
             _check_path(self.path)
 
     def matches(self, capability: str, scope: Scope | None, key: str | None) -> bool:
-        """Say whether the rule speaks about this capability at this place.
+        """Say whether the rule speaks about this capability at this place."""
+        return covers(self.capability, capability) and self.reaches(scope, key)
+
+    def reaches(self, scope: Scope | None, key: str | None) -> bool:
+        """Say whether the rule speaks about this place.
 
         A denial below a key also hits an effect that names no key (a list, an erasure): it would pass over
         the denied place. An allowance below a key never covers such an effect.
         """
-        if not covers(self.capability, capability):
-            return False
         wide = self.level != "allow"
         if self.scope is not None and not (scope is not None and self.scope.covers(scope)):
             return wide and scope is not None and scope.covers(self.scope)
@@ -153,7 +155,16 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         everywhere = self._everywhere
         if everywhere is not None and capability in everywhere:
             return everywhere[capability]
-        return frozenset(rule.level for rule in self.rules if rule.matches(capability, scope, key))
+        about = self._about.get(capability)
+        if about is None:
+            about = tuple(rule for rule in self.rules if covers(rule.capability, capability))
+            self._about[capability] = about
+        return frozenset([rule.level for rule in about if rule.reaches(scope, key)])
+
+    @cached_property
+    def _about(self) -> dict[str, tuple[Rule, ...]]:
+        """The rules about each capability that was asked for: most policies have several about others."""
+        return {}
 
     @cached_property
     def free(self) -> frozenset[str]:

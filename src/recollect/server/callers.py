@@ -216,7 +216,7 @@ class _Authentication:
 
 def _token_in(scope: Connection) -> str:
     """Return the bearer token of a request. There has to be one header with one: of two, which one is meant?"""
-    given = [value for name, value in scope["headers"] if name.lower() == b"authorization"]
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
     if not given:
         raise Unauthenticated("this request has no token", hint=_HOW)
     scheme, _, token = given[0].partition(b" ")
