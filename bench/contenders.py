@@ -15,6 +15,7 @@ from langgraph.store.sqlite import SqliteStore
 from settings import read_settings, settings_of, settings_of_ours
 
 import recollect
+from recollect.store.sqlite.connection import LONGEST_LOG
 
 USERS = 100
 
@@ -89,6 +90,7 @@ def open_peer(folder: Path, *, as_shipped: bool = False) -> Iterator[Contender]:
         if not as_shipped:
             store.conn.execute("PRAGMA journal_mode = WAL")
             store.conn.execute("PRAGMA cache_size = -16000")
+            store.conn.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_LOG}")
         store.conn.execute("PRAGMA synchronous = FULL")
         store.setup()
         namespaces = [("users", f"user-{user:03}") for user in range(USERS)]
@@ -113,6 +115,7 @@ def open_bare(folder: Path) -> Iterator[Contender]:
         connection.pragma("journal_mode", "wal")
         connection.pragma("synchronous", "full")
         connection.pragma("cache_size", -16_000)
+        connection.pragma("wal_autocheckpoint", LONGEST_LOG)
         samples = _copy_tables(_make_sample(folder), connection)
         yield Contender(_bare_write(connection, samples), _no_read, read_settings(connection.pragma))
     finally:

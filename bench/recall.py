@@ -341,8 +341,8 @@ PROGRAM = Program(
     ),
     durability="ours: every write synced before it returns (WAL, synchronous=FULL); the peers' below",
     footnotes={
-        stores.SQLITE: f"{stores.SQLITE} is set to write ahead, with as large a cache as ours; the others are as "
-        "they ship",
+        stores.SQLITE: f"{stores.SQLITE} is set to write ahead, with as large a cache and log as ours; the others "
+        "are as they ship",
         stores.LANCE: f"{stores.LANCE} never syncs: a power cut can lose what it has acknowledged",
         stores.CHROMA: "? cannot be asked for; the syncs were counted beforehand with strace, not in this run",
     },

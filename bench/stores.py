@@ -22,6 +22,7 @@ from settings import settings_of, settings_of_ours
 
 import recollect
 from recollect.retrieval.embed.wordllama import WordLlama
+from recollect.store.sqlite.connection import LONGEST_LOG
 
 OURS = "Recollect"
 SQLITE = "SqliteStore (WAL)"
@@ -150,6 +151,7 @@ def open_sqlite_store(folder: Path, vectors: Vectors, *, wal: bool = False) -> I
         if wal:
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute("PRAGMA cache_size = -16000")
+            connection.execute(f"PRAGMA wal_autocheckpoint = {LONGEST_LOG}")
         # The documented name of `text_fields` is `fields`, which this version does not read.
         store = SqliteStore(connection, index={"dims": 256, "embed": Embeddings(), "text_fields": ["text"]})
         store.setup()
@@ -172,7 +174,7 @@ def open_sqlite_store(folder: Path, vectors: Vectors, *, wal: bool = False) -> I
 
 @contextmanager
 def open_sqlite_store_writing_ahead(folder: Path, vectors: Vectors) -> Iterator[Store]:
-    """Open a new LangGraph SqliteStore at its best: writing ahead, with as large a cache as ours."""
+    """Open a new LangGraph SqliteStore at its best: writing ahead, with as large a cache and log as ours."""
     with open_sqlite_store(folder, vectors, wal=True) as store:
         yield store
 

@@ -3,7 +3,7 @@
 Syncing the disk is what a write costs, and one sync can serve many writers. A caller queues a ticket. If nobody
 leads, it does: it runs all that is queued, each work in a savepoint of its own, commits once and settles the
 tickets; then it calls one of those who queued meanwhile to lead. Everybody else sleeps until their ticket is
-settled, and is woken once. Nobody waits for company that is not there: a lone writer leads a batch of one.
+settled, and is woken once. A lone writer leads a batch of one, at once; `company.py` says when others are waited for.
 
 Invariant: a ticket is settled without an error only after COMMIT has returned.
 """
@@ -15,12 +15,14 @@ from collections.abc import Callable
 from contextlib import suppress
 from copy import copy
 from threading import Lock, RLock, get_ident
+from time import perf_counter
 from typing import Any, TypeVar
 
 import apsw
 
 from recollect.errors import StorageError, Unavailable
 from recollect.store.sql.misuse import closed, nested
+from recollect.store.sqlite.company import Company
 from recollect.store.sqlite.connection import IN_MEMORY, Connection, close
 from recollect.store.sqlite.errors import translate
 from recollect.store.sqlite.migrate import check_version
@@ -64,6 +66,7 @@ class GroupCommit:
         self._done: deque[_Ticket] = deque()  # settled, but their callers still sleep
         self._door = Lock()  # held for moments: who queues, who leads, who is settled
         self._leader: _Ticket | None = None
+        self._company = Company()
         # Threads, by ident: who is running a batch, and who only has the connection in hand.
         self._running: int | None = None
         self._holder: int | None = None
@@ -80,7 +83,7 @@ class GroupCommit:
                 self._lead(ticket)
         finally:
             if self._leader is ticket:  # which nobody else can make true or false by now
-                self._hand_over()
+                self._hand_over(ticket)
         if ticket.error is not None:
             try:
                 raise ticket.error
@@ -118,6 +121,7 @@ class GroupCommit:
         """Queue a ticket; its caller leads if nobody does."""
         with self._door:
             self._queue.append(ticket)
+            self._company.joined(len(self._queue))
             if self._leader is None:
                 self._leader = ticket
             # Whoever has the connection in hand must not sleep: the leader is waiting for that hand to open.
@@ -138,9 +142,12 @@ class GroupCommit:
             if ticket.settled:
                 self._wake()
 
-    def _hand_over(self) -> None:
+    def _hand_over(self, ticket: _Ticket) -> None:
         """Call the next caller to lead; each is woken once, and nobody in vain."""
         with self._door:
+            if not ticket.settled:  # interrupted before it began
+                with suppress(ValueError):
+                    self._queue.remove(ticket)
             self._leader = self._queue[0] if self._queue else None
             if self._leader is None:
                 self._wake_one()
@@ -151,9 +158,9 @@ class GroupCommit:
     def _wake(self) -> None:
         """Wake one caller whose ticket is settled; it wakes the next, and so on.
 
-        The first is woken just before the next sync of the disk: while that lasts, they take their results and
-        prepare what they write next. Woken earlier, or all at once, they would take the interpreter from whoever
-        is running the next batch, and from each other.
+        Where the next leader does not wait for them, the first is woken just before the next sync of the disk:
+        while that lasts, they take their results and prepare what they write next. Woken earlier, or all at once,
+        they would take the interpreter from whoever is running the next batch, and from each other.
         """
         if self._done:  # mostly nobody sleeps, and then the lock is not worth its price
             with self._door:
@@ -163,11 +170,26 @@ class GroupCommit:
         if self._done:
             self._done.popleft().called.release()
 
+    def _await_company(self, own: _Ticket) -> None:
+        """Let those who wrote a moment ago join the next batch, where that has paid."""
+        with self._door:
+            # Whoever has the connection in hand waits for nobody: the leader is waiting for that hand to open.
+            if self._leader is not own or not self._company.worth_waiting(len(self._queue)):
+                return
+            self._wake_one()
+        try:
+            self._company.wait(self._queue)
+        finally:
+            with self._door:
+                self._company.stop_waiting(len(self._queue))
+
     def _lead(self, own: _Ticket) -> None:
         """Run and commit what is queued; settle every ticket of it."""
+        self._await_company(own)
         with self._lock:
             batch: list[_Ticket] = []
             begun = committed = False
+            seconds = 0.0
             try:
                 self._running = get_ident()
                 while self._queue and len(batch) < LARGEST_BATCH:
@@ -180,7 +202,9 @@ class GroupCommit:
                     self._run_one(connection, ticket, alone=len(batch) == 1)
                 self._wake()
                 if connection.in_transaction:
+                    start = perf_counter()
                     self._execute("COMMIT")
+                    seconds = perf_counter() - start
                     self.commits += 1
                 committed = True
             except (apsw.Error, StorageError) as error:
@@ -202,6 +226,7 @@ class GroupCommit:
                 if not committed:
                     self._rows.forget()
                 with self._door:
+                    self._company.committed(together=len(batch), meanwhile=len(self._queue), seconds=seconds)
                     for ticket in batch:
                         if not committed and ticket.error is None:
                             ticket.error = self._interrupted()

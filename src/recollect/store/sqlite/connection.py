@@ -17,6 +17,10 @@ _STATEMENTS = 256
 """Statements kept prepared. APSW lets go of what was not among the last so many that ran, and one conversation runs
 more than the 100 that it keeps by itself."""
 
+LONGEST_LOG = 4_000
+"""Pages in the log before it is moved into the file: 16 MB. Pages that are written again and again are then moved once
+instead of four times, and its directory is still one piece, so that readers find a page with one look."""
+
 
 class Cursor(Protocol):
     """What the store uses of `apsw.Cursor`."""
@@ -94,6 +98,7 @@ def open_writer(settings: Settings) -> Connection:
     connection = _open(settings, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
     # FULL syncs the log at every commit, so what was acknowledged survives a power cut; NORMAL only at checkpoints.
     connection.pragma("synchronous", settings.durability)
+    connection.pragma("wal_autocheckpoint", LONGEST_LOG)
     connection.pragma("secure_delete", True)  # removed content is overwritten, not left in free pages
     connection.pragma("cache_size", -8_000)  # the system keeps the file in memory too: more would be kept twice
     return connection
