@@ -269,6 +269,13 @@ class HalfKeepingStore(MemoryStore):
         return result
 
 
+class PatientStore(MemoryStore):
+    """Waits where it was told not to."""
+
+    def attempt(self, work: Callable[[Transaction], T]) -> T:
+        return self.transact(work)
+
+
 class _BrokenSuite(StoreConformance):
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability) - {Capability.RESTART}
     kind: ClassVar[type[MemoryStore]]
@@ -292,6 +299,10 @@ class ReferenceSuite(_RestartingSuite):
 
 class ForgetfulSuite(_BrokenSuite):
     kind = ForgetfulStore
+
+
+class PatientSuite(_BrokenSuite):
+    kind = PatientStore
 
 
 class GossipingSuite(_BrokenSuite):
@@ -422,6 +433,7 @@ FLOOR = {
 }
 
 WRONG: dict[type[StoreConformance], set[str]] = {
+    PatientSuite: {"test_while_somebody_writes_what_does_not_wait_is_refused"},
     GossipingSuite: {
         "test_look_alike_ids_are_different_users",
         "test_a_user_and_an_agent_of_that_user_do_not_see_each_other",

@@ -102,6 +102,7 @@ HARMLESS = {
     "Memory.acting_as",
     "Memory.in_tenant",
     "Memory.narrowed",
+    "Memory.at_once",
     "Memory.through",
     "Memory.scrub",
     "Memory.inspect",

@@ -210,6 +210,20 @@ def test_a_half_closed_connection_is_still_answered(strict, raw):
     assert is_well(strict)
 
 
+@pytest.mark.parametrize("method", ["GET", "PUT"])
+def test_the_end_of_what_is_said_does_not_cut_off_the_answer(strict, method):
+    """Whichever comes first in a turn of the event loop: the end of the request, or its answer on the way out."""
+    body = b'{"value": "half"}'
+    strict.client().put(f"{FACTS}/half", json={"value": "half"})
+    statuses: set[int] = set()
+    for _ in range(200):
+        with closing(Raw(strict)) as one:
+            one.send(one.head(method, f"{FACTS}/half", Content_Length=len(body)) + body)
+            one.socket.shutdown(socket.SHUT_WR)
+            statuses.add(one.answer()[0])
+    assert statuses == {200}
+
+
 def test_requests_one_after_another_on_one_connection_are_answered_in_order(strict, raw):
     raw.send(raw.head("GET", "/health") + raw.head("GET", f"{FACTS}/none") + raw.head("GET", "/health"))
     said = b""

@@ -121,6 +121,16 @@ def test_one_who_comes_back_twice_ends_the_waiting_once():
     one.stop_waiting(2)
 
 
+def test_how_long_a_commit_takes_is_told_by_the_quicker_of_two():
+    assert Company().commit_takes == 0
+    one = company(together=1, meanwhile=0, seconds=0.25)
+    assert one.commit_takes == 0.25
+    one.committed(together=1, meanwhile=0, seconds=4.0)
+    assert one.commit_takes == 0.25
+    one.committed(together=1, meanwhile=0, seconds=2.0)
+    assert one.commit_takes == 2.0
+
+
 @pytest.fixture
 def store(tmp_path):
     with SqliteStore(str(tmp_path / "m.db")) as store:

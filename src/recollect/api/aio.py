@@ -27,7 +27,7 @@ from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
 
 # What only makes another handle, or notes a write for later, touches no store and is not awaited.
-_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "through"})
+_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "at_once", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 
 

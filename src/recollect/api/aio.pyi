@@ -117,6 +117,8 @@ class AsyncMemory(AsyncHandle):
         """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
     def through(self, door: str) -> AsyncMemory:
         """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`."""
+    def at_once(self) -> AsyncMemory:
+        """Return a handle for those who must not be held up: a write that would have to wait raises `Busy` instead."""
     async def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
         """Remove everything of a user, project, session… history included; return what went, by kind."""
     async def sweep(self) -> Swept:

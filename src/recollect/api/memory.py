@@ -220,6 +220,7 @@ class Memory:
                 policies=(policy,) if policy is not None else (),
                 granted=policy is None,
                 tenant=self.tenant,
+                at_once=self._caller.at_once,
             )
         )
 
@@ -269,6 +270,24 @@ class Memory:
         """
         require_label("door", door)
         return self._with_caller(msgspec.structs.replace(self._caller, door=door))
+
+    def at_once(self) -> Memory:
+        """Return a handle for those who must not be held up: a write that would have to wait raises `Busy` instead.
+
+        It waits for no other writer, no slow disk, no embedder and no PostgreSQL. Nothing of a write that is `Busy` is
+        kept; do it again with the handle that waits, in a thread.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     memory.at_once().scope(user="ada").set("language", "en").version
+        ...     try:
+        ...         memory.at_once().scope(user="ada").remember("embedding takes its time", collection="notes")
+        ...     except recollect.Busy as busy:
+        ...         print(busy.code)
+        1
+        busy
+        """
+        return self._with_caller(msgspec.structs.replace(self._caller, at_once=True))
 
     # upkeep
 

@@ -25,7 +25,7 @@ from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import SchemaBook
 from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
-from recollect.errors import ApprovalRequired, Conflict, Denied, QuotaExceeded, Refused, StorageError
+from recollect.errors import ApprovalRequired, Busy, Conflict, Denied, QuotaExceeded, Refused, StorageError
 from recollect.governance.approvals import find_approval, hold, settle
 from recollect.governance.deferred import DeferredEvents, without_the_erased
 from recollect.governance.inspection import Finding, inspect_tenant
@@ -88,6 +88,8 @@ class Caller(msgspec.Struct, frozen=True, kw_only=True):
     policies: tuple[Policy, ...] = (OWNER,)
     granted: bool = False
     tenant: str | None = None
+    at_once: bool = False
+    """Whether a write that would have to wait is refused as `Busy`."""
 
 
 class Decided(msgspec.Struct, frozen=True, kw_only=True):
@@ -231,6 +233,8 @@ class Gate:
                 if type(effect) is Decide:
                     return self._write_decision(effect, caller, call)
                 if holds_text(effect):
+                    if caller.at_once:
+                        raise Busy("what is embedded takes its time", hint="Wait for it, in a thread")
                     call = self._with_derived(effect, effect, caller, call)
                 return self._write_once(effect, caller, call)
             except Stale:
@@ -300,7 +304,7 @@ class Gate:
                 return refusal
             return self._carry_out(rows, effect, call, "allow")
 
-        result = self._store.transact(work)
+        result = self._store.attempt(work) if caller.at_once else self._store.transact(work)
         if isinstance(result, Refused):
             raise result
         if type(result) is Decided:

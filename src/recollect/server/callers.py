@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Hashable
-from functools import lru_cache, partial
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -86,6 +86,11 @@ class Access:
         self.memory = self.reaching()
         self.own = self.memory.at(caller.scope)
         """The memory of the user who calls."""
+
+    @cached_property
+    def at_once(self) -> Access:
+        """The same, where a write that would have to wait is `Busy`: for the event loop."""
+        return Access(self._everything.at_once(), self.caller)
 
     def reaching(self, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
         """Return the caller's handle, which may also work in scopes that were shown to be the caller's.

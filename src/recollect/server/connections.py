@@ -40,17 +40,17 @@ class _Gathering:
 
     def write(self, data: bytes) -> None:
         if not self._gathered:
-            self._loop.call_soon(self._let_go)
+            self._loop.call_soon(self.flush)
         self._gathered.append(data)
         self._size += len(data)
         if self._size > _MUCH:
-            self._let_go()
+            self.flush()
 
     def close(self) -> None:
-        self._let_go()
+        self.flush()
         self._transport.close()
 
-    def _let_go(self) -> None:
+    def flush(self) -> None:
         data = b"".join(self._gathered)
         self._gathered.clear()
         self._size = 0
@@ -81,7 +81,8 @@ class Connection(HttpToolsProtocol):
 
     def connection_made(self, transport: asyncio.Transport) -> None:
         """Begin to wait for a head."""
-        super().connection_made(cast("asyncio.Transport", _Gathering(transport, self.loop)))
+        self._gathering = _Gathering(transport, self.loop)
+        super().connection_made(cast("asyncio.Transport", self._gathering))
         self._wait_for("head")
 
     def data_received(self, data: bytes) -> None:
@@ -107,6 +108,8 @@ class Connection(HttpToolsProtocol):
         waits = self._half is None and self._owes_an_answer()
         if waits:
             self.cycle.keep_alive = False
+        else:
+            self._gathering.flush()  # an answer that was given in this turn of the loop
         return waits
 
     def send_400_response(self, msg: str) -> None:

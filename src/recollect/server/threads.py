@@ -14,10 +14,17 @@ from threading import Thread
 from typing import Any, TypeAlias, TypeVar
 
 from anyio.to_thread import run_sync
+from litestar.concurrency import sync_to_thread
 
 from recollect.api.memory import Memory
+from recollect.errors import Busy
+from recollect.server.bodies import StrictRequest
+from recollect.server.callers import Access
 
 T = TypeVar("T")
+_SMALL = 16_384
+"""Bytes of a body that are checked, hashed and written before anybody could have come."""
+
 _Work: TypeAlias = tuple["asyncio.Future[Any]", asyncio.AbstractEventLoop, Callable[..., Any], tuple[Any, ...]]
 
 
@@ -81,3 +88,18 @@ class Threads(ThreadPoolExecutor):
 async def read_row(memory: Memory, read: Callable[[], T]) -> T:
     """Return what a read of one row gives: at once from a file, which takes less than a thread; else from a thread."""
     return await run_sync(read) if memory.waits else read()
+
+
+async def write_row(request: StrictRequest, write: Callable[[Access], T]) -> T:
+    """Return what a write of one row gives: at once where that holds up nobody; else from a thread.
+
+    With one request under way, handing it to a thread and back takes as long as the write itself computes. It is done
+    here as long as nobody else is served, it is small, and the store need not wait to write it.
+    """
+    alone = request.app.state.metrics.in_flight == 1
+    if alone and not request.auth.memory.waits and len(await request.body()) <= _SMALL:
+        try:
+            return write(request.auth.at_once)
+        except Busy:
+            pass  # nothing was kept
+    return await sync_to_thread(write, request.auth)

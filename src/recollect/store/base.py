@@ -486,6 +486,13 @@ class Store(Protocol):
         """
         ...
 
+    def attempt(self, work: Callable[[Transaction], T]) -> T:
+        """Do as `transact` does, at once; where work would have to wait, raise `Busy` before it has begun.
+
+        It is for those who must not be held up, such as an event loop, and who can come back from a thread.
+        """
+        ...
+
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on one consistent moment."""
         ...

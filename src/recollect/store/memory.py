@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from recollect.errors import Corrupt, Unavailable
+from recollect.errors import Busy, Corrupt, Unavailable
 from recollect.model.approval import Approval
 from recollect.model.clock import to_micros
 from recollect.model.collection import Collection
@@ -93,6 +93,17 @@ class MemoryStore:
                 raise
             finally:
                 self._turns += 1
+
+    def attempt(self, work: Callable[[Transaction], T]) -> T:
+        """Run work on the tables unless somebody else has them."""
+        if not self._lock.acquire(blocking=False):
+            raise Busy(
+                "this memory is in use, and this write was not to wait", hint="Wait for it, in a thread", url=self.url
+            )
+        try:
+            return self.transact(work)
+        finally:
+            self._lock.release()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """Run work while nobody writes."""

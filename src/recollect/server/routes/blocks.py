@@ -22,7 +22,7 @@ from recollect.server.bodies import StrictRequest
 from recollect.server.callers import Access
 from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Source, once
 from recollect.server.tags import Tagged, expected_moment, is_known, not_modified, tag_of_moment
-from recollect.server.threads import read_row
+from recollect.server.threads import read_row, write_row
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
 from recollect.wire.facts import History, revision_out
 
@@ -72,12 +72,11 @@ async def get_block(
 
 @put(
     "/blocks/{block_type:str}",
-    sync_to_thread=True,
     status_code=200,
     responses=problems(409, 507),
     summary="Replace a block",
 )
-def update_block(
+async def update_block(
     request: StrictRequest,
     block_type: FromPath[BlockType],
     data: JSONBody[UpdateBlock],
@@ -88,13 +87,17 @@ def update_block(
     idempotency_key: Once = None,
 ) -> Response[Block]:
     """Replace the whole text of a block, if it is still the one that was read; null makes one that must not exist."""
-    block = _blocks(request.auth, whose, agent_id).update(
-        block_type,
-        data.content,
-        expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match),
-        source=data.source,
-        idempotency_key=once(idempotency_key),
-    )
+
+    def write(access: Access) -> Block:
+        return _blocks(access, whose, agent_id).update(
+            block_type,
+            data.content,
+            expected_updated_at=_expected(data.expected_updated_at, if_match, if_none_match),
+            source=data.source,
+            idempotency_key=once(idempotency_key),
+        )
+
+    block = await write_row(request, write)
     return Tagged(block, tag_of_moment(block.updated_at))
 
 

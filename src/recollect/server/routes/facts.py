@@ -30,7 +30,7 @@ from recollect.server.parameters import (
 )
 from recollect.server.places import name_of, own
 from recollect.server.tags import Tagged, expected_version, is_known, not_modified, tag_of_version
-from recollect.server.threads import read_row
+from recollect.server.threads import read_row, write_row
 from recollect.wire.facts import (
     BatchedWrite,
     Fact,
@@ -108,8 +108,8 @@ async def get_fact(
     return Tagged(fact_out(fact), tag)
 
 
-@put("/{key:str}", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Set a fact")
-def set_fact(
+@put("/{key:str}", status_code=200, responses=problems(404, 409, 507), summary="Set a fact")
+async def set_fact(
     request: StrictRequest,
     key: Name,
     data: JSONBody[WriteFact],
@@ -119,16 +119,21 @@ def set_fact(
     idempotency_key: Once = None,
 ) -> Response[Fact]:
     """Write a fact. `If-Match`, or `expect`, is what it must still be; `If-None-Match: *` means it must not exist."""
-    fact = own(request.auth, below).set(
-        name_of(key),
-        data.value,
-        expect=expected_version(if_match, if_none_match, data.expect),
-        ttl=data.ttl,
-        domain=data.domain,
-        source=data.source,
-        idempotency_key=once(idempotency_key),
-    )
-    return Tagged(fact_out(fact), tag_of_version(fact.version))
+
+    def write(access: Access) -> Fact:
+        fact = own(access, below).set(
+            name_of(key),
+            data.value,
+            expect=expected_version(if_match, if_none_match, data.expect),
+            ttl=data.ttl,
+            domain=data.domain,
+            source=data.source,
+            idempotency_key=once(idempotency_key),
+        )
+        return fact_out(fact)
+
+    fact = await write_row(request, write)
+    return Tagged(fact, tag_of_version(fact.version))
 
 
 @delete("/{key:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Delete a fact")

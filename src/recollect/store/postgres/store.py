@@ -23,7 +23,7 @@ from recollect.store.postgres.migrate import migrate
 from recollect.store.postgres.pool import Pool
 from recollect.store.postgres.queries import SQL
 from recollect.store.postgres.rows import Proof, Rows
-from recollect.store.sql.misuse import forked, nested
+from recollect.store.sql.misuse import forked, nested, not_at_once
 
 T = TypeVar("T")
 
@@ -68,6 +68,10 @@ class PostgresStore:
             return self._persistently(lambda: self._write(work))
         finally:
             self._own.writes = False
+
+    def attempt(self, work: Callable[[Transaction], T]) -> T:
+        """Refuse: whatever is written here is waited for."""
+        raise not_at_once(self.url)
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on one consistent moment; again from its beginning where the connection was lost."""

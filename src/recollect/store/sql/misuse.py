@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.errors import MigrationNeeded, Unavailable
+from recollect.errors import Busy, MigrationNeeded, Unavailable
 
 
 def closed(url: str) -> Unavailable:
@@ -28,6 +28,11 @@ def newer(url: str, found: int, known: int) -> MigrationNeeded:
         wanted=known,
         url=url,
     )
+
+
+def not_at_once(url: str) -> Busy:
+    """Return the error for work that was to be done at once and would have had to wait."""
+    return Busy(f"`{url}` is in use, and this write was not to wait", hint="Wait for it, in a thread", url=url)
 
 
 def nested() -> RuntimeError:

@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 import apsw
 
 from recollect.errors import StorageError, Unavailable
-from recollect.store.sql.misuse import closed, nested
+from recollect.store.sql.misuse import closed, nested, not_at_once
 from recollect.store.sqlite.company import Company
 from recollect.store.sqlite.connection import IN_MEMORY, Connection, close
 from recollect.store.sqlite.errors import translate
@@ -33,6 +33,9 @@ T = TypeVar("T")
 LARGEST_BATCH = 256
 """Works in one commit: enough to share a sync well, few enough to keep the first of them from waiting long."""
 
+SOON = 0.001
+"""Seconds: a disk that takes longer for a commit is slow, and what is to be done at once is not begun."""
+
 
 class _Ticket:
     """One caller's work, and how it went."""
@@ -43,8 +46,9 @@ class _Ticket:
     result: Any = None
     error: BaseException | None = None
 
-    def __init__(self, work: Callable[[Rows], Any]) -> None:
+    def __init__(self, work: Callable[[Rows], Any], *, at_once: bool) -> None:
         self.work = work
+        self.at_once = at_once
         self.called = Lock()  # its caller sleeps on it until it is settled, or called to lead
         self.called.acquire()
 
@@ -52,7 +56,7 @@ class _Ticket:
 class GroupCommit:
     """The one writer: all that changes the database goes through here."""
 
-    def __init__(self, connection: Connection, url: str) -> None:
+    def __init__(self, connection: Connection, url: str, *, busy_timeout: float) -> None:
         """Take over the connection; nobody else may write with it."""
         self.commits = 0
         """How many transactions were committed."""
@@ -61,6 +65,7 @@ class GroupCommit:
         self._rows = Rows(connection, url)
         self._execute = connection.cursor().execute  # a kept cursor spares making one for each statement
         self._url = url
+        self._busy_timeout = int(busy_timeout * 1000)
         self._data_version: int | None = None
         self._queue: deque[_Ticket] = deque()
         self._done: deque[_Ticket] = deque()  # settled, but their callers still sleep
@@ -71,10 +76,13 @@ class GroupCommit:
         self._running: int | None = None
         self._holder: int | None = None
 
-    def run(self, work: Callable[[Rows], T]) -> T:
-        """Run work in a transaction, perhaps together with others', and return its result once that is durable."""
+    def run(self, work: Callable[[Rows], T], *, at_once: bool = False) -> T:
+        """Run work in a transaction, perhaps together with others', and return its result once that is durable.
+
+        Work that is to be done at once is done alone; where anybody or a slow disk is in the way, it is `Busy`.
+        """
         self._refuse_nesting()
-        ticket = _Ticket(work)
+        ticket = _Ticket(work, at_once=at_once)
         self._queue_up(ticket)
         try:
             if not ticket.leads:
@@ -120,6 +128,8 @@ class GroupCommit:
     def _queue_up(self, ticket: _Ticket) -> None:
         """Queue a ticket; its caller leads if nobody does."""
         with self._door:
+            if ticket.at_once and (self._leader is not None or self._company.commit_takes > SOON):
+                raise not_at_once(self._url)
             self._queue.append(ticket)
             self._company.joined(len(self._queue))
             if self._leader is None:
@@ -174,7 +184,7 @@ class GroupCommit:
         """Let those who wrote a moment ago join the next batch, where that has paid."""
         with self._door:
             # Whoever has the connection in hand waits for nobody: the leader is waiting for that hand to open.
-            if self._leader is not own or not self._company.worth_waiting(len(self._queue)):
+            if self._leader is not own or own.at_once or not self._company.worth_waiting(len(self._queue)):
                 return
             self._wake_one()
         try:
@@ -184,55 +194,74 @@ class GroupCommit:
                 self._company.stop_waiting(len(self._queue))
 
     def _lead(self, own: _Ticket) -> None:
-        """Run and commit what is queued; settle every ticket of it."""
+        """Have the connection to oneself, and run and commit what is queued."""
         self._await_company(own)
-        with self._lock:
-            batch: list[_Ticket] = []
-            begun = committed = False
-            seconds = 0.0
-            try:
-                self._running = get_ident()
-                while self._queue and len(batch) < LARGEST_BATCH:
-                    batch.append(self._queue.popleft())
-                connection = self._open_connection()
-                self._execute("BEGIN IMMEDIATE")
-                begun = True
-                self._notice_others()
-                for ticket in batch:
-                    self._run_one(connection, ticket, alone=len(batch) == 1)
-                self._wake()
-                if connection.in_transaction:
-                    start = perf_counter()
-                    self._execute("COMMIT")
-                    seconds = perf_counter() - start
-                    self.commits += 1
-                committed = True
-            except (apsw.Error, StorageError) as error:
-                self._undo()
-                for ticket in batch:
-                    ticket.error = self._fresh(error)
-            except BaseException:
-                # An interrupt, which strikes the leader wherever it is and is nobody's failure. After the commit all
-                # is well; before it, only the leader's own caller gives up, and the others' works run again.
-                committed = begun and not self._undo()
-                if not committed:
-                    with self._door:
-                        others = [ticket for ticket in batch if ticket is not own and not ticket.given_up]
-                        self._queue.extendleft(reversed(others))
-                    batch = [own]
-                raise
-            finally:
-                self._running = None
-                if not committed:
-                    self._rows.forget()
+        if not self._lock.acquire(blocking=not own.at_once):
+            raise not_at_once(self._url)
+        try:
+            self._run_batch(own)
+        finally:
+            self._lock.release()
+
+    def _run_batch(self, own: _Ticket) -> None:
+        """Run and commit what is queued; settle every ticket of it."""
+        batch: list[_Ticket] = []
+        begun = committed = False
+        seconds = 0.0
+        try:
+            self._running = get_ident()
+            while self._queue and len(batch) < (1 if own.at_once else LARGEST_BATCH):
+                batch.append(self._queue.popleft())
+            connection = self._open_connection()
+            self._begin(connection, at_once=own.at_once)
+            begun = True
+            self._notice_others()
+            for ticket in batch:
+                self._run_one(connection, ticket, alone=len(batch) == 1)
+            self._wake()
+            if connection.in_transaction:
+                start = perf_counter()
+                self._execute("COMMIT")
+                seconds = perf_counter() - start
+                self.commits += 1
+            committed = True
+        except (apsw.Error, StorageError) as error:
+            self._undo()
+            for ticket in batch:
+                ticket.error = self._fresh(error)
+        except BaseException:
+            # An interrupt, which strikes the leader wherever it is and is nobody's failure. After the commit all
+            # is well; before it, only the leader's own caller gives up, and the others' works run again.
+            committed = begun and not self._undo()
+            if not committed:
                 with self._door:
-                    self._company.committed(together=len(batch), meanwhile=len(self._queue), seconds=seconds)
-                    for ticket in batch:
-                        if not committed and ticket.error is None:
-                            ticket.error = self._interrupted()
-                        ticket.settled = True
-                        if not ticket.leads and not ticket.given_up:
-                            self._done.append(ticket)
+                    others = [ticket for ticket in batch if ticket is not own and not ticket.given_up]
+                    self._queue.extendleft(reversed(others))
+                batch = [own]
+            raise
+        finally:
+            self._running = None
+            if not committed:
+                self._rows.forget()
+            with self._door:
+                self._company.committed(together=len(batch), meanwhile=len(self._queue), seconds=seconds)
+                for ticket in batch:
+                    if not committed and ticket.error is None:
+                        ticket.error = self._interrupted()
+                    ticket.settled = True
+                    if not ticket.leads and not ticket.given_up:
+                        self._done.append(ticket)
+
+    def _begin(self, connection: Connection, *, at_once: bool) -> None:
+        """Begin to write, once no other process does."""
+        if not at_once:
+            self._execute("BEGIN IMMEDIATE")
+            return
+        connection.set_busy_timeout(0)
+        try:
+            self._execute("BEGIN IMMEDIATE")
+        finally:
+            connection.set_busy_timeout(self._busy_timeout)
 
     def _run_one(self, connection: Connection, ticket: _Ticket, *, alone: bool) -> None:
         """Run one work in a savepoint, or in the whole transaction where it is alone; keep its result or its error."""

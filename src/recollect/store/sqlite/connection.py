@@ -75,6 +75,10 @@ class Connection(Protocol):
         """Return the number that the newest row was given."""
         ...
 
+    def set_busy_timeout(self, milliseconds: int, /) -> None:
+        """Wait so long for another process that writes."""
+        ...
+
     def wal_checkpoint(self, dbname: str | None = None, mode: int = ..., /) -> tuple[int, int]:
         """Move the log into the file."""
         ...

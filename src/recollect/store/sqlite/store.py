@@ -58,7 +58,7 @@ class SqliteStore:
             migrate(connection, path, patience=busy_timeout)
         except apsw.Error as error:
             raise translate(error, path) from error
-        self._writer = GroupCommit(connection, path)
+        self._writer = GroupCommit(connection, path, busy_timeout=busy_timeout)
         self._readers = SharedConnection(self._writer, path) if path == IN_MEMORY else ReaderPool(settings, path)
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
@@ -69,6 +69,11 @@ class SqliteStore:
         """
         self._check_process()
         return self._writer.run(work)
+
+    def attempt(self, work: Callable[[Transaction], T]) -> T:
+        """Run work in one transaction, unless that means waiting for another writer or for a slow disk."""
+        self._check_process()
+        return self._writer.run(work, at_once=True)
 
     def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on one consistent moment."""

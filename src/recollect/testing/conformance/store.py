@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.testing.conformance.approvals import ApprovalPromises
+from recollect.testing.conformance.at_once import AtOncePromises
 from recollect.testing.conformance.base import ConformanceBase
 from recollect.testing.conformance.batches import BatchPromises
 from recollect.testing.conformance.blocks import BlockPromises
@@ -52,6 +53,7 @@ class StoreConformance(
     EntryLifePromises,
     EntryRulePromises,
     BlockPromises,
+    AtOncePromises,
     ConformanceBase,
 ):
     """What every store promises. Subclass, give a `store` fixture, run pytest."""
