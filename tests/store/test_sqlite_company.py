@@ -72,17 +72,23 @@ def test_the_last_who_is_expected_ends_the_waiting():
 
 
 def test_waiting_goes_on_while_they_come_and_ends_when_nobody_does():
-    one = company(together=100, meanwhile=0, seconds=0.4)
     queue = [1]
+    slept: list[float] = []
+
+    class NeverAllHere:
+        """A lock on which time passes at once; somebody comes the first three times."""
+
+        def acquire(self, timeout: float) -> bool:
+            slept.append(timeout)
+            if len(slept) <= 3:
+                queue.append(1)
+            return False
+
+    one = company(together=100, meanwhile=0, seconds=0.5)
     assert one.worth_waiting(1)
-    waiting = threading.Thread(target=one.wait, args=(queue,), daemon=True)
-    waiting.start()
-    for _ in range(6):  # longer than its patience of 0.2 seconds
-        time.sleep(0.05)
-        assert waiting.is_alive()
-        queue.append(1)
-    waiting.join(30)
-    assert not waiting.is_alive()
+    one._all_here = NeverAllHere()
+    one.wait(queue)
+    assert slept == [0.25] * 4
 
 
 def test_waiting_in_vain_is_tried_less_and_less_often_but_never_given_up():
