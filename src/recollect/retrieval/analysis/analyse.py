@@ -7,6 +7,8 @@ and a text is put together from what is known of its pieces.
 from __future__ import annotations
 
 from collections import Counter
+from itertools import chain
+from operator import itemgetter
 from typing import TypeVar
 
 from recollect.retrieval.analysis.analysed import Analysed
@@ -31,10 +33,10 @@ def analyse(text: str) -> Analysed:
     """
     pieces = text.split(" ")
     shapes = list(map(_SHAPES.__getitem__, pieces))
-    english = len(pieces) <= MOST_LEANING and sum([lean for lean, _ in shapes]) > 0
+    english = len(pieces) <= MOST_LEANING and sum(map(_first, shapes)) > 0
     language = "en" if english else language_of(chunks(text))
     readings = list(map(_readings(language).__getitem__, pieces))
-    terms = [term for _, terms in readings for term in terms]
+    terms = list(chain.from_iterable(map(_second, readings)))
     distinct = dict.fromkeys(terms)
     if len(distinct) == len(terms):
         counts = b"\x01" * len(terms)
@@ -45,9 +47,12 @@ def analyse(text: str) -> Analysed:
         " ".join(distinct),
         counts,
         len(terms),
-        read_signs(text, b"".join([kinds for kinds, _ in readings])),
-        0 if text.isupper() else "".join([edges for _, edges in shapes]).count(BOUNDARY) + count_quotations(text),
+        read_signs(text, b"".join(map(_first, readings))),
+        0 if text.isupper() else "".join(map(_second, shapes)).count(BOUNDARY) + count_quotations(text),
     )
+
+
+_first, _second = itemgetter(0), itemgetter(1)
 
 
 class _Kept(dict[str, V]):

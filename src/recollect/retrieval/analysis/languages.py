@@ -149,7 +149,7 @@ _VOTES = _Votes()
 
 def _vote(chunk: str) -> int:
     if chunk.isascii():  # none of the letters that vote is
-        if not any(map(str.isalpha, chunk[:LONGEST_WORD])):
+        if not chunk[:1].isalpha() and not any(map(str.isalpha, chunk[:LONGEST_WORD])):
             return 0
         votes = _SCRIPT_VOTES["Latin"]
     else:
@@ -161,7 +161,7 @@ def _vote(chunk: str) -> int:
     for word in read_chunk(chunk)[:4]:
         if not word.whole:
             votes += _WORD_VOTES.get(word.parts[0], 0)
-    before, apostrophe, after = chunk.casefold().replace("’", "'").partition("'")
-    if apostrophe:
+    if "'" in chunk or "’" in chunk:
+        before, _, after = chunk.casefold().replace("’", "'").partition("'")
         votes += _share("en", 3) if after in _ENGLISH_ENDINGS else _ELIDED if before in ELISIONS else 0
     return votes
