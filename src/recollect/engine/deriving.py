@@ -7,7 +7,8 @@ the meantime, the look-up fails as `Stale`, and the gate begins again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -66,19 +67,29 @@ Texts = dict[Space | None, list[str]]
 
 def derive(wanted: Texts, effect: EffectBase, embedders: EmbedderBook) -> Derived:
     """Return the words of an effect's texts, and their vectors in every space its collections are in or move to."""
-    from recollect.retrieval.analysis.analyse import analyse
-    from recollect.retrieval.analysis.analysed import pack
-
     new = embedders.space_of(embedders.default()) if None in wanted else None
     vectors: dict[str, dict[str, bytes]] = {}
     for place, texts in wanted.items():
         space = place or new
         if space is not None:
             vectors.setdefault(space.embedder, {}).update(_embed(space, texts, embedders))
-    # What is embedded anew has its words already.
-    unread = () if isinstance(effect, ReembedEntries) else wanted.values()
-    words = {text: pack(analyse(text)) for text in {text for texts in unread for text in texts}}
+    words: dict[str, bytes] = {}
+    if not isinstance(effect, ReembedEntries):  # what is embedded anew has its words already
+        read_words = _word_reader()
+        for texts in wanted.values():
+            for text in texts:
+                if text not in words:
+                    words[text] = read_words(text)
     return Derived(words, vectors, new)
+
+
+@functools.cache
+def _word_reader() -> Callable[[str], bytes]:
+    """Return what packs the words of a text, imported when it is first needed; finding it each time takes too long."""
+    from recollect.retrieval.analysis.analyse import analyse
+    from recollect.retrieval.analysis.analysed import pack
+
+    return lambda text: pack(analyse(text))
 
 
 def texts_of(rows: Reader, effect: EffectBase) -> Texts:
@@ -124,7 +135,5 @@ def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
 
 
 def _embed(space: Space, texts: Sequence[str], embedders: EmbedderBook) -> dict[str, bytes]:
-    from recollect.retrieval.embed.base import as_bytes
-
     distinct = list(dict.fromkeys(texts))
-    return dict(zip(distinct, as_bytes(embedders.of(space).embed(distinct)), strict=True))
+    return dict(zip(distinct, embedders.of(space).embed_as_bytes(distinct), strict=True))
