@@ -15,7 +15,7 @@ import msgspec
 
 from recollect.engine.embedders import EmbedderBook
 from recollect.errors import RecollectError
-from recollect.model.collection import Space
+from recollect.model.collection import Collection, Space
 from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember
 from recollect.model.value import canonical, decode
 from recollect.store.base import Reader
@@ -97,13 +97,25 @@ def texts_of(rows: Reader, effect: EffectBase) -> Texts:
     wanted: Texts = {}
     for name, texts in _texts(rows, effect):
         collection = rows.collection(effect.scope.tenant, name)
-        spaces: list[Space | None] = [None]
-        if collection is not None:
-            homes = [] if isinstance(effect, ReembedEntries) else [collection.space]
-            spaces = [*homes, *([collection.successor] if collection.successor else [])]
-        for space in spaces:
+        for space in _spaces(collection, anew=isinstance(effect, ReembedEntries)):
             wanted.setdefault(space, []).extend(texts)
     return wanted
+
+
+def texts_to_remember(effect: Remember, collection: Collection | None) -> Texts:
+    """Return what `texts_of` does for what is remembered, given the collection it goes to."""
+    texts = _texts_of_items(effect)
+    return {space: texts for space in _spaces(collection)}
+
+
+def _spaces(collection: Collection | None, *, anew: bool = False) -> list[Space | None]:
+    """Return the spaces in which the texts of a collection are wanted; of those embedded anew, only the next one."""
+    if collection is None:
+        return [None]
+    spaces: list[Space | None] = [] if anew else [collection.space]
+    if collection.successor is not None:
+        spaces.append(collection.successor)
+    return spaces
 
 
 def text_of(content: Any) -> str:
@@ -113,7 +125,7 @@ def text_of(content: Any) -> str:
 
 def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
     if isinstance(effect, Remember):
-        return [(effect.collection, [text_of(decode(bytes(item.payload))) for item in effect.items])]
+        return [(effect.collection, _texts_of_items(effect))]
     if type(effect) is Import:
         texts: dict[str, list[str]] = {}
         for entry in effect.entries:
@@ -132,6 +144,10 @@ def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
         )
         return [(effect.collection, [text_of(entry.content) for entry in waiting])]
     raise RecollectError(f"`{effect.name}` holds no text to embed")
+
+
+def _texts_of_items(effect: Remember) -> list[str]:
+    return [text_of(decode(bytes(item.payload))) for item in effect.items]
 
 
 def _embed(space: Space, texts: Sequence[str], embedders: EmbedderBook) -> dict[str, bytes]:

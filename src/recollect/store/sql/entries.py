@@ -82,11 +82,15 @@ class EntryRows(Statements):
         """Return one collection."""
         known = self._collections.get((tenant, name))
         if known is None:
-            row = self._one("get_collection", tenant, name)
-            if row is None:
-                return None
-            known = keep_in_mind(self._collections, (tenant, name), self._decoding.collection(tenant, row))
+            known = self.find_collection(tenant, name)
+            if known is not None:
+                keep_in_mind(self._collections, (tenant, name), known)
         return known
+
+    def find_collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection, and keep nothing in mind of it: for who asks outside of a read."""
+        row = self._row("get_collection", tenant, name)
+        return None if row is None else self._decoding.collection(tenant, row)
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return what tells this state of a shelf from any other."""
