@@ -125,6 +125,7 @@ for _language, _letters in LETTERS.items():
     for _letter in _letters:
         _LETTER_VOTES[_letter] = _LETTER_VOTES.get(_letter, 0) + _share(_language, 1)
 _SCRIPT_VOTES = {script: _share(script, 1) for script in ("Latin", *_OTHER_SCRIPTS)}
+_LATIN_VOTE = _SCRIPT_VOTES["Latin"]
 _ELIDED = sum(_share(language, 2) for language in ("fr", "it", "ca"))
 _ENGLISH_ENDINGS = frozenset({"s", "t", "m", "d", "ll", "re", "ve"})
 
@@ -151,7 +152,7 @@ def _vote(chunk: str) -> int:
     if chunk.isascii():  # none of the letters that vote is
         if not chunk[:1].isalpha() and not any(map(str.isalpha, chunk[:LONGEST_WORD])):
             return 0
-        votes = _SCRIPT_VOTES["Latin"]
+        votes = _LATIN_VOTE
     else:
         letters = [character for character in chunk[:LONGEST_WORD].casefold() if character.isalpha()]
         if not letters:

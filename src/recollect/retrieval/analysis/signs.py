@@ -99,11 +99,14 @@ def read_signs(text: str, kinds: bytes) -> int:
 _QUESTION, _NUMERAL, _TEMPORAL = Signs.QUESTION.value, Signs.NUMERAL.value, Signs.TEMPORAL.value
 
 
-def _says_when(kinds: Sequence[int]) -> bool:
+_UNIT_OR_MONTH = re.compile(b"[" + re.escape(bytes(kind for kind in range(128) if kind & (UNIT | MONTH))) + b"]")
+
+
+def _says_when(kinds: bytes) -> bool:
     """Say whether a unit or a month has beside it what makes it a time: "two weeks", "during the summer", "in May"."""
-    for place, kind in enumerate(kinds):
-        if not kind & (UNIT | MONTH):
-            continue
+    for found in _UNIT_OR_MONTH.finditer(kinds):
+        place = found.start()
+        kind = kinds[place]
         before = kinds[place - 1] if place else 0
         if before & ARTICLE and not before & BEFORE and place > 1:
             before = kinds[place - 2]
@@ -157,8 +160,10 @@ def edges_of(piece: str) -> str:
     """
     name = _CAPITAL.match(piece) if piece[:1].isupper() else None
     last = piece[-1:]
-    named, goes_on = name is not None and name[0] != "I", last.isalnum() or last in _GOING_ON
-    return (_NAME if named else "-") + (_INSIDE if goes_on else "-")
+    goes_on = last.isalnum() or last in _GOING_ON
+    if name is not None and name[0] != "I":
+        return _NAME + _INSIDE if goes_on else _NAME + "-"
+    return "-" + _INSIDE if goes_on else "--"
 
 
 def count_quotations(text: str) -> int:
