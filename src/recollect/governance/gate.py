@@ -458,8 +458,10 @@ def _notes_of(effect: Effect, value: Any) -> tuple[Note, ...]:
 
 def _repeatable(effect: Effect) -> Repeatable | None:
     """Return an effect that may have an idempotency key; every write asks, so by its type and not by its classes."""
-    kind = type(effect)
-    return cast("Repeatable", effect) if kind is SetFact or kind is DeleteFact or kind is WriteFacts else None
+    return cast("Repeatable", effect) if type(effect) in _REPEATABLE else None
+
+
+_REPEATABLE = frozenset({SetFact, DeleteFact, WriteFacts})
 
 
 def _replayed(rows: Transaction, effect: Effect) -> Any:
