@@ -100,17 +100,7 @@ class _Readings(_Kept[Reading]):
         self._language = language
 
     def __missing__(self, piece: str) -> Reading:
-        kinds: list[int] = []
-        terms: list[str] = []
-        for chunk in chunks(piece):
-            if is_unsegmented(chunk):
-                kinds.append(kind_of_run(chunk))
-                terms += pairs(chunk)
-            else:
-                words = read_chunk(chunk)
-                kinds.append(kind_of(words, self._language))
-                terms += _terms(words, self._language)
-        return self.keep(piece, (bytes(kinds), tuple(terms)))
+        return self.keep(piece, _read(piece, self._language))
 
 
 _PIECES = _Pieces()
@@ -124,12 +114,26 @@ def _readings(language: str) -> _Readings:
 
 def _read_in_english(pieces: Sequence[str], known: Sequence[Piece], readings: list[Reading]) -> None:
     """Fill in how those pieces of an English text read that were in none before, and keep it beside what is known."""
-    english, place = _readings("en"), 0
+    place = 0
     for _ in range(readings.count(_UNREAD)):  # mostly one or two of them
         place = readings.index(_UNREAD, place)
         piece, (lean, edges, _) = pieces[place], known[place]
-        reading = readings[place] = english[piece]
+        reading = readings[place] = _read(piece, "en")
         _PIECES.keep(piece, (lean, edges, reading))
+
+
+def _read(piece: str, language: str) -> Reading:
+    kinds: list[int] = []
+    terms: list[str] = []
+    for chunk in chunks(piece):
+        if is_unsegmented(chunk):
+            kinds.append(kind_of_run(chunk))
+            terms += pairs(chunk)
+        else:
+            words = read_chunk(chunk)
+            kinds.append(kind_of(words, language))
+            terms += _terms(words, language)
+    return bytes(kinds), tuple(terms)
 
 
 def _terms(words: tuple[Word, ...], language: str) -> list[str]:
