@@ -611,3 +611,17 @@ def test_errors_are_caught_as_their_builtin_kin() -> None:
     assert issubclass(errors.UsageError, ValueError)
     assert issubclass(errors.NotFound, LookupError)
     assert issubclass(errors.IdempotencyMismatch, errors.Conflict)
+
+
+class _Named(str):
+    """A text that is not plain `str`."""
+
+
+def test_the_name_of_a_collection_is_refused_however_often_a_like_one_was_good(memory: recollect.Memory) -> None:
+    ada = memory.scope(user="ada")
+    for _ in range(2):
+        ada.remember("The kiln is warm", collection="1")
+        assert [one.content for one in ada.entries(collection=_Named("1"))] == ["The kiln is warm"]
+        for name in (1, True, 1.0, None, b"1", ["1"], {"1"}, "", " 1", "1.", "a..b", "\u200b", "n" * 257):
+            refused(memory, lambda name=name: ada.remember("The kiln is warm", collection=name))
+        refused(memory, lambda: ada.remember("The kiln is warm", collection=_Named("1 ")))

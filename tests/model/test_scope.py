@@ -41,6 +41,47 @@ def test_a_missing_id_is_refused_rather_than_left_out() -> None:
         Scope.of(user=None)  # type: ignore[arg-type]
 
 
+class _Named(str):
+    """A text that is not plain `str`, as a member of an enumeration is."""
+
+
+def test_scopes_that_were_asked_for_before_are_never_mixed_up() -> None:
+    for _ in range(2):  # the second time from memory
+        assert Scope.of(user="1").path == "user:1"
+        assert Scope.of(agent="1").path == "agent:1"
+        assert Scope.of(user="a", agent="b").path == Scope.of(agent="b", user="a").path == "user:a/agent:b"
+        assert Scope.of(user="b", agent="a").path == "user:b/agent:a"
+        assert Scope.of(tenant="a", user="b") == Scope("a", "user:b")
+        assert Scope.of(tenant="b", user="a") == Scope("b", "user:a")
+        assert (Scope.of(tenant="user"), Scope.of(user="user")) == (Scope("user"), Scope("default", "user:user"))
+        for number in (1, True, 1.0, None, b"1", ["1"], {"1": 1}):
+            with pytest.raises(InvalidScope, match=r"the user id cannot be used: .* not text") as refused:
+                Scope.of(user=number)  # type: ignore[arg-type]
+            assert refused.value.__context__ is None
+            with pytest.raises(InvalidScope, match="the tenant id cannot be used"):
+                Scope.of(tenant=number, user="1")  # type: ignore[arg-type]
+
+
+def test_what_only_equals_a_name_does_not_take_its_place() -> None:
+    odd = Scope.of(tenant=_Named("odd"), user=_Named("odd"))
+    plain = Scope.of(tenant="odd", user="odd")
+    assert odd == plain
+    assert type(plain.tenant) is type(plain.path) is type(odd.path) is str
+
+
+def test_more_scopes_than_are_remembered_stay_themselves() -> None:
+    many = [Scope.of(tenant=f"t{number % 7}", user=f"u{number}") for number in range(3_000)]
+    assert [(one.tenant, one.path) for one in many] == [(f"t{n % 7}", f"user:u{n}") for n in range(3_000)]
+    assert [Scope.of(tenant=f"t{number % 7}", user=f"u{number}") for number in range(3_000)] == many
+
+
+@pytest.mark.parametrize("text", ["user:a%", "user:a%2f", "user:%61", "user:a%2", "user:a%252F/"])
+def test_a_text_that_is_not_canonical_is_refused_every_time(text: str) -> None:
+    for _ in range(2):
+        with pytest.raises(InvalidScope):
+            Scope.parse(text)
+
+
 def test_the_shared_scope_is_empty() -> None:
     shared = Scope.of()
     assert (shared.path, shared.parts, shared.shape, shared.subject, str(shared)) == ("", (), (), "", "(shared)")

@@ -234,6 +234,21 @@ def test_an_erasure_takes_the_entries_of_its_scopes_only(store: Store):
     assert shelves == [(Shelf(beside, "notes", ""), 1), (Shelf(BOB, "notes", ""), 1)]
 
 
+def test_a_collection_is_found_as_it_is_now_without_a_read(store: Store):
+    def found(name: str = "notes", tenant: str = "default") -> Collection | None:
+        at_once = store.collection(tenant, name)
+        assert store.read(lambda rows: rows.collection(tenant, name)) == at_once
+        return at_once
+
+    assert found() is None
+    for now in (NOTES, msgspec.structs.replace(NOTES, successor=NEW), msgspec.structs.replace(NOTES, space=NEW)):
+        store.transact(lambda rows, now=now: rows.put_collection(now))
+        assert found() == now
+        assert found(tenant="other") is None and found("note") is None
+    store.transact(lambda rows: rows.remove_collection("default", "notes"))
+    assert found() is None
+
+
 def test_a_tenant_with_nothing_but_a_collection_is_listed(store: Store):
     assert store.read(lambda rows: rows.tenants()) == []
     store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, tenant="lonely")))

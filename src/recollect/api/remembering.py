@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, cast
 
 import msgspec
@@ -21,9 +22,17 @@ from recollect.model.value import encode_checked
 
 def check_collection(name: str) -> str:
     """Return the name of a collection that a caller may use, or refuse it."""
+    # A program has few collections and names one in every call. Plain text only: what merely equals it is looked at.
+    return _known_collection(name) if type(name) is str else _check_collection(name)
+
+
+def _check_collection(name: str) -> str:
     require_label("collection", name)
     check_key(collection_key(name))  # rules and accesses name it so
     return name
+
+
+_known_collection = lru_cache(256)(_check_collection)
 
 
 def check_namespace(name: str | None) -> str | None:
@@ -54,7 +63,7 @@ def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None,
 
 def check_says_something(content: Any) -> None:
     """Refuse content that nothing could find."""
-    if content is None or content in ([], {}) or (isinstance(content, str) and not content.strip()):
+    if not content.strip() if isinstance(content, str) else content is None or content in ([], {}):
         raise InvalidValue("there is no content to remember", hint="Pass text or JSON that says something", path="$")
 
 
@@ -132,7 +141,7 @@ def checked_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return metadata as a map of their own, or refuse what is no map and names that filters could not ask for."""
     if metadata is None:
         return {}
-    if not isinstance(cast(object, metadata), Mapping):
+    if not isinstance(cast(object, metadata), (dict, Mapping)):  # a plain one is told at once
         raise InvalidValue(
             f"the metadata {quote(metadata)} are {type(metadata).__name__}, not a map",
             hint='Pass a dict such as {"account": "acme"}',

@@ -7,14 +7,15 @@ the meantime, the look-up fails as `Stale`, and the gate begins again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import msgspec
 
 from recollect.engine.embedders import EmbedderBook
 from recollect.errors import RecollectError
-from recollect.model.collection import Space
+from recollect.model.collection import Collection, Space
 from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember
 from recollect.model.value import canonical, decode
 from recollect.store.base import Reader
@@ -66,19 +67,29 @@ Texts = dict[Space | None, list[str]]
 
 def derive(wanted: Texts, effect: EffectBase, embedders: EmbedderBook) -> Derived:
     """Return the words of an effect's texts, and their vectors in every space its collections are in or move to."""
-    from recollect.retrieval.analysis.analyse import analyse
-    from recollect.retrieval.analysis.analysed import pack
-
     new = embedders.space_of(embedders.default()) if None in wanted else None
     vectors: dict[str, dict[str, bytes]] = {}
     for place, texts in wanted.items():
         space = place or new
         if space is not None:
             vectors.setdefault(space.embedder, {}).update(_embed(space, texts, embedders))
-    # What is embedded anew has its words already.
-    unread = () if isinstance(effect, ReembedEntries) else wanted.values()
-    words = {text: pack(analyse(text)) for text in {text for texts in unread for text in texts}}
+    words: dict[str, bytes] = {}
+    if not isinstance(effect, ReembedEntries):  # what is embedded anew has its words already
+        read_words = _word_reader()
+        for texts in wanted.values():
+            for text in texts:
+                if text not in words:
+                    words[text] = read_words(text)
     return Derived(words, vectors, new)
+
+
+@functools.cache
+def _word_reader() -> Callable[[str], bytes]:
+    """Return what packs the words of a text, imported when it is first needed; finding it each time takes too long."""
+    from recollect.retrieval.analysis.analyse import analyse
+    from recollect.retrieval.analysis.analysed import pack
+
+    return lambda text: pack(analyse(text))
 
 
 def texts_of(rows: Reader, effect: EffectBase) -> Texts:
@@ -86,13 +97,25 @@ def texts_of(rows: Reader, effect: EffectBase) -> Texts:
     wanted: Texts = {}
     for name, texts in _texts(rows, effect):
         collection = rows.collection(effect.scope.tenant, name)
-        spaces: list[Space | None] = [None]
-        if collection is not None:
-            homes = [] if isinstance(effect, ReembedEntries) else [collection.space]
-            spaces = [*homes, *([collection.successor] if collection.successor else [])]
-        for space in spaces:
+        for space in _spaces(collection, anew=isinstance(effect, ReembedEntries)):
             wanted.setdefault(space, []).extend(texts)
     return wanted
+
+
+def texts_to_remember(effect: Remember, collection: Collection | None) -> Texts:
+    """Return what `texts_of` does for what is remembered, given the collection it goes to."""
+    texts = _texts_of_items(effect)
+    return {space: texts for space in _spaces(collection)}
+
+
+def _spaces(collection: Collection | None, *, anew: bool = False) -> list[Space | None]:
+    """Return the spaces in which the texts of a collection are wanted; of those embedded anew, only the next one."""
+    if collection is None:
+        return [None]
+    spaces: list[Space | None] = [] if anew else [collection.space]
+    if collection.successor is not None:
+        spaces.append(collection.successor)
+    return spaces
 
 
 def text_of(content: Any) -> str:
@@ -102,7 +125,7 @@ def text_of(content: Any) -> str:
 
 def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
     if isinstance(effect, Remember):
-        return [(effect.collection, [text_of(decode(bytes(item.payload))) for item in effect.items])]
+        return [(effect.collection, _texts_of_items(effect))]
     if type(effect) is Import:
         texts: dict[str, list[str]] = {}
         for entry in effect.entries:
@@ -123,8 +146,10 @@ def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:
     raise RecollectError(f"`{effect.name}` holds no text to embed")
 
 
-def _embed(space: Space, texts: Sequence[str], embedders: EmbedderBook) -> dict[str, bytes]:
-    from recollect.retrieval.embed.base import as_bytes
+def _texts_of_items(effect: Remember) -> list[str]:
+    return [text_of(decode(bytes(item.payload))) for item in effect.items]
 
+
+def _embed(space: Space, texts: Sequence[str], embedders: EmbedderBook) -> dict[str, bytes]:
     distinct = list(dict.fromkeys(texts))
-    return dict(zip(distinct, as_bytes(embedders.of(space).embed(distinct)), strict=True))
+    return dict(zip(distinct, embedders.of(space).embed_as_bytes(distinct), strict=True))

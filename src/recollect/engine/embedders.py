@@ -11,6 +11,7 @@ from recollect.model.text import quote
 
 if TYPE_CHECKING:
     from recollect.retrieval.embed.base import Embedder
+    from recollect.retrieval.embed.caching import CachingEmbedder
 
 # Embedders that an id alone brings back. One that reads a folder or calls a server is used only where it is asked for.
 _BUILT_IN = ("wordllama", "hashing")
@@ -22,17 +23,17 @@ class EmbedderBook:
     def __init__(self, default: str | Embedder) -> None:
         """Keep what was chosen; it is loaded when it is first needed."""
         self._choice = default
-        self._default: Embedder | None = None
-        self._known: dict[str, Embedder] = {}
+        self._default: CachingEmbedder | None = None
+        self._known: dict[str, CachingEmbedder] = {}
         self._made: list[Embedder] = []
 
-    def default(self) -> Embedder:
+    def default(self) -> CachingEmbedder:
         """Return the embedder that new collections get."""
         if self._default is None:
             self._default = self.load(self._choice)
         return self._default
 
-    def load(self, choice: str | Embedder) -> Embedder:
+    def load(self, choice: str | Embedder) -> CachingEmbedder:
         """Return an embedder, given itself or by the name that settings have for it; it stays at hand."""
         from recollect.retrieval.embed.caching import cached
         from recollect.retrieval.embed.naming import resolve
@@ -53,7 +54,7 @@ class EmbedderBook:
             if end is not None:
                 end()
 
-    def of(self, space: Space) -> Embedder:
+    def of(self, space: Space) -> CachingEmbedder:
         """Return the embedder of a space, or say how it can be had."""
         known = self._known.get(space.embedder) or self._known.get(self.default().id)
         if known is None or known.id != space.embedder:
@@ -74,7 +75,7 @@ class EmbedderBook:
         calibration = embedder.calibration or calibrate(embedder)
         return Space(embedder=embedder.id, dimension=embedder.dimension, calibration=calibration)
 
-    def _by_id(self, id: str) -> Embedder:
+    def _by_id(self, id: str) -> CachingEmbedder:
         if id.partition(":")[0] in _BUILT_IN:
             return self.load(id)
         default = self.default().id

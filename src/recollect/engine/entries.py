@@ -66,12 +66,13 @@ def store_items(
     """Store items in one namespace; return what became of each, and the notes for the ledger."""
     collection, notes = open_collection(rows, shelf.scope.tenant, shelf.collection, call)
     digests = [digest_of(bytes(item.payload)) for item in items]
-    finding = _Finding(rows, shelf, items, digests)
+    # Of many, all are asked for at once; a single item is looked for without asking first.
+    finding = _Finding(rows, shelf, items, digests) if len(items) > 1 else None
     adding = _Adding(rows, shelf, collection, expires_at, origin)
     done: list[Remembered] = []
     for item, digest in zip(items, digests, strict=True):
         standing: Entry | None = None
-        if finding.may_stand(item, digest):
+        if finding is None or finding.may_stand(item, digest):
             adding.write()
             standing = _standing(rows, shelf, item, digest, expires_at, call.now)
         same = standing is not None and _same(standing, item)
@@ -88,7 +89,8 @@ def store_items(
                 standing, same = None, False
         entry = adding.make(item, digest, call)
         adding.add(entry, at if standing is None else max(at, standing.created_at))  # never older than what it replaces
-        finding.note(item, digest)
+        if finding is not None:
+            finding.note(item, digest)
         replaced = standing.id if standing is not None else None
         done.append(_remembered(shelf, entry.id, expires_at, stored=True, duplicate=same, replaced=replaced))
     notes += adding.notes()
@@ -96,14 +98,13 @@ def store_items(
 
 
 class _Finding:
-    """Which items may have something standing that they double or replace: the others need not be looked for."""
+    """Which of many items may have something standing that they double or replace; the others need no look."""
 
     def __init__(self, rows: Transaction, shelf: Shelf, items: Sequence[Item], digests: Sequence[bytes]) -> None:
-        """Ask for all of many at once; a single item is looked for without asking first."""
-        self._digests, self._keys = set(digests), {item.key for item in items if item.key is not None}
-        if len(items) > 1:
-            self._digests = rows.known_digests(shelf, list(self._digests))
-            self._keys = rows.known_keys(shelf, list(self._keys)) if self._keys else set[str]()
+        """Ask for all of them at once."""
+        keys = {item.key for item in items if item.key is not None}
+        self._digests = rows.known_digests(shelf, list(set(digests)))
+        self._keys = rows.known_keys(shelf, list(keys)) if keys else set[str]()
 
     def may_stand(self, item: Item, digest: bytes) -> bool:
         """Say whether to look for what stands under an item's key, or with its content."""
@@ -124,7 +125,8 @@ class _Adding:
     ) -> None:
         self._rows = rows
         self._shelf = shelf
-        self._spaces = [space for space in (collection.space, collection.successor) if space is not None]
+        home, successor = collection.space, collection.successor
+        self._spaces = (home,) if successor is None else (home, successor)
         self._embedders = [space.embedder for space in self._spaces]
         self._expires_at = expires_at
         self._origin = origin

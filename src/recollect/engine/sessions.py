@@ -79,13 +79,18 @@ def ensure_open(rows: Reader, scope: Scope) -> None:
 
 def ended_session(rows: Reader, scope: Scope) -> Session | None:
     """Return the session at or above a scope that has ended, None if all of them go on."""
-    if _find_mark(scope.path) is None:
+    if not may_end(scope):
         return None
     for ending in ending_scopes(scope):
         session = rows.session(ending)
         if session is not None and session.ended_at is not None:
             return session
     return None
+
+
+def may_end(scope: Scope) -> bool:
+    """Say whether a scope, or one above it, may be of a kind that comes to an end."""
+    return _find_mark(scope.path) is not None
 
 
 def ending_scopes(scope: Scope) -> Iterator[Scope]:

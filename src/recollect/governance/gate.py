@@ -15,7 +15,7 @@ import msgspec
 from recollect.engine.blocks import recall_blocks_note
 from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.comparison import compare_from
-from recollect.engine.deriving import Stale, derive, holds_text, texts_of
+from recollect.engine.deriving import Stale, Texts, derive, holds_text, texts_of, texts_to_remember
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
@@ -23,6 +23,7 @@ from recollect.engine.facts import get_fact_from
 from recollect.engine.indexes import IndexBook
 from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import SchemaBook
+from recollect.engine.sessions import may_end
 from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
 from recollect.errors import ApprovalRequired, Busy, Conflict, Denied, QuotaExceeded, Refused, StorageError
@@ -257,9 +258,13 @@ class Gate:
 
     def _with_derived(self, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> Call:
         """Return the call with the words and vectors that its effect needs, made while nothing is locked."""
-        texts = self._store.read(
-            lambda rows: texts_of(rows, waiting) if self._passes(rows, effect, waiting, caller, call) else None
-        )
+        if effect is waiting and type(effect) is Remember and _passes_unread(effect, caller, call):
+            collection = self._store.collection(effect.scope.tenant, effect.collection)
+            texts: Texts | None = texts_to_remember(effect, collection)
+        else:
+            texts = self._store.read(
+                lambda rows: texts_of(rows, waiting) if self._passes(rows, effect, waiting, caller, call) else None
+            )
         return call if texts is None else msgspec.structs.replace(call, derived=derive(texts, waiting, self.embedders))
 
     def _worth_doing(self, effect: Effect, waiting: Effect, caller: Caller, call: Call) -> bool:
@@ -414,6 +419,17 @@ class Gate:
         )
 
 
+def _passes_unread(effect: Remember, caller: Caller, call: Call) -> bool:
+    """Say whether it is plain without a look at any row what `Gate._passes` would say: that it will not be refused."""
+    return (
+        not caller.granted
+        and decide(caller.policies, effect).level == "allow"
+        and all(policy.quota is None for policy in caller.policies)
+        and not may_end(effect.scope)
+        and len(effect.items) <= call.limits.batch
+    )
+
+
 def _outside(effect: Effect, caller: Caller) -> Verdict:
     """Return the denial of an effect in another tenant than the caller's."""
     reason = f"it stands in the tenant `{caller.tenant}`, not in `{effect.scope.tenant}`"
@@ -446,8 +462,10 @@ def _notes_of(effect: Effect, value: Any) -> tuple[Note, ...]:
 
 def _repeatable(effect: Effect) -> Repeatable | None:
     """Return an effect that may have an idempotency key; every write asks, so by its type and not by its classes."""
-    kind = type(effect)
-    return cast("Repeatable", effect) if kind is SetFact or kind is DeleteFact or kind is WriteFacts else None
+    return cast("Repeatable", effect) if type(effect) in _REPEATABLE else None
+
+
+_REPEATABLE = frozenset({SetFact, DeleteFact, WriteFacts})
 
 
 def _replayed(rows: Transaction, effect: Effect) -> Any:

@@ -41,8 +41,9 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
     def __post_init__(self) -> None:
         """Refuse a tenant or a path that is not canonical, wherever it came from."""
         _check_name(self.tenant, "tenant")
-        if not isinstance(cast(object, self.path), str) or self.path != _join(_split(self.path)):
-            raise InvalidScope(f"{quote(self.path)} is not a canonical scope", hint=_FORM)
+        if not isinstance(cast(object, self.path), str):
+            raise _not_canonical(self.path)
+        _split(self.path)
 
     @classmethod
     def of(cls, *, tenant: str = DEFAULT_TENANT, **ids: str) -> Scope:
@@ -50,13 +51,11 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
 
         An id that is None is refused, not left out: a login that is missing must not open the shared memory.
         """
-        unknown = sorted(set(ids) - set(KINDS))
-        if unknown:
-            raise InvalidScope(f"`{unknown[0]}` is not a kind of scope", hint=f"Kinds are {', '.join(KINDS)}")
-        given = tuple((kind, ids[kind]) for kind in KINDS if kind in ids)
-        for kind, name in given:
-            _check_name(name, kind)
-        return cls(tenant, _join(given))
+        try:
+            return _known_scope(tenant, **ids)
+        except TypeError:
+            pass  # what cannot be hashed is no name: it is refused below, in words
+        return _make_scope(tenant, **ids)
 
     @classmethod
     def parse(cls, text: str, *, tenant: str = DEFAULT_TENANT) -> Scope:
@@ -102,13 +101,29 @@ def below(path: str) -> tuple[str, str]:
     return path + "/", path + "0"  # "0" is the character after "/"
 
 
+def _make_scope(tenant: str, /, **ids: str) -> Scope:
+    unknown = sorted(set(ids) - set(KINDS))
+    if unknown:
+        raise InvalidScope(f"`{unknown[0]}` is not a kind of scope", hint=f"Kinds are {', '.join(KINDS)}")
+    given = tuple((kind, ids[kind]) for kind in KINDS if kind in ids)
+    for kind, name in given:
+        _check_name(name, kind)
+    return Scope(tenant, _join(given))
+
+
+# A program asks for the scope of the same few users with every call, and most of them live longer than one. By type as
+# well: what only equals a name, such as a member of an enumeration, is never given out in its place.
+_known_scope = lru_cache(1_024, typed=True)(_make_scope)
+
+
 def _join(parts: tuple[tuple[str, str], ...]) -> str:
     return "/".join(f"{kind}:{name.replace('%', '%25').replace('/', '%2F')}" for kind, name in parts)
 
 
-# The same few scopes are asked for their parts several times in a write.
+# The same few scopes are asked for their parts several times in a write, and are made anew of every row.
 @lru_cache(256)
 def _split(path: str) -> tuple[tuple[str, str], ...]:
+    """Return the parts of a canonical text, or refuse one that is not."""
     if not path:
         return ()
     parts: list[tuple[str, str]] = []
@@ -121,7 +136,13 @@ def _split(path: str) -> tuple[tuple[str, str], ...]:
         if parts and _ORDER[kind] <= _ORDER[parts[-1][0]]:
             raise InvalidScope(f"`{kind}` cannot stand below `{parts[-1][0]}` in {quote(path)}", hint=_FORM)
         parts.append((kind, name))
+    if path != _join(tuple(parts)):
+        raise _not_canonical(path)
     return tuple(parts)
+
+
+def _not_canonical(path: object) -> InvalidScope:
+    return InvalidScope(f"{quote(path)} is not a canonical scope", hint=_FORM)
 
 
 def _check_name(name: Any, what: str) -> None:

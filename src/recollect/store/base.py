@@ -505,6 +505,10 @@ class Store(Protocol):
         """Return what tells this state of a shelf from any other: `read` for what every recall asks twice."""
         ...
 
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection: `read` for what most that remember ask before they embed."""
+        ...
+
     def mark(self) -> Hashable:
         """Return a mark that is another one once anybody has written anything, so that what was read can be kept.
 

@@ -118,6 +118,10 @@ class MemoryStore:
         """Return what tells this state of a shelf from any other."""
         return self.read(lambda rows: rows.shelf_state(shelf))
 
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection."""
+        return self.read(lambda rows: rows.collection(tenant, name))
+
     def mark(self) -> int:
         """Return how often something was written, or undone."""
         return self._turns

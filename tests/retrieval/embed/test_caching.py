@@ -126,6 +126,33 @@ def test_vectors_that_are_none_are_refused_and_not_kept() -> None:
     assert inner.asked == [["a", "b"], ["a", "b"]]
 
 
+def test_one_text_is_looked_at_as_closely_as_many_are() -> None:
+    class Wrong(Counting):
+        def embed(self, texts: Sequence[str]) -> Vectors:
+            given = super().embed(texts)
+            return given[:, :-1] if texts[-1] == "short" else given * 0 if texts[-1] == "nothing" else given * 3
+
+    inner = Wrong()
+    embedder = cached(inner)
+    with pytest.raises(EmbeddingFailed, match=r"gave vectors of shape \(1, 63\) for 1 texts"):
+        embedder.embed_as_bytes(["short"])
+    with pytest.raises(EmbeddingFailed, match="gave a vector of only zeros for text number 1") as refused:
+        embedder.embed_as_bytes(["nothing"])
+    assert refused.value.details["row"] == 0
+    assert not embedder._known
+    (one,) = embedder.embed_as_bytes(["too long"])
+    assert np.isclose(np.linalg.norm(np.frombuffer(one, np.float32)), 1)
+    assert embedder.embed_as_bytes(["other", "too long"])[1] == one
+    assert inner.asked == [["short"], ["nothing"], ["too long"], ["other"]]
+
+
+def test_what_is_given_out_may_be_changed_and_the_cache_stays_as_it_is() -> None:
+    embedder = cached(Counting())
+    for texts in (["a"], ["a", "b"]):
+        embedder.embed(texts)[:] = 0.0
+        assert np.array_equal(embedder.embed(texts), Hashing(64).embed(texts))
+
+
 def test_weights_pass_through_where_they_are_taken() -> None:
     weighting = cached(Hashing(64))
     plain = cached(Counting())
@@ -196,6 +223,7 @@ def test_a_cache_is_never_seen(asked: list[list[str]], capacity: int, batch: int
     embedder = cached(inner, capacity=capacity, batch=batch)
     for texts in asked:
         assert np.array_equal(embedder.embed(texts), Hashing(64).embed(texts))
+        assert embedder.embed_as_bytes(texts) == [row.tobytes() for row in Hashing(64).embed(texts)]
     assert len(embedder._known) <= capacity
     assert all(len(one) <= batch for one in inner.asked)
 

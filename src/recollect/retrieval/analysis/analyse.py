@@ -7,6 +7,9 @@ and a text is put together from what is known of its pieces.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
+from itertools import chain
+from operator import itemgetter
 from typing import TypeVar
 
 from recollect.retrieval.analysis.analysed import Analysed
@@ -30,11 +33,16 @@ def analyse(text: str) -> Analysed:
     ('en', 'ada boat inv-2041 inv 2041', [1, 1, 1, 1, 1])
     """
     pieces = text.split(" ")
-    shapes = list(map(_SHAPES.__getitem__, pieces))
-    english = len(pieces) <= MOST_LEANING and sum([lean for lean, _ in shapes]) > 0
-    language = "en" if english else language_of(chunks(text))
-    readings = list(map(_readings(language).__getitem__, pieces))
-    terms = [term for _, terms in readings for term in terms]
+    known = list(map(_PIECES.__getitem__, pieces))
+    if len(pieces) <= MOST_LEANING and sum(map(_first, known)) > 0:
+        language = "en"
+        readings: list[Reading] = list(map(_third, known))
+        if _UNREAD in readings:
+            _read_in_english(pieces, known, readings)
+    else:
+        language = language_of(chunks(text))
+        readings = list(map(_readings(language).__getitem__, pieces))
+    terms = list(chain.from_iterable(map(_second, readings)))
     distinct = dict.fromkeys(terms)
     if len(distinct) == len(terms):
         counts = b"\x01" * len(terms)
@@ -45,9 +53,24 @@ def analyse(text: str) -> Analysed:
         " ".join(distinct),
         counts,
         len(terms),
-        read_signs(text, b"".join([kinds for kinds, _ in readings])),
-        0 if text.isupper() else "".join([edges for _, edges in shapes]).count(BOUNDARY) + count_quotations(text),
+        read_signs(text, b"".join(map(_first, readings))),
+        0 if text.isupper() else "".join(map(_second, known)).count(BOUNDARY) + count_quotations(text),
     )
+
+
+_first, _second, _third = itemgetter(0), itemgetter(1), itemgetter(2)
+
+Reading = tuple[bytes, tuple[str, ...]]
+"""The kinds of the chunks of a piece, a byte for each, and its terms."""
+
+_UNREAD: Reading = (b"\xff", ())  # no chunk is of every kind
+
+Piece = tuple[int, str, Reading]
+"""How a piece leans to English, its edges, and how it reads in an English text, once one had it.
+
+Most texts are in English. That reading stands here so that each piece of such a text is looked up once: where memory
+has grown cold, as after a write has synced the disk, looking up is most of what an analysis costs.
+"""
 
 
 class _Kept(dict[str, V]):
@@ -62,41 +85,55 @@ class _Kept(dict[str, V]):
         return made
 
 
-class _Shapes(_Kept[tuple[int, str]]):
-    """How pieces lean to English, and their edges."""
+class _Pieces(_Kept[Piece]):
+    """What is known of pieces whatever text they are in."""
 
-    def __missing__(self, piece: str) -> tuple[int, str]:
-        return self.keep(piece, (english_lean(chunks(piece)), edges_of(piece)))
+    def __missing__(self, piece: str) -> Piece:
+        return self.keep(piece, (english_lean(chunks(piece)), edges_of(piece), _UNREAD))
 
 
-class _Readings(_Kept[tuple[bytes, tuple[str, ...]]]):
-    """The kinds of the chunks of pieces, a byte for each, and their terms, in texts of one language."""
+class _Readings(_Kept[Reading]):
+    """How pieces read in texts of one language."""
 
     def __init__(self, language: str) -> None:
         super().__init__()
         self._language = language
 
-    def __missing__(self, piece: str) -> tuple[bytes, tuple[str, ...]]:
-        kinds: list[int] = []
-        terms: list[str] = []
-        for chunk in chunks(piece):
-            if is_unsegmented(chunk):
-                kinds.append(kind_of_run(chunk))
-                terms += pairs(chunk)
-            else:
-                words = read_chunk(chunk)
-                kinds.append(kind_of(words, self._language))
-                terms += _terms(words, self._language)
-        return self.keep(piece, (bytes(kinds), tuple(terms)))
+    def __missing__(self, piece: str) -> Reading:
+        return self.keep(piece, _read(piece, self._language))
 
 
-_SHAPES = _Shapes()
+_PIECES = _Pieces()
 _READINGS: dict[str, _Readings] = {}
 
 
 def _readings(language: str) -> _Readings:
     found = _READINGS.get(language)
     return found if found is not None else _READINGS.setdefault(language, _Readings(language))
+
+
+def _read_in_english(pieces: Sequence[str], known: Sequence[Piece], readings: list[Reading]) -> None:
+    """Fill in how those pieces of an English text read that were in none before, and keep it beside what is known."""
+    place = 0
+    for _ in range(readings.count(_UNREAD)):  # mostly one or two of them
+        place = readings.index(_UNREAD, place)
+        piece, (lean, edges, _) = pieces[place], known[place]
+        reading = readings[place] = _read(piece, "en")
+        _PIECES.keep(piece, (lean, edges, reading))
+
+
+def _read(piece: str, language: str) -> Reading:
+    kinds: list[int] = []
+    terms: list[str] = []
+    for chunk in chunks(piece):
+        if is_unsegmented(chunk):
+            kinds.append(kind_of_run(chunk))
+            terms += pairs(chunk)
+        else:
+            words = read_chunk(chunk)
+            kinds.append(kind_of(words, language))
+            terms += _terms(words, language)
+    return bytes(kinds), tuple(terms)
 
 
 def _terms(words: tuple[Word, ...], language: str) -> list[str]:

@@ -125,6 +125,7 @@ for _language, _letters in LETTERS.items():
     for _letter in _letters:
         _LETTER_VOTES[_letter] = _LETTER_VOTES.get(_letter, 0) + _share(_language, 1)
 _SCRIPT_VOTES = {script: _share(script, 1) for script in ("Latin", *_OTHER_SCRIPTS)}
+_LATIN_VOTE = _SCRIPT_VOTES["Latin"]
 _ELIDED = sum(_share(language, 2) for language in ("fr", "it", "ca"))
 _ENGLISH_ENDINGS = frozenset({"s", "t", "m", "d", "ll", "re", "ve"})
 
@@ -149,9 +150,9 @@ _VOTES = _Votes()
 
 def _vote(chunk: str) -> int:
     if chunk.isascii():  # none of the letters that vote is
-        if not any(map(str.isalpha, chunk[:LONGEST_WORD])):
+        if not chunk[:1].isalpha() and not any(map(str.isalpha, chunk[:LONGEST_WORD])):
             return 0
-        votes = _SCRIPT_VOTES["Latin"]
+        votes = _LATIN_VOTE
     else:
         letters = [character for character in chunk[:LONGEST_WORD].casefold() if character.isalpha()]
         if not letters:
@@ -161,7 +162,7 @@ def _vote(chunk: str) -> int:
     for word in read_chunk(chunk)[:4]:
         if not word.whole:
             votes += _WORD_VOTES.get(word.parts[0], 0)
-    before, apostrophe, after = chunk.casefold().replace("’", "'").partition("'")
-    if apostrophe:
+    if "'" in chunk or "’" in chunk:
+        before, _, after = chunk.casefold().replace("’", "'").partition("'")
         votes += _share("en", 3) if after in _ENGLISH_ENDINGS else _ELIDED if before in ELISIONS else 0
     return votes

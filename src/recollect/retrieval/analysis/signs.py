@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 from recollect.retrieval.analysis.analysed import Signs
 from recollect.retrieval.analysis.vocabulary import AMBIGUOUS_MONTHS, ARTICLES, TIME_WORDS
@@ -42,22 +43,34 @@ _EAST_COUNT = re.compile(
 
 def kind_of(words: Sequence[Word], language: str) -> int:
     """Return what a chunk with these words is, in a text of this language."""
-    names = TIME_WORDS.get(language) or TIME_WORDS["en"]
+    known = _known_kinds(language)
     kind = 0
     for word in words:
-        if word.whole[:1].isdigit() or word.whole[:1] == "#":
+        if word.whole and (word.whole[0].isdigit() or word.whole[0] == "#"):
             kind |= WHEN | FIGURE if _DATE.fullmatch(word.whole) else FIGURE
         for part in word.parts:
-            kind |= (
-                (WHEN if part in names.moments else 0)
-                | (UNIT if part in names.units else 0)
-                | (BEFORE if part in names.before else 0)
-                | (COUNT if part in names.numbers else 0)
-                | (MONTH if part in AMBIGUOUS_MONTHS and language == "en" else 0)
-                | (ARTICLE if part in ARTICLES else 0)
-                | (FIGURE if any(map(str.isdecimal, part)) else 0)
-            )
+            kind |= known.get(part, 0)
+            if not part.isalpha() and any(map(str.isdecimal, part)):  # most are, and no letter is a digit
+                kind |= FIGURE
     return kind
+
+
+@cache
+def _known_kinds(language: str) -> dict[str, int]:
+    """Return what each word is that says when, how long or how many in texts of a language, or stands between such."""
+    names = TIME_WORDS.get(language) or TIME_WORDS["en"]
+    kinds: dict[str, int] = {}
+    for kind, words in (
+        (WHEN, names.moments),
+        (UNIT, names.units),
+        (BEFORE, names.before),
+        (COUNT, names.numbers),
+        (MONTH, AMBIGUOUS_MONTHS if language == "en" else ()),
+        (ARTICLE, ARTICLES),
+    ):
+        for word in words:
+            kinds[word] = kinds.get(word, 0) | kind
+    return kinds
 
 
 def kind_of_run(run: str) -> int:
@@ -74,19 +87,26 @@ def read_signs(text: str, kinds: bytes) -> int:
     seen = 0
     for kind in set(kinds):
         seen |= kind
-    signs = Signs.QUESTION.value if asks(text) else 0
+    signs = _QUESTION if asks(text) else 0
     if seen & (FIGURE | COUNT):
-        signs |= Signs.NUMERAL.value
+        signs |= _NUMERAL
     if seen & WHEN or (seen & (UNIT | MONTH) and _says_when(kinds)):
-        signs |= Signs.TEMPORAL.value
+        signs |= _TEMPORAL
     return signs
 
 
-def _says_when(kinds: Sequence[int]) -> bool:
+# As numbers: an enumeration takes two calls to give one out, which is more than all the rest that is asked of a text.
+_QUESTION, _NUMERAL, _TEMPORAL = Signs.QUESTION.value, Signs.NUMERAL.value, Signs.TEMPORAL.value
+
+
+_UNIT_OR_MONTH = re.compile(b"[" + re.escape(bytes(kind for kind in range(128) if kind & (UNIT | MONTH))) + b"]")
+
+
+def _says_when(kinds: bytes) -> bool:
     """Say whether a unit or a month has beside it what makes it a time: "two weeks", "during the summer", "in May"."""
-    for place, kind in enumerate(kinds):
-        if not kind & (UNIT | MONTH):
-            continue
+    for found in _UNIT_OR_MONTH.finditer(kinds):
+        place = found.start()
+        kind = kinds[place]
         before = kinds[place - 1] if place else 0
         if before & ARTICLE and not before & BEFORE and place > 1:
             before = kinds[place - 2]
@@ -128,7 +148,7 @@ BOUNDARY = _INSIDE + _NAME
 """Where one piece after another is written as its edges: a name that does not begin a sentence."""
 
 _CAPITAL = re.compile(r"[^\W\d_a-z]\w*")
-_GOES_ON = re.compile(r"[\w,;)%'’]")
+_GOING_ON = frozenset("_,;)%'’")
 _QUOTED = re.compile(r'"[^"\n]{1,120}"|“[^“”\n]{1,120}”|„[^„“”\n]{1,120}[“”]|«[^«»\n]{1,120}»|「[^「」\n]{1,120}」')
 
 
@@ -138,9 +158,12 @@ def edges_of(piece: str) -> str:
     >>> "".join(map(edges_of, "Yesterday I met Ada Lovelace, who was reading Emma.".split())).count(BOUNDARY)
     3
     """
-    name = _CAPITAL.match(piece)
-    named = name is not None and name[0][0].isupper() and name[0] != "I"
-    return (_NAME if named else "-") + (_INSIDE if _GOES_ON.match(piece[-1:]) else "-")
+    name = _CAPITAL.match(piece) if piece[:1].isupper() else None
+    last = piece[-1:]
+    goes_on = last.isalnum() or last in _GOING_ON
+    if name is not None and name[0] != "I":
+        return _NAME + _INSIDE if goes_on else _NAME + "-"
+    return "-" + _INSIDE if goes_on else "--"
 
 
 def count_quotations(text: str) -> int:

@@ -53,14 +53,13 @@ def term(word: str, language: str) -> str:
     >>> term("houses", "en"), term("häuser", "de"), term("deployments", "ja"), term("bought", "en")
     ('hous', 'haus', 'deploy', 'buy')
     """
-    try:
-        return _KNOWN[language][word]
-    except KeyError:
-        return _find(word, language)
+    found = _KNOWN.get(language, _NOTHING).get(word)
+    return _find(word, language) if found is None else found
 
 
 _FULL = 65_536
 _KNOWN: dict[str, dict[str, str]] = {}
+_NOTHING: dict[str, str] = {}
 
 
 def _find(word: str, language: str) -> str:

@@ -139,7 +139,7 @@ def pairs(run: str) -> list[str]:
 
 def _read(chunk: str) -> tuple[Word, ...]:
     if chunk.isalpha() and not _CAMEL.search(chunk):
-        return (_ordinary(chunk, chunk),)
+        return (Word(chunk, "", (_fold(chunk),)),)
     if len(chunk) > LONGEST_WORD:
         return tuple(_ordinary(piece, piece) for piece in _PIECES.findall(chunk))
     bare = chunk.strip("_").replace("’", "'").replace("\u2010", "-")

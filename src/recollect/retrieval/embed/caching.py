@@ -64,6 +64,13 @@ class CachingEmbedder:
         When a later batch fails, the vectors of the earlier ones stay in the cache, so that trying again costs only
         the rest.
         """
+        together = bytearray().join(self.embed_as_bytes(texts))
+        return np.frombuffer(together, np.float32).reshape(len(texts), self.dimension)
+
+    def embed_as_bytes(self, texts: Sequence[str]) -> list[bytes]:
+        """Return each vector that `embed` would as bytes of its own, as a store keeps it."""
+        if len(texts) == 1:  # what is remembered or asked by itself
+            return [self._embed_one(texts[0])]
         keys = [_hash(text) for text in texts]
         found = self._look_up(keys)
         missing: dict[bytes, int] = {}
@@ -77,13 +84,23 @@ class CachingEmbedder:
             vectors = self._checked(given, rows=part)
             fresh = dict(zip([keys[row] for row in part], as_bytes(vectors), strict=True))
             found.update(fresh)
-            self._keep(fresh)
-        together = bytearray().join([found[key] for key in keys])
-        return np.frombuffer(together, np.float32).reshape(len(texts), self.dimension)
+            self._keep(list(fresh.items()))
+        return [found[key] for key in keys]
 
     def __repr__(self) -> str:
         """Return what is behind the cache."""
         return f"cached({self._embedder!r})"
+
+    def _embed_one(self, text: str) -> bytes:
+        key = _hash(text)
+        with self._lock:
+            vector = self._known.get(key)
+            if vector is not None:
+                self._known.move_to_end(key)
+                return vector
+        vector = self._checked(self._ask(self._embedder.embed, [text]), rows=(0,)).tobytes()
+        self._keep([(key, vector)])
+        return vector
 
     def _ask(self, embed: Callable[..., Vectors], *given: Sequence[Any]) -> Vectors:
         """Return what an embedder gives. What it does wrong becomes one kind of error: it may be somebody else's."""
@@ -111,13 +128,14 @@ class CachingEmbedder:
                     found[key] = vector
         return found
 
-    def _keep(self, fresh: dict[bytes, bytes]) -> None:
+    def _keep(self, fresh: list[tuple[bytes, bytes]]) -> None:
+        known, capacity = self._known, self._capacity
         with self._lock:
-            for key, vector in list(fresh.items())[-self._capacity :] if self._capacity else ():
-                self._known[key] = vector
-                self._known.move_to_end(key)
-            while len(self._known) > self._capacity:
-                self._known.popitem(last=False)
+            for key, vector in fresh[-capacity:] if capacity else ():
+                known[key] = vector
+                known.move_to_end(key)
+            while len(known) > capacity:
+                known.popitem(last=False)
 
 
 class WeightingCachingEmbedder(CachingEmbedder):

@@ -153,10 +153,10 @@ class Rows(SqlRows):
         self._filled[place] = sequences[-1], first, counted + len(sequences)
 
     def _add_vectors(
-        self, tenant: str, slot: int, expiry: int | None, vectors: Iterable[tuple[int, NewEntry, bytes]]
+        self, tenant: str, slot: int, expiry: int | None, added: Iterable[tuple[int, NewEntry]], number: int
     ) -> None:
-        for sequence, _, vector in vectors:
-            self._run("add_vector", tenant, sequence, slot, vector)
+        for sequence, entry in added:
+            self._run("add_vector", tenant, sequence, slot, entry.vectors[number])
 
     def _count_filled(self) -> None:
         for place, counted in self._filled.items():

@@ -13,6 +13,7 @@ from typing import TypeVar
 import psycopg
 
 from recollect.errors import Unavailable
+from recollect.model.collection import Collection
 from recollect.model.entry import Shelf, ShelfState
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
@@ -84,6 +85,10 @@ class PostgresStore:
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return what tells this state of a shelf from any other."""
         return self._glance(lambda rows: rows.shelf_state(shelf))
+
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection."""
+        return self._glance(lambda rows: rows.find_collection(tenant, name))
 
     def mark(self) -> Hashable:
         """Return a mark that is another one once anybody, in any process, has written anything."""

@@ -28,7 +28,8 @@ from recollect.store.base import Erasure, Replay, Session
 Row = tuple[Any, ...]
 T = TypeVar("T")
 
-_decode_space = msgspec.json.Decoder(Space).decode
+# There are few spaces, and each is read before anything is remembered in it.
+_decode_space = lru_cache(maxsize=64)(msgspec.json.Decoder(Space).decode)
 _decode_metadata = msgspec.json.Decoder(dict[str, Any]).decode
 _decode_event = msgspec.json.Decoder(Event).decode
 _decode_results = msgspec.json.Decoder(tuple[tuple[str, int | None], ...]).decode

@@ -82,11 +82,15 @@ class EntryRows(Statements):
         """Return one collection."""
         known = self._collections.get((tenant, name))
         if known is None:
-            row = self._one("get_collection", tenant, name)
-            if row is None:
-                return None
-            known = keep_in_mind(self._collections, (tenant, name), self._decoding.collection(tenant, row))
+            known = self.find_collection(tenant, name)
+            if known is not None:
+                keep_in_mind(self._collections, (tenant, name), known)
         return known
+
+    def find_collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection, and keep nothing in mind of it: for who asks outside of a read."""
+        row = self._row("get_collection", tenant, name)
+        return None if row is None else self._decoding.collection(tenant, row)
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return what tells this state of a shelf from any other."""
@@ -242,8 +246,7 @@ class EntryRows(Statements):
         tenant = shelf.scope.tenant
         for number, embedder in enumerate(embedders):
             slot = self._slot_for(tenant, shelf.collection, embedder)
-            vectors = [entry.vectors[number] for entry in entries]
-            self._add_vectors(tenant, slot, expiry, zip(sequences, entries, vectors, strict=True))
+            self._add_vectors(tenant, slot, expiry, zip(sequences, entries, strict=True), number)
         self._fill_shelf(place, sequences)
         return sequences
 
@@ -309,9 +312,12 @@ class EntryRows(Statements):
 
     def _shelf_place(self, shelf: Shelf) -> Place:
         """Return the place of the shelf of one namespace, making it where there is none."""
+        tenant = shelf.scope.tenant
+        number = self._shelf_numbers.get(shelf)
+        if number is not None:
+            return self._place(tenant, number)
         for place, _ in self._places(shelf):
             return place
-        tenant = shelf.scope.tenant
         number = self._number("add_shelf", tenant, shelf.scope.path, shelf.collection, shelf.namespace)
         return self._place(tenant, keep_in_mind(self._shelf_numbers, shelf, number))
 
@@ -321,13 +327,14 @@ class EntryRows(Statements):
 
     @abstractmethod
     def _add_vectors(
-        self, tenant: str, slot: int, expiry: int | None, vectors: Iterable[tuple[int, NewEntry, bytes]]
+        self, tenant: str, slot: int, expiry: int | None, added: Iterable[tuple[int, NewEntry]], number: int
     ) -> None:
-        """Keep the vectors in a slot of entries that were just added, given with their sequences."""
+        """Keep in a slot the vectors of this number of entries that were just added, given with their sequences."""
 
-    def _on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterator[Entry]:
-        for place, _ in self._places(shelf):
-            yield from self._decoding.entries(shelf.scope.tenant, self._all(name, *place, sought))
+    def _on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterable[Entry]:
+        found = [row for place, _ in self._places(shelf) for row in self._all(name, *place, sought)]
+        # Mostly nothing is: what is remembered is new.
+        return self._decoding.entries(shelf.scope.tenant, found) if found else ()
 
     def _slot(self, tenant: str, collection: str, embedder: str) -> int | None:
         row = self._one("get_slot", tenant, collection, embedder)

@@ -79,10 +79,10 @@ class Rows(SqlRows):
         self._run("fill_shelf", *place, sequences[-1], sequences[0], len(sequences))
 
     def _add_vectors(
-        self, tenant: str, slot: int, expiry: int | None, vectors: Iterable[tuple[int, NewEntry, bytes]]
+        self, tenant: str, slot: int, expiry: int | None, added: Iterable[tuple[int, NewEntry]], number: int
     ) -> None:
         rows = [
-            (sequence * SLOTS + slot, expiry, entry.metadata, entry.analysis, vector)
-            for sequence, entry, vector in vectors
+            (sequence * SLOTS + slot, expiry, entry.metadata, entry.analysis, entry.vectors[number])
+            for sequence, entry in added
         ]
         self._execute_all(SQL["add_vector"], rows)

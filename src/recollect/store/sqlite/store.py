@@ -9,6 +9,7 @@ from typing import TypeVar
 
 import apsw
 
+from recollect.model.collection import Collection
 from recollect.model.entry import Shelf, ShelfState
 from recollect.model.fact import Fact
 from recollect.model.scope import Scope
@@ -90,6 +91,10 @@ class SqliteStore:
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return what tells this state of a shelf from any other."""
         return self._glance(lambda rows: rows.shelf_state(shelf))
+
+    def collection(self, tenant: str, name: str) -> Collection | None:
+        """Return one collection."""
+        return self._glance(lambda rows: rows.find_collection(tenant, name))
 
     def mark(self) -> Hashable:
         """Return a mark that is another one once anybody, in any process, has written anything."""

@@ -174,6 +174,26 @@ class EntryRulePromises:
         agent.remember("heron", collection="notes")
         assert embedder.asked == ["heron"]
 
+    def test_no_embedder_works_for_a_narrowed_handle_that_is_refused(
+        self, memory: Memory, open_beside: Callable[..., Memory]
+    ) -> None:
+        embedder = WatchedEmbedder()
+        owner = open_beside(embedder=embedder)
+        frugal = owner.narrowed(Policy.of(allow=("*",), quota=Quota(writes=1)))
+        with pytest.raises(QuotaExceeded):
+            frugal.scope(user="ada").remember_many([{"content": "heron"}, {"content": "otter"}], collection="notes")
+        with pytest.raises(Denied):
+            owner.narrowed(Policy.of(allow=("memory.read",))).scope(user="ada").remember("heron", collection="notes")
+        session = owner.scope(user="ada").session("s1")
+        session.end()
+        with pytest.raises(ScopeEnded):
+            owner.narrowed(Policy.of(allow=("*",))).at(session.scope).remember("heron", collection="notes")
+        assert embedder.asked == []
+        frugal.scope(user="ada").remember("heron", collection="notes")
+        with pytest.raises(QuotaExceeded):
+            frugal.scope(user="ada").remember("otter", collection="notes")
+        assert embedder.asked == ["heron"]
+
     def test_no_embedder_works_for_a_remember_that_waits(
         self, memory: Memory, open_beside: Callable[..., Memory]
     ) -> None:
