@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from recollect.errors import InvalidPolicy
 from recollect.governance.permissions import decide
-from recollect.model.effect import SetFact, WriteFacts
+from recollect.model.effect import GetFact, SetFact, WriteFacts
 from recollect.model.policy import Policy, Rule
 from recollect.model.scope import Scope
 
@@ -54,3 +56,46 @@ def test_a_path_that_is_written_as_a_pattern_is_refused_because_it_would_protect
         Policy.of(allow=("memory",), access={path if path != "*" else "*.*": "none"})
     assert Rule("deny", "memory.read", path="diary").matches("memory.read", Scope.of(user="ada"), "diary.monday")
     assert Policy.of(allow=("memory",), access={"*": "none", "a*b": "read"}).access["a*b"] == "read"
+
+
+# the short way
+
+SCOPES = [Scope.of(), Scope.of(user="ada"), Scope.of(user="ada", agent="x"), Scope.of(user="ad"), Scope.of(tenant="b")]
+CAPABILITIES = st.sampled_from(["*", "memory", "memory.read", "memory.write", "collections"])
+RULES = st.builds(
+    Rule,
+    st.sampled_from(["allow", "allow", "allow", "approve", "deny"]),
+    CAPABILITIES,
+    st.sampled_from([None, *SCOPES]),
+    st.sampled_from(["", "", "profile", "profile.name"]),
+)
+POLICIES = st.builds(
+    Policy,
+    rules=st.lists(RULES, max_size=4).map(tuple),
+    access=st.sampled_from([{}, {}, {"profile": "read"}, {"*": "none"}]),
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(POLICIES, st.sampled_from(SCOPES), st.sampled_from(["profile", "profile.name", "diary"]))
+def test_what_is_decided_the_short_way_is_what_the_rules_say(policy: Policy, scope: Scope, key: str):
+    for effect in (GetFact(scope=scope, key=key), SetFact(scope=scope, key=key, payload=msgspec.Raw(b"1"))):
+        # Two policies that say the same are looked at rule by rule; one alone may be decided the short way.
+        assert decide([policy], effect) == decide([policy, policy], effect)
+        if policy.plainly_allows(effect.capability, scope):
+            assert decide([policy, policy], effect).level == "allow"
+            assert decide([policy, Policy.of(deny=("*",))], effect).level == "deny"
+
+
+def test_the_short_way_is_taken_where_a_handle_has_its_own_scope_and_nowhere_else():
+    ada = Policy(rules=(Rule("allow", "memory.read", Scope.of(user="ada")), Rule("deny", "memory.erase")))
+    assert ada.plainly_allows("memory.read", Scope.of(user="ada", agent="x"))
+    assert not ada.plainly_allows("memory.read", Scope.of(user="ad"))
+    assert not ada.plainly_allows("memory.write", Scope.of(user="ada"))
+    for narrowed in (
+        Policy(rules=(*ada.rules, Rule("deny", "memory", path="diary"))),
+        Policy(rules=(*ada.rules, Rule("approve", "memory.read"))),
+        Policy(rules=ada.rules, access={"diary": "none"}),
+    ):
+        assert not narrowed.plainly_allows("memory.read", Scope.of(user="ada"))
+        assert decide([narrowed], GetFact(scope=Scope.of(user="ada"), key="diary.today")).level != "allow"

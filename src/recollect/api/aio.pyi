@@ -129,7 +129,7 @@ class AsyncMemory(AsyncHandle):
         """Look for damage: the file, every tenant's chain, and whether ledger and facts agree."""
     async def tenants(self) -> list[str]:
         """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one."""
-    async def mark(self) -> Hashable:
+    async def mark(self, *, tenant: str | None = None) -> Hashable:
         """Return a mark that is another one once anybody has written anything: until then, what was read holds."""
     async def settle(self) -> None:
         """Return once everything that happens in the background has happened."""

@@ -234,12 +234,7 @@ class Memory:
         'acme'
         True
         """
-        if self._caller.tenant not in (None, tenant):
-            raise Denied(
-                f"`{self.actor}` stands in the tenant `{self._caller.tenant}`, not in {quote(tenant)}",
-                hint="Ask the program that opened the memory",
-                actor=self.actor,
-            )
+        self._check_stands_in(tenant)
         other = self._with_caller(self._caller)
         other._shared = Scope.of(tenant=tenant)
         return other
@@ -357,10 +352,11 @@ class Memory:
         """
         return self.perform(ListTenants(scope=self._shared))
 
-    def mark(self) -> Hashable:
+    def mark(self, *, tenant: str | None = None) -> Hashable:
         """Return a mark that is another one once anybody has written anything: until then, what was read holds.
 
-        Ask for it before reading what is kept. It is cheaper than reading again, and may change for no reason.
+        With a tenant, it need only change with what is written there. Ask for it before reading what is kept. It is
+        cheaper than reading again, and may change for no reason.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -370,7 +366,9 @@ class Memory:
         1
         False
         """
-        return self._gate.mark()
+        if tenant is not None:
+            self._check_stands_in(tenant)
+        return self._gate.mark(tenant)
 
     def settle(self) -> None:
         """Return once everything that happens in the background has happened.
@@ -497,6 +495,14 @@ class Memory:
                     f"and the handle stands in `{self.tenant}`",
                     hint="Name the tenant: Scope.of(tenant=…, user=…)",
                 )
+
+    def _check_stands_in(self, tenant: str) -> None:
+        if self._caller.tenant not in (None, tenant):
+            raise Denied(
+                f"`{self.actor}` stands in the tenant `{self._caller.tenant}`, not in {quote(tenant)}",
+                hint="Ask the program that opened the memory",
+                actor=self.actor,
+            )
 
     def _with_caller(self, caller: Caller) -> Memory:
         other = object.__new__(Memory)

@@ -148,9 +148,9 @@ class Gate:
             return caller.policies
         return self._store.read(lambda rows: self._policies(rows, effect.scope.tenant, caller))
 
-    def mark(self) -> Hashable:
+    def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that is another one once anybody has written anything; it says nothing else."""
-        return self._store.mark()
+        return self._store.mark(tenant)
 
     def settle(self) -> None:
         """Return once every event that was put off is in the ledger."""

@@ -31,8 +31,13 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
 
 def decide(policies: Sequence[Policy], effect: EffectBase) -> Verdict:
     """Return the strictest verdict of all policies on all places the effect touches."""
-    if len(policies) == 1 and policies[0] is OWNER:
-        return Verdict("allow", effect.capability)
+    if len(policies) == 1:
+        policy = policies[0]
+        # Most effects need one capability in one scope, and most handles have it there, whatever the key.
+        if policy is OWNER or (
+            type(effect).demands is EffectBase.demands and policy.plainly_allows(effect.capability, effect.scope)
+        ):
+            return Verdict("allow", effect.capability)
     strictest: Verdict | None = None
     for policy in policies:
         for capability, scope, key in effect.demands():
@@ -46,6 +51,8 @@ def decide(policies: Sequence[Policy], effect: EffectBase) -> Verdict:
 
 def readable(policies: Sequence[Policy]) -> Callable[[str], bool] | None:
     """Return a test for the keys that every policy lets be read; None when none of them closes any."""
+    if len(policies) == 1 and not policies[0].access:
+        return None
     narrowing = [policy for policy in policies if policy.access]
     if not narrowing:
         return None

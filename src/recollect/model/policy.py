@@ -161,6 +161,23 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             self._about[capability] = about
         return frozenset([rule.level for rule in about if rule.reaches(scope, key)])
 
+    def plainly_allows(self, capability: str, scope: Scope) -> bool:
+        """Say whether a capability is allowed in a scope whatever the key: nothing more has to be looked at then."""
+        scopes = self._plain.get(capability)
+        if scopes is None:
+            about = [rule for rule in self.rules if covers(rule.capability, capability)]
+            plain = not self.access and all(rule.level == "allow" and not rule.path for rule in about)
+            scopes = self._plain[capability] = tuple(rule.scope for rule in about) if plain else ()
+        for allowed in scopes:
+            if allowed is None or allowed.covers(scope):
+                return True
+        return False
+
+    @cached_property
+    def _plain(self) -> dict[str, tuple[Scope | None, ...]]:
+        """The scopes in which each capability that was asked for is plainly allowed; None stands for everywhere."""
+        return {}
+
     @cached_property
     def _about(self) -> dict[str, tuple[Rule, ...]]:
         """The rules about each capability that was asked for: most policies have several about others."""

@@ -21,7 +21,7 @@ from recollect.api.memory import Memory
 from recollect.errors import StorageError, Unauthenticated, Unavailable
 from recollect.model.policy import OWNER, Policy, Rule
 from recollect.model.scope import Scope
-from recollect.server.auth.keys import Key, KnownKeys, Role, note_use
+from recollect.server.auth.keys import SYSTEM_TENANT, Key, KnownKeys, Role, note_use
 from recollect.server.auth.limits import RateLimit
 from recollect.server.problems import RequestFault
 from recollect.server.settings import Settings
@@ -178,7 +178,7 @@ class _Authentication:
             return self._access_of(caller)
         now = self._memory.clock.now()
         if self._memory.waits:
-            access = await run_sync(lambda: self._keys.find(token, now, self._memory.mark()))
+            access = await run_sync(lambda: self._keys.find(token, now, self._memory.mark(tenant=SYSTEM_TENANT)))
         else:
             access = self._keys.find(token, now, self._mark())
         id, hour = access.caller.key_id, int(now.timestamp()) // 3_600
@@ -188,14 +188,14 @@ class _Authentication:
         return access
 
     def _mark(self) -> Hashable:
-        """Return a mark of the memory that was taken in this turn of the loop.
+        """Return a mark of where keys are kept that was taken in this turn of the loop.
 
         What a turn handles had arrived before it began. So whoever sends a request after a key was revoked meets a
         mark that was taken after that too, and many who ask at the same time are answered with one look at the file.
         """
         loop = asyncio.get_running_loop()
         if self._turn is None or self._turn[0] is not loop:
-            self._turn = loop, self._memory.mark()
+            self._turn = loop, self._memory.mark(tenant=SYSTEM_TENANT)
             loop.call_soon(self._end_turn)
         return self._turn[1]
 

@@ -116,6 +116,16 @@ class Connection(HttpToolsProtocol):
         """Answer bytes that are no HTTP with a problem, as everything else that is wrong."""
         self._refuse(self._fault)
 
+    def on_response_complete(self) -> None:
+        """Let the answer go before it is counted and logged, where it is the only one under way.
+
+        Many go together at the end of a turn: each by itself would wake its caller while there is more to do for
+        others, and a third fewer would be answered in the same time.
+        """
+        if len(self.tasks) == 1:
+            self._gathering.flush()
+        super().on_response_complete()
+
     # what the parser says
 
     def on_message_begin(self) -> None:

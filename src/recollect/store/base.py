@@ -509,10 +509,11 @@ class Store(Protocol):
         """Return one collection: `read` for what most that remember ask before they embed."""
         ...
 
-    def mark(self) -> Hashable:
+    def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that is another one once anybody has written anything, so that what was read can be kept.
 
-        Ask for it before reading: while it stays the same, so does what was read. It may change for no reason.
+        That of a tenant need only tell what was written there, which is never done without an event in its ledger. Ask
+        for it before reading: while it stays the same, so does what was read. It may change for no reason.
         """
         ...
 

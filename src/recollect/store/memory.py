@@ -122,7 +122,7 @@ class MemoryStore:
         """Return one collection."""
         return self.read(lambda rows: rows.collection(tenant, name))
 
-    def mark(self) -> int:
+    def mark(self, tenant: str | None = None) -> int:
         """Return how often something was written, or undone."""
         return self._turns
 

@@ -1,7 +1,8 @@
 """API keys: `rk_<id>_<secret>` in, whose it is out. Kept as facts of a tenant of their own, only by a hash.
 
 A secret has 256 random bits, so a plain hash of it can be kept: nobody finds it by trying. A key that was found is
-looked up again as soon as anything was written: one that was revoked is refused from then on, by every worker.
+looked up again as soon as anything was written beside it: one that was revoked is refused from then on, by every
+worker.
 """
 
 from __future__ import annotations
@@ -208,7 +209,7 @@ class _Known(msgspec.Struct, Generic[T], frozen=True):
 
 
 class KnownKeys(Generic[T]):
-    """Tokens in, what was made of their keys out; each looked up again only after somebody has written something."""
+    """Tokens in, what was made of their keys out; each looked up again only after somebody has changed a key."""
 
     def __init__(self, memory: Memory, make: Callable[[Key], T]) -> None:
         """Know none yet; `make` is given a key, and gives what stands for it for as long as that does not change."""
@@ -220,7 +221,8 @@ class KnownKeys(Generic[T]):
     def find(self, token: str, now: datetime, mark: Hashable) -> T:
         """Return what was made of the key that a token is, or refuse it, as `find_key` does.
 
-        `mark` is one that the memory gave after the token had arrived. It is kept with what is read after it.
+        `mark` is one that the memory gave for `SYSTEM_TENANT` after the token had arrived. It is kept with what is read
+        after it.
         """
         digest = _digest(token)
         known = self._known.get(digest)

@@ -98,8 +98,8 @@ async def get_fact(
     if_none_match: IfNoneMatch = None,
 ) -> Response[Fact]:
     """Return the fact at a key, now or as it stood at a moment."""
-    place = own(request.auth, below)
-    fact = await read_row(request.auth.memory, partial(place.get, name_of(key), as_of=as_of))
+    access = request.auth
+    fact = await read_row(access.memory, partial(own(access, below).get, name_of(key), as_of=as_of))
     if fact is None:
         raise _missing(name_of(key))
     tag = tag_of_version(fact.version)

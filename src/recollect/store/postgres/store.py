@@ -90,7 +90,7 @@ class PostgresStore:
         """Return one collection."""
         return self._glance(lambda rows: rows.find_collection(tenant, name))
 
-    def mark(self) -> Hashable:
+    def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that is another one once anybody, in any process, has written anything."""
         return self._glance(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
 

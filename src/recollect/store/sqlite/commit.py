@@ -114,6 +114,19 @@ class GroupCommit:
             finally:
                 self._holder = before
 
+    def ledger_end(self, tenant: str) -> tuple[bool, tuple[int, str] | None]:
+        """Return True and where the ledger of a tenant ends, None where it has none; False while somebody writes."""
+        if not self._lock.acquire(blocking=False):
+            return False, None
+        try:
+            if self._running is not None:  # a work asks, in mid-transaction
+                return False, None
+            self._open_connection()
+            self._notice_others()
+            return True, self._rows.head(tenant)
+        finally:
+            self._lock.release()
+
     def close(self) -> None:
         """Wait for the batch that is running, then let go of the connection. Closing twice is allowed."""
         self._refuse_nesting()

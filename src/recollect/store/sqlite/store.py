@@ -96,10 +96,14 @@ class SqliteStore:
         """Return one collection."""
         return self._glance(lambda rows: rows.find_collection(tenant, name))
 
-    def mark(self) -> Hashable:
-        """Return a mark that is another one once anybody, in any process, has written anything."""
+    def mark(self, tenant: str | None = None) -> Hashable:
+        """Return a mark that is another one once anybody, in any process, has written anything; or to that tenant."""
         self._check_process()
         try:
+            if tenant is not None:
+                # What this process writes elsewhere makes every reader look anew, but not the one who wrote it.
+                known, end = self._writer.ledger_end(tenant)
+                return end if known else self._readers.glance(lambda rows: rows.find_head(tenant))
             return self._readers.mark()
         except apsw.Error as error:
             raise translate(error, self.url) from error

@@ -18,6 +18,7 @@ from recollect.testing.conformance.facts import FactPromises
 from recollect.testing.conformance.history import HistoryPromises
 from recollect.testing.conformance.idempotency import IdempotencyPromises
 from recollect.testing.conformance.ledger import LedgerPromises
+from recollect.testing.conformance.marks import MarkPromises
 from recollect.testing.conformance.permissions import PermissionPromises
 from recollect.testing.conformance.quotas import QuotaPromises
 from recollect.testing.conformance.recall import RecallPromises
@@ -54,6 +55,7 @@ class StoreConformance(
     EntryRulePromises,
     BlockPromises,
     AtOncePromises,
+    MarkPromises,
     ConformanceBase,
 ):
     """What every store promises. Subclass, give a `store` fixture, run pytest."""
