@@ -119,7 +119,7 @@ def test_those_who_ask_in_one_turn_share_a_look_at_the_file_and_no_later_turn_do
         made = create_key(memory, tenant="orchard", user="pippin", role="member")
         passed, looks = [], []
         mark = memory.mark
-        monkeypatch.setattr(memory, "mark", lambda: looks.append(len(passed)) or mark())
+        monkeypatch.setattr(memory, "mark", lambda **of: looks.append(len(passed)) or mark(**of))
 
         async def pass_by(scope: Any, receive: Any, send: Any) -> None:
             passed.append(scope["user"].user)
