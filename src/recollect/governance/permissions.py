@@ -65,7 +65,7 @@ def granted_policy(grants: Sequence[Grant], actor: str) -> Policy:
 
 
 def _decide_one(policy: Policy, capability: str, scope: Scope, key: str | None) -> Verdict:
-    if capability in policy.free:
+    if policy.plainly_allows(capability, scope):
         return Verdict("allow", capability)
     levels = policy.levels(capability, scope, key)
     if "deny" in levels:

@@ -118,9 +118,6 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
         parse_duration(self.per)
 
 
-_ALLOWED: frozenset[Level] = frozenset({"allow"})
-
-
 class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What an actor may do. Nothing is allowed unless a rule says so, and a denial beats everything.
 
@@ -152,20 +149,13 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     def levels(self, capability: str, scope: Scope, key: str | None) -> frozenset[Level]:
         """Return the levels that rules give a capability at a place."""
-        everywhere = self._everywhere
-        if everywhere is not None and capability in everywhere:
-            return everywhere[capability]
-        about = self._about.get(capability)
-        if about is None:
-            about = tuple(rule for rule in self.rules if covers(rule.capability, capability))
-            self._about[capability] = about
-        return frozenset([rule.level for rule in about if rule.reaches(scope, key)])
+        return frozenset([rule.level for rule in self._rules_about(capability) if rule.reaches(scope, key)])
 
     def plainly_allows(self, capability: str, scope: Scope) -> bool:
         """Say whether a capability is allowed in a scope whatever the key: nothing more has to be looked at then."""
         scopes = self._plain.get(capability)
         if scopes is None:
-            about = [rule for rule in self.rules if covers(rule.capability, capability)]
+            about = self._rules_about(capability)
             plain = not self.access and all(rule.level == "allow" and not rule.path for rule in about)
             scopes = self._plain[capability] = tuple(rule.scope for rule in about) if plain else ()
         for allowed in scopes:
@@ -173,10 +163,12 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 return True
         return False
 
-    @cached_property
-    def _plain(self) -> dict[str, tuple[Scope | None, ...]]:
-        """The scopes in which each capability that was asked for is plainly allowed; None stands for everywhere."""
-        return {}
+    def _rules_about(self, capability: str) -> tuple[Rule, ...]:
+        about = self._about.get(capability)
+        if about is None:
+            about = tuple(rule for rule in self.rules if covers(rule.capability, capability))
+            self._about[capability] = about
+        return about
 
     @cached_property
     def _about(self) -> dict[str, tuple[Rule, ...]]:
@@ -184,21 +176,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return {}
 
     @cached_property
-    def free(self) -> frozenset[str]:
-        """The capabilities that need no second look: allowed everywhere, and no key has an access of its own."""
-        if self.access or self._everywhere is None:
-            return frozenset()
-        return frozenset(capability for capability, levels in self._everywhere.items() if levels == _ALLOWED)
-
-    @cached_property
-    def _everywhere(self) -> dict[str, frozenset[Level]] | None:
-        """The levels of each capability, where no rule is about some places only; most policies are so."""
-        if any(rule.scope is not None or rule.path for rule in self.rules):
-            return None
-        return {
-            capability: frozenset(rule.level for rule in self.rules if covers(rule.capability, capability))
-            for capability in CAPABILITIES
-        }
+    def _plain(self) -> dict[str, tuple[Scope | None, ...]]:
+        """The scopes in which each capability that was asked for is plainly allowed; None stands for everywhere."""
+        return {}
 
     @classmethod
     def of(
