@@ -27,15 +27,20 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types style browser format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
+.PHONY: help setup test check types style compiled browser format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## set up .venv: the project, editable, and the development tools
 
-test: check browser ## check, then run every test (ARGS=... goes to pytest)
+test: $(READY) browser ## check, then run every test (ARGS=... goes to pytest)
+	@$(MAKE) --no-print-directory -j2 types style compiled
 	$(PYTEST) $(ARGS)
+
+# Left to themselves, the processes that run the tests would each compile all of them.
+compiled: $(READY)
+	@$(BIN)/pytest --collect-only --quiet >$(VENV)/collected.txt || { cat $(VENV)/collected.txt; exit 1; }
 
 # Types take as long as all the rest, and one core: the rest goes beside them.
 check: $(READY) ## formatting, lint, types, import layers, the generated client

@@ -16,6 +16,7 @@ from types import ModuleType
 from typing import Any
 
 import anthropic_server
+import certificates
 import openai_server
 import pytest
 from hypothesis import HealthCheck, settings
@@ -63,6 +64,7 @@ def _put_files_in_memory() -> None:
 
 # At once, not in a hook: other plugins ask for the place before one.
 _put_files_in_memory()
+certificates.trust_nobody()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -354,11 +354,19 @@ class HalfKeepingSuite(_BrokenSuite):
 
 
 class _Outcomes:
-    """A pytest plugin that notes how each test of each suite ended, by its name without parameters."""
+    """A pytest plugin that notes how each test of each suite ended, by its name without parameters.
 
-    def __init__(self) -> None:
+    Where only some tests are wanted, the many hundred others of a suite are not even made.
+    """
+
+    def __init__(self, wanted: frozenset[str]) -> None:
+        self._wanted = wanted
         self.passed: dict[str, set[str]] = defaultdict(set)
         self.failed: dict[str, set[str]] = defaultdict(set)
+
+    def pytest_pycollect_makeitem(self, collector: pytest.Collector, name: str) -> list[pytest.Item] | None:
+        unwanted = self._wanted and isinstance(collector, pytest.Class) and name not in self._wanted
+        return [] if unwanted else None
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         _, suite, test = report.nodeid.rsplit("::", 2)
@@ -371,7 +379,7 @@ class _Outcomes:
 
 def run(*nodes: str) -> _Outcomes:
     """Run suites, or single tests of them (`Suite::test`), in a pytest of their own."""
-    outcomes = _Outcomes()
+    outcomes = _Outcomes(frozenset(node.partition("::")[2] for node in nodes) - {""})
     options = [
         "-q",
         "--tb=native",

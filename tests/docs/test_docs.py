@@ -353,7 +353,8 @@ def test_every_docstring_example_runs(module: str, tmp_path: Path, monkeypatch: 
     report: list[str] = []
     runner = doctest.DocTestRunner(optionflags=_FLAGS)
     for test in doctest.DocTestFinder().find(importlib.import_module(module)):
-        runner.run(test, out=report.append)
+        if test.examples:  # most docstrings have none, and even to run those looks at every file ever read
+            runner.run(test, out=report.append)
     assert not runner.summarize(verbose=False).failed, "".join(report)
 
 

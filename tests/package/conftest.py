@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from certificates import as_before
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0
@@ -82,7 +83,7 @@ class Environment:
 
 def clean_variables() -> dict[str, str]:
     """Return the variables of the environment without what speaks of a memory, a model or another Python."""
-    return {name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)}
+    return as_before({name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)})
 
 
 def uv(*arguments: object) -> str:

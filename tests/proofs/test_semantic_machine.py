@@ -20,7 +20,7 @@ import msgspec
 import numpy as np
 import pytest
 from broken_indexes import follow_no_removals
-from hypothesis import Phase, note, settings
+from hypothesis import Phase, given, note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
     RuleBasedStateMachine,
@@ -187,14 +187,16 @@ class Oracle:
         assert made.replaced == (before.id if before else None)
         assert made.id not in {one.id for one in self.kept}
         if before is not None:
+            # However far the clock was set back, what takes a place is never older than what it takes it from.
+            now = max(now, before.created)
             self.kept[self.kept.index(before)] = replace(before, ended=now)
-        self.kept.append(replace(new, id=made.id))
+        self.kept.append(replace(new, id=made.id, created=now))
 
     def was_forgotten(self, answer: bool, found: Kept | None, now: datetime) -> None:
         stood = found is not None and found.stands(now)
         assert answer == stood
         if found is not None and stood:
-            self.kept[self.kept.index(found)] = replace(found, ended=now)
+            self.kept[self.kept.index(found)] = replace(found, ended=max(now, found.created))
 
     def drop(self, doomed: Callable[[Kept], bool]) -> int:
         gone = [one for one in self.kept if doomed(one)]
@@ -642,3 +644,17 @@ def test_a_mistake_is_found(mistake: Callable[[pytest.MonkeyPatch], None], monke
     )
     with pytest.raises(AssertionError):
         run_state_machine_as_test(EntriesSideBySide, settings=found)
+
+
+@given(past=st.sampled_from([None, 0, 1]))
+def test_the_oracle_knows_of_a_clock_that_is_set_back(past: int | None) -> None:
+    """What takes a place is never older than what it takes it from. The machine found an oracle that had it older."""
+    machine = EntriesSideBySide()
+    place = (SCOPES[0], "notes")
+    options = {"namespace": None, "query": QUERIES[0], "mode": "hybrid", "chosen": 0, "threshold": 0.0}
+    machine.remember(collection="notes", items=[(0, 0, "k")], namespace="", scope=SCOPES[0], ttl=None)
+    machine.the_clock_is_set_back(by=2)
+    machine.remember(collection="notes", items=[(0, 1, "k")], namespace="", scope=SCOPES[0], ttl=None)
+    machine.the_oracle_agrees()
+    machine.recall(place=place, limit=1, expand=0, past=past, **options)
+    machine.teardown()

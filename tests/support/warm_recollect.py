@@ -22,6 +22,7 @@ import traceback
 from functools import cache
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 _COMMAND = """\
 #!/bin/sh
@@ -83,10 +84,16 @@ def folder(*imported: str) -> Path:
 
 def main(address: str, *imported: str) -> None:
     """Fork for each call at an address, until stdin ends."""
+    from typer.main import get_command
+
+    from recollect.cli.app import app
     from recollect.cli.index import COMMANDS
     from recollect.retrieval.embed.wordllama import WordLlama
 
-    for name in (*sorted({f"recollect.cli.{entry.module}" for entry in COMMANDS.values()}), *_WARM, *imported):
+    root: Any = get_command(app)
+    for command in COMMANDS:
+        root.get_command(None, command)
+    for name in (*_WARM, *imported):
         import_module(name)
     WordLlama().embed(["A first text has the weights read."])
     gc.freeze()

@@ -8,12 +8,13 @@ import re
 import sys
 from collections.abc import Sequence
 from difflib import get_close_matches
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any, cast
 
 import typer
 from typer.core import TyperGroup
-from typer.main import get_group
+from typer.main import get_command, get_group
 
 from recollect.cli.index import COMMANDS
 from recollect.cli.output import Output
@@ -30,6 +31,12 @@ _VALUE_WITH_A_DASH = re.compile(r"-(\s|\.?\d|[^-=][^=]*\s)")
 """A line of a list, a number below zero, or several words: nobody means an option by that."""
 
 
+@cache
+def _group_in(module: str) -> TyperGroup:
+    """Return the commands of a module; whoever calls several in one process has them made once."""
+    return get_group(import_module(f"recollect.cli.{module}").app)
+
+
 class _Root(TyperGroup):
     """The commands of the index, each imported when it is called."""
 
@@ -44,7 +51,7 @@ class _Root(TyperGroup):
             if near and not ctx.resilient_parsing:
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
-        group = get_group(import_module(f"recollect.cli.{COMMANDS[cmd_name].module}").app)
+        group = _group_in(COMMANDS[cmd_name].module)
         return group if group.name == cmd_name else group.commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -81,13 +88,18 @@ def root(
     """The memory that AI agents share: facts with versions and history, under a gate and a ledger."""
 
 
+@cache
+def _root() -> Any:
+    return get_command(app)
+
+
 def run(arguments: Sequence[str]) -> int:
     """Carry out one call and return its exit code: 0 done, 1 failed or not found, 2 wrongly called."""
     for stream in (sys.stdout, sys.stderr):
         # A value may hold what the terminal's encoding has no sign for; an escape is better than a failure.
         cast("Any", stream).reconfigure(errors="backslashreplace")
     try:
-        code = app(list(arguments), prog_name="recollect", standalone_mode=False)
+        code = _root()(list(arguments), prog_name="recollect", standalone_mode=False)
         sys.stdout.flush()
     except _Misused as error:
         return _misused(cast("Any", error), arguments)

@@ -85,7 +85,7 @@ def test_an_expression_that_fails_fails_the_run_and_says_where(
     load: Any, kitchen: Any, memory: Memory, place: str, fault: str
 ) -> None:
     written, code = FAULTS[fault]
-    behaviour = Behaviour(bounds=Bounds(seconds=0.5))
+    behaviour = Behaviour(bounds=Bounds(seconds=0.1))
     flow = load(text_with(**{place: written}), behaviour=behaviour)
     run = flow.run(owner="mira")
     assert run.status == "failed"
