@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -65,6 +66,9 @@ def _put_files_in_memory() -> None:
 # At once, not in a hook: other plugins ask for the place before one.
 _put_files_in_memory()
 certificates.trust_nobody()
+# Who runs tests in the background may have them ignore interrupts, and so would every process that a test interrupts.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.hookimpl(wrapper=True)
