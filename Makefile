@@ -153,7 +153,7 @@ echo "Setting up $(1) with $$("$$python" --version)"; \
 "$$python" -m venv --clear $(1); \
 if [ "$(USE_UV)" = yes ] \
     && $(1)/bin/python -m pip install --quiet -c $(or $(3),constraints.txt) uv 2>/dev/null \
-    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python --compile-bytecode -c $(or $(3),constraints.txt) -b constraints.txt $(2); \
+    && $(1)/bin/uv pip install --quiet --python $(1)/bin/python -c $(or $(3),constraints.txt) -b constraints.txt $(2); \
 then :; else \
     echo "Installing with pip, without uv; this takes a little longer"; \
     $(1)/bin/python -m pip install --quiet --upgrade -c constraints.txt pip; \
