@@ -369,7 +369,8 @@ def plan(name: str) -> list[str]:
     ],
 )
 def test_a_hot_query_goes_straight_to_its_rows(name: str, steps: list[str]):
-    found = plan(name)
+    # Older versions of SQLite say that they also look aside at a filter of what is listed; the way to the rows is one.
+    found = [step for step in plan(name) if step != "CREATE BLOOM FILTER"]
     assert len(found) == len(steps), found  # no sorting either
     assert all(line.startswith(step) for line, step in zip(found, steps, strict=True)), found
 
