@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
-import json
 import socket
 import struct
-import subprocess
 import sys
-import threading
 from collections.abc import AsyncIterator, Callable, Iterator
-from datetime import datetime
 from inspect import isasyncgen, iscoroutine
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+from clocked_server import Served
 
 import recollect
 from recollect.client import repeating
@@ -113,72 +110,13 @@ def client(connect: Callable[..., Any], loopback: Any, hurried: None) -> Any:
     return connect(loopback.url)
 
 
-class Served:
-    """A server process: its address, keys for its users, and its clock."""
-
-    def __init__(self, database: Path, settings: dict[str, Any]) -> None:
-        self.database = database
-        self._process = subprocess.Popen(
-            [sys.executable, str(Path(__file__).with_name("served.py")), str(database), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self._speaking = threading.Lock()
-        self._keys: dict[tuple[str, str, str], str] = {}
-        self.url: str = self._heard()["url"]
-
-    def key(self, user: str, *, tenant: str = "default", role: str = "admin") -> str:
-        """Return the API key of a user; each has one for each role."""
-        place = (tenant, user, role)
-        if place not in self._keys:
-            self._keys[place] = self._ask({"key": {"tenant": tenant, "user": user, "role": role}})
-        return self._keys[place]
-
-    def show(self, moment: datetime) -> None:
-        """Set the server's clock."""
-        self._ask({"clock": moment.isoformat()})
-
-    def settle(self) -> None:
-        """Wait for what happens in the background."""
-        self._ask({"settle": True})
-
-    def close(self) -> None:
-        """End the process: it stops when it is told nothing more."""
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        try:
-            self._process.wait(10)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        assert self._process.stdout is not None
-        self._process.stdout.close()
-
-    def _ask(self, command: Any) -> Any:
-        with self._speaking:
-            assert self._process.stdin is not None
-            self._process.stdin.write(json.dumps(command) + "\n")
-            self._process.stdin.flush()
-            heard = self._heard()
-        if "refused" in heard:
-            raise recollect.UsageError(heard["refused"])
-        return heard["done"]
-
-    def _heard(self) -> Any:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "the server ended without a word"
-        return json.loads(line)
-
-
 @pytest.fixture(scope="module")
 def serve(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[..., Served]]:
     """Return what starts a server process on a database of its own, with these settings."""
     started: list[Served] = []
 
     def serve(**settings: Any) -> Served:
-        started.append(Served(tmp_path_factory.mktemp("served") / "memory.db", settings))
+        started.append(Served(tmp_path_factory.mktemp("served") / "memory.db", **settings))
         return started[-1]
 
     yield serve

@@ -388,6 +388,9 @@ def run(*nodes: str) -> _Outcomes:
         "no:cacheprovider",
         "-p",
         "no:xdist",
+        # It ends with a long search for garbage, among all that this process holds.
+        "-p",
+        "no:unraisableexception",
         "-o",
         "python_classes=*Suite",
     ]

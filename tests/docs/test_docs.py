@@ -17,6 +17,9 @@ import inspect
 import pkgutil
 import re
 import shutil
+import signal
+import subprocess
+import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -28,6 +31,7 @@ from xml.etree import ElementTree
 import pytest
 from demo_server import Demo, run_demo
 from shell import Shell
+from warm_recollect import Fork
 
 import recollect
 from recollect import errors
@@ -219,7 +223,9 @@ def test_every_example_runs(
             if block.mark == "python":
                 run_python(block, names, name(path))
             elif block.mark == "console":
-                shell = shell or opened.enter_context(Shell(tmp_path, warm=path.name != "README.md"))
+                shell = shell or opened.enter_context(
+                    Shell(tmp_path, warmth=None if path.name == "README.md" else "commands")
+                )
                 run_console(block, shell, name(path))
 
 
@@ -317,10 +323,10 @@ def test_a_right_example_passes(tmp_path: Path) -> None:
 
 def test_a_recollect_that_need_not_be_imported_is_the_installed_one_in_all_else(tmp_path: Path) -> None:
     said: list[list[tuple[str, int]]] = []
-    for warm in (True, False):
-        folder = tmp_path / str(warm)
+    for warmth in ("commands", "server", None):
+        folder = tmp_path / str(warmth)
         folder.mkdir()
-        with Shell(folder, warm=warm) as shell:
+        with Shell(folder, warmth=warmth) as shell:
             commands = (
                 "export RECOLLECT_DB=a.db",
                 "printf '\"ü\"' | recollect facts set word - --as-json --user ada && echo done",
@@ -329,8 +335,38 @@ def test_a_recollect_that_need_not_be_imported_is_the_installed_one_in_all_else(
                 "cd / && recollect facts get word --user ada --db nowhere.db",
             )
             said.append([shell.run(command) for command in commands])
-    assert said[0] == said[1]
+    assert said[0] == said[1] == said[2]
     assert [code for _, code in said[0]] == [0, 0, 0, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("ending", "code"),
+    [("", 0), ("sys.exit(3)", 3), ("1 / 0", 1), ("os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL)],
+)
+def test_a_program_in_a_fork_speaks_and_ends_as_one_that_was_started(ending: str, code: int) -> None:
+    program = f"import os, signal, sys\nprint(sys.argv[1:], input(), flush=True)\n{ending}"
+    started = subprocess.Popen(
+        [sys.executable, "-c", program, "a", "b"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    for one in (Fork("a", "b", program=program, stderr=subprocess.DEVNULL), started):
+        assert one.poll() is None and one.stdin is not None
+        one.stdin.write("ü\n")
+        one.stdin.flush()
+        assert one.communicate()[0] == "['a', 'b'] ü\n"
+        assert one.returncode == one.poll() == code
+
+
+def test_a_program_in_a_fork_ends_when_it_is_told() -> None:
+    one = Fork(program="import sys\nprint('begun', flush=True)\nsys.stdin.read()")
+    assert one.stdout.readline() == "begun\n"
+    assert one.poll() is None
+    one.terminate()
+    assert one.wait() == -signal.SIGTERM
+    one.communicate()
 
 
 def test_a_wildcard_stands_for_text_of_one_line_or_for_lines() -> None:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from clocked_server import Served
 from mcp_client import doors_to
 from ways import (
     APART,
@@ -28,7 +29,6 @@ from ways import (
     Kind,
     Place,
     ScopeName,
-    Served,
     Way,
     cases,
     found_by_command,

@@ -19,7 +19,6 @@ import anthropic_server
 import openai_server
 import pytest
 from shell import Shell
-from warm_recollect import MODELS
 
 import recollect
 from recollect.mashin.document import Node
@@ -224,7 +223,7 @@ def run_page(page: Path, folder: Path, **variables: str) -> None:
     """Run all commands of a page in one shell; what they print is what the page shows."""
     found = [block for block in DOCS.blocks(page.read_text(encoding="utf-8")) if block.mark == "console"]
     assert found
-    with Shell(folder, imported=MODELS, COLUMNS="160", **variables) as shell:
+    with Shell(folder, warmth="models", COLUMNS="160", **variables) as shell:
         wrong = [
             f"{page.name}:{step.line}: $ {step.command}\n{fault}"
             for block in found

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from clocked_server import Served
 from mcp_client import Talk, started, talking
-from ways import Served
 
 import recollect
 from recollect.mcp.arguments import SetFact, WriteBlock

@@ -16,6 +16,7 @@ from typing import Any
 
 import httpx
 import pytest
+import warm_recollect
 
 import recollect
 from recollect.server.auth.keys import create_key
@@ -31,16 +32,25 @@ _numbers = count(1)
 class Served:
     """A server process, and clients of it."""
 
-    def __init__(self, db: Path, *flags: str, **variables: str) -> None:
+    def __init__(self, db: Path, *flags: str, warm: bool = False, **variables: str) -> None:
+        """Start it from nothing as users do, or `warm` with everything imported."""
         self.db = db
         self.log = db.with_suffix(".log")
+        arguments = ["serve", "--db", str(db), "--port", "0", "--json", *flags]
+        env = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")} | variables
+        warmth = "models" if "OPENAI_BASE_URL" in variables else "server"
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen(
-                [sys.executable, "-m", "recollect.cli", "serve", "--db", str(db), "--port", "0", "--json", *flags],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-                | variables,
+            self.process = (
+                warm_recollect.Fork(*arguments, warmth=warmth, stderr=log, env=env)
+                if warm
+                else subprocess.Popen(
+                    [sys.executable, "-m", "recollect.cli", *arguments],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    stderr=log,
+                    text=True,
+                    env=env,
+                )
             )
         self._watchdog = threading.Timer(LIFETIME, self.process.kill)
         self._watchdog.daemon = True
@@ -80,7 +90,8 @@ class Served:
             os.kill(self.process.pid, by)
         code = self.process.wait(PATIENCE)
         self._watchdog.cancel()
-        assert self.process.stdout is not None
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.close()
         self.process.stdout.close()
         return code
 
@@ -88,7 +99,8 @@ class Served:
 @contextmanager
 def run_server(db: Path, *flags: str, **variables: str) -> Generator[Served]:
     """Run a server over a file while the block lasts."""
-    served = Served(db, *flags, **variables)
+    # Workers begin as the process does that starts them, so that one has to be the real one.
+    served = Served(db, *flags, warm="--workers" not in flags, **variables)
     try:
         yield served
     finally:
@@ -125,8 +137,8 @@ def start(tmp_path: Path) -> Iterator[Callable[..., Served]]:
     """Start servers of one's own."""
     started: list[Served] = []
 
-    def begin(*flags: str, db: Path | None = None, **variables: str) -> Served:
-        started.append(Served(db or tmp_path / "memory.db", *flags, **variables))
+    def begin(*flags: str, db: Path | None = None, warm: bool = False, **variables: str) -> Served:
+        started.append(Served(db or tmp_path / "memory.db", *flags, warm=warm, **variables))
         return started[-1]
 
     yield begin

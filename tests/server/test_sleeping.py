@@ -54,7 +54,7 @@ def counted(served: Any, name: str) -> int:
 
 
 def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_alone(start, agents):
-    awake = start("--no-sleep", **SOON, **agents)
+    awake = start("--no-sleep", warm=True, **SOON, **agents)
     ada = awake.key_for("ada")
     ben = awake.key_for("ben", tenant="orchard")
     chat(awake.client(ada), "I live in Aveiro.")
@@ -63,7 +63,7 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
     assert awake.client(ada).get(CORE).status_code == 404
     assert awake.stop() == 0
 
-    asleep = start(**SOON, **agents)
+    asleep = start(warm=True, **SOON, **agents)
     assert "Aveiro" in until(lambda: core_of(asleep.client(ada)))
     assert "pears" in until(lambda: core_of(asleep.client(ben)))
     chat(asleep.client(ada), "I've moved to Braga.")
@@ -75,7 +75,7 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
 
 def test_w4_what_fails_while_the_server_sleeps_is_seen_and_chat_goes_on(start, agents, tmp_path):
     # The parrot only repeats what it hears, which is not what a model is asked for here.
-    one = start(RECOLLECT_SLEEP_MODEL="demo:parrot", **SOON, **agents)
+    one = start(RECOLLECT_SLEEP_MODEL="demo:parrot", warm=True, **SOON, **agents)
     ada = one.client(one.key_for("ada"))
     assert counted(one, 'recollect_slept_total{outcome="failed"}') == 0
     chat(ada, "I live in Aveiro.")

@@ -8,9 +8,11 @@ from pathlib import Path
 import apsw
 import pytest
 
+import recollect
 import recollect.store.sqlite
 from recollect.store.sql.queries import load_queries
-from recollect.store.sqlite.migrate import MIGRATIONS, SCHEMA
+from recollect.store.sqlite.connection import IN_MEMORY, Settings, open_writer
+from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, copy_schema, migrate
 from recollect.store.sqlite.queries import SQL
 
 
@@ -33,6 +35,29 @@ def tables(*scripts: str) -> set[tuple[str, str, str]]:
 def test_the_migrations_in_order_give_the_schema():
     assert tables(SCHEMA) == tables(*MIGRATIONS)
     assert tables(SCHEMA) != tables(*MIGRATIONS, "CREATE TABLE stray (a)")  # the comparison does see a difference
+
+
+def test_a_database_in_memory_is_made_as_one_in_a_file_is(tmp_path):
+    def made(path: str) -> list[object]:
+        connection = open_writer(Settings(path=path, durability="full", busy_timeout=1.0, vfs=None))
+        if path == IN_MEMORY:
+            copy_schema(connection)
+        else:
+            migrate(connection, path, patience=1.0)
+        told = [connection.pragma(name) for name in ("application_id", "user_version", "page_size", "integrity_check")]
+        return [*told, *connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()]
+
+    assert made(IN_MEMORY) == made(str(tmp_path / "memory.db"))
+    assert made(IN_MEMORY)[:2] == [APPLICATION_ID, VERSION]
+
+
+def test_databases_in_memory_have_nothing_in_common():
+    with recollect.open(":memory:") as one, recollect.open(":memory:") as other:
+        one.scope(user="ada").set("tea", "green")
+        assert one.scope(user="ada").value("tea") == "green"
+        assert other.scope(user="ada").get("tea") is None
+        with recollect.open(":memory:") as later:
+            assert later.scope(user="ada").get("tea") is None
 
 
 def test_migrations_are_numbered_without_gaps():

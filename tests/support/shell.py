@@ -10,7 +10,8 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-import warm_recollect
+from warm_recollect import Warmth
+from warm_recollect import folder as folder_of
 
 PATIENCE = 120.0
 """Seconds after which a command counts as hung."""
@@ -21,10 +22,10 @@ _FOREIGN = "^RECOLLECT_|_API_KEY$|_BASE_URL$"
 class Shell:
     """A POSIX shell in a folder, without keys and settings of whoever runs the tests."""
 
-    def __init__(self, folder: Path, *, warm: bool = True, imported: tuple[str, ...] = (), **variables: str) -> None:
-        """Open it; `warm` takes a `recollect` that has been imported, with others, in place of the installed one."""
+    def __init__(self, folder: Path, *, warmth: Warmth | None = "commands", **variables: str) -> None:
+        """Open it; without a warmth `recollect` is the installed one, which imports all that it needs in each call."""
         kept = {name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)}
-        places = [*([str(warm_recollect.folder(*imported))] if warm else []), str(Path(sys.executable).parent)]
+        places = [*([str(folder_of(warmth))] if warmth else []), str(Path(sys.executable).parent)]
         path = os.pathsep.join([*places, os.environ.get("PATH", "")])
         self._process = subprocess.Popen(
             ["sh", "-s"],

@@ -1,8 +1,9 @@
-"""`recollect` for the shells of tests: a process for each call, forked from one that has imported everything before.
+"""`recollect` and small programs for tests, each call a process: forked from one that has imported everything before.
 
 Most of a call's time goes into starting Python and importing. `folder()` gives a folder for the `PATH` of a shell, in
 which `recollect` is a small program that hands its arguments, folder, environment and streams to the process that
-waits, has it fork, and leaves with the exit code of the fork. All else is as with the real one.
+waits, has it fork, and leaves with the exit code of the fork. `Fork` is such a process without a shell: what tests use
+of `subprocess.Popen`. All else is as with the real one.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ import subprocess
 import sys
 import tempfile
 import traceback
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, Literal
 
 _COMMAND = """\
 #!/bin/sh
@@ -33,37 +36,49 @@ import marshal, os, socket, sys
 
 with socket.socket(socket.AF_UNIX) as line:
     line.connect({address!r})
-    call = marshal.dumps((sys.argv, os.getcwd(), dict(os.environ)))
+    call = marshal.dumps((None, sys.argv, os.getcwd(), dict(os.environ)))
     socket.send_fds(line, [len(call).to_bytes(4, "big")], [0, 1, 2])
     line.sendall(call)
+    line.recv(4, socket.MSG_WAITALL)  # its process id
     code = line.recv(1)
 # Who ends without a word was killed.
 sys.exit(code[0] if code else 137)
 """
-# What commands import when they are called, and is worth having before.
-_WARM = ("numpy", "recollect.abl", "recollect.mashin", "recollect.workflow", "rich.table")
-MODELS = ("pydantic_ai.direct", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai")
-"""What is imported where a model is asked."""
+Warmth = Literal["commands", "server", "models"]
+_IMPORTED: dict[Warmth, tuple[str, ...]] = {
+    "commands": ("numpy", "recollect.abl", "recollect.mashin", "recollect.workflow", "rich.table"),
+    "server": ("recollect.server.serving", "recollect.server.app", "uvicorn.protocols.http.httptools_impl", "uvloop"),
+    "models": ("pydantic_ai.direct", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
+}
+"""What is imported before it is called, where only commands are given, requests answered too, or models asked too."""
+_WAIT = "import sys, warm_recollect; warm_recollect.main(*sys.argv[1:])"
 _STREAMS = ((0, "r", -1), (1, "w", -1), (2, "w", 1))
 
 
 @cache
-def folder(*imported: str) -> Path:
-    """Return the folder of a `recollect` that starts at once, with these modules imported besides its own.
+def folder(warmth: Warmth = "commands") -> Path:
+    """Return the folder of a `recollect` that starts at once, with all imported that it needs.
 
     The process behind it ends with this one.
     """
     made = Path(tempfile.mkdtemp(prefix="warm-"))
     address = str(made / "socket")
     environment = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-    waiting = subprocess.Popen(
-        [sys.executable, __file__, address, *imported],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env={**environment, "PYTHONIOENCODING": "utf-8", "OPENBLAS_NUM_THREADS": "1"},
+    environment |= {"PYTHONIOENCODING": "utf-8", "OPENBLAS_NUM_THREADS": "1"}
+    colder = list(_IMPORTED)[: list(_IMPORTED).index(warmth)]
+    waiting = (
+        Fork(address, *_IMPORTED[warmth], program=_WAIT, warmth=colder[-1], env=environment)
+        if colder
+        else subprocess.Popen(
+            [sys.executable, __file__, address, *_IMPORTED[warmth]],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            env=environment,
+        )
     )
     assert waiting.stdout is not None and waiting.stdin is not None
-    assert waiting.stdout.readline() == b"ready\n"
+    assert waiting.stdout.readline() == "ready\n"
     command = made / "bin" / "recollect"
     command.parent.mkdir()
     call = made / "call.py"
@@ -82,6 +97,83 @@ def folder(*imported: str) -> Path:
     return command.parent
 
 
+class Fork:
+    """A Python program, or `recollect` itself, in a fork: what tests use of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        *arguments: object,
+        program: str | None = None,
+        warmth: Warmth = "commands",
+        stderr: IO[Any] | int | None = None,
+        env: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start the text of a program, or `recollect` without one, with these arguments and pipes to talk to it.
+
+        What it complains of goes to a file, nowhere (`DEVNULL`), or where our own complaints go.
+        """
+        heard, says = os.pipe()
+        hears, told = os.pipe()
+        self.stdin = open(told, "w", encoding="utf-8")
+        self.stdout = open(heard, encoding="utf-8")
+        self.returncode: int | None = None
+        self._signal = signal.SIGKILL
+        environment = dict(os.environ if env is None else env)
+        call = marshal.dumps((program, ["recollect", *map(str, arguments)], os.getcwd(), environment))
+        self._line = socket.socket(socket.AF_UNIX)
+        self._line.connect(str(folder(warmth).parent / "socket"))
+        with open(os.devnull, "w") as nowhere:
+            complains = 2 if stderr is None else (nowhere if isinstance(stderr, int) else stderr).fileno()
+            socket.send_fds(self._line, [len(call).to_bytes(4, "big")], [hears, says, complains])
+        self._line.sendall(call)
+        os.close(hears)
+        os.close(says)
+        self.pid = int.from_bytes(self._line.recv(4, socket.MSG_WAITALL), "big")
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while it runs."""
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for its end; return the exit code, which is below zero for one that was killed."""
+        if self.returncode is None:
+            self._line.settimeout(timeout)
+            try:
+                said = self._line.recv(1)
+            except (TimeoutError, BlockingIOError):
+                raise subprocess.TimeoutExpired("a fork", timeout or 0) from None
+            # Who ends without a word was killed.
+            self.returncode = said[0] if said else -self._signal
+            self._line.close()
+        return self.returncode
+
+    def communicate(self, timeout: float | None = None) -> tuple[str, str]:
+        """Tell it nothing more; return what else it says, and wait for its end."""
+        with suppress(BrokenPipeError):
+            self.stdin.close()
+        said = self.stdout.read()
+        self.stdout.close()
+        self.wait(timeout)
+        return said, ""
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal, if it still runs."""
+        if self.poll() is None:
+            self._signal = signal.Signals(number)
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """Ask it to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it."""
+        self.send_signal(signal.SIGKILL)
+
+
 def main(address: str, *imported: str) -> None:
     """Fork for each call at an address, until stdin ends."""
     from typer.main import get_command
@@ -93,7 +185,7 @@ def main(address: str, *imported: str) -> None:
     root: Any = get_command(app)
     for command in COMMANDS:
         root.get_command(None, command)
-    for name in (*_WARM, *imported):
+    for name in imported:
         import_module(name)
     WordLlama().embed(["A first text has the weights read."])
     gc.freeze()
@@ -106,6 +198,7 @@ def main(address: str, *imported: str) -> None:
         while sys.stdin not in select.select([listening, sys.stdin], [], [])[0]:
             line, _ = listening.accept()
             if os.fork() == 0:
+                listening.close()
                 _answer(line)
             line.close()
     # Here and not where it was made: workers of tests may end without a word.
@@ -120,7 +213,7 @@ def _answer(line: socket.socket) -> None:
         os.dup2(stream, number)
         os.close(stream)
     with line.makefile("rb") as rest:
-        sys.argv, place, environment = marshal.loads(rest.read(int.from_bytes(head, "big")))
+        program, sys.argv, place, environment = marshal.loads(rest.read(int.from_bytes(head, "big")))
     # Python asks what kind of file a stream is when it opens it, so those that it has say what the old ones were.
     sys.stdin, sys.stdout, sys.stderr = (
         open(number, mode, buffering, encoding="utf-8", closefd=False) for number, mode, buffering in _STREAMS
@@ -128,16 +221,21 @@ def _answer(line: socket.socket) -> None:
     os.chdir(place)
     os.environ.clear()
     os.environ.update(environment)
-    line.send(bytes([_leave()]))
+    line.send(os.getpid().to_bytes(4, "big"))
+    line.send(bytes([_leave(program)]))
     os._exit(0)
 
 
-def _leave() -> int:
+def _leave(program: str | None) -> int:
     from recollect.cli import main
 
     code = 1
     try:
-        main()
+        if program is None:
+            main()
+        else:
+            exec(compile(program, "<program>", "exec"), {"__name__": "__main__"})
+            code = 0
     except SystemExit as left:
         code = left.code if isinstance(left.code, int) else 1
     except BaseException:

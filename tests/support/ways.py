@@ -9,8 +9,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from textwrap import dedent
@@ -29,7 +27,6 @@ from recollect.testing.conformance.base import EMBEDDER
 
 Kind = Literal["record", "entry", "core", "archive"]
 ScopeName = Literal["user", "agent", "workflow", "thread", "project", "shared"]
-_SERVED = Path(__file__).parents[1] / "client" / "served.py"
 
 DESK = Agent(id="desk", instructions="You mend kites.")
 FLOW = "kites"
@@ -172,32 +169,6 @@ class House:
 
     def machine(self, text: str) -> Any:
         return recollect.mashin.load(dedent(text), memory=self.memory)
-
-
-class Served:
-    """A server on the same file, in a process of its own."""
-
-    def __init__(self, database: Path, **settings: Any) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, str(_SERVED), str(database), json.dumps(settings)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        self.url: str = self._hear()["url"]
-
-    def ask(self, **command: Any) -> Any:
-        assert self._process.stdin is not None
-        self._process.stdin.write(json.dumps(command) + "\n")
-        self._process.stdin.flush()
-        return self._hear()["done"]
-
-    def close(self) -> None:
-        self._process.communicate()
-
-    def _hear(self) -> Any:
-        assert self._process.stdout is not None
-        return json.loads(self._process.stdout.readline())
 
 
 def command(*arguments: str) -> Any:

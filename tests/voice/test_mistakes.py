@@ -17,6 +17,7 @@ from typing import Any
 
 import httpx
 import pytest
+from clocked_server import Served
 from mcp_client import Talk, doors_to
 from mistakes import (
     DOORS,
@@ -34,7 +35,7 @@ from mistakes import (
     session_of,
     why_not,
 )
-from ways import DESK, House, Served, found_by_command
+from ways import DESK, House, found_by_command
 
 import recollect
 from recollect import errors

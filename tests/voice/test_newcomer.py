@@ -72,9 +72,9 @@ def run(*command: str, out: Any = subprocess.PIPE, begin: Callable[[], None] | N
     return Done(done.returncode, done.stdout or "", done.stderr)
 
 
-def call(*arguments: str, out: Any = subprocess.PIPE, imported: tuple[str, ...] = ()) -> Done:
-    """Call a command, as a process of its own, which has imported what it needs and perhaps more."""
-    return run(str(warm_recollect.folder(*imported) / "recollect"), *arguments, out=out)
+def call(*arguments: str, out: Any = subprocess.PIPE, warmth: Any = "commands") -> Done:
+    """Call a command, as a process of its own, which has imported what it needs."""
+    return run(str(warm_recollect.folder(warmth) / "recollect"), *arguments, out=out)
 
 
 def start(*arguments: str, begin: Callable[[], None] | None = None) -> Done:
@@ -325,12 +325,11 @@ flow:
 def test_programs_without_the_key_of_their_model_say_which_variable_is_missing():
     Path("curator.mashin").write_text(MACHINE)
     Path("curator.yaml").write_text(WORKFLOW)
-    models = warm_recollect.MODELS
-    machine = call("run", "curator.mashin", "--input", '{"question": "Who painted this?"}', imported=models)
+    machine = call("run", "curator.mashin", "--input", '{"question": "Who painted this?"}', warmth="models")
     assert machine.code == 1
     machine.says("run_failed", "`openai:gpt-5.2` cannot be used", "Set the `OPENAI_API_KEY` environment variable")
     said = ("--user", "ada", "--thread", "t1", "-m", "Who painted this?")
-    workflow = call("run", "curator.yaml", *said, imported=models)
+    workflow = call("run", "curator.yaml", *said, warmth="models")
     assert workflow.code == 1
     workflow.says("run_failed", "claude-sonnet-4-6", "Set the `ANTHROPIC_API_KEY` environment variable")
     for done in (machine, workflow):

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Callable, Generator
 from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import warm_recollect
 
 import recollect
 from recollect.server.auth.keys import Role, create_key
@@ -37,13 +36,8 @@ class Site:
         self._log = folder / "site.log"
         self.memory = recollect.open(self.db)
         with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [sys.executable, "-c", _SCRIPT, json.dumps({"db": str(self.db), **settings})],
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self._process.stdout is not None
+            given = json.dumps({"db": str(self.db), **settings})
+            self._process = warm_recollect.Fork(given, program=_SCRIPT, warmth="server", stderr=log)
         port = self._process.stdout.readline().strip()
         assert port, self.log
         self.url = f"http://127.0.0.1:{port}"

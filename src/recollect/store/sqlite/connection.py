@@ -43,6 +43,22 @@ class Cursor(Protocol):
         ...
 
 
+class Copying(Protocol):
+    """What the store uses of `apsw.Backup`."""
+
+    def step(self, npages: int = -1, /) -> bool:
+        """Copy so many pages, or all."""
+        ...
+
+    def __enter__(self) -> Copying:
+        """Return the copying itself."""
+        ...
+
+    def __exit__(self, *raised: object) -> bool | None:
+        """End it."""
+        ...
+
+
 class Connection(Protocol):
     """What the store uses of `apsw.Connection`, whose own types name a `Buffer` that Python 3.11 does not have."""
 
@@ -77,6 +93,10 @@ class Connection(Protocol):
 
     def set_busy_timeout(self, milliseconds: int, /) -> None:
         """Wait so long for another process that writes."""
+        ...
+
+    def backup(self, databasename: str, sourceconnection: Any, sourcedatabasename: str, /) -> Copying:
+        """Begin to copy all of another database into this one."""
         ...
 
     def wal_checkpoint(self, dbname: str | None = None, mode: int = ..., /) -> tuple[int, int]:

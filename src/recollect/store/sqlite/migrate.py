@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
 
 import apsw
 
 from recollect.errors import ForeignDatabase
 from recollect.store.sql.misuse import newer
 from recollect.store.sql.queries import read_migrations
-from recollect.store.sqlite.connection import Connection
+from recollect.store.sqlite.connection import IN_MEMORY, Connection
 from recollect.store.sqlite.queries import HERE, SQL
 
 APPLICATION_ID = int.from_bytes(b"RCLT", "big")
@@ -40,14 +43,37 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
     try:
         # Whoever had the lock before us may have done it all.
         found = _identify(connection, url)
-        for step in [SCHEMA] if found == 0 else MIGRATIONS[found:]:
-            connection.execute(step)
-        connection.pragma("application_id", APPLICATION_ID)
-        connection.pragma("user_version", VERSION)
+        _take_steps(connection, [SCHEMA] if found == 0 else MIGRATIONS[found:])
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
+
+
+def copy_schema(connection: Connection) -> None:
+    """Give a new database in memory the current schema: copied, for making it takes ten times as long."""
+    made: Any = apsw.Connection(IN_MEMORY)
+    made.deserialize("main", _empty_database())
+    # Not read in directly: what is read in can grow to 1 GB only.
+    with connection.backup("main", made, "main") as copy:
+        copy.step()
+    made.close()
+
+
+@cache
+def _empty_database() -> bytes:
+    """Return a database that holds nothing but the current schema, as the bytes of its file."""
+    connection = apsw.Connection(IN_MEMORY)
+    _take_steps(cast(Connection, connection), [SCHEMA])
+    return connection.serialize("main")
+
+
+def _take_steps(connection: Connection, steps: Sequence[str]) -> None:
+    """Take the last steps to the current schema, and note that they were taken."""
+    for step in steps:
+        connection.execute(step)
+    connection.pragma("application_id", APPLICATION_ID)
+    connection.pragma("user_version", VERSION)
 
 
 def check_version(found: int, url: str) -> None:

@@ -1,0 +1,122 @@
+"""A real server in a process of its own, whose clock a test can move.
+
+The process says its address in one line of JSON. Each line it is given is a command, answered by a line: {"key": {…}}
+makes an API key, {"clock": "…"} shows another moment, {"settle": true} waits for what happens in the background. It
+ends when there are no more lines.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+import threading
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import warm_recollect
+
+import recollect
+
+_PROGRAM = "import clocked_server, sys; clocked_server.main(*sys.argv[1:])"
+
+
+class Served:
+    """A server process: its address, keys for its users, and its clock."""
+
+    def __init__(self, database: Path, **settings: Any) -> None:
+        self.database = database
+        warmth = "models" if "agents" in settings else "server"
+        self._process = warm_recollect.Fork(database, json.dumps(settings), program=_PROGRAM, warmth=warmth)
+        self._speaking = threading.Lock()
+        self._keys: dict[tuple[str, str, str], str] = {}
+        self.url: str = self._heard()["url"]
+
+    def key(self, user: str, *, tenant: str = "default", role: str = "admin") -> str:
+        """Return the API key of a user; each has one for each role."""
+        place = (tenant, user, role)
+        if place not in self._keys:
+            self._keys[place] = self.ask(key={"tenant": tenant, "user": user, "role": role})
+        return self._keys[place]
+
+    def show(self, moment: datetime) -> None:
+        """Set the server's clock."""
+        self.ask(clock=moment.isoformat())
+
+    def settle(self) -> None:
+        """Wait for what happens in the background."""
+        self.ask(settle=True)
+
+    def ask(self, **command: Any) -> Any:
+        """Have one command carried out, and return what it gives."""
+        with self._speaking:
+            self._process.stdin.write(json.dumps(command) + "\n")
+            self._process.stdin.flush()
+            heard = self._heard()
+        if "refused" in heard:
+            raise recollect.UsageError(heard["refused"])
+        return heard["done"]
+
+    def close(self) -> None:
+        """End the process: it stops when it is told nothing more."""
+        self._process.stdin.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._process.stdout.close()
+
+    def _heard(self) -> Any:
+        line = self._process.stdout.readline()
+        assert line, "the server ended without a word"
+        return json.loads(line)
+
+
+def main(database: str, given: str) -> None:
+    """Answer requests and commands until there are no more commands."""
+    import uvicorn
+
+    from recollect.server.app import create_app
+    from recollect.server.settings import Settings
+    from recollect.testing import FakeClock
+    from recollect.testing.conformance.base import EMBEDDER
+
+    clock = FakeClock()
+    memory = recollect.open(database, clock=clock, embedder=EMBEDDER, durability="normal")
+    app = create_app(Settings(db=database, rate=0, threads=8, **json.loads(given)), memory)
+    # With its protocol said, or asyncio lets small answers wait for an acknowledgement.
+    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listening.bind(("127.0.0.1", 0))
+    listening.listen(128)  # from now on nobody is refused, though the server is still starting
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2))
+
+    def obey() -> None:
+        for line in sys.stdin:
+            try:
+                _say({"done": _done(json.loads(line), memory, clock)})
+            except recollect.RecollectError as error:
+                _say({"refused": str(error)})
+        server.should_exit = True
+
+    _say({"url": f"http://127.0.0.1:{listening.getsockname()[1]}"})
+    threading.Thread(target=obey, daemon=True).start()
+    server.run(sockets=[listening])
+    memory.close()
+
+
+def _done(command: dict[str, Any], memory: recollect.Memory, clock: Any) -> Any:
+    from recollect.server.auth.keys import create_key
+
+    if "key" in command:
+        return create_key(memory, **command["key"]).token
+    if "clock" in command:
+        clock.set(datetime.fromisoformat(command["clock"]))
+    memory.settle()
+    return None
+
+
+def _say(answer: Any) -> None:
+    print(json.dumps(answer), flush=True)
