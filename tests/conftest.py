@@ -5,8 +5,6 @@ from __future__ import annotations
 import gc
 import os
 import signal
-import subprocess
-import sys
 import tempfile
 import threading
 from collections.abc import Callable, Generator
@@ -20,6 +18,7 @@ import anthropic_server
 import certificates
 import openai_server
 import pytest
+import warm_recollect
 from hypothesis import HealthCheck, settings
 
 DEEP = os.environ.get("RECOLLECT_DEPTH") == "deep"
@@ -91,20 +90,13 @@ class Child:
 
     def __init__(self, script: str, *args: object) -> None:
         self._complaints = tempfile.TemporaryFile()
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", dedent(script), *map(str, args)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._complaints,
-            text=True,
-        )
+        self._process = warm_recollect.Fork(*args, program=dedent(script), stderr=self._complaints)
         self._watchdog = threading.Timer(PATIENCE, self._process.kill)
         self._watchdog.daemon = True
         self._watchdog.start()
 
     def hear(self) -> str:
         """Return the next line it prints."""
-        assert self._process.stdout is not None
         line = self._process.stdout.readline()
         if not line.endswith("\n"):
             self.finish()
@@ -113,7 +105,6 @@ class Child:
 
     def say(self, line: str = "") -> None:
         """Give it a line."""
-        assert self._process.stdin is not None
         self._process.stdin.write(line + "\n")
         self._process.stdin.flush()
 
@@ -127,14 +118,13 @@ class Child:
         return said.splitlines()
 
     @staticmethod
-    def run_together(children: list[Child]) -> None:
-        """Wait until all of them are ready, let them go at once, and wait for their ends."""
+    def run_together(children: list[Child]) -> list[list[str]]:
+        """Wait until all of them are ready, let them go at once, and return what each said until its end."""
         for child in children:
             assert child.hear() == "ready"
         for child in children:
             child.say("go")
-        for child in children:
-            child.finish()
+        return [child.finish() for child in children]
 
     def stop(self) -> None:
         """End it by its process id, if it still runs."""

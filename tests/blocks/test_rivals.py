@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import recollect
 
@@ -56,30 +55,14 @@ def test_of_many_threads_with_one_stamp_exactly_one_wins(tmp_path: Path) -> None
         assert len(blocks.history("core")) == 2
 
 
-def test_processes_that_read_change_and_write_lose_no_line(tmp_path: Path) -> None:
+def test_processes_that_read_change_and_write_lose_no_line(tmp_path: Path, run_child: Any) -> None:
     path = str(tmp_path / "memory.db")
     with recollect.open(path, busy_timeout=60) as memory:
         blocks = memory.scope(user="ada").blocks
         blocks.update("archival", "begin", expected_updated_at=None)
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-c", WRITER, path, f"p{number}", str(WRITES)],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for number in range(PROCESSES)
-        ]
-        try:
-            for writer in writers:
-                assert writer.stdout is not None
-                assert writer.stdout.readline() == "ready\n"
-            told = [writer.communicate("go\n", timeout=60)[0] for writer in writers]
-        finally:
-            for writer in writers:
-                writer.kill()
-                writer.wait()
-        assert all(int(line) >= 0 for line in told)
+        writers = [run_child(WRITER, path, f"p{number}", WRITES) for number in range(PROCESSES)]
+        told = writers[0].run_together(writers)
+        assert all(int(conflicts) >= 0 for [conflicts] in told)
         text = blocks.get("archival")
         assert text is not None
         lines = text.content.split("\n")

@@ -27,7 +27,7 @@ API = "/api/v1"
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Demo]:
     """One server for the tests of this file."""
-    with run_demo(tmp_path_factory.mktemp("demo")) as demo:
+    with run_demo(tmp_path_factory.mktemp("demo"), warm=False) as demo:
         yield demo
 
 
@@ -62,10 +62,10 @@ def test_the_programs_that_it_brings_along_run(demo: Demo) -> None:
 
 
 def test_what_is_there_stays_for_the_next_start_and_the_key_does_not(tmp_path: Path) -> None:
-    with run_demo(tmp_path) as first, first.client() as client:
+    with run_demo(tmp_path, warm=False) as first, first.client() as client:
         admin = first.after("shown only now: ")
         assert client.put(f"{API}/memory/facts/visits", json={"value": 1}).status_code == 200
-    with run_demo(tmp_path) as second, second.client() as client:
+    with run_demo(tmp_path, warm=False) as second, second.client() as client:
         assert not any("shown only now" in line for line in second.said)
         assert client.get(f"{API}/memory/facts/visits").json()["value"] == 1
         assert [one["id"] for one in client.get(f"{API}/conversations").json()["conversations"]] == ["welcome"]

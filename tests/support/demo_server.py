@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
+import warm_recollect
 
 import recollect
 
@@ -20,6 +21,7 @@ LIFETIME = 3_600.0
 """Seconds after which a server is ended even if its tests hang."""
 PATIENCE = 120.0
 """Seconds after which a request counts as hung."""
+_PROGRAM = "import sys\nfrom recollect.server.demo import main\nsys.exit(main())"
 
 
 class Demo(NamedTuple):
@@ -61,14 +63,21 @@ class Demo(NamedTuple):
 
 
 @contextmanager
-def run_demo(folder: Path) -> Generator[Demo]:
-    """Run the demo as the Makefile does, in a folder, while the block lasts."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "recollect.server.demo", "--folder", str(folder), "--port", "0"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")},
+def run_demo(folder: Path, *, warm: bool = True) -> Generator[Demo]:
+    """Run the demo in a folder while a block lasts: `warm` with all imported, or from nothing as the Makefile does."""
+    arguments = ["--folder", str(folder), "--port", "0"]
+    env = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    process = (
+        warm_recollect.Fork(*arguments, program=_PROGRAM, warmth="server", stderr=subprocess.DEVNULL, env=env)
+        if warm
+        else subprocess.Popen(
+            [sys.executable, "-m", "recollect.server.demo", *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env=env,
+        )
     )
     watchdog = threading.Timer(LIFETIME, process.kill)
     watchdog.daemon = True
@@ -85,6 +94,5 @@ def run_demo(folder: Path) -> Generator[Demo]:
         os.kill(process.pid, signal.SIGTERM)
         code = process.wait(PATIENCE)
         watchdog.cancel()
-        assert process.stdout is not None
-        process.stdout.close()
+        process.communicate()
     assert code == 0

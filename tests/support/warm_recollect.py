@@ -40,9 +40,9 @@ with socket.socket(socket.AF_UNIX) as line:
     socket.send_fds(line, [len(call).to_bytes(4, "big")], [0, 1, 2])
     line.sendall(call)
     line.recv(4, socket.MSG_WAITALL)  # its process id
-    code = line.recv(1)
-# Who ends without a word was killed.
-sys.exit(code[0] if code else 137)
+    code = int.from_bytes(line.recv(2, socket.MSG_WAITALL), "big", signed=True)
+# As a shell says it of one that was killed.
+sys.exit(code if code >= 0 else 128 - code)
 """
 Warmth = Literal["commands", "server", "models"]
 _IMPORTED: dict[Warmth, tuple[str, ...]] = {
@@ -117,7 +117,6 @@ class Fork:
         self.stdin = open(told, "w", encoding="utf-8")
         self.stdout = open(heard, encoding="utf-8")
         self.returncode: int | None = None
-        self._signal = signal.SIGKILL
         environment = dict(os.environ if env is None else env)
         call = marshal.dumps((program, ["recollect", *map(str, arguments)], os.getcwd(), environment))
         self._line = socket.socket(socket.AF_UNIX)
@@ -142,11 +141,11 @@ class Fork:
         if self.returncode is None:
             self._line.settimeout(timeout)
             try:
-                said = self._line.recv(1)
+                said = self._line.recv(2)
             except (TimeoutError, BlockingIOError):
                 raise subprocess.TimeoutExpired("a fork", timeout or 0) from None
-            # Who ends without a word was killed.
-            self.returncode = said[0] if said else -self._signal
+            assert said, "whoever watched the fork is gone"
+            self.returncode = int.from_bytes(said, "big", signed=True)
             self._line.close()
         return self.returncode
 
@@ -154,7 +153,7 @@ class Fork:
         """Tell it nothing more; return what else it says, and wait for its end."""
         with suppress(BrokenPipeError):
             self.stdin.close()
-        said = self.stdout.read()
+        said = "" if self.stdout.closed else self.stdout.read()
         self.stdout.close()
         self.wait(timeout)
         return said, ""
@@ -162,7 +161,6 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Send a signal, if it still runs."""
         if self.poll() is None:
-            self._signal = signal.Signals(number)
             os.kill(self.pid, number)
 
     def terminate(self) -> None:
@@ -189,7 +187,7 @@ def main(address: str, *imported: str) -> None:
         import_module(name)
     WordLlama().embed(["A first text has the weights read."])
     gc.freeze()
-    # Nobody waits for the forks here: whoever called hears from them.
+    # Nobody waits for the forks here: they watch what they have begun, and whoever called hears from them.
     signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     with socket.socket(socket.AF_UNIX) as listening:
         listening.bind(address)
@@ -199,15 +197,27 @@ def main(address: str, *imported: str) -> None:
             line, _ = listening.accept()
             if os.fork() == 0:
                 listening.close()
-                _answer(line)
+                _watch(line)
             line.close()
     # Here and not where it was made: workers of tests may end without a word.
     shutil.rmtree(Path(address).parent)
 
 
-def _answer(line: socket.socket) -> None:
-    """Carry out one call with the streams it came with, say its exit code, and end."""
+def _watch(line: socket.socket) -> None:
+    """Have one call carried out in a process of its own, say which it is and how it ended, and end."""
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    begun = os.fork()
+    if begun == 0:
+        _answer(line)
+    line.send(begun.to_bytes(4, "big"))
+    _, status = os.waitpid(begun, 0)
+    with suppress(BrokenPipeError):
+        line.send(os.waitstatus_to_exitcode(status).to_bytes(2, "big", signed=True))
+    os._exit(0)
+
+
+def _answer(line: socket.socket) -> None:
+    """Carry out one call with the streams it came with, and end."""
     head, streams, _, _ = socket.recv_fds(line, 4, 3)
     for number, stream in enumerate(streams):
         os.dup2(stream, number)
@@ -221,9 +231,8 @@ def _answer(line: socket.socket) -> None:
     os.chdir(place)
     os.environ.clear()
     os.environ.update(environment)
-    line.send(os.getpid().to_bytes(4, "big"))
-    line.send(bytes([_leave(program)]))
-    os._exit(0)
+    line.close()
+    os._exit(_leave(program))
 
 
 def _leave(program: str | None) -> int:

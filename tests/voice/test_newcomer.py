@@ -250,15 +250,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     (place / "agents").mkdir()
     (place / "agents" / "chat.toml").write_text(AGENTS)
     kept = {name: value for name, value in os.environ.items() if name not in KEYS and not name.startswith("RECOLLECT_")}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "recollect.cli", "serve", "--port", "0", "--json"],
-        cwd=place,
-        stdout=subprocess.PIPE,
+    process = warm_recollect.Fork(
+        *("serve", "--port", 0, "--db", place / "memory.db", "--json"),
+        warmth="models",
         stderr=subprocess.DEVNULL,
-        text=True,
         env={**kept, "RECOLLECT_AGENTS": str(place / "agents")},
     )
-    assert process.stdout is not None
     said = json.loads(process.stdout.readline())
     yield Served(said["address"], said["admin_key"])
     process.send_signal(signal.SIGTERM)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -145,7 +143,7 @@ with recollect.open(path) as memory:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("texts", [BOOKED, WANDERING[:6]])
-def test_each_turn_may_be_taken_by_another_process(tmp_path: Path, texts: list[str]):
+def test_each_turn_may_be_taken_by_another_process(tmp_path: Path, texts: list[str], run_child: Any):
     path = str(tmp_path / "memory.db")
     with recollect.open(path) as memory:
         session = load(memory).start(user="ada", id="s")
@@ -153,10 +151,8 @@ def test_each_turn_may_be_taken_by_another_process(tmp_path: Path, texts: list[s
         straight = load(straight_memory).start(user="ada", id="s")
         for text in texts:
             turn = straight.say(text)
-            arguments = [sys.executable, "-c", CHILD, path, session.id, TOOLS, text]
-            run = subprocess.run(arguments, capture_output=True, text=True, timeout=120, check=False)
-            assert run.returncode == 0, run.stderr
-            heard = json.loads(run.stdout)
+            [said] = run_child(CHILD, path, session.id, TOOLS, text).finish()
+            heard = json.loads(said)
             expected = [turn.messages, turn.status, straight.step, straight.agent, dict(straight.vars)]
             assert heard == json.loads(json.dumps(expected))
 
@@ -208,31 +204,12 @@ FLOW:
 
 
 @pytest.mark.slow
-def test_of_two_processes_that_speak_at_once_one_is_heard_each_time(tmp_path: Path):
+def test_of_two_processes_that_speak_at_once_one_is_heard_each_time(tmp_path: Path, run_child: Any):
     path = str(tmp_path / "memory.db")
     with recollect.open(path) as memory:
         session = recollect.abl.load(CHORUS, memory=memory).start(user="ada")
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", RIVAL, path, session.id, TOOLS, name, "15"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for name in ("left", "right")
-    ]
-    try:
-        for child in children:
-            assert child.stdout is not None and child.stdout.readline() == "ready\n"
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        won = [int(child.communicate(timeout=120)[0]) for child in children]
-    finally:
-        for child in children:
-            child.kill()
-            child.communicate()
+    children = [run_child(RIVAL, path, session.id, TOOLS, name, 15) for name in ("left", "right")]
+    won = [int(count) for [count] in children[0].run_together(children)]
     with recollect.open(path) as memory:
         resumed = recollect.abl.resume(memory, session.id)
         turns = [turn.input for turn in resumed.turns()[1:]]

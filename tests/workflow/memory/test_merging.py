@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -151,30 +149,12 @@ with recollect.open(sys.argv[1], busy_timeout=60) as memory:
 
 
 @pytest.mark.slow
-def test_merges_of_several_processes_lose_nothing(tmp_path: Path) -> None:
+def test_merges_of_several_processes_lose_nothing(tmp_path: Path, run_child: Any) -> None:
     path = str(tmp_path / "memory.db")
     with recollect.open(path) as memory:
         memory.definitions.create(name="Scores", slug="scores", schema=SCORES, mode="merge")
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITER, path, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for number in range(3)
-    ]
-    try:
-        for child in children:
-            assert child.stdout is not None
-            assert child.stdout.readline() == "ready\n"
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        assert [child.wait(timeout=120) for child in children] == [0, 0, 0]
-    finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-            child.communicate()
+    children = [run_child(WRITER, path, number) for number in range(3)]
+    children[0].run_together(children)
     with recollect.open(path) as memory:
         kept = load_memory(memory, owner="ada").values["scores"]
         assert kept == {f"{number}-{turn}": turn for number in range(3) for turn in range(25)}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +25,7 @@ from recollect.workflow.threads import (
 
 DAY = 86_400
 PATIENCE = 120.0
-"""Seconds after which a child counts as hung; nothing is measured with it."""
+"""Seconds after which a thread counts as hung; nothing is measured with it."""
 
 TALK = """
 import sys, recollect
@@ -72,29 +70,15 @@ def rival(tmp_path: Path, clock: FakeClock, memory: Memory) -> Iterator[Memory]:
         yield opened
 
 
-def run_together(script: str, calls: list[tuple[object, ...]]) -> list[str]:
+@pytest.fixture
+def run_together(run_child: Any) -> Callable[[str, list[tuple[object, ...]]], list[str]]:
     """Run a script in a process for each call, let all of them go at once, and return what each said last."""
-    children = [
-        subprocess.Popen(
-            [sys.executable, "-c", script, *map(str, call)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-        )
-        for call in calls
-    ]
-    try:
-        for child in children:
-            assert child.stdout is not None and child.stdout.readline() == "ready\n"
-        for child in children:
-            assert child.stdin is not None
-            child.stdin.write("go\n")
-            child.stdin.flush()
-        said = [child.communicate(timeout=PATIENCE)[0] for child in children]
-        assert [child.returncode for child in children] == [0] * len(children)
-        return [text.strip() for text in said]
-    finally:
-        for child in children:
-            if child.poll() is None:
-                child.kill()
-                child.communicate()
+
+    def run(script: str, calls: list[tuple[object, ...]]) -> list[str]:
+        children = [run_child(script, *call) for call in calls]
+        return [said[-1] for said in children[0].run_together(children)]
+
+    return run
 
 
 def before_the_write(memory: Memory, monkeypatch: pytest.MonkeyPatch, act: Callable[[], object]) -> list[object]:
@@ -125,7 +109,7 @@ def texts(memory: Memory, thread: Thread) -> list[str]:
 
 
 @pytest.mark.slow
-def test_processes_that_talk_at_once_lose_no_message_and_share_one_thread(tmp_path: Path) -> None:
+def test_processes_that_talk_at_once_lose_no_message_and_share_one_thread(tmp_path: Path, run_together: Any) -> None:
     names = ["iris", "nursery", "gardener"]
     ids = run_together(TALK, [(tmp_path / "m.db", name, 40) for name in names])
     assert len(set(ids)) == 1
@@ -140,7 +124,7 @@ def test_processes_that_talk_at_once_lose_no_message_and_share_one_thread(tmp_pa
 
 
 @pytest.mark.slow
-def test_processes_that_ask_at_once_begin_one_thread_in_each_channel(tmp_path: Path) -> None:
+def test_processes_that_ask_at_once_begin_one_thread_in_each_channel(tmp_path: Path, run_together: Any) -> None:
     with recollect.open(tmp_path / "m.db") as memory:
         said = run_together(OPEN, [(tmp_path / "m.db", 12)] * 3)
         assert said[0] == said[1] == said[2]
