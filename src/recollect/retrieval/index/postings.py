@@ -32,6 +32,7 @@ T = TypeVar("T", bound=Hashable)
 _WORTH_SORTING = 32
 # New postings are merged with the old ones once they are one to so many of them: until then each goes to its word.
 _WORTH_MERGING = 4
+_PORTION = 65_536
 _BYTES_OF_A_WORD, _BYTES_OF_AN_ARRAY = 90, 180
 
 
@@ -163,10 +164,10 @@ class Postings:
         self._unsorted.clear()
         keys.sort()
         # A word that text and metadata of a row both have came twice: first with its count, then with the label.
-        places = keys >> np.uint64(_ROW_SHIFT)
-        both = np.flatnonzero(places[1:] == places[:-1])
-        keys[both] |= np.uint64(LABEL)
-        keys = np.delete(keys, both + 1)
+        both = _repeated(keys)
+        if len(both):
+            keys[both] |= np.uint64(LABEL)
+            keys = np.delete(keys, both + 1)
         if len(keys) * _WORTH_MERGING < len(self._sorted):
             self._spread(keys)
         else:
@@ -182,10 +183,11 @@ class Postings:
         return (numbers << np.uint64(_POSTING_BITS)) | postings
 
     def _replace(self, keys: _Packed) -> None:
-        """Let these be all postings: sorted, each behind the number of its word."""
+        """Let these be all postings: sorted, each behind the number of its word, and nobody else's."""
         words = np.arange(len(self._number_of) + 1, dtype=np.uint64) << np.uint64(_POSTING_BITS)
         self._starts = np.searchsorted(keys, words)
-        self._sorted = keys & np.uint64(_POSTING)
+        keys &= np.uint64(_POSTING)
+        self._sorted = keys
         self._later.clear()
 
     def _spread(self, keys: _Packed) -> None:
@@ -205,6 +207,16 @@ def _nothing() -> array[int]:
 def _keys(numbers: _Packed, rows: _Packed) -> _Packed:
     """Return postings with nothing but their rows, each behind the number of its word."""
     return (numbers << np.uint64(_POSTING_BITS)) | (rows << np.uint64(_ROW_SHIFT))
+
+
+def _repeated(keys: _Packed) -> NDArray[np.intp]:
+    """Return the places of those sorted postings that have the word and the row of the next one."""
+    found: list[NDArray[np.intp]] = []
+    # By portions that stay in the processor's cache: new memory for all would take longer than comparing them.
+    for start in range(0, len(keys) - 1, _PORTION):
+        portion = keys[start : start + _PORTION + 1]
+        found.append(np.flatnonzero(portion[1:] ^ portion[:-1] < 1 << _ROW_SHIFT) + start)
+    return np.concatenate(found) if found else np.empty(0, np.intp)
 
 
 def _ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recollect.errors import EmbedderMismatch
+from recollect.retrieval.index.populating import populate
 
 Vector = NDArray[np.float32]
 Matrix = NDArray[np.float32]
@@ -107,6 +108,7 @@ class VectorTable:
             grown = np.empty((max(rows, len(self._matrix) * 3 // 2, _FEWEST), self.dimension), dtype=np.float32)
             grown[: self._rows] = self.matrix
             self._matrix = grown
+            populate(grown[self._rows : rows])
 
     def product(self, query: Vector) -> Cosines:
         """Return the cosine of every row with a query of unit length, in single precision.
