@@ -12,7 +12,7 @@ import recollect
 import recollect.store.sqlite
 from recollect.store.sql.queries import load_queries
 from recollect.store.sqlite.connection import IN_MEMORY, Settings, open_writer
-from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, copy_schema, migrate
+from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, migrate
 from recollect.store.sqlite.queries import SQL
 
 
@@ -40,10 +40,7 @@ def test_the_migrations_in_order_give_the_schema():
 def test_a_database_in_memory_is_made_as_one_in_a_file_is(tmp_path):
     def made(path: str) -> list[object]:
         connection = open_writer(Settings(path=path, durability="full", busy_timeout=1.0, vfs=None))
-        if path == IN_MEMORY:
-            copy_schema(connection)
-        else:
-            migrate(connection, path, patience=1.0)
+        migrate(connection, path, patience=1.0)
         told = [connection.pragma(name) for name in ("application_id", "user_version", "page_size", "integrity_check")]
         return [*told, *connection.execute("SELECT type, name, sql FROM sqlite_schema ORDER BY name").fetchall()]
 

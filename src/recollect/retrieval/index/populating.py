@@ -6,10 +6,10 @@ up to a fifth, more where a virtual machine has to ask its host; and it can be d
 
 from __future__ import annotations
 
-import ctypes
 import mmap
 import sys
 import threading
+from contextlib import suppress
 from typing import Any
 
 from numpy.typing import NDArray
@@ -23,18 +23,24 @@ _AT_ONCE = 8 << 20
 
 
 def populate(array: NDArray[Any]) -> threading.Thread | None:
-    """Begin to have the memory of an array found; return who does it, None where it is not worth it or not known how.
+    """Begin to have the memory of an array found; return who does it, None where it is not worth it or cannot be done.
 
     What the array holds, and whoever writes to it meanwhile, are left alone.
     """
     if array.nbytes < WORTH_POPULATING or sys.platform != "linux":
         return None
     thread = threading.Thread(target=_populate, args=(array,), daemon=True, name="recollect-populating")
-    thread.start()
-    return thread
+    with suppress(RuntimeError):  # there may be no more threads: then whoever fills the array finds its memory
+        thread.start()
+        return thread
+    return None
 
 
 def _populate(array: NDArray[Any]) -> None:
+    try:
+        import ctypes  # which some builds of Python do not have
+    except ImportError:
+        return
     advise = ctypes.CDLL(None).madvise
     advise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
     # Whole pages only: those at the ends may be shared with others.

@@ -29,6 +29,9 @@ VERSION = len(MIGRATIONS)
 
 def migrate(connection: Connection, url: str, *, patience: float) -> None:
     """Bring a new or older database to the current schema; refuse one that is not ours, or newer, untouched."""
+    if url == IN_MEMORY:
+        _copy_schema(connection)
+        return
     connection.execute("BEGIN")
     try:
         # In one moment: between two, somebody else may make the file ours, and it would look like another program's.
@@ -50,8 +53,8 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
             connection.execute("ROLLBACK")
 
 
-def copy_schema(connection: Connection) -> None:
-    """Give a new database in memory the current schema: copied, for making it takes ten times as long."""
+def _copy_schema(connection: Connection) -> None:
+    """Give a database in memory, which is always new, the current schema: making it would take ten times as long."""
     made: Any = apsw.Connection(IN_MEMORY)
     made.deserialize("main", _empty_database())
     # Not read in directly: what is read in can grow to 1 GB only.

@@ -18,7 +18,7 @@ from recollect.store.sql.misuse import forked
 from recollect.store.sqlite.commit import GroupCommit
 from recollect.store.sqlite.connection import IN_MEMORY, Connection, Durability, Settings, open_writer
 from recollect.store.sqlite.errors import translate
-from recollect.store.sqlite.migrate import copy_schema, migrate
+from recollect.store.sqlite.migrate import migrate
 from recollect.store.sqlite.queries import SQL
 from recollect.store.sqlite.readers import ReaderPool, SharedConnection
 from recollect.store.sqlite.rows import Rows
@@ -56,10 +56,7 @@ class SqliteStore:
         self._pid = os.getpid()
         try:
             connection = open_writer(settings)
-            if path == IN_MEMORY:
-                copy_schema(connection)
-            else:
-                migrate(connection, path, patience=busy_timeout)
+            migrate(connection, path, patience=busy_timeout)
         except apsw.Error as error:
             raise translate(error, path) from error
         self._writer = GroupCommit(connection, path, busy_timeout=busy_timeout)
