@@ -65,6 +65,17 @@ def test_postings_are_the_rows_that_hold_a_word(
     assert postings.letters == set("".join(held))
 
 
+@pytest.mark.parametrize("compared_at_once", [1, 2, 3, 7, 64, 65, 1_000])
+def test_a_word_of_text_and_metadata_is_one_posting_wherever_they_are_compared(
+    compared_at_once: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("recollect.retrieval.index.postings._PORTION", compared_at_once)
+    postings = Postings()
+    postings.add(0, [_text(["boat"])] * 50, [frozenset({"boat"} if row % 3 else {"ada"}) for row in range(50)])
+    assert _found(postings, "boat") == [(row, 1.0, float(row % 3 > 0)) for row in range(50)]
+    assert _found(postings, "ada") == [(row, 0.0, 1.0) for row in range(0, 50, 3)]
+
+
 @given(portions=st.lists(st.sampled_from([1, 3, 32, 40, 120]), min_size=1, max_size=8), seed=st.integers(0, 99))
 def test_postings_ascend_however_their_rows_came(portions: list[int], seed: int) -> None:
     """Many rows and few, at times asked in between: some are sorted, some came later, some are yet to be sorted."""
