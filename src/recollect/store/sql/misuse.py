@@ -1,8 +1,8 @@
-"""What is said to those who use a store as nobody can."""
+"""Errors for misusing a store."""
 
 from __future__ import annotations
 
-from recollect.errors import Busy, MigrationNeeded, Unavailable
+from recollect.errors import Busy, Corrupt, MigrationNeeded, Unavailable
 
 
 def closed(url: str) -> Unavailable:
@@ -15,6 +15,24 @@ def forked(url: str) -> Unavailable:
     return Unavailable(
         f"`{url}` was opened by the process that forked this one",
         hint="Open the store after forking, once in each process",
+        url=url,
+    )
+
+
+def inherited(url: str) -> Unavailable:
+    """Return the error for opening a file that the parent of a forked process had open while it forked."""
+    return Unavailable(
+        f"`{url}` was in use while this process was forked, so its locks do not work here",
+        hint="Fork before the file is opened or while no thread is using it, or start workers with `spawn`",
+        url=url,
+    )
+
+
+def lost_commits(url: str, tenant: str, found: int, known: int) -> Corrupt:
+    """Return the error for a ledger that has become shorter since this process last saw it."""
+    return Corrupt(
+        f"`{url}` has lost committed writes: the ledger of `{tenant}` ends at {found}, and ended at {known} before",
+        hint="Stop every program that uses it, look for a deleted or replaced file, and restore a backup",
         url=url,
     )
 

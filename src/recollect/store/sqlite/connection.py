@@ -1,4 +1,4 @@
-"""A path in, a connection to SQLite out that behaves as the store needs it to."""
+"""Connections to SQLite, set up as the store needs them."""
 
 from __future__ import annotations
 
@@ -103,6 +103,10 @@ class Connection(Protocol):
         """Move the log into the file."""
         ...
 
+    def config(self, op: int, /, *values: Any) -> Any:
+        """Change one of SQLite's settings for this connection."""
+        ...
+
     def close(self) -> None:
         """Let go of the file."""
         ...
@@ -117,9 +121,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     vfs: str | None
 
 
-def open_writer(settings: Settings) -> Connection:
+def open_writer(settings: Settings, *, create: bool = True) -> Connection:
     """Open the one connection that writes, making the file when there is none; touch nothing in it yet."""
-    connection = _open(settings, apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE)
+    connection = _open(settings, apsw.SQLITE_OPEN_READWRITE | (apsw.SQLITE_OPEN_CREATE if create else 0))
     # FULL syncs the log at every commit, so what was acknowledged survives a power cut; NORMAL only at checkpoints.
     connection.pragma("synchronous", settings.durability)
     connection.pragma("wal_autocheckpoint", LONGEST_LOG)
@@ -140,10 +144,26 @@ def open_reader(settings: Settings) -> Connection:
     return connection
 
 
-def close(connection: Connection) -> None:
-    """Close a connection. That cannot fail in a way that matters: what was acknowledged is durable by now."""
+def close(connection: Connection, *, keep_log: bool = False) -> None:
+    """Close a connection. That cannot fail in a way that matters: what was acknowledged is durable by now.
+
+    The last connection to close moves the log into the file and removes it, unless it is told to keep it.
+    """
     with suppress(apsw.Error):
+        if keep_log:
+            connection.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
         connection.close()
+
+
+def leak(connection: Connection) -> None:
+    """Keep a connection from ever being closed, which happens when nothing refers to it any more.
+
+    Closing would roll back and unlock in memory that a forked process shares with its parent.
+    """
+    with suppress(ImportError):  # a Python without ctypes
+        import ctypes
+
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(connection))
 
 
 def _open(settings: Settings, flags: int) -> Connection:

@@ -1,14 +1,18 @@
-"""Questions from many threads in, each answered on a connection that nobody else uses meanwhile."""
+"""Connections for readers: each is used by one thread at a time."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
+from threading import RLock, get_ident
+from time import monotonic, sleep
 from typing import TypeVar
+from weakref import WeakSet
 
 from recollect.store.sql.misuse import closed
 from recollect.store.sqlite.commit import GroupCommit
-from recollect.store.sqlite.connection import Connection, Settings, close, open_reader
+from recollect.store.sqlite.connection import Connection, Settings, close, leak, open_reader
 from recollect.store.sqlite.rows import Rows
 
 T = TypeVar("T")
@@ -25,7 +29,10 @@ class ReaderPool:
         self._settings = settings
         self._url = url
         self._closed = False
+        self._most_idle = MOST_IDLE
         self._idle: deque[Rows] = deque()
+        self._open: WeakSet[Rows] = WeakSet()  # idle and in use; one that an interrupt lost closes itself
+        self._opening = RLock()
 
     def glance(self, ask: Callable[[Rows], T]) -> T:
         """Ask one thing that nothing is kept in mind of; a single statement is a moment of its own."""
@@ -39,9 +46,11 @@ class ReaderPool:
         """Run work on one snapshot."""
         rows = self._take()
         try:
+            rows.thread = get_ident()
             rows.connection.execute("BEGIN DEFERRED")
             return work(rows)
         finally:
+            rows.thread = None
             rows.end_turn()
             rows.forget()
             if rows.connection.in_transaction:  # SQLite may have ended it itself, after an error
@@ -59,32 +68,61 @@ class ReaderPool:
     def close(self) -> None:
         """Close what is idle; what is in use is closed when it comes back."""
         self._closed = True
+        self._most_idle = 0
         self._trim(0)
+
+    def suspend(self, deadline: float) -> bool:
+        """Close every connection, and keep readers waiting until `resume`; False where some are in use for longer.
+
+        This thread itself may be in the middle of a read: waiting for that would be in vain.
+        """
+        if any(rows.thread == get_ident() for rows in list(self._open)):
+            return False
+        if not self._opening.acquire(timeout=max(0.0, deadline - monotonic())):
+            return False
+        self._most_idle = 0
+        self._trim(0, keep_log=True)
+        while self._open and monotonic() < deadline:
+            sleep(0.001)
+        return not self._open
+
+    def resume(self) -> None:
+        """Let readers go on after `suspend`."""
+        self._most_idle = 0 if self._closed else MOST_IDLE
+        with suppress(RuntimeError):  # where it could not be had, or an interrupt came first
+            self._opening.release()
+
+    def abandon(self) -> None:
+        """Never touch a connection again, in a forked process: they are the parent's."""
+        self._closed = True
+        for rows in self._open:
+            leak(rows.connection)
 
     def _take(self) -> Rows:
         try:
             return self._idle.pop()
         except IndexError:
-            if self._closed:
-                raise closed(self._url) from None
-            return Rows(open_reader(self._settings), self._url)
+            with self._opening:
+                if self._closed:
+                    raise closed(self._url) from None
+                rows = Rows(open_reader(self._settings), self._url)
+                self._open.add(rows)
+            return rows
 
     def _give_back(self, rows: Rows) -> None:
-        idle = self._idle
-        idle.append(rows)
-        # In this order: a close that misses these rows has already set the flag that is read here.
-        if self._closed:
-            self._trim(0)
-        elif len(idle) > MOST_IDLE:
-            self._trim(MOST_IDLE)
+        self._idle.append(rows)
+        # In this order: a close that misses these rows has already set the number that is read here.
+        if len(self._idle) > self._most_idle:
+            self._trim(self._most_idle, keep_log=not self._closed)
 
-    def _trim(self, most: int) -> None:
+    def _trim(self, most: int, *, keep_log: bool = False) -> None:
         while len(self._idle) > most:
             try:
                 rows = self._idle.popleft()
             except IndexError:
                 return  # another thread took the last one
-            close(rows.connection)
+            close(rows.connection, keep_log=keep_log)
+            self._open.discard(rows)
 
 
 class SharedConnection:

@@ -1,4 +1,4 @@
-"""Named statements in, rows of SQLite out: how the verbs of `store/sql` run on one connection."""
+"""The rows of one SQLite connection: runs the named statements of `store/sql`."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from typing import Any
 from recollect.model.entry import NewEntry
 from recollect.model.event import Event
 from recollect.model.value import encode
+from recollect.store.base import TenantState
 from recollect.store.sql.decoding import Row
 from recollect.store.sql.entries import SLOTS, Place
+from recollect.store.sql.misuse import lost_commits
 from recollect.store.sql.rows import SqlRows
 from recollect.store.sqlite.connection import Connection
 from recollect.store.sqlite.queries import SQL
@@ -18,12 +20,28 @@ from recollect.store.sqlite.queries import SQL
 class Rows(SqlRows):
     """A transaction on one connection, which nobody else uses meanwhile."""
 
-    def __init__(self, connection: Connection, url: str) -> None:
-        """Work on this connection."""
+    def __init__(self, connection: Connection, url: str, *, ledger_ends: dict[str, int] | None = None) -> None:
+        """Work on this connection; no tenant's ledger may be shorter than `ledger_ends` says."""
         super().__init__(url)
         self.connection = connection
+        self.thread: int | None = None
+        """The thread that reads with it just now."""
         cursor = connection.cursor()
         self._execute, self._execute_all = cursor.execute, cursor.executemany
+        self._ledger_ends = {} if ledger_ends is None else ledger_ends
+
+    def note_ledger_ends(self) -> None:
+        """Note how long each known ledger is, before what is known is forgotten: none may be shorter afterwards."""
+        self._ledger_ends.update((tenant, length) for tenant, (_, length, _) in self._tenants.items())
+
+    def _tenant(self, tenant: str) -> tuple[TenantState, int, str]:
+        known = self._tenants.get(tenant)
+        if known is None:
+            known = super()._tenant(tenant)
+            if known[1] < self._ledger_ends.get(tenant, 0):
+                self._tenants.clear()
+                raise lost_commits(self._url, tenant, known[1], self._ledger_ends[tenant])
+        return known
 
     def _all(self, name: str, *binding: Any) -> list[Row]:
         try:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Hashable, Sequence
+from glob import iglob
+from time import monotonic
 from types import TracebackType
 from typing import TypeVar
 
@@ -15,10 +17,10 @@ from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Transaction
 from recollect.store.sql.misuse import forked
+from recollect.store.sqlite import fork
 from recollect.store.sqlite.commit import GroupCommit
-from recollect.store.sqlite.connection import IN_MEMORY, Connection, Durability, Settings, open_writer
+from recollect.store.sqlite.connection import IN_MEMORY, Connection, Durability, Settings
 from recollect.store.sqlite.errors import translate
-from recollect.store.sqlite.migrate import migrate
 from recollect.store.sqlite.queries import SQL
 from recollect.store.sqlite.readers import ReaderPool, SharedConnection
 from recollect.store.sqlite.rows import Rows
@@ -54,13 +56,20 @@ class SqliteStore:
         full_path = path if path == IN_MEMORY else os.path.abspath(path)
         settings = Settings(path=full_path, durability=durability, busy_timeout=busy_timeout, vfs=vfs)
         self._pid = os.getpid()
+        self._busy_timeout = busy_timeout
+        self._opened = False
+        self.path = full_path
+        if path != IN_MEMORY:
+            fork.track(self)  # before it is opened: another thread may fork meanwhile
         try:
-            connection = open_writer(settings)
-            migrate(connection, path, patience=busy_timeout)
-        except apsw.Error as error:
-            raise translate(error, path) from error
-        self._writer = GroupCommit(connection, path, busy_timeout=busy_timeout)
+            self._writer = GroupCommit(settings, path)
+        except BaseException as error:
+            fork.untrack(self)
+            if isinstance(error, apsw.Error):
+                raise translate(error, path) from error
+            raise
         self._readers = SharedConnection(self._writer, path) if path == IN_MEMORY else ReaderPool(settings, path)
+        self._opened = True
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
         """Run work in one transaction and return once it is durable.
@@ -111,13 +120,14 @@ class SqliteStore:
     def check(self) -> Sequence[str]:
         """Look at every page and index; return what is wrong, in words."""
         self._check_process()
+        found = [] if self.path == IN_MEMORY else _lost_files(self.path)
         try:
             lines = self._readers.read(_integrity)
         except (apsw.CorruptError, apsw.NotADBError) as error:
-            return [str(error)]  # too damaged even to be looked through
+            return [*found, str(error)]  # too damaged even to be looked through
         except apsw.Error as error:
             raise translate(error, self.url) from error
-        return [line for line in lines if line != "ok"]
+        return [*found, *(line for line in lines if line != "ok")]
 
     def scrub(self) -> bool:
         """Rewrite the file and empty its log; say False when others use the database just now."""
@@ -135,6 +145,28 @@ class SqliteStore:
         if os.getpid() == self._pid:
             self._writer.close()  # first, because it refuses when called from inside a transaction's own work
             self._readers.close()
+
+    def suspend(self) -> bool:
+        """Close every connection for a fork, and keep callers waiting until `resume`.
+
+        Return False where that cannot be: this thread is in the middle of a transaction, or others take longer than
+        `busy_timeout`. Then the child of the fork will not be able to open the file.
+        """
+        deadline = monotonic() + self._busy_timeout
+        readers = self._readers if self._opened else None
+        return isinstance(readers, ReaderPool) and self._writer.suspend(deadline) and readers.suspend(deadline)
+
+    def resume(self) -> None:
+        """Let callers go on after `suspend`; connections are opened again when they are needed."""
+        if self._opened and isinstance(self._readers, ReaderPool):
+            self._readers.resume()
+            self._writer.resume()
+
+    def abandon(self) -> None:
+        """Never touch the file again: this process was forked, and the store is its parent's."""
+        if self._opened and isinstance(self._readers, ReaderPool):
+            self._writer.abandon()
+            self._readers.abandon()
 
     def __enter__(self) -> SqliteStore:
         """Return the store itself."""
@@ -158,6 +190,25 @@ class SqliteStore:
         # SQLite's locks and caches belong to the process that took them; a child that used them would do damage.
         if os.getpid() != self._pid:
             raise forked(self.url)
+
+
+def _lost_files(path: str) -> list[str]:
+    """Return which processes write to this database or its log after the file was deleted or replaced.
+
+    What they commit is lost when they end. Linux tells, of the processes that this user may look into.
+    """
+    found: list[str] = []
+    path = os.path.realpath(path)
+    gone = {f"{path}{suffix} (deleted)": f"{path}{suffix}" for suffix in ("", "-wal")}
+    for link in iglob("/proc/[0-9]*/fd/*"):
+        try:
+            target = os.readlink(link)
+        except OSError:
+            continue  # it has ended, or is another user's
+        if target in gone:
+            process = link.split("/")[2]
+            found.append(f"process {process} writes to `{gone[target]}`, which was deleted: its commits will be lost")
+    return sorted(set(found))
 
 
 def _integrity(rows: Rows) -> list[str]:
