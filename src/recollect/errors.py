@@ -9,6 +9,7 @@
     │   ├── InvalidDefinition           a name, slug, scope or schema that cannot be used  .path
     │   ├── InvalidPolicy               a capability, level or access that does not exist
     │   ├── InvalidFilter               a filter of a recall that says nothing       .path
+    │   ├── InvalidInput                a variable that callers may not set  .variable .inputs
     │   ├── LimitExceeded               too large                                .limit .actual
     │   ├── SchemaViolation             a value its definition refuses           .path .expected
     │   ├── SourceError                 program text with faults                 .diagnostics .report
@@ -125,6 +126,10 @@ class InvalidPolicy(UsageError):
 
 class InvalidFilter(UsageError):
     """A filter that cannot be applied; `.path` says where it is wrong."""
+
+
+class InvalidInput(UsageError):
+    """A variable that callers may not set, or a value of another type; `.inputs` are those they may set."""
 
 
 class LimitExceeded(UsageError):

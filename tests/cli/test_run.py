@@ -24,6 +24,9 @@ MEMORY:
     - knocks
       TYPE: number
       INITIAL: 0
+      INPUT: true
+    - known_here
+      TYPE: boolean
   persistent:
     - user.name
     - project.house
@@ -169,6 +172,28 @@ def test_variables_can_be_given(cli):
         assert done.code == 2
         assert "in --vars is not a JSON object" in done.err
     assert cli("run", "doorman.abl", "--vars", '{"user_id": "eve"}', "-m", "knock").code == 2
+
+
+def test_only_inputs_of_their_type_can_be_given(cli):
+    for wrong, said in (
+        ('{"knocks": 7, "known_here": true}', "`known_here` is not declared as input of `Doorman`"),
+        ('{"knoks": 7}', "Did you mean `knocks`? Inputs are knocks"),
+        ('{"knocks": "7"}', "`knocks` of `Doorman` needs number"),
+        ('{"turn_count": 7}', "`turn_count` is set by the runtime"),
+    ):
+        done = cli("run", "doorman.abl", "--vars", wrong, "--session", "s1", "-m", "knock")
+        assert (done.code, done.out) == (2, "")
+        assert done.err.startswith("error[invalid_input]:") and said in " ".join(done.err.split())
+    # The id is still free: nothing was begun.
+    done = cli("run", "doorman.abl", "--vars", '{"knocks": 7}', "--session", "s1", "-m", "knock")
+    assert done.out.endswith("Knock 8.\n")
+
+
+def test_a_fact_in_the_scope_of_a_session_is_not_one_of_its_variables(cli):
+    begun = cli("run", "doorman.abl", "--session", "s2", "-m", "knock")
+    assert begun.out.endswith("Knock 1.\n")
+    assert cli("facts", "set", "knocks", "40", "--session", "s2").code == 0
+    assert cli("run", "doorman.abl", "--session", "s2", "-m", "knock").out.endswith("Knock 2.\n")
 
 
 def test_json_is_one_object_a_turn(cli):

@@ -128,6 +128,7 @@ class Doors:
         MEMORY:
           session:
             - given
+              INPUT: true
           persistent:
             - user.kite
               TYPE: object

@@ -504,6 +504,7 @@ GOAL: "Fly kites"
 MEMORY:
   session:
     - given
+      INPUT: true
   persistent:
     - user.{key}
       TYPE: object
@@ -520,6 +521,7 @@ GOAL: "Fly kites"
 MEMORY:
   session:
     - given
+      INPUT: true
   persistent:
     - user.{key}
       TYPE: object
@@ -549,7 +551,8 @@ def abl_read(me: Somebody, asked: dict[str, Any]) -> None:
 
 def abl_tool(tool: str, *names: str) -> Callable[[Somebody, dict[str, Any]], None]:
     """Return what calls one of the memory tools that every agent has."""
-    lines = ["AGENT: Flyer", 'GOAL: "Fly kites"', "MEMORY:", "  session:", *(f"    - {name}" for name in names)]
+    lines = ["AGENT: Flyer", 'GOAL: "Fly kites"', "MEMORY:", "  session:"]
+    lines += [f"    - {name}\n      INPUT: true" for name in names]
     lines += ["FLOW:", "  field:", "    REASONING: false", f"    CALL: {tool}", "      WITH:"]
     lines += [*(f"        {name}: {name}" for name in names), "    THEN: COMPLETE"]
 

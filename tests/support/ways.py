@@ -271,6 +271,7 @@ def by_abl_set(house: House, place: Place, value: Any) -> None:
     MEMORY:
       session:
         - given
+          INPUT: true
       persistent:
         - {path}
           TYPE: object
@@ -292,6 +293,7 @@ def by_abl_trigger(house: House, place: Place, value: Any) -> None:
     MEMORY:
       session:
         - given
+          INPUT: true
       persistent:
         - {path}
           TYPE: object
@@ -315,6 +317,7 @@ def by_abl_tool(house: House, place: Place, value: Any) -> None:
     MEMORY:
       session:
         - given
+          INPUT: true
     FLOW:
       field:
         REASONING: false

@@ -230,6 +230,7 @@ def test_every_error_that_a_caller_can_cause_is_in_the_table() -> None:
     assert usage | refusals <= caused | {
         "source_error",
         "evaluation_failed",
+        "invalid_input",
         "invalid_policy",
         "unauthenticated",
     }

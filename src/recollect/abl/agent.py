@@ -12,7 +12,7 @@ from recollect.abl.behaviour import Behaviour
 from recollect.abl.document import Document
 from recollect.abl.runtime.plan import Plan
 from recollect.abl.runtime.work import Member
-from recollect.abl.session import Awake, Session, Setting, check_variable
+from recollect.abl.session import Awake, Session, Setting, check_input, check_variable
 from recollect.api.memory import Memory
 from recollect.errors import Conflict, Refused
 from recollect.lang.diagnostics import Diagnostic
@@ -115,18 +115,22 @@ class Agent:
         """Start a session and return it; `session.opening` is what the agent says before any input.
 
         Without a `user`, what belongs to users is neither read nor written. `tree` joins the memory of a handoff tree
-        that began elsewhere; `vars` are variables to begin with.
+        that began elsewhere; `vars` are the inputs to begin with, variables that the agent declares `INPUT: true`.
         """
+        for name, value in (vars or {}).items():
+            check_input(self.plan, name, value)
+        return self._start(user=user, project=project, id=id, tree=tree, vars=vars or {})
+
+    def _start(
+        self, *, user: str | None, project: str, id: str | None, tree: str | None, vars: Mapping[str, Any]
+    ) -> Session:
         if user is not None:
             Scope.of(user=user)  # refuses what cannot be a user's id, in the words of every door
         check_label("session id", id)
         check_label("tree", tree)
         require_label("project", project)
-        given: dict[str, Any] = {}
-        for name, value in (vars or {}).items():
-            check_variable(self.plan, name)
-            # A copy: what the caller does with the value later is none of the session's.
-            given[name] = decode(encode_checked(value, self._memory.limits))
+        # Copies: what the caller does with a value later does not concern the session.
+        given = {name: decode(encode_checked(value, self._memory.limits)) for name, value in vars.items()}
         self._keep_sources()
         return Session.begin(self._setting(), self.name, id=id, user=user, project=project, tree=tree, given=given)
 
@@ -159,6 +163,22 @@ class Agent:
     def __repr__(self) -> str:
         """Return its name and where it came from."""
         return f"<recollect.abl.Agent {self.name} from {self.file}>"
+
+
+def start_fixture(
+    agent: Agent,
+    *,
+    vars: Mapping[str, Any],
+    user: str | None = None,
+    project: str = DEFAULT_PROJECT,
+    tree: str | None = None,
+) -> Session:
+    """Start a session of a test, whose author may set any variable of the agent."""
+    for name in vars:
+        check_variable(agent.plan, name)
+    # Not a method: nothing that a caller holds leads here.
+    start = agent._start  # pyright: ignore[reportPrivateUsage]  # the same module
+    return start(user=user, project=project, id=None, tree=tree, vars=vars)
 
 
 def source_place(tenant: str, name: str, digest: str) -> tuple[Scope, str]:

@@ -42,6 +42,8 @@ class SessionVariable(Node, frozen=True):
     description: Raw | None = None
     initial: Raw | None = None
     reset: str = "per_session"
+    input: bool = False
+    """Whether a caller may set it."""
 
 
 class PersistentVariable(Node, frozen=True):

@@ -90,6 +90,11 @@ RETIRED_EVENTS = {
     "ON_SEARCH": "search:before",
 }
 """Events of earlier versions of the language, which stood where `ON` stands now."""
+MISPLACED = {
+    ("persistent variable", "input"): "Persistent memory is written as facts, by those whose permissions allow it; "
+    "declare what callers may set below `session`",
+}
+"""What to do about a word that is often put at a level where it has no meaning, by the level and the word."""
 
 _CHANNEL = _kept("VOICE", "RICH_CONTENT", "FORMATS", "ACTIONS", "MESSAGE_KEY", meaning="a reply in another form")
 
@@ -197,6 +202,7 @@ _LEVELS = (
             Keyword("DESCRIPTION", "text", "What it is for"),
             Keyword("INITIAL", "expression", "Value it begins with, null unless said"),
             Keyword("RESET", "choice", "When it begins anew, per_session unless said", choices=RESETS),
+            Keyword("INPUT", "boolean", "Whether callers may set it, false unless said"),
         ),
     ),
     Level(

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from recollect.abl.document import Argument
 from recollect.abl.forms import elements, expanded, mapping, spread, text_of, texts
-from recollect.abl.keywords import LEVELS, Keyword, Level, homes
+from recollect.abl.keywords import LEVELS, MISPLACED, Keyword, Level, homes
 from recollect.abl.lines import note_remark
 from recollect.abl.tree import Line, Raw, Value
 from recollect.abl.values import inline_object, part, unquoted, verbatim
@@ -100,7 +100,7 @@ class Reader:
         """Say that a word is not known here, which was probably meant, or where it does stand."""
         assert line.key is not None
         elsewhere = homes(line.key)
-        near = did_you_mean(line.key, table.names)
+        near = MISPLACED.get((table.name, line.key.casefold())) or did_you_mean(line.key, table.names)
         if elsewhere and not near:
             near = f"It stands {elsewhere[0]}; check the indentation"
         hint = near or f"Known {table.where}: {', '.join(table.names[:12])}"

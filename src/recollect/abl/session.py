@@ -32,9 +32,10 @@ from recollect.abl.runtime.state import SessionState, Status, TurnRecord
 from recollect.abl.runtime.trace import Happening, Trace
 from recollect.abl.runtime.turns import open_session, take_turn
 from recollect.abl.runtime.work import Frame, Member, Work, share
-from recollect.abl.variables import FROM_OUTSIDE
+from recollect.abl.variables import FROM_OUTSIDE, fits
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, LimitExceeded, RecollectError, ScopeEnded, UsageError
+from recollect.errors import Conflict, InvalidInput, LimitExceeded, RecollectError, ScopeEnded, UsageError
+from recollect.lang.diagnostics import closest
 from recollect.model.effect import EndScope, GetFact, SetFact, StartSession
 from recollect.model.key import SESSION_RECORD
 from recollect.model.scope import Scope
@@ -243,7 +244,7 @@ class Session:
 
     @property
     def vars(self) -> MutableMapping[str, Any]:
-        """The variables of the active agent; what is assigned here is kept at once."""
+        """The variables of the active agent. Its inputs can be assigned and deleted, which is kept at once."""
         return _Variables(self)
 
     def turns(self) -> list[TurnRecord]:
@@ -432,10 +433,9 @@ class Session:
         with self._lock:
             self._check_open()
             frame = self._active
-            check_variable(frame.plan, name)
+            check_input(frame.plan, name, value)
             if value is None:
-                if name in frame.variables():
-                    self._clear(name)
+                self._clear(name)
                 return
             memory = self._setting.memory
             payload = encode_checked(value, memory.limits)
@@ -464,6 +464,7 @@ class Session:
             frame = self._active
             if name not in frame.variables():
                 raise KeyError(name)
+            check_input(frame.plan, name, None)
             give(frame, name, None)
             share(self._state, frame, name)
             self._given[name] = None
@@ -494,6 +495,40 @@ def check_variable(plan: Plan, name: object) -> None:
     if isinstance(name, str) and name.isidentifier() and (name in FROM_OUTSIDE or not plan.is_system(name)):
         return
     raise UsageError(f"{quote(name)} cannot be a variable", hint="Use a name that the runtime does not use")
+
+
+def check_input(plan: Plan, name: object, value: Any) -> None:
+    """Refuse a variable that callers of an agent may not set, or a value of another type than it declares."""
+    slots = plan.declarations.session
+    inputs = [slot.name for slot in slots.values() if slot.input]
+    slot = slots.get(name) if isinstance(name, str) else None
+    if slot is None or not slot.input:
+        if isinstance(name, str) and plan.is_system(name) and name not in FROM_OUTSIDE:
+            message = f"{quote(name)} is set by the runtime and cannot be given"
+            raise InvalidInput(message, hint=_known_inputs(plan, name, inputs), variable=name, inputs=inputs)
+        # The same words whether there is such a variable or not: callers learn nothing about what guards them.
+        add = "to take it from callers, the agent declares it below `MEMORY: session:` with the line `INPUT: true`"
+        raise InvalidInput(
+            f"the variable {quote(name)} is not declared as input of {quote(plan.name)}",
+            hint=f"{_known_inputs(plan, name, inputs)}; {add}",
+            variable=name,
+            inputs=inputs,
+        )
+    if not fits(value, slot.type):
+        raise InvalidInput(
+            f"the input {quote(name)} of {quote(plan.name)} needs {slot.type}, not {quote(value, longest=40)}",
+            hint="Pass a value of the declared `TYPE`; nothing is converted here",
+            variable=name,
+            inputs=inputs,
+            expected=slot.type,
+        )
+
+
+def _known_inputs(plan: Plan, name: object, inputs: list[str]) -> str:
+    if not inputs:
+        return f"{plan.name} has no inputs"
+    near = closest(name, inputs) if isinstance(name, str) else None
+    return f"Did you mean `{near}`? Inputs are {', '.join(inputs)}" if near else f"Inputs are {', '.join(inputs)}"
 
 
 def give(frame: Frame, name: str, value: Any) -> None:

@@ -22,7 +22,7 @@ KEPT_FROM_VIEW = "(kept from view)"
 
 SYSTEM_PATHS = frozenset({"user.intent", "user.sentiment"})
 FROM_OUTSIDE = frozenset({"channel", "intent", "language", "locale"})
-"""Names of the runtime that the program around a session may set: only it knows them."""
+"""Names of the runtime that an agent may declare as inputs: only the program around a session knows them."""
 READ_ONLY = frozenset({"user_id", "project_id", "tenant_id", "session_id"})
 SYSTEM = frozenset(
     {
@@ -44,6 +44,8 @@ class SessionSlot(msgspec.Struct, frozen=True):
     type: str | None
     initial: Expression | None
     reset: str
+    input: bool = False
+    """Whether a caller may set it."""
 
 
 class Persistent(msgspec.Struct, frozen=True):
@@ -97,6 +99,7 @@ class Declarations:
                 variable.type,
                 compile(variable.initial) if variable.initial else None,
                 variable.reset,
+                variable.input,
             )
             for variable in memory.session
         }

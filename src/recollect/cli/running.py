@@ -74,7 +74,7 @@ def run(
         str | None, typer.Option("--session", metavar="ID", help="Go on with this session, or begin it by this id.")
     ] = None,
     vars: Annotated[
-        str | None, typer.Option("--vars", metavar="JSON", help="Variables that a new session begins with.")
+        str | None, typer.Option("--vars", metavar="JSON", help="Inputs that a new session begins with.")
     ] = None,
     tools: Tools = None,
     agents: Annotated[

@@ -27,6 +27,7 @@ STATUSES = {
     "invalid_definition": 422,
     "invalid_policy": 422,
     "invalid_filter": 422,
+    "invalid_input": 422,
     "limit_exceeded": 422,
     "schema_violation": 422,
     "source_error": 422,
@@ -104,6 +105,8 @@ _SHOWN = frozenset(
         "run",
         "slug",
         "field",
+        "variable",
+        "inputs",
         "conversation_id",
         "message_id",
     }

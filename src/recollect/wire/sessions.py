@@ -10,7 +10,7 @@ SessionStatus = Literal["waiting", "completed", "escalated", "handed_off", "bloc
 
 
 class StartSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """How a session begins; `vars` are variables that are known before anything is said."""
+    """How a session begins; `vars` are variables that the agent declares as input."""
 
     project: str = "default"
     vars: dict[str, Any] = {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from textwrap import dedent, indent
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 
 import recollect
 from recollect.abl import Agent, Behaviour, Session, Turn
+from recollect.abl.agent import start_fixture
 from recollect.agent.models import Reply, ToolCall
 from recollect.api.memory import Memory
 from recollect.errors import SourceError
@@ -23,10 +24,10 @@ Rules = Callable[..., Agent]
 def rules(load: Load) -> Rules:
     """Return a function that loads an agent with these rules; it answers what it lets pass with `Done.`"""
 
-    def make(text: str, label: str = "always", **options: Any) -> Agent:
+    def make(text: str, label: str = "always", inputs: Sequence[str] = (), **options: Any) -> Agent:
         below = indent(dedent(text).strip("\n"), " " * 4)
         return load(
-            f"CONSTRAINTS:\n  {label}:\n{below}\n"
+            f"{with_inputs(*inputs) if inputs else ''}CONSTRAINTS:\n  {label}:\n{below}\n"
             "FLOW:\n"
             "  desk:\n"
             "    REASONING: false\n"
@@ -39,9 +40,14 @@ def rules(load: Load) -> Rules:
     return make
 
 
+def with_inputs(*names: str) -> str:
+    """Return the section that lets a program set these variables."""
+    return "MEMORY:\n  session:\n" + "".join(f"    - {name}\n      INPUT: true\n" for name in names)
+
+
 def say(agent: Agent, text: str = "go", **given: Any) -> Turn:
     """Say something to an agent whose variables are these."""
-    return agent.start(user="ada", vars=given).say(text)
+    return start_fixture(agent, user="ada", vars=given).say(text)
 
 
 def entered(turn: Turn) -> list[str]:
@@ -170,7 +176,7 @@ def test_c05_a_trigger_stores_with_or_without_an_end(load: Load, memory: Memory,
               STORE: tongue -> user.tongue
         """
     )
-    session = agent.start(user="ada", vars={"typed_name": "Ada", "tongue": "pt"})
+    session = start_fixture(agent, user="ada", vars={"typed_name": "Ada", "tongue": "pt"})
     clock.advance(86_399)
     assert memory.scope(user="ada").value("name") == "Ada"
     clock.advance(1)
@@ -228,7 +234,7 @@ def test_c07_a_reply_reads_session_variables(load: Load) -> None:
             RESPOND: "{{lines.length}} lines, the first is {{lines[0].name}}"
         """
     )
-    assert agent.start(vars={"lines": [{"name": "tea"}, {"name": "cake"}]}).opening.messages == [
+    assert start_fixture(agent, vars={"lines": [{"name": "tea"}, {"name": "cake"}]}).opening.messages == [
         "2 lines, the first is tea"
     ]
 
@@ -402,7 +408,7 @@ def test_c16_a_message_is_sent_and_what_was_wanted_is_stopped(rules: Rules) -> N
 
 
 def test_c16_the_session_goes_on_where_it_was_once_the_rule_holds(rules: Rules) -> None:
-    session = rules('- REQUIRE grown_up == true\n  ON_FAIL: "Only for adults."').start()
+    session = rules('- REQUIRE grown_up == true\n  ON_FAIL: "Only for adults."', inputs=["grown_up"]).start()
     assert session.say("go").messages == ["Only for adults."]
     assert session.say("go").messages == ["Only for adults."]
     session.vars["grown_up"] = True
@@ -425,12 +431,12 @@ FLOW:
 
 def test_c17_a_handoff_happens_at_once_and_stays(load: Load) -> None:
     agent = load(HANDOFF, agents=[load(SCREENING)])
-    session = agent.start(user="ada", vars={"clean": False})
+    session = start_fixture(agent, user="ada", vars={"clean": False})
     assert session.agent == "Clerk"
     turn = session.say("go")
     assert (turn.messages, turn.status, session.agent) == (["Screening here."], "handed_off", "Screening")
     assert session.say("and now?").messages == ["I look."]
-    clean = agent.start(user="ada", vars={"clean": True})
+    clean = start_fixture(agent, user="ada", vars={"clean": True})
     assert (clean.say("go").messages, clean.agent) == (["Done."], "Clerk")
 
 
@@ -456,7 +462,7 @@ def test_c17_an_agent_that_is_elsewhere_is_named_to_the_program(load: Load) -> N
 
 def test_c18_a_person_is_called(rules: Rules) -> None:
     agent = rules("- REQUIRE calm == true\n  ON_FAIL: ESCALATE")
-    session = agent.start(vars={"calm": False})
+    session = start_fixture(agent, vars={"calm": False})
     turn = session.say("go")
     assert (turn.messages, turn.status) == ([], "escalated")
     assert turn.escalation is not None
@@ -499,7 +505,7 @@ FLOW:
 def test_c20_what_is_missing_is_collected_and_the_stopped_call_is_made(load: Load) -> None:
     paid: list[str] = []
     agent = load(PAYING, tools={"pay": lambda card: paid.append(card)})
-    session = agent.start(vars={"asked_for": 0})
+    session = start_fixture(agent, vars={"asked_for": 0})
     asked = session.say("pay")
     assert (asked.messages, paid) == (["How do you want to pay?"], [])
     answered = session.say("amex")
@@ -539,7 +545,7 @@ FLOW:
 
 
 def test_c21_a_rule_asks_again_until_it_holds(load: Load) -> None:
-    session = load(COLLECTING).start(vars={"wants_room": True})
+    session = start_fixture(load(COLLECTING), vars={"wants_room": True})
     assert session.say("a room").messages[0] == "Which days?"
     half = session.say("2025-06-01")
     assert (called(half), session.vars["first_day"], session.vars["last_day"]) == ([], "2025-06-01", None)
@@ -553,7 +559,7 @@ def test_c21_a_rule_asks_again_until_it_holds(load: Load) -> None:
 
 
 def test_c21_the_words_that_were_stopped_are_taken_up_when_the_rule_holds(load: Load) -> None:
-    session = load(COLLECTING).start(vars={"wants_room": True, "last_day": "2026-06-04"})
+    session = start_fixture(load(COLLECTING), vars={"wants_room": True, "last_day": "2026-06-04"})
     assert session.say("a room").messages[0] == "Which days?"
     assert session.say("2026-06-01").messages == ["From 2026-06-01 to 2026-06-04: a room"]
 
@@ -622,7 +628,7 @@ FLOW:
 
 def test_c23_a_warning_is_logged_not_sent_and_stops_nothing(load: Load) -> None:
     agent = load(WARN)
-    session = agent.start(vars={"fraud_score": 80, "who": "ada"})
+    session = start_fixture(agent, vars={"fraud_score": 80, "who": "ada"})
     turn = session.say("go")
     assert (turn.messages, turn.status) == (["Done, 1 warnings."], "waiting")
     assert warned(turn) == ["Score 80 of ada"]
@@ -679,7 +685,7 @@ def test_rules_are_looked_at_in_the_order_of_the_file_until_the_first_error(
 
 def test_only_the_first_error_is_answered_and_counted(load: Load) -> None:
     agent = load(
-        MIXED.replace('RESPOND: "Done."', 'RESPOND: "{{constraint_failures}} failures"'),
+        with_inputs("b", "d") + MIXED.replace('RESPOND: "Done."', 'RESPOND: "{{constraint_failures}} failures"'),
     )
     session = agent.start()
     session.say("go")
@@ -691,6 +697,10 @@ def test_only_the_first_error_is_answered_and_counted(load: Load) -> None:
 def test_rules_are_looked_at_in_every_turn_and_not_before_the_user_said_something(load: Load) -> None:
     agent = load(
         """
+        MEMORY:
+          session:
+            - open
+              INPUT: true
         CONSTRAINTS:
           always:
             - REQUIRE open == true
@@ -743,7 +753,7 @@ def test_a_rule_sees_what_the_words_of_the_turn_gave(load: Load) -> None:
 
 
 def test_a_broken_rule_changes_no_variable(rules: Rules) -> None:
-    session = rules('- REQUIRE a == b\n  ON_FAIL: "no"').start(vars={"a": 1, "b": 2})
+    session = rules('- REQUIRE a == b\n  ON_FAIL: "no"', inputs=["a", "b"]).start(vars={"a": 1, "b": 2})
     before = dict(session.vars)
     assert session.say("go").messages == ["no"]
     assert dict(session.vars) == before
@@ -901,10 +911,10 @@ def test_a_rule_before_a_tool_holds_for_the_model_too(load: Load, puppet: Any) -
     paid: list[float] = []
     calls = Reply(calls=(ToolCall("1", "pay", {"amount": 5}),))
     agent = load(REASONING, tools={"pay": lambda amount: paid.append(amount)}, model=puppet("Hi.", calls, "Paid."))
-    session = agent.start(vars={"ready": False})
+    session = start_fixture(agent, vars={"ready": False})
     assert (session.say("pay it").messages, paid) == (["Not ready."], [])
     ready = load(REASONING, tools={"pay": lambda amount: paid.append(amount)}, model=puppet("Hi.", calls, "Paid."))
-    session = ready.start(vars={"ready": True})
+    session = start_fixture(ready, vars={"ready": True})
     assert (session.say("pay it").messages, paid) == (["Paid."], [5])
 
 
@@ -913,12 +923,16 @@ def test_a_handoff_of_a_rule_takes_the_model_out_at_once(load: Load, puppet: Any
     calls = Reply(calls=(ToolCall("1", "pay", {"amount": 5}),))
     model = puppet("Hi.", calls, "Paid.")
     agent = load(text, tools={"pay": lambda amount: None}, model=model, agents=[load(SCREENING)])
-    turn = agent.start(vars={"ready": False}).say("pay it")
+    turn = start_fixture(agent, vars={"ready": False}).say("pay it")
     assert (turn.messages, turn.agent) == (["Screening here."], "Screening")
     assert (called(turn), len(model.asked)) == ([], 2)
 
 
 RETURNING = """
+MEMORY:
+  session:
+    - reviewed
+      INPUT: true
 CONSTRAINTS:
   always:
     - REQUIRE reviewed == true BEFORE returning results
@@ -965,7 +979,7 @@ def test_every_reply_can_be_made_a_result(load: Load) -> None:
     options = {"tools": {"look": lambda: "a ring"}}
     assert say(load(RETURNING, **options), "hello").messages == ["Hm."]
     strict = load(RETURNING, behaviour=Behaviour(returning="every_reply"), **options)
-    session = strict.start(vars={"reviewed": True})
+    session = start_fixture(strict, vars={"reviewed": True})
     assert (session.opening.messages, session.say("hello").messages) == (["Welcome."], ["Hm."])
     session.vars["reviewed"] = False
     assert session.say("hello").messages == ["One moment."]
@@ -1047,8 +1061,8 @@ def test_a_check_without_an_answer_stops_the_step(load: Load) -> None:
             RESPOND: "After."
         """
     )
-    assert agent.start(vars={"b": 2}).opening.messages == ["Before."]
-    assert agent.start(vars={"b": 1}).opening.messages == ["Before.", "After."]
+    assert start_fixture(agent, vars={"b": 2}).opening.messages == ["Before."]
+    assert start_fixture(agent, vars={"b": 1}).opening.messages == ["Before.", "After."]
 
 
 def test_severity_makes_any_rule_a_warning(rules: Rules) -> None:
@@ -1089,6 +1103,7 @@ def flow_with_rule(load: Load, failure: str, **options: Any) -> Session:
         "  session:\n"
         "    - pin\n"
         "      TYPE: number\n"
+        "      INPUT: true\n"
         "FLOW:\n"
         "  desk:\n"
         "    REASONING: false\n"
@@ -1214,9 +1229,9 @@ def test_a_retry_runs_the_step_again_and_may_succeed(load: Load) -> None:
         """,
         tools={"open_safe": lambda: None},
     )
-    opening = agent.start(vars={"fresh": 0}).opening
+    opening = start_fixture(agent, vars={"fresh": 0}).opening
     assert (opening.messages, entered(opening)) == (["Once more.", "Open."], ["safe", "safe"])
-    assert agent.start(vars={"fresh": 1}).opening.messages == ["Open."]
+    assert start_fixture(agent, vars={"fresh": 1}).opening.messages == ["Open."]
 
 
 def test_an_answer_to_collect_is_checked_against_its_type(load: Load) -> None:

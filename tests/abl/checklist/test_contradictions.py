@@ -9,6 +9,7 @@ import pytest
 
 import recollect
 from recollect.abl import Agent, Behaviour
+from recollect.abl.agent import start_fixture
 from recollect.api.memory import Memory
 from recollect.errors import SourceError
 from recollect.testing import FakeClock
@@ -250,12 +251,12 @@ MEMORY:
     - ON: session:start
       PATHS: [user.name]
 """
-    session = load(text + LISTEN).start(user="ada", vars={"typed": "Ada"})
+    session = start_fixture(load(text + LISTEN), user="ada", vars={"typed": "Ada"})
     assert session.vars["user"] == {"name": "friend"}
     session.say("hello")
     assert memory.scope(user="ada").list() == []
     remember = "  remember:\n    - WHEN: typed IS SET\n      STORE: typed -> user.name\n"
-    load(text + remember + LISTEN).start(user="ada", vars={"typed": "Ada"})
+    start_fixture(load(text + remember + LISTEN), user="ada", vars={"typed": "Ada"})
     assert memory.scope(user="ada").value("name") == "Ada"
 
 
@@ -336,7 +337,7 @@ def test_13_on_fail_may_be_left_out_and_something_is_said(load: Load) -> None:
     answered = load(rule + '      ON_FAIL: "Not yet."\n' + LISTEN)
     assert "no_on_fail" not in codes(answered)
     assert answered.start().say("go").messages == ["Not yet."]
-    assert agent.start(vars={"ready": True}).say("go").messages == []
+    assert start_fixture(agent, vars={"ready": True}).say("go").messages == []
 
 
 def test_14_on_fail_is_a_step_a_block_or_an_answer_by_where_it_stands(load: Load) -> None:
@@ -373,9 +374,9 @@ def test_14_on_fail_is_a_step_a_block_or_an_answer_by_where_it_stands(load: Load
         """,
         tools={"fail": fail, "guarded": lambda: None},
     )
-    assert agent.start(vars={"wants": "check"}).opening.messages == ["The other step."]
-    assert agent.start(vars={"wants": "call"}).opening.messages == ["The call failed."]
-    assert agent.start(vars={"wants": "rule"}).opening.messages == ["other"]
+    assert start_fixture(agent, vars={"wants": "check"}).opening.messages == ["The other step."]
+    assert start_fixture(agent, vars={"wants": "call"}).opening.messages == ["The call failed."]
+    assert start_fixture(agent, vars={"wants": "rule"}).opening.messages == ["other"]
 
 
 def test_14_one_step_named_beside_a_call_and_a_check_serves_both(load: Load) -> None:
@@ -399,9 +400,9 @@ def test_14_one_step_named_beside_a_call_and_a_check_serves_both(load: Load) -> 
         """,
         tools={"look": look},
     )
-    assert agent.start(vars={"works": False, "enough": True}).opening.messages == ["The other step."]
-    assert agent.start(vars={"works": True, "enough": False}).opening.messages == ["The other step."]
-    assert agent.start(vars={"works": True, "enough": True}).opening.messages == ["Done."]
+    assert start_fixture(agent, vars={"works": False, "enough": True}).opening.messages == ["The other step."]
+    assert start_fixture(agent, vars={"works": True, "enough": False}).opening.messages == ["The other step."]
+    assert start_fixture(agent, vars={"works": True, "enough": True}).opening.messages == ["Done."]
 
 
 @pytest.mark.parametrize(
@@ -410,10 +411,10 @@ def test_14_one_step_named_beside_a_call_and_a_check_serves_both(load: Load) -> 
 )
 def test_15_there_are_four_keywords_for_rules(load: Load, keyword: str, stops: bool, warns: bool) -> None:
     text = f'CONSTRAINTS:\n  always:\n    - {keyword} open == 1\n      ON_FAIL: "no"\n{LISTEN}'
-    broken = load(text).start(vars={"open": 2}).say("go")
+    broken = start_fixture(load(text), vars={"open": 2}).say("go")
     assert (broken.messages == ["no"]) is stops
     assert ([one.about for one in broken.events if one.kind == "warning"] == ["no"]) is warns
-    held = load(text).start(vars={"open": 1}).say("go")
+    held = start_fixture(load(text), vars={"open": 1}).say("go")
     assert (held.messages == ["no"]) is (keyword == "RESTRICT")
     assert [one.about for one in held.events if one.kind == "warning"] == []
 
@@ -539,7 +540,7 @@ FLOW:
 )
 def test_21_a_transform_is_written_in_three_ways(load: Load, head: str) -> None:
     step = f"FLOW:\n  work:\n    REASONING: false\n    {head}\n      FILTER: ship.fare < 50\n"
-    session = load(step + "    ON_INPUT:\n      - ELSE:\n").start(vars={"ships": [{"fare": 40}, {"fare": 60}]})
+    session = start_fixture(load(step + "    ON_INPUT:\n      - ELSE:\n"), vars={"ships": [{"fare": 40}, {"fare": 60}]})
     assert session.vars["cheap"] == [{"fare": 40}]
 
 
@@ -727,7 +728,7 @@ def test_26_unequal_is_the_opposite_of_equal_and_not_negates_the_comparison(
             RESPOND: "does not"
         """
     )
-    assert agent.start(vars={"there": 1}).opening.messages == ["holds" if holds else "does not"]
+    assert start_fixture(agent, vars={"there": 1}).opening.messages == ["holds" if holds else "does not"]
     assert recollect.abl.evaluate(condition, {"there": 1}) is holds
     assert ("not_over_comparison" in codes(agent)) is condition.startswith("NOT ")
 

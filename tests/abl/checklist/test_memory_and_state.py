@@ -10,6 +10,7 @@ import pytest
 
 import recollect
 from recollect.abl import Agent
+from recollect.abl.agent import start_fixture
 from recollect.api.memory import Memory
 from recollect.errors import NotFound, SourceError
 from recollect.testing import FakeClock
@@ -159,7 +160,7 @@ FLOW:
 
 
 def test_03_an_initial_array_is_a_fresh_copy_in_every_session(load: Load) -> None:
-    agent = load(BASKET)
+    agent = load(BASKET.replace("    - basket\n", "    - basket\n      INPUT: true\n"))
     first = agent.start(user="ada")
     first.vars["basket"].append("hat")  # what is read is a copy
     assert first.vars["basket"] == []
@@ -190,10 +191,10 @@ def test_04_variables_stand_in_a_block_of_text(load: Load) -> None:
             THEN: COMPLETE
         """
     )
-    known = agent.start(vars={"chosen": {"name": "Aurora"}, "passenger": "Ada", "fare": 48.0}).opening
+    known = start_fixture(agent, vars={"chosen": {"name": "Aurora"}, "passenger": "Ada", "fare": 48.0}).opening
     assert known.messages == ["Your crossing:\nShip: Aurora\nPassenger: Ada\nFare: $48"]
     assert known.status == "completed"
-    unknown = agent.start(vars={"passenger": "Ada"}).opening
+    unknown = start_fixture(agent, vars={"passenger": "Ada"}).opening
     assert unknown.messages == ["Your crossing:\nShip: \nPassenger: Ada\nFare: $"]
 
 
@@ -218,7 +219,7 @@ def test_05_a_check_goes_on_or_to_the_step_of_its_failure(load: Load, given: dic
             RESPOND: "serve"
         """
     )
-    opening = agent.start(vars=given).opening
+    opening = start_fixture(agent, vars=given).opening
     assert opening.messages == [step]
     assert [one.about for one in opening.trace if one.kind == "entered"] == ["may_go_on", step]
 
@@ -478,7 +479,7 @@ def test_11_a_computed_object_is_stored_at_a_path_that_nobody_declared(
         """
     )
     assert [one.code for one in agent.diagnostics if "user.crossings" in one.message] == ["undeclared_path"]
-    session = agent.start(user="ada", vars={"chosen_ship": "Aurora", "errand": "outing"})
+    session = start_fixture(agent, user="ada", vars={"chosen_ship": "Aurora", "errand": "outing"})
     session.say("wait")
     assert memory.scope(user="ada").get("crossings") is None
     session.say("close")
@@ -698,7 +699,7 @@ def test_16_assignments_see_those_above_them(load: Load) -> None:
               - ELSE:
         """
     )
-    session = agent.start(vars={"days": 3, "rate": 100})
+    session = start_fixture(agent, vars={"days": 3, "rate": 100})
     assert session.opening.messages == ["That makes $336, $36 of it tax."]
     assert (session.vars["fare"], session.vars["tax"], session.vars["total"]) == (300, 36, 336)
     assert session.step == "show"
@@ -725,7 +726,7 @@ def test_17_a_call_by_position_binds_its_result(load: Load) -> None:
         tools={"find_ships": lambda a, b, c, d: {"ships": [{"fare": 30, "given": [a, b, c, d]}, {"fare": 45}]}},
     )
     given = {"harbour": "Kiel", "first_day": "2026-06-01", "last_day": "2026-06-04", "heads": 2}
-    session = agent.start(vars=given)
+    session = start_fixture(agent, vars=given)
     assert session.opening.messages == ["2 ships, from $30."]
     assert (session.vars["how_many"], session.vars["lowest"]) == (2, 30)
     assert session.vars["ships"][0]["given"] == ["Kiel", "2026-06-01", "2026-06-04", 2]
@@ -741,7 +742,7 @@ SET:
 """
     assert recollect.abl.parse(text, fragment=True).body is not None
     step = "FLOW:\n  fill:\n    REASONING: false" + text.replace("\n", "\n    ") + "ON_INPUT:\n      - ELSE:\n"
-    session = load(step).start(vars={"passenger": "Ada", "first_day": "2026-06-01", "total": 336})
+    session = start_fixture(load(step), vars={"passenger": "Ada", "first_day": "2026-06-01", "total": 336})
     assert session.vars["crossing"] == {"passenger": "Ada", "from": "2026-06-01", "total": 336}
 
 
@@ -768,7 +769,7 @@ FLOW:
 
 @pytest.mark.parametrize("said", ["x", "0", "99", "", "-1", "1x"])
 def test_19_words_that_choose_nothing_stay_in_the_step(load: Load, said: str) -> None:
-    session = load(CHOOSE).start(vars={"ships": ["Aurora", "Borealis", "Ceres"]})
+    session = start_fixture(load(CHOOSE), vars={"ships": ["Aurora", "Borealis", "Ceres"]})
     turn = session.say(said)
     assert (turn.messages, turn.step) == (["Give me the number of a ship."], "choose")
     assert "chosen" not in session.vars
@@ -796,7 +797,7 @@ def test_20_cleared_variables_are_undefined(load: Load) -> None:
         """
     )
     given = {"harbour": "Kiel", "first_day": "2026-06-01", "last_day": "2026-06-04", "ships": ["Aurora"], "heads": 2}
-    session = agent.start(vars=given)
+    session = start_fixture(agent, vars=given)
     assert session.opening.messages == ["From the beginning (). Which harbour?"]
     assert dict(session.vars) == {"heads": 2, "gone": True, "there": True}
     assert session.step == "ask"
@@ -883,7 +884,7 @@ def test_22_an_array_is_filtered_mapped_sorted_and_cut(load: Load) -> None:
               - ELSE:
         """
     )
-    session = agent.start(vars={"found": [dict(ship) for ship in SHIPS], "purse": 100})
+    session = start_fixture(agent, vars={"found": [dict(ship) for ship in SHIPS], "purse": 100})
     assert session.opening.messages == [
         "5 ships that you can afford:\n"
         "1. Ceres: $40, 2 stars\n"
@@ -902,7 +903,7 @@ def test_22_an_array_is_filtered_mapped_sorted_and_cut(load: Load) -> None:
 def transformed(load: Load, fragment: str, **given: Any) -> dict[str, Any]:
     assert recollect.abl.parse(fragment, fragment=True).body is not None
     step = "FLOW:\n  work:\n    REASONING: false" + fragment.replace("\n", "\n    ") + "ON_INPUT:\n      - ELSE:\n"
-    return dict(load(step).start(vars=given).vars)
+    return dict(start_fixture(load(step), vars=given).vars)
 
 
 def test_23_a_filter_alone_keeps_whole_items(load: Load) -> None:

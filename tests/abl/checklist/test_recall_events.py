@@ -368,6 +368,9 @@ FLOW:
 
 TALK = """
 MEMORY:
+  session:
+    - enough
+      INPUT: true
   persistent:
     - user.name
   recall:

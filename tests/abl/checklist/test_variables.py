@@ -8,6 +8,7 @@ import pytest
 
 import recollect
 from recollect.abl import Agent, Turn
+from recollect.abl.agent import start_fixture
 from recollect.api.memory import Memory
 from recollect.errors import SourceError, UsageError
 from recollect.testing import FakeClock
@@ -319,7 +320,7 @@ FLOW:
         SET: it = wrong
 """
     right, wrong = TYPES[type_name]
-    session = load(text).start(vars={"right": right, "wrong": wrong})
+    session = start_fixture(load(text), vars={"right": right, "wrong": wrong})
     assert about(session.say("right"), "warning") == []
     assert session.vars["it"] == right
     assert about(session.say("null"), "warning") == []
@@ -337,9 +338,9 @@ def test_a_fact_of_another_type_is_stored_with_a_warning(load: Load, memory: Mem
     target = "user.it" if way == "SET" else "it"
     agent = load(declared + (remember if way == "STORE" else "") + listen.replace("{target}", target))
     right, wrong = TYPES[type_name]
-    fitting = agent.start(user="ada", vars={"given": right}).say("go")
+    fitting = start_fixture(agent, user="ada", vars={"given": right}).say("go")
     assert (about(fitting, "warning"), memory.scope(user="ada").value("it")) == ([], right)
-    odd = agent.start(user="bo", vars={"given": wrong}).say("go")
+    odd = start_fixture(agent, user="bo", vars={"given": wrong}).say("go")
     stored = memory.scope(user="bo").value("it")
     if way == "STORE" and type_name == "array":
         assert (about(odd, "warning"), stored) == ([], [wrong])
@@ -379,6 +380,7 @@ def test_an_undeclared_variable_lives_as_long_as_the_session(load: Load) -> None
 @pytest.mark.parametrize("name", ["user_id", "project_id", "tenant_id", "session_id", "_mine"])
 def test_names_of_the_runtime_cannot_be_set(load: Load, name: str) -> None:
     text = "FLOW:\n  one:\n    REASONING: false\n    SET: {name} = 1\n    ON_INPUT:\n      - ELSE:\n"
+    text = "MEMORY:\n  session:\n    - mine\n      INPUT: true\n" + text
     with pytest.raises(SourceError) as caught:
         load(text.replace("{name}", name))
     assert [one.code for one in caught.value.diagnostics if one.severity == "error"] == ["reserved_name"]
@@ -452,7 +454,7 @@ def test_writing_follows_access_in_every_scope(
     place = memory.scope(**PLACES[scope])
     place.set("note", {"old": 1})
     agent = (load_unchecked if access == "read" else load)(text, tools={"give": lambda: "new"})
-    turn = agent.start(user="ada", project="pier", tree="case", vars={"things": ["new"]}).say("write")
+    turn = start_fixture(agent, user="ada", project="pier", tree="case", vars={"things": ["new"]}).say("write")
     denied = [(one.key, one.door) for one in memory.ledger.tail(50) if one.decision == "deny"]
     if access == "read":
         assert (place.get("note").value, place.get("note").version) == ({"old": 1}, 1)
@@ -474,7 +476,7 @@ def test_remembering_follows_access_in_every_scope(
     place = memory.scope(**PLACES[scope])
     place.set("note", "old")
     agent = (load_unchecked if access == "read" else load)(text)
-    opening = agent.start(user="ada", project="pier", tree="case", vars={"given": "new"}).opening
+    opening = start_fixture(agent, user="ada", project="pier", tree="case", vars={"given": "new"}).opening
     assert place.value("note") == ("old" if access == "read" else "new")
     assert about(opening, "refused") == ([path] if access == "read" else [])
     assert about(opening, "remembered") == ([] if access == "read" else [path])

@@ -45,8 +45,8 @@ FAULTS = {
         (4, 14, "wrong_value", "`per_stp`", "`per_step`"),
     ),
     "a word of another place": (
-        "MEMORY:\n  session:\n    - a\n      INTO: b\n",
-        (4, 7, "unknown_keyword", "`INTO`", "below `TRANSFORM`"),
+        "MEMORY:\n  session:\n    - a\n      MAX_ATTEMPTS: b\n",
+        (4, 7, "unknown_keyword", "`MAX_ATTEMPTS`", "in a step"),
     ),
     "no dash": ("MEMORY:\n  session:\n    a\n", (3, 5, "wrong_nesting", "no item of `session`", "dash")),
     "an item among keywords": ("MEMORY:\n  - sesion\n", (2, 5, "wrong_nesting", "`sesion`", "`session`")),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import recollect
 from recollect import Memory
 from recollect.abl import Session
+from recollect.abl.agent import start_fixture
 from recollect.testing import CountingIds, FakeClock
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -50,7 +51,7 @@ def begin(memory: Memory, **variables: Any) -> Session:
     agent = recollect.abl.load(
         str(SAMPLES / "ferry.abl"), memory=memory, tools=str(SAMPLES / "harbour.py"), agents=others
     )
-    return agent.start(user="ada", vars=variables)
+    return start_fixture(agent, user="ada", vars=variables)
 
 
 def opened() -> Memory:
@@ -89,6 +90,7 @@ def test_any_values_of_the_program_are_taken_or_refused_with_a_reason(values: di
             except recollect.UsageError as error:
                 assert error.message and error.hint
             else:
+                assert name in ("port", "travellers", "sailing")  # what the agent declares as input
                 taken[name] = value
         for name, value in taken.items():
             assert session.vars.get(name) == value

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from recollect.abl import Behaviour
+from recollect.abl.agent import start_fixture
 
 
 def add(left: float, right: float = 10) -> dict[str, float]:
@@ -165,9 +166,9 @@ def test_success_and_failure_lead_to_blocks_of_their_own(load: Any):
         """,
         tools={"divide": lambda amount: 10 / amount},
     )
-    fine = agent.start(vars={"amount": 4})
+    fine = start_fixture(agent, vars={"amount": 4})
     assert (fine.opening.messages, fine.opening.status) == (["Each gets 2.5."], "completed")
-    bad = agent.start(vars={"amount": 0})
+    bad = start_fixture(agent, vars={"amount": 0})
     assert bad.opening.messages == ["That cannot be divided.", "Failures so far: 1."]
     assert bad.step == "rest" and bad.vars["failed"] is True
     assert "failed" not in fine.vars
@@ -196,7 +197,10 @@ def test_outcomes_may_be_lists_of_conditions_of_which_the_first_that_holds_is_ta
         """,
         tools={"count": lambda what: {"bees": 500, "dogs": 11, "cats": 2}[what]},
     )
-    said = {what: agent.start(vars={"what": what}).opening.messages for what in ("bees", "dogs", "cats", "sand", "air")}
+    said = {
+        what: start_fixture(agent, vars={"what": what}).opening.messages
+        for what in ("bees", "dogs", "cats", "sand", "air")
+    }
     assert said == {
         "bees": ["Many."],
         "dogs": ["Some."],
@@ -298,7 +302,7 @@ def test_calls_inside_of_outcomes_have_outcomes_of_their_own(load: Any):
     )
 
     def opening(first: str, second: str) -> list[str]:
-        return agent.start(vars={"first": first, "second": second}).opening.messages
+        return start_fixture(agent, vars={"first": first, "second": second}).opening.messages
 
     assert opening("car", "bike") == ["First R-car.", "Second R-bike.", "Done."]
     assert opening("car", "boat") == ["First R-car.", "Only one.", "Done."]

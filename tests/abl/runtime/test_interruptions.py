@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from recollect.abl import Behaviour
+from recollect.abl.agent import start_fixture
 
 FORM = """
     MEMORY:
@@ -241,7 +242,7 @@ def test_an_intent_whose_condition_is_false_is_not_heard(load: Any):
             RESUME: true
         """
     )
-    assert load(text).start(vars={"member": True}).say("discount").messages[0] == "Ten per cent."
+    assert start_fixture(load(text), vars={"member": True}).say("discount").messages[0] == "Ten per cent."
     session = load(text).start()
     assert session.say("discount").messages == ["Which street?"]  # it was taken as the town
     assert session.vars["town"] == "discount"

@@ -9,6 +9,7 @@ import pytest
 
 import recollect
 from recollect.abl import Behaviour
+from recollect.abl.agent import start_fixture
 
 WAIT = """
     FLOW:
@@ -71,7 +72,7 @@ def test_on_start_sees_what_was_remembered_and_what_the_program_gave(load: Any, 
             REASONING: false
             THEN: COMPLETE
         """)
-    assert agent.start(user="ada", vars={"place": "the quay"}).opening.messages == ["Hello Ada at the quay."]
+    assert start_fixture(agent, user="ada", vars={"place": "the quay"}).opening.messages == ["Hello Ada at the quay."]
 
 
 def test_on_start_may_choose_and_may_lead_to_a_step(load: Any):
@@ -93,7 +94,7 @@ def test_on_start_may_choose_and_may_lead_to_a_step(load: Any):
             RESPOND: "The lounge."
             THEN: COMPLETE
         """)
-    assert agent.start(vars={"member": True}).opening.messages == ["Welcome back.", "The lounge."]
+    assert start_fixture(agent, vars={"member": True}).opening.messages == ["Welcome back.", "The lounge."]
     assert agent.start().opening.messages == ["Welcome.", "The hall."]
 
 

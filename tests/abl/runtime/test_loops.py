@@ -10,6 +10,10 @@ from recollect.abl import Behaviour
 def test_steps_that_lead_to_each_other_are_stopped_at_the_limit(load: Any, told: Any):
     agent = load(
         """
+        MEMORY:
+          session:
+            - way_out
+              INPUT: true
         FLOW:
           here:
             REASONING: false
@@ -92,6 +96,10 @@ def test_a_rule_that_sends_back_and_forth_is_stopped(load: Any, told: Any):
     calls: list[int] = []
     agent = load(
         """
+        MEMORY:
+          session:
+            - needed
+              INPUT: true
         CONSTRAINTS:
           rules:
             - REQUIRE ready == true BEFORE calling act
@@ -121,6 +129,10 @@ def test_a_rule_that_sends_back_and_forth_is_stopped(load: Any, told: Any):
 def test_a_rule_before_results_that_sends_away_for_ever_is_stopped(load: Any, told: Any):
     agent = load(
         """
+        MEMORY:
+          session:
+            - checked
+              INPUT: true
         CONSTRAINTS:
           rules:
             - REQUIRE checked == true BEFORE returning results
@@ -148,6 +160,10 @@ def test_a_rule_before_results_that_sends_away_for_ever_is_stopped(load: Any, to
 def test_a_rule_that_is_tried_again_and_again_is_tried_a_few_times(load: Any, told: Any):
     agent = load(
         """
+        MEMORY:
+          session:
+            - ready
+              INPUT: true
         CONSTRAINTS:
           rules:
             - REQUIRE ready == true BEFORE calling act

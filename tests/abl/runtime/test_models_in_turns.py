@@ -22,6 +22,7 @@ from pydantic_ai.models.test import TestModel
 import recollect
 from recollect import Memory
 from recollect.abl import Behaviour
+from recollect.abl.agent import start_fixture
 
 Answer = str | tuple[str, dict[str, Any]] | Exception | list[tuple[str, dict[str, Any]]]
 
@@ -105,7 +106,9 @@ def tools(log: list[Any]) -> dict[str, Callable[..., Any]]:
 
 def test_the_model_speaks_turn_after_turn_until_the_step_is_done(load: Any):
     model = Scripted("Hello.", "Tell me more.", ("set_variables", {"values": {"topic": "tides"}}), "Tides, then.")
-    session = load(talk_with("EXIT_WHEN: topic IS SET"), tools=tools([]), model=model.model).start(vars={"name": "Ada"})
+    session = start_fixture(
+        load(talk_with("EXIT_WHEN: topic IS SET"), tools=tools([]), model=model.model), vars={"name": "Ada"}
+    )
     assert session.opening.messages == ["Hello."]
     assert session.say("hm").messages == ["Tell me more."]
     turn = session.say("tides")
@@ -117,8 +120,8 @@ def test_the_model_speaks_turn_after_turn_until_the_step_is_done(load: Any):
 
 def test_a_step_whose_end_is_reached_already_does_not_ask_the_model(load: Any):
     model = Scripted("Hello.")
-    session = load(talk_with("EXIT_WHEN: topic IS SET"), model=model.model, tools=tools([])).start(
-        vars={"topic": "tides"}
+    session = start_fixture(
+        load(talk_with("EXIT_WHEN: topic IS SET"), model=model.model, tools=tools([])), vars={"topic": "tides"}
     )
     assert session.opening.messages == ["Done with tides."] and model.asked == []
     load(talk_with("EXIT_WHEN: topic IS SET"), model=model.model, tools=tools([])).start()
@@ -182,7 +185,7 @@ def test_a_rule_before_a_tool_stops_the_model_too(load: Any, told: Any):
     assert (log, session.opening.status) == ([], "blocked")
     assert told(session.opening, "rule")[0].startswith("rule REQUIRE confirmed == true")
     allowed = Scripted(("erase_all", {"sure": True}), "Done.")
-    fine = load(rules, talk_with(), model=allowed.model, tools=tools(log)).start(vars={"confirmed": True})
+    fine = start_fixture(load(rules, talk_with(), model=allowed.model, tools=tools(log)), vars={"confirmed": True})
     assert fine.opening.messages == ["Done."] and log == [("erase_all", True)]
 
 
@@ -282,7 +285,9 @@ def test_what_is_remembered_enters_the_prompt_as_data_that_cannot_break_out(load
           DOMAIN: notes
     """
     model = Scripted("Hello.", ("look_up", {"word": "x"}), "Yes.")
-    session = load(text, talk_with(), model=model.model, tools=tools([])).start(user="ada", vars={"name": trick})
+    session = start_fixture(
+        load(text, talk_with(), model=model.model, tools=tools([])), user="ada", vars={"name": trick}
+    )
     session.say("a note about rules")
     told_to_model = model.instructions()
     # Everything but the author's own template stands between tags that it cannot close.

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 import recollect
+from recollect.abl.agent import start_fixture
 
 
 def test_a_step_whose_guard_is_false_is_skipped_to_where_it_leads(load: Any, told: Any):
@@ -23,7 +24,7 @@ def test_a_step_whose_guard_is_false_is_skipped_to_where_it_leads(load: Any, tol
             RESPOND: "Everybody."
             THEN: COMPLETE
         """)
-    member = agent.start(vars={"member": True})
+    member = start_fixture(agent, vars={"member": True})
     guest = agent.start()
     assert member.opening.messages == ["Members only.", "Everybody."]
     assert guest.opening.messages == ["Everybody."]
@@ -43,7 +44,7 @@ def test_a_skipped_step_without_a_then_ends_the_flow(load: Any):
                 RESPOND: "Yes?"
         """)
     assert agent.start().opening.status == "completed"
-    assert agent.start(vars={"open": True}).opening.status == "waiting"
+    assert start_fixture(agent, vars={"open": True}).opening.status == "waiting"
 
 
 def test_actions_run_in_the_order_in_which_they_are_written(load: Any):
@@ -92,7 +93,7 @@ def test_what_is_presented_stands_before_the_question_wherever_it_is_written_and
             SET: shades = 7
             THEN: COMPLETE
         """)
-    session = agent.start(vars={"shades": 5})
+    session = start_fixture(agent, vars={"shades": 5})
     assert session.opening.messages == ["One moment.", "We dye in 5 shades.", "Which colour?"]
     assert session.say("red").messages == ["Which material?"]
 
@@ -189,9 +190,9 @@ def test_then_may_be_a_list_of_conditions(load: Any):
             RESPOND: "On the shelf: {{size}}."
             THEN: COMPLETE
         """)
-    assert agent.start(vars={"size": 12}).opening.messages == ["Large.", "On the shelf: 12."]
-    assert agent.start(vars={"size": 6}).opening.messages == ["On the shelf: 6."]
-    small = agent.start(vars={"size": 3})
+    assert start_fixture(agent, vars={"size": 12}).opening.messages == ["Large.", "On the shelf: 12."]
+    assert start_fixture(agent, vars={"size": 6}).opening.messages == ["On the shelf: 6."]
+    small = start_fixture(agent, vars={"size": 3})
     assert small.opening.messages == [] and small.opening.status == "completed" and small.vars["size"] == 0
 
 
@@ -210,12 +211,16 @@ def test_a_list_of_conditions_of_which_none_holds_ends_the_flow(load: Any):
               - ELSE:
                 RESPOND: "Still."
         """)
-    assert agent.start(vars={"size": 11}).opening.status == "waiting"
-    assert agent.start(vars={"size": 1}).opening.status == "completed"
+    assert start_fixture(agent, vars={"size": 11}).opening.status == "waiting"
+    assert start_fixture(agent, vars={"size": 1}).opening.status == "completed"
 
 
 def test_a_check_that_fails_without_a_place_to_go_holds_the_step_until_it_passes(load: Any, told: Any):
     agent = load("""
+        MEMORY:
+          session:
+            - keys
+              INPUT: true
         FLOW:
           door:
             REASONING: false
@@ -251,8 +256,8 @@ def test_a_check_may_lead_to_a_step_or_to_actions(load: Any):
             THEN: COMPLETE
         """)
     assert agent.start().opening.messages == ["Locked."]
-    assert agent.start(vars={"keys": 1}).opening.messages == ["Take these.", "Open with 1."]
-    assert agent.start(vars={"keys": 1, "hands": 2}).opening.messages == ["Open with 2."]
+    assert start_fixture(agent, vars={"keys": 1}).opening.messages == ["Take these.", "Open with 1."]
+    assert start_fixture(agent, vars={"keys": 1, "hands": 2}).opening.messages == ["Open with 2."]
 
 
 def test_a_step_that_is_attempted_too_often_leads_elsewhere(load: Any, talk: Any, told: Any):
@@ -318,7 +323,7 @@ def test_a_step_without_a_place_for_too_many_attempts_ends_the_flow(load: Any):
             SET: count = count + 1
             THEN: again
         """)
-    session = agent.start(vars={"count": 0})
+    session = start_fixture(agent, vars={"count": 0})
     assert session.opening.status == "completed"
     assert session.vars["count"] == 3
 

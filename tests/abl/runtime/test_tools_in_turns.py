@@ -13,6 +13,7 @@ import pytest
 import recollect
 from recollect import Limits, Memory
 from recollect.abl import Behaviour
+from recollect.abl.agent import start_fixture
 
 ASK = """
     TOOLS:
@@ -128,7 +129,7 @@ def test_a_result_that_cannot_be_kept_is_a_failure(load: Any, memory: Memory, re
 )
 def test_a_result_that_has_a_plain_form_is_kept_as_that(load: Any, memory: Memory, result: Any, shown: str):
     agent = load(ASK, tools={"act": lambda text: result})
-    session = agent.start(user="ada", vars={"secret": "no"})
+    session = start_fixture(agent, user="ada", vars={"secret": "no"})
     assert session.say("x").messages == [f"Gave {shown}."]
     assert recollect.abl.resume(memory, session.id).say("x").messages == [f"Gave {shown}."]
 

@@ -123,6 +123,22 @@ defs:
 flow:
   - do: drop
 """,
+    "refund.yaml": """
+inputs:
+  schema:
+    type: object
+    properties:
+      text: {type: string}
+      amount: {type: number}
+defs:
+  pass_on: {kind: task, action: set_context, inputs: {values: {order: "=$merge([{'approved': false}, $input])"}}}
+  say: {kind: task, action: send_text_message, inputs: {text: "=$context.order.approved ? 'Paid' : 'Held'"}}
+flow:
+  - do: pass_on
+  - do: say
+outputs:
+  said: "=$output.say"
+""",
     "hello.tests.yaml": "this: is not a workflow\n",
 }
 AGENTS = {
@@ -153,6 +169,39 @@ FLOW:
     CALL: tidy(seat)
     RESPOND: "Enjoy the play on {{seat}}."
     THEN: COMPLETE
+
+TOOLS:
+  tidy(seat: string) -> string
+    description: "Dust a seat"
+""",
+    "teller.abl": """
+AGENT: Teller
+GOAL: "Dust seats for people who were checked"
+
+MEMORY:
+  session:
+    - branch
+      TYPE: string
+      INPUT: true
+    - identity_checked
+      TYPE: boolean
+      INITIAL: false
+  persistent:
+    - user.badge
+
+CONSTRAINTS:
+  always:
+    - REQUIRE identity_checked == true OR user.badge == "gold" BEFORE calling tidy
+      ON_FAIL: "Not before I know you."
+
+FLOW:
+  desk:
+    REASONING: false
+    RESPOND: "Branch: {{COALESCE(branch, 'any')}}."
+    ON_INPUT:
+      - ELSE:
+        CALL: tidy(input)
+        RESPOND: "Dusted."
 
 TOOLS:
   tidy(seat: string) -> string

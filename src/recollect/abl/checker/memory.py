@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from recollect.abl.checker.literals import mismatch
 from recollect.abl.checker.outline import Outline
-from recollect.abl.document import Memory
+from recollect.abl.document import PREFIXES, Memory, SessionVariable
 from recollect.abl.tree import Raw
-from recollect.abl.variables import READ_ONLY, SYSTEM
+from recollect.abl.variables import FROM_OUTSIDE, READ_ONLY, SYSTEM
 from recollect.lang.diagnostics import Diagnostics
 from recollect.lang.durations import refuse_duration
 from recollect.lang.expression.nodes import Name
@@ -25,6 +25,8 @@ def check_memory(whole: Outline, said: Diagnostics) -> None:
     _names(memory, said)
     _types(whole, memory, said)
     for variable in memory.session:
+        if variable.input:
+            _input(variable, said)
         if variable.reset == "never":
             message = f"{quote(variable.name.text)} is shared by all sessions and all users, until the process ends"
             hint = "Declare it under `persistent` to keep it for each user, or remove `RESET: never`"
@@ -44,6 +46,8 @@ def check_memory(whole: Outline, said: Diagnostics) -> None:
 def _names(memory: Memory, said: Diagnostics) -> None:
     for variable in memory.session:
         name = variable.name.text
+        if variable.input and name in _GIVEN:
+            continue  # `_input` says which of these the program around a session may give.
         if name in _GIVEN:
             message = f"the runtime gives {quote(name)} a value too"
             said.warning("reserved_name", message, variable.name.span, hint="Choose another name to keep them apart")
@@ -60,6 +64,17 @@ def _names(memory: Memory, said: Diagnostics) -> None:
         if path.partition(".")[0] in declared:
             message = f"{quote(path)} can never be read: a session variable has the same name"
             said.warning("hidden", message, fact.path.span, hint="Rename one of them")
+
+
+def _input(variable: SessionVariable, said: Diagnostics) -> None:
+    name = variable.name.text
+    if name in PREFIXES or name in _GIVEN - FROM_OUTSIDE:
+        why = "facts are read below that name" if name in PREFIXES else "the runtime gives it a value"
+        message = f"{quote(name)} cannot be an input: {why}"
+        said.error("reserved_name", message, variable.name.span, hint="Choose another name")
+    if variable.reset == "never":
+        message = f"{quote(name)} cannot be an input: with `RESET: never`, one caller would set it for all users"
+        said.error("wrong_value", message, variable.name.span, hint="Remove `INPUT` or `RESET: never`")
 
 
 def _types(whole: Outline, memory: Memory, said: Diagnostics) -> None:

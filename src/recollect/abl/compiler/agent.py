@@ -65,6 +65,7 @@ def compile_agent(document: Document, programs: Programs, source: str) -> Plan:
         traits=_traits(document),
         resets=_resets(to),
         blocks=tuple(to.blocks),
+        guards=frozenset(to.guards),
     )
 
 

@@ -23,7 +23,7 @@ from recollect.abl.runtime.plan import Block, BranchPlan, Do, FieldPlan, Leap
 from recollect.abl.tree import Raw
 from recollect.abl.variables import Declarations
 from recollect.lang.expression.dialect import Resolve
-from recollect.lang.expression.nodes import Path
+from recollect.lang.expression.nodes import Path, paths_read
 from recollect.lang.expression.program import Expression
 from recollect.lang.template import CompiledTemplate, Template
 
@@ -42,6 +42,8 @@ class Compiler:
         self._steps = {step.name.text for step in document.flow.steps} if document.flow else set[str]()
         self._templates = {one.name.text: one.text for one in document.templates if one.text is not None}
         self.fields: dict[str, FieldPlan] = {}
+        self.guards: set[str] = set()
+        """Variables that rules and checks look at."""
 
     # programs
 
@@ -50,6 +52,12 @@ class Compiler:
         node = self.programs.node(raw)
         assert node is not None, raw.text
         return grammar.expression(node, resolve=self._resolve)
+
+    def guard(self, raw: Raw) -> Expression:
+        """Return the program of a condition that something depends on which the user may not be free to do."""
+        compiled = self.expression(raw)
+        self.guards.update(path[0] for path, _ in paths_read(compiled.node))
+        return compiled
 
     def template(self, raw: Raw) -> CompiledTemplate:
         """Return the program of a template."""

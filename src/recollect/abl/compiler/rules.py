@@ -36,9 +36,9 @@ def _rule(to: Compiler, node: abl.Rule, number: int) -> RulePlan:
     return RulePlan(
         number=number,
         text=f"{node.keyword} {node.condition.text}",
-        condition=to.expression(node.condition),
+        condition=to.guard(node.condition),
         forbids=node.keyword == "RESTRICT",
-        gate=to.optional(node.when),
+        gate=None if node.when is None or to.programs.node(node.when) is None else to.guard(node.when),
         checkpoint=checkpoint,
         warns=node.severity == "warning",
         failure=_failure(to, node.on_fail, node.condition) if node.on_fail else None,

@@ -102,7 +102,7 @@ def compile_respond(to: Compiling, node: Respond) -> Do:
 
 def compile_check(to: Compiling, node: Check) -> Do:
     """Return an action that goes on only if a condition holds."""
-    condition, on_fail, text = to.expression(node.condition), to.branches(node.on_fail), node.condition.text
+    condition, on_fail, text = to.guard(node.condition), to.branches(node.on_fail), node.condition.text
 
     def run(work: Work) -> Signal:
         holds = work.test(condition)

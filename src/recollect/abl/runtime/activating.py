@@ -43,13 +43,17 @@ def activate(work: Work, given: dict[str, Any]) -> None:
     state, plan = frame.state, frame.plan
     first = not state.begun
     state.step, state.stack, state.wait, state.attempts = None, [], "", {}
-    if plan.document.language is not None:
-        frame.names.setdefault("language", plan.document.language.text)
+    language = plan.document.language
+    if language is not None:
+        frame.names.setdefault("language", language.text)
     if first:
         reset(work, "per_session")
         reset(work, "per_step")
         refresh_shared(work)
     reset(work, "per_activation")
+    if language is not None and frame.names.get("language") is None:
+        # It is declared as a variable too, without a value to begin with.
+        frame.names["language"] = language.text
     for path, value in given.items():
         name, *below = path.split(".")
         work.assign(name, value, tuple(below))

@@ -25,6 +25,10 @@ class Compiling(Protocol):
         """Return the program of an expression or condition."""
         ...
 
+    def guard(self, raw: Raw) -> Expression:
+        """Return the program of a condition, and note the variables that it looks at."""
+        ...
+
     def template(self, raw: Raw) -> CompiledTemplate:
         """Return the program of a template."""
         ...

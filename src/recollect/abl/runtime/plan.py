@@ -290,6 +290,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """What else the model is told about the agent."""
     resets: Mapping[str, tuple[str, ...]]
     """Names of variables by when they begin anew."""
+    guards: frozenset[str]
+    """Variables that rules and checks look at."""
 
     @cached_property
     def interruptions(self) -> Mapping[str | None, tuple[InterruptionPlan, ...]]:
@@ -317,11 +319,20 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Whether a name is a variable of the session, for every name; those of the process and the runtime are not."""
         return _Kept(self)
 
+    def may_infer(self, name: str) -> bool:
+        """Say whether a model may set a variable: what guards the agent is set by its text alone.
+
+        Words of the user can make a model call anything. So of the variables that a rule or a check looks at, it sets
+        those that are collected from the user or declared as input.
+        """
+        slot = self.declarations.session.get(name)
+        return name not in self.guards or name in self.fields or (slot is not None and slot.input)
+
     def is_system(self, name: str) -> bool:
         """Say whether a name is the runtime's, not a variable of the agent."""
         if name in self.declarations.session:
             return False
-        return name in SYSTEM or name[0] in "_\0" or (name.startswith("last_") and name.endswith("_result"))
+        return name in SYSTEM or name[:1] in ("_", "\0") or (name.startswith("last_") and name.endswith("_result"))
 
 
 class _Kept(dict[str, bool]):

@@ -183,13 +183,19 @@ def _set_variables(work: Work, values: Any) -> Outcome:
     if not isinstance(values, dict):
         return Outcome({"error": "`values` has to be an object"})
     kept: list[str] = []
+    refused: list[str] = []
     for name, value in cast("dict[str, Any]", values).items():
         # What lies below `user.` is a fact: rules look at it, and a model has not to make it up.
-        if name.isidentifier() and name not in PREFIXES and not work.frame.plan.is_system(name):
+        if not name.isidentifier() or name in PREFIXES or work.frame.plan.is_system(name):
+            continue
+        if not work.frame.plan.may_infer(name):
+            work.note("refused", name, why="a rule looks at it, and it is neither gathered nor declared `INPUT: true`")
+            refused.append(name)
+        else:
             work.assign(name, value)
             work.note("set", name, to=value, by="the model")
             kept.append(name)
-    return Outcome({"kept": kept})
+    return Outcome({"kept": kept, "refused": refused} if refused else {"kept": kept})
 
 
 def _reply(work: Work, ask: Ask) -> Reply:

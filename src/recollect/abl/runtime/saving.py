@@ -22,7 +22,7 @@ from recollect.errors import (
     ScopeEnded,
     UsageError,
 )
-from recollect.model.effect import GetFact, ListFacts, ReadHistory, SetFact, WriteFacts
+from recollect.model.effect import GetFact, ReadHistory, SetFact, WriteFacts
 from recollect.model.fact import Fact, Revision
 from recollect.model.key import SESSION_RECORD
 from recollect.model.limits import Limits
@@ -239,9 +239,8 @@ def thaw(
 
     `spreads` says whether fields of results become variables.
     """
-    kept: list[Fact] = memory.perform(ListFacts(scope=scope))
-    values = {fact.key: fact.value for fact in kept}
-    results = cast("dict[str, list[list[Any]]]", values.pop(_RESULTS_KEY, {}))
+    kept: Fact | None = memory.perform(GetFact(scope=scope, key=_RESULTS_KEY))
+    results = cast("dict[str, list[list[Any]]]", {} if kept is None else kept.value)
     frames: list[Frame] = []
     for frame_state in (*state.frames, *state.resting):
         member = find(frame_state.agent)
@@ -254,7 +253,8 @@ def thaw(
             member, frame_state, FrameFacts(facts, frame_state.agent, frame_state.grants), key=frame_state.key
         )
         frame.names.update(identity(state, memory.tenant))
-        _load_variables(frame, values)
+        # Only what the record says: a fact that somebody writes beside it does not become a variable.
+        _load_variables(frame, state.vars)
         # Second: what recall put beside a variable of the session is the newer of the two.
         frame.names.update(frame_state.names)
         for tool, value in results.get(frame.key, []):

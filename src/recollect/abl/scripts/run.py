@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
+from recollect.abl.agent import start_fixture
 from recollect.abl.document import scope_of
 from recollect.abl.scripts.file import Action, Answer, Script, ScriptFile, read_scripts
 from recollect.abl.tools.modules import Functions, functions_of
@@ -179,7 +180,7 @@ class _Talk:
     def session(self) -> Session:
         """The session of the present user, begun when it is first needed."""
         if self.user not in self.sessions:
-            session = self.agents[0].start(user=self.user, project=self.script.project, vars=self.script.vars)
+            session = start_fixture(self.agents[0], user=self.user, project=self.script.project, vars=self.script.vars)
             self.sessions[self.user] = session
             self.turns[self.user] = self.openings[self.user] = session.opening
             self.said[self.user] = None

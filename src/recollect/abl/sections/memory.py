@@ -67,6 +67,7 @@ def _session(reader: Reader, line: Line) -> SessionVariable:
         description=found.text("DESCRIPTION"),
         initial=found.expression("INITIAL"),
         reset=found.choice("RESET") or "per_session",
+        input=found.flag("INPUT"),
         span=line.span,
     )
 
