@@ -47,7 +47,7 @@ def test_the_wheel_has_every_file_of_the_package_and_no_other(wheel: dict[str, b
     about = f"recollect-{recollect.__version__}.dist-info/"
     assert {name for name in wheel if not name.startswith(about)} == sources()
     kinds = {Path(name).suffix for name in sources()}
-    assert {".py", ".sql", ".toml", ".html", ".css", ".js", ".svg", ".typed"} <= kinds
+    assert {".py", ".sql", ".toml", ".html", ".css", ".js", ".svg", ".typed", ".safetensors"} <= kinds
     assert "recollect/py.typed" in wheel
 
 
@@ -56,7 +56,8 @@ def test_the_wheel_says_what_it_is(wheel: dict[str, bytes], project: dict[str, A
     said = email.message_from_bytes(wheel[f"{about}/METADATA"])
     assert said["Version"] == project["version"] == recollect.__version__
     assert (said["Name"], said["Requires-Python"]) == ("recollect", project["requires-python"])
-    assert (said["License-Expression"], said["License-File"]) == ("Apache-2.0", "LICENSE")
+    assert said["License-Expression"] == "Apache-2.0 AND MIT"
+    assert said.get_all("License-File") == ["LICENSE", "NOTICE", "src/recollect/retrieval/embed/weights/LICENSE"]
     assert said["Description-Content-Type"] == "text/markdown" and said.get_payload()
     assert set(said.get_all("Provides-Extra", [])) == set(project["optional-dependencies"])
     assert wheel[f"{about}/licenses/LICENSE"] == (ROOT / "LICENSE").read_bytes()
@@ -76,6 +77,7 @@ def test_the_source_distribution_has_what_a_contributor_needs(sdist: set[str]) -
         "Makefile",
         "constraints.txt",
         "LICENSE",
+        "NOTICE",
         "README.md",
         "CHANGELOG.md",
         "tests/conftest.py",
@@ -91,7 +93,7 @@ def test_the_source_distribution_has_what_a_contributor_needs(sdist: set[str]) -
 
 
 def test_the_source_distribution_has_nothing_of_a_local_run(sdist: set[str]) -> None:
-    allowed = {"PKG-INFO", "pyproject.toml", "Makefile", "constraints.txt", "LICENSE", ".gitignore"}
+    allowed = {"PKG-INFO", "pyproject.toml", "Makefile", "constraints.txt", "LICENSE", "NOTICE", ".gitignore"}
     allowed |= {"bench", "docs", "examples", "src", "tests"} | {file.name for file in ROOT.glob("*.md")}
     assert {name.split("/")[0] for name in sdist} - allowed == set()
     left = ("__pycache__", ".pyc", ".pytest_cache", "bench/out", ".db-wal", ".db-shm", ".env")

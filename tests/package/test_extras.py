@@ -28,7 +28,7 @@ BROUGHT = {
     "client": {"httpx"},
     "llm": {"anthropic", "openai", "pydantic_ai"},
     "mcp": {"mcp"},
-    "onnx": {"onnxruntime"},
+    "onnx": {"onnxruntime", "tokenizers"},
     "postgres": {"psycopg"},
     "server": {"httptools", "httpx", "jinja2", "jwt", "litestar", "uvicorn", "uvloop"},
 }

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "recollect"
@@ -79,6 +80,43 @@ def test_a_door_loads_what_it_needs_and_no_more(module: str, also: set[str]) -> 
     assert packages(modules) == CORE | also
 
 
+# what would reach the network
+
+HTTP = {"aiohttp", "httpcore", "httpcore2", "httpx", "httpx2", "huggingface_hub", "requests", "tokenizers", "urllib3"}
+"""Packages that are an HTTP library, or that bring one."""
+NETWORK = HTTP | {"asyncio", "ftplib", "http", "http.client", "smtplib", "socket", "ssl", "urllib.request"}
+
+OFFLINE = """
+import json, sys
+reached = []
+sys.addaudithook(lambda event, _: reached.append(event) if event.partition(".")[0] in ("socket", "urllib") else None)
+import recollect
+with recollect.open(sys.argv[1]) as memory:
+    ola = memory.scope(user="ola")
+    ola.set("seat", "C4")
+    ola.remember("The balcony is closed", collection="notes")
+    ola.remember_many([{"content": "Programmes are sold out"}, {"content": "Doors open at seven"}], collection="notes")
+    found = ola.recall("may I sit on the balcony", collection="notes").results[0].content
+loaded, opened = list(sys.modules), list(reached)
+import socket, urllib.request
+socket.socket().close()
+print(json.dumps({"found": found, "loaded": loaded, "opened": opened, "control": [reached, list(sys.modules)]}))
+"""
+
+
+def test_remembering_and_recalling_load_no_http_library_and_open_no_socket(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", OFFLINE, str(tmp_path / "memory.db")]
+    said = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    assert said["found"] == "The balcony is closed"
+    assert "numpy" in said["loaded"]  # so the default embedder has worked
+    assert NETWORK & set(said["loaded"]) == set()
+    assert said["opened"] == []
+    # The hook sees a socket, and the list of modules what was imported, once there is something to see.
+    reached, modules = said["control"]
+    assert "socket.__new__" in reached
+    assert {"socket", "http.client", "urllib.request"} <= set(modules)
+
+
 # what is declared
 
 
@@ -133,8 +171,32 @@ def test_every_package_that_is_imported_is_declared() -> None:
 def test_what_the_core_needs_is_used() -> None:
     homes = importlib.metadata.packages_distributions()
     used = {_plain(home) for name in imported() for home in homes.get(name, [])}
-    # The embedder reads the weights of this one, and needs none of its code.
-    assert declared()[""] - used == {"wordllama"}
+    assert declared()[""] - used == set()
+
+
+def installed_with(*names: str) -> set[str]:
+    """Return these packages and all that pip installs with them on this machine, as their metadata says."""
+    found, waiting = set[str](), list(names)
+    while waiting:
+        name = waiting.pop()
+        if name not in found:
+            found.add(name)
+            needed = map(Requirement, importlib.metadata.requires(name) or ())
+            waiting += [_plain(one.name) for one in needed if one.marker is None or one.marker.evaluate({"extra": ""})]
+    return found
+
+
+def test_the_core_brings_no_http_library() -> None:
+    http = {_plain(name) for name in HTTP}
+    assert installed_with(*declared()[""]) & http == set()
+    assert {"tokenizers", "huggingface-hub"} <= installed_with(*declared()["onnx"]) & http
+    assert "httpx" in installed_with(*declared()["client"]) & http
+
+
+def test_the_page_about_installing_names_every_package_of_the_core() -> None:
+    page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
+    named = re.findall(r"^\| ([\w-]+) \| [\d.]+ \| [^|]+ \|$", page, re.MULTILINE)
+    assert sorted(named) == sorted(installed_with(*declared()[""]) | {"recollect"})
 
 
 def test_the_page_about_installing_names_every_extra_and_what_it_brings() -> None:

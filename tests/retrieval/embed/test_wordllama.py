@@ -1,14 +1,14 @@
-"""The default embedder: equal to WordLlama's own, without importing it."""
+"""The default embedder: the vectors that WordLlama's own package gives, without that package."""
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +16,20 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
+from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from recollect.errors import EmbeddingFailed
-from recollect.retrieval.embed import wordllama
+from recollect.retrieval.embed import tokenizer, wordllama
 from recollect.retrieval.embed.wordllama import WordLlama
 from recollect.testing.conformance.embedder import EmbedderConformance
+
+PUBLISHED = {
+    wordllama._WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
+    wordllama._TOKENIZER: "93248f2a9ec36c7b35f700a033d5f36228aae48db61aee31007fa49062cdeb68",
+}
+"""SHA-256 of the two files in the wheel of wordllama 0.4.0.post1, as its RECORD says."""
 
 
 class TestWordLlama(EmbedderConformance):
@@ -30,23 +38,28 @@ class TestWordLlama(EmbedderConformance):
         return WordLlama()
 
 
-@pytest.fixture(scope="module")
-def package() -> Path:
-    spec = find_spec("wordllama")
-    assert spec is not None
-    assert spec.submodule_search_locations
-    return Path(spec.submodule_search_locations[0])
+class Original:
+    """What the package does, from the same files: Hugging Face's tokenizer, the mean of the vectors, unit length."""
+
+    def __init__(self) -> None:
+        self.tokenizer = Tokenizer.from_file(str(wordllama._FOLDER / wordllama._TOKENIZER))
+        self._weights = load_file(wordllama._FOLDER / wordllama._WEIGHTS)["embedding.weight"].astype(np.float32)
+
+    def embed(self, texts: list[str]) -> NDArray[np.float32]:
+        encoded = self.tokenizer.encode_batch(texts, add_special_tokens=False)
+        means = np.stack([self._weights[one.ids].mean(axis=0) for one in encoded])
+        return means / np.linalg.norm(means, axis=1, keepdims=True)
 
 
 @pytest.fixture(scope="module")
-def original(package: Path) -> Any:
-    """The package's own embedder, put together from its files: its loader looks for one of them in the wrong folder."""
-    from safetensors.numpy import load_file
-    from wordllama.inference import WordLlamaInference
+def original() -> Original:
+    return Original()
 
-    weights = load_file(package / "weights/l2_supercat_256.safetensors")["embedding.weight"]
-    tokenizer = Tokenizer.from_file(str(package / "tokenizers/l2_supercat_tokenizer_config.json"))
-    return WordLlamaInference(weights, tokenizer)
+
+def test_the_files_are_those_that_wordllama_published() -> None:
+    found = {name: hashlib.sha256((wordllama._FOLDER / name).read_bytes()).hexdigest() for name in PUBLISHED}
+    assert found == PUBLISHED
+    assert "MIT License" in (wordllama._FOLDER / "LICENSE").read_text("utf-8")
 
 
 SAMPLES = (
@@ -65,41 +78,41 @@ SAMPLES = (
 )
 
 
-def test_vectors_equal_those_of_the_package(original: Any) -> None:
+def test_vectors_equal_those_of_the_package(original: Original) -> None:
     ours = WordLlama().embed(SAMPLES)
-    theirs = np.concatenate([original.embed([text], norm=True) for text in SAMPLES])
+    theirs = np.concatenate([original.embed([text]) for text in SAMPLES])
     assert np.abs(ours - theirs).max() < 1e-5
     assert np.abs(ours - np.roll(theirs, 1, axis=0)).max() > 1e-2
 
 
 @given(text=st.text(alphabet=st.sampled_from([*"abzABZ019 .,-'<s>/▁ \n\té漢👩"]), min_size=1, max_size=60))
-def test_vectors_equal_those_of_the_package_for_any_text(original: Any, text: str) -> None:
+def test_vectors_equal_those_of_the_package_for_any_text(original: Original, text: str) -> None:
     if text.strip():
-        theirs = original.embed([text], norm=True)
+        theirs = original.embed([text])
         assert np.abs(WordLlama().embed([text]) - theirs).max() < 1e-5
 
 
-def test_random_words_in_one_batch_equal_those_of_the_package(original: Any) -> None:
+def test_random_words_in_one_batch_equal_those_of_the_package(original: Original) -> None:
     source = random.Random(11)
     vocabulary = [token.replace("▁", " ") for token in original.tokenizer.get_vocab() if not token.startswith("<")]
     texts = ["".join(source.choices(vocabulary, k=source.randint(2, 40))) for _ in range(500)]
     texts = [text for text in texts if text.strip()]
-    assert np.abs(WordLlama().embed(texts) - original.embed(texts, norm=True)).max() < 1e-5
+    assert np.abs(WordLlama().embed(texts) - original.embed(texts)).max() < 1e-5
 
 
 @pytest.mark.parametrize("word", ["harbour", " harbour", "  harbour", "harbour "])
-def test_a_word_that_was_seen_is_read_as_it_stands(original: Any, word: str) -> None:
+def test_a_word_that_was_seen_is_read_as_it_stands(original: Original, word: str) -> None:
     WordLlama().embed(["harbour", "the harbour", "the  harbour "])
-    assert np.abs(WordLlama().embed([word]) - original.embed([word], norm=True)).max() < 1e-5
-    assert np.abs(WordLlama().embed(["harbours"]) - original.embed([word], norm=True)).max() > 1e-2
+    assert np.abs(WordLlama().embed([word]) - original.embed([word])).max() < 1e-5
+    assert np.abs(WordLlama().embed(["harbours"]) - original.embed([word])).max() > 1e-2
 
 
 def test_a_full_memory_of_pieces_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     before = WordLlama().embed(SAMPLES)
     monkeypatch.setattr(wordllama, "_loaded", None)
-    monkeypatch.setattr(wordllama, "_KNOWN_PIECES", 3)
+    monkeypatch.setattr(tokenizer, "_CACHED_PIECES", 3)
     assert np.array_equal(WordLlama().embed(SAMPLES), before)
-    assert len(wordllama._load()._pieces) <= 3
+    assert len(wordllama._load().tokenizer._cache) <= 3
 
 
 def test_texts_without_words_are_like_each_other_and_like_little_else() -> None:
@@ -131,7 +144,7 @@ def test_it_is_loaded_once_however_many_threads_ask(monkeypatch: pytest.MonkeyPa
     assert all(np.array_equal(one, vectors[0]) for one in vectors)
 
 
-def test_making_one_loads_nothing_and_the_package_is_never_imported() -> None:
+def test_making_one_loads_nothing() -> None:
     program = """
 import sys
 from recollect.retrieval.embed import wordllama
@@ -143,7 +156,7 @@ assert wordllama._loaded is not None
 print("wordllama" in sys.modules, "pydantic" in sys.modules, "tokenizers" in sys.modules)
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False", "True"]
+    assert done.stdout.split() == ["False", "False", "False"]
 
 
 def test_importing_recollect_imports_neither_numpy_nor_a_tokenizer() -> None:
@@ -154,39 +167,33 @@ def test_importing_recollect_imports_neither_numpy_nor_a_tokenizer() -> None:
     assert done.stdout.split() == ["False", "False", "True"]
 
 
-class TestAPackageThatIsNotWhole:
+class TestFilesThatAreNotWhole:
     @pytest.fixture
-    def copy(self, package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-        """A copy of the package's files that may be damaged, and that the embedder takes for the package."""
-        for name in (wordllama._WEIGHTS, wordllama._TOKENIZER):
-            (tmp_path / name).parent.mkdir()
-            shutil.copy(package / name, tmp_path / name)
+    def copy(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        """A copy of the files that may be damaged, and that the embedder reads."""
+        for name in PUBLISHED:
+            shutil.copy(wordllama._FOLDER / name, tmp_path / name)
         monkeypatch.setattr(wordllama, "_loaded", None)
-        monkeypatch.setattr(wordllama, "_package_folder", lambda: tmp_path)
+        monkeypatch.setattr(wordllama, "_FOLDER", tmp_path)
         return tmp_path
 
     def test_a_whole_copy_works(self, copy: Path) -> None:
         assert WordLlama().embed(["noon"]).shape == (1, 256)
 
-    def test_a_missing_package_is_named(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(wordllama, "_loaded", None)
-        monkeypatch.setattr(wordllama, "find_spec", lambda name: None)
-        with pytest.raises(EmbeddingFailed, match="`wordllama`, which is not installed") as caught:
-            WordLlama().embed(["noon"])
-        assert "pip install wordllama" in caught.value.hint
-        assert caught.value.retryable is False
-
     @pytest.mark.parametrize("name", [wordllama._WEIGHTS, wordllama._TOKENIZER])
     def test_a_missing_file_is_named(self, copy: Path, name: str) -> None:
         (copy / name).unlink()
-        with pytest.raises(EmbeddingFailed, match=Path(name).name):
+        with pytest.raises(EmbeddingFailed, match=name) as caught:
             WordLlama().embed(["noon"])
+        assert "pip install --force-reinstall recollect" in caught.value.hint
+        assert caught.value.retryable is False
 
-    def test_it_can_be_used_once_the_file_is_back(self, copy: Path, package: Path) -> None:
-        (copy / wordllama._WEIGHTS).unlink()
+    def test_it_can_be_used_once_the_file_is_back(self, copy: Path) -> None:
+        path = copy / wordllama._WEIGHTS
+        path.rename(copy / "elsewhere")
         with pytest.raises(EmbeddingFailed):
             WordLlama().embed(["noon"])
-        shutil.copy(package / wordllama._WEIGHTS, copy / wordllama._WEIGHTS)
+        (copy / "elsewhere").rename(path)
         assert WordLlama().embed(["noon"]).shape == (1, 256)
 
     @pytest.mark.parametrize("kept", [0, 5, 8, 60, 96, 1_000_000])
@@ -210,4 +217,24 @@ class TestAPackageThatIsNotWhole:
         header = json.dumps(described).encode()
         (copy / wordllama._WEIGHTS).write_bytes(len(header).to_bytes(8, "little") + header + bytes(1024))
         with pytest.raises(EmbeddingFailed, match=reason):
+            WordLlama().embed(["noon"])
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda description: description.clear(),
+            lambda description: description["model"].update(type="WordPiece"),
+            lambda description: description["model"].update(byte_fallback=False),
+            lambda description: description["model"]["vocab"].pop("<0xFF>"),
+            lambda description: description["model"].update(merges=[1, 2]),
+            lambda description: description["model"]["vocab"].update(x="1"),
+            lambda description: description.pop("added_tokens"),
+        ],
+    )
+    def test_another_tokenizer_is_refused(self, copy: Path, change: Any) -> None:
+        path = copy / wordllama._TOKENIZER
+        description = json.loads(path.read_bytes())
+        change(description)
+        path.write_text(json.dumps(description), "utf-8")
+        with pytest.raises(EmbeddingFailed, match="does not describe the tokenizer"):
             WordLlama().embed(["noon"])

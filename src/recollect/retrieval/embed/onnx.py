@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from tokenizers import Tokenizer
 
 from recollect.errors import EmbeddingFailed, UsageError
 from recollect.model.text import quote, without_halves
@@ -24,6 +23,8 @@ from recollect.retrieval.embed.base import Vectors
 from recollect.retrieval.embed.unit import to_unit
 
 if TYPE_CHECKING:
+    from tokenizers import Tokenizer
+
     from recollect.model.collection import Calibration
 
 _MODELS = ("model.onnx", "onnx/model.onnx")
@@ -160,11 +161,7 @@ def _open_session(path: Path, threads: int | None) -> tuple[Any, tuple[type[Exce
         runtime: Any = import_module("onnxruntime")
         state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     except ImportError as error:
-        raise EmbeddingFailed(
-            "an embedder from an ONNX folder needs the package `onnxruntime`, which is not installed",
-            hint='Install it with `pip install "recollect[onnx]"`',
-            retryable=False,
-        ) from error
+        raise _not_installed("onnxruntime") from error
     # Its errors have no ancestor in common.
     failures = tuple(kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
     options = runtime.SessionOptions()
@@ -178,6 +175,10 @@ def _open_session(path: Path, threads: int | None) -> tuple[Any, tuple[type[Exce
 
 
 def _open_tokenizer(folder: Path) -> Tokenizer:
+    try:
+        from tokenizers import Tokenizer
+    except ImportError as error:
+        raise _not_installed("tokenizers") from error
     tokenizer: Any = Tokenizer.from_file(str(folder / _TOKENIZER))
     tokenizer.no_padding()  # a batch is padded to its own longest text, not to a length that the file names
     tokenizer.enable_truncation(_longest(folder))
@@ -213,6 +214,14 @@ def _pad(tokens: Sequence[list[int]]) -> tuple[Tokens, Tokens]:
         ids[row, : len(one)] = one
         mask[row, : len(one)] = 1
     return ids, mask
+
+
+def _not_installed(package: str) -> EmbeddingFailed:
+    return EmbeddingFailed(
+        f"an embedder from an ONNX folder needs the package `{package}`, which is not installed",
+        hint='Install it with `pip install "recollect[onnx]"`',
+        retryable=False,
+    )
 
 
 def _refuse(path: Path, why: str, *, cause: Exception | None = None) -> NoReturn:
