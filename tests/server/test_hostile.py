@@ -306,6 +306,25 @@ def test_a_connection_is_not_changed_into_another_kind(strict, raw):
     assert raw.answer()[0] == 0
 
 
+def test_a_request_that_asks_for_http_2_is_answered_and_nothing_after_it_is_read(strict, raw):
+    asked = raw.head("GET", "/health", Connection="Upgrade, HTTP2-Settings", Upgrade="h2c")
+    raw.send(asked + raw.head("GET", "/ready"))
+    status, headers, _ = raw.answer()
+    assert (status, headers["connection"]) == (200, "close")
+    assert raw.answer()[0] == 0
+
+
+def test_those_who_ask_for_another_kind_of_connection_do_not_fill_the_log(strict, raw):
+    with closing(Raw(strict)) as other:
+        other.send(other.head("GET", "/health", Connection="Upgrade", Upgrade="websocket"))
+        assert other.answer()[0] == 200
+    raw.send(b"rubbish\r\n\r\n")
+    assert raw.answer()[0] == 400
+    messages = [line["message"] for line in strict.lines()]
+    assert "Invalid HTTP request received." in messages  # so other warnings of uvicorn are logged
+    assert [message for message in messages if "upgrade" in message.lower() or "WebSocket" in message] == []
+
+
 def test_ends_of_lines_that_never_become_a_request_are_cut_off(strict, raw):
     raw.send(raw.head("GET", "/health"))
     assert raw.answer()[0] == 200

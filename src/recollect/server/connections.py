@@ -149,6 +149,9 @@ class Connection(HttpToolsProtocol):
         if version not in _VERSIONS or hosts > 1 or (hosts == 0 and version == "1.1"):
             raise self._refusal(self._fault)
         super().on_headers_complete()
+        if self.parser.should_upgrade():
+            # What follows is not HTTP to the parser: the request is answered as it is, and nothing after it is read.
+            self.cycle.keep_alive = False
         self._half = "body"
 
     def on_message_complete(self) -> None:
@@ -156,11 +159,6 @@ class Connection(HttpToolsProtocol):
         super().on_message_complete()
         self._half = None
         self._wait_for(None)
-
-    def _unsupported_upgrade_warning(self) -> None:
-        # What follows is no HTTP to the parser: the request is answered as it is, and nothing after it is read.
-        if self.cycle:
-            self.cycle.keep_alive = False
 
     # what is done about it
 

@@ -37,6 +37,16 @@ class JsonLines(logging.Formatter):
         return msgspec.json.encode(line, enc_hook=str).decode()
 
 
+class WithoutUpgradeWarnings(logging.Filter):
+    """Drop uvicorn's warnings about upgrades of a connection, which anybody can ask for and nobody gets here."""
+
+    _DROPPED = ("Unsupported upgrade request", "No supported WebSocket library")
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a record is logged."""
+        return not str(record.msg).startswith(self._DROPPED)
+
+
 def log_request(fields: dict[str, Any]) -> None:
     """Log what is told of a request that is over.
 
@@ -56,10 +66,12 @@ def log_configuration(level: LogLevel) -> dict[str, Any]:
         "version": 1,
         "disable_existing_loggers": False,
         "formatters": {"json": {"()": "recollect.server.logs.JsonLines"}},
+        "filters": {"upgrades": {"()": "recollect.server.logs.WithoutUpgradeWarnings"}},
         "handlers": {"stderr": {"class": "logging.StreamHandler", "stream": "ext://sys.stderr", "formatter": "json"}},
         "loggers": {
             "recollect": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
             "uvicorn": {"handlers": ["stderr"], "level": level.upper(), "propagate": False},
+            "uvicorn.error": {"filters": ["upgrades"]},
         },
     }
 
