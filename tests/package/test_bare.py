@@ -12,7 +12,18 @@ import pytest
 import recollect
 
 ROOT = Path(__file__).parents[2]
-OF_EXTRAS = {"anthropic", "cryptography", "httptools", "httpx", "jinja2", "jwt", "litestar", "onnxruntime", "openai"}
+OF_EXTRAS = {
+    "anthropic",
+    "anyio",
+    "cryptography",
+    "httptools",
+    "httpx",
+    "jinja2",
+    "jwt",
+    "litestar",
+    "onnxruntime",
+    "openai",
+}
 OF_EXTRAS |= {"mcp", "psycopg", "pydantic_ai", "tokenizers", "uvicorn", "uvloop"}
 OF_TESTS = {"hypothesis", "pytest"}
 """What the shipped test suites are written with, for those who subclass them."""

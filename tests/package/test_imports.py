@@ -197,6 +197,8 @@ def test_the_page_about_installing_names_every_package_of_the_core() -> None:
     page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| ([\w-]+) \| [\d.]+ \| [^|]+ \|$", page, re.MULTILINE)
     assert sorted(named) == sorted(installed_with(*declared()[""]) | {"recollect"})
+    said = re.search(r"It installs (\d+)\s+packages, (\d+) MiB", (ROOT / "README.md").read_text(encoding="utf-8"))
+    assert said and int(said[1]) == len(named) and f"It takes about {said[2]} MiB" in page
 
 
 def test_the_page_about_installing_names_every_extra_and_what_it_brings() -> None:

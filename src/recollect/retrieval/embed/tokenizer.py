@@ -57,10 +57,9 @@ class Tokenizer:
         missing = [symbol for symbol in (_SPACE, *self._bytes) if symbol not in self._ids]
         if missing:
             raise msgspec.ValidationError(f"the vocabulary has no `{missing[0]}`")
-        # Special tokens are cut out of a text before anything else; of two at the same place, the longer one.
+        # Special tokens are cut out of a text before anything else. None begins with another.
         self._special = {added.content: added.id for added in read.added_tokens}
-        longest_first = sorted(self._special, key=len, reverse=True)
-        self._specials = re.compile(f"({'|'.join(map(re.escape, longest_first))})")
+        self._specials = re.compile(f"({'|'.join(map(re.escape, self._special))})")
         self._cache: dict[str, list[int]] = {}
 
     @property
