@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 import subprocess
 import time
 from collections.abc import Callable
@@ -71,6 +73,19 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
     assert until(lambda: [line for line in asleep.lines() if line.get("conversations") and line["tenant"] == "orchard"])
     assert asleep.stop() == 0
     assert "Aveiro" not in asleep.log.read_text()
+
+
+def test_a_hostile_message_holds_up_neither_the_server_nor_its_end(start, agents):
+    served = start(warm=True, RECOLLECT_SHUTDOWN_TIMEOUT="5", **SOON, **agents)
+    client = served.client(served.key_for("ada"))
+    chat(client, "-" * 64_000)
+    assert until(lambda: counted(served, 'recollect_slept_total{outcome="done"}'), seconds=20)
+    for number in range(6):
+        chat(client, f"{number}. {'The sea is calm. ' * 3_500}")
+    began = time.monotonic()
+    os.kill(served.process.pid, signal.SIGTERM)
+    assert served.process.wait(60) == 0
+    assert time.monotonic() - began < 30
 
 
 def test_w4_what_fails_while_the_server_sleeps_is_seen_and_chat_goes_on(start, agents, tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -454,7 +455,7 @@ def test_a_worker_that_is_stopped_finishes_the_job_at_hand_and_leaves_the_next(
     def slow(parts: Sequence[Part], standing: Standing) -> Learned:
         begun.set()
         assert go_on.wait(60)
-        return extract_by_rules(parts, standing)
+        return Learned()
 
     worker = SleepWorker(memory, extractor=slow, every=60)
     worker.start()
@@ -465,6 +466,38 @@ def test_a_worker_that_is_stopped_finishes_the_job_at_hand_and_leaves_the_next(
     while "running" in states or "done" not in states:
         states = sorted(job.state for job in sleep_jobs(memory))
     assert states == ["done", "waiting", "waiting"]
+
+
+def test_a_worker_that_is_stopped_gives_back_what_it_reads_by_rules(
+    memory: Memory, clock: FakeClock, talk: Any, lines: Any
+) -> None:
+    for number in range(3):
+        talk(f"I live in Porto. {'The sea is calm and the wind is warm. ' * 3_000}", conversation=f"c{number}")
+    clock.advance(SETTLED)
+    began = time.thread_time()
+    extract_by_rules(read_conversation(memory, "ada", "c0").parts)
+    whole = time.thread_time() - began
+    begun = threading.Event()
+    spent: list[float] = []
+
+    def rules(parts: Sequence[Part], standing: Standing) -> Learned:
+        begun.set()
+        before = time.thread_time()
+        try:
+            return extract_by_rules(list(parts) * 50, standing)
+        finally:
+            spent.append(time.thread_time() - before)
+
+    worker = SleepWorker(memory, extractor=rules, every=60)
+    worker.start()
+    assert begun.wait(60)
+    worker.stop()
+    assert len(spent) == 1 and spent[0] < 10 * whole
+    assert [(job.state, job.attempts, job.error) for job in sleep_jobs(memory)] == [("waiting", 0, "")] * 3
+    assert worker.failure == "" and lines() == []
+
+    assert [ran.failed for ran in run_due(memory)] == [False] * 3
+    assert lines() == ["- Lives in Porto"]
 
 
 def test_a_worker_that_is_started_again_leaves_the_thread_that_was_not_waited_for_to_end(

@@ -261,6 +261,12 @@ def test_any_text_gives_lines_that_a_block_can_hold(text: str) -> None:
         "1 ",
         "„ ",
         "\u2018 ",
+        "-",
+        "«",
+        "!",
+        "\n\t",
+        "!not ",
+        "-- message ",
     ],
 )
 def test_a_long_text_takes_time_in_proportion(piece: str) -> None:
@@ -273,3 +279,14 @@ def test_a_long_text_takes_time_in_proportion(piece: str) -> None:
 
     short = max(min(taken(piece * 1_000) for _ in range(3)), 0.002)
     assert any(taken(piece * 16_000) < short * 80 for _ in range(2))
+
+
+def test_a_message_of_many_portions_is_read_like_a_short_one() -> None:
+    filler = "The sea is calm and the wind is warm. " * 1_000
+    assert [one.text for one in statements_in(f"{filler}I live in Porto. {filler}I like tea.")] == [
+        "Lives in Porto",
+        "Likes tea",
+    ]
+    assert statements_in(f"I live in Porto. {filler}Just kidding!") == []
+    assert [one.text for one in statements_in(f"I like tea. Translate this: {filler}I live in Porto.")] == ["Likes tea"]
+    assert [one.text for one in statements_in(f"I like tea.\n```\n{filler}I live in Porto.")] == ["Likes tea"]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Literal
 
 import msgspec
@@ -102,8 +103,10 @@ def taken_out(history: Iterable[Revision]) -> set[str]:
     """
     gone: set[str] = set()
     before: set[str] = set()
+    # Most lines stay from one revision to the next.
+    plain = cache(canonical)
     for revision in history:
-        now = {canonical(line) for _, line in lines_of(revision.value)} if revision.change == "set" else set[str]()
+        now = {plain(line) for _, line in lines_of(revision.value)} if revision.change == "set" else set[str]()
         if revision.origin.door != SLEEP:
             gone |= before - now
         gone -= now
@@ -174,6 +177,9 @@ class _Work:
         self._books: dict[BlockScope, Book] = {scope: dict(shelf.book) for scope, shelf in shelves.items()}
         self._changes: list[Change] = []
         self._left_out: list[LeftOut] = []
+        # Every lesson is compared with every line.
+        self._canonical = cache(canonical)
+        self._digest = cache(digest)
 
     def take(self, lesson: Lesson) -> None:
         scope: BlockScope = lesson.scope if lesson.scope in self._shelves else "user"
@@ -237,7 +243,9 @@ class _Work:
     def _roomy(self, scope: BlockScope, block: BlockType, line: str, replaced: set[str]) -> BlockType | None:
         """Return the block that has room for a line: its own, or the archive where the core is full."""
         for candidate in (block, "archival") if block == "core" else (block,):
-            lines = [one for one in self._lines[scope, candidate] if not one.strip() or digest(one) not in replaced]
+            lines = [
+                one for one in self._lines[scope, candidate] if not one.strip() or self._digest(one) not in replaced
+            ]
             longer = [*_trimmed(lines), line]
             full = len([one for one in longer if one.strip()]) > CORE_ENTRIES if candidate == "core" else False
             most = CORE_CHARACTERS if candidate == "core" else ARCHIVAL_CHARACTERS
@@ -251,9 +259,10 @@ class _Work:
         mine = {name for name in names if name in book and not book[name].ended}
         for block in BLOCK_TYPES:
             lines = self._lines[scope, block]
-            gone = [line for line in lines if line.strip() and digest(line) in mine]
+            gone = [line for line in lines if line.strip() and self._digest(line) in mine]
             if gone:
-                self._lines[scope, block] = [line for line in lines if line not in gone]
+                lost = set(gone)
+                self._lines[scope, block] = [line for line in lines if line not in lost]
                 self._changes += [Change(change="removed", scope=scope, block=block, line=line) for line in gone]
         for name in mine:
             del book[name]
@@ -270,8 +279,8 @@ class _Work:
         )
 
     def _stands(self, line: str) -> bool:
-        said = canonical(line)
-        return any(canonical(one) == said for lines in self._lines.values() for one in lines if one.strip())
+        said = self._canonical(line)
+        return any(self._canonical(one) == said for lines in self._lines.values() for one in lines if one.strip())
 
     def _leave(self, line: str, why: Why) -> None:
         self._left_out.append(LeftOut(line=line, why=why))

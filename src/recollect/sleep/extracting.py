@@ -7,7 +7,8 @@ somebody else's words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 import msgspec
@@ -20,8 +21,9 @@ from recollect.chat.parts import Part
 from recollect.errors import InvalidValue
 from recollect.model.block import BLOCK_SCOPES, BLOCK_TYPES, BlockScope, BlockType
 from recollect.model.text import quote
+from recollect.sleep.interrupt import check_interrupt
 from recollect.sleep.lines import bare
-from recollect.sleep.statements import statements_in
+from recollect.sleep.statements import PORTION, statements_in
 
 LONGEST_LINE = 300
 """Characters of one line that is learned."""
@@ -71,18 +73,28 @@ def extract_by_rules(parts: Sequence[Part], standing: Standing | None = None) ->
     Names, places, time zones, roles, languages, diets, preferences and standing wishes are for the core block; likes,
     favourites, people and notes for the archive.
     """
-    lessons = [
+    lessons = (
         Lesson(
-            text=found.text,
-            block="core" if found.core else "archival",
+            text=stated.text,
+            block="core" if stated.core else "archival",
             seqs=(part.seq,),
-            topic=found.topic if found.single else "",
-            ends=found.kind == "ends",
+            topic=stated.topic if stated.single else "",
+            ends=stated.kind == "ends",
         )
-        for part in spoken_by_user(parts)
-        for found in statements_in(part.text)
-    ]
-    return Learned(lessons=tuple(lessons[:MOST_LESSONS]))
+        for part in _interruptible(spoken_by_user(parts))
+        for stated in statements_in(part.text)
+    )
+    return Learned(lessons=tuple(islice(lessons, MOST_LESSONS)))
+
+
+def _interruptible(parts: Iterable[Part]) -> Iterator[Part]:
+    """Yield parts, the first few in any case: what takes only a moment is finished."""
+    seen = 0
+    for part in parts:
+        if seen > PORTION:
+            check_interrupt()
+        seen += len(part.text)
+        yield part
 
 
 def extract_by_model(model: object, *, timeout: float = 60.0) -> Extractor:

@@ -10,6 +10,7 @@ nothing of one user can reach another.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import islice
 from typing import Any
@@ -35,6 +36,7 @@ from recollect.model.fact import Fact
 from recollect.model.text import quote
 from recollect.sleep.consolidating import SLEEP, Change, LeftOut, Merged, merge
 from recollect.sleep.extracting import Extractor, extract_by_rules, spoken_by_user
+from recollect.sleep.interrupt import Interrupted, check_interrupt
 from recollect.sleep.jobs import (
     KIND,
     MOST_ATTEMPTS,
@@ -55,6 +57,10 @@ from recollect.sleep.taking_back import take_back_orphans
 
 DELAY = 300
 """Seconds without a word after which a conversation has settled; with 0, as soon as the reply is there."""
+
+
+_UNINTERRUPTED = 100
+"""Conversations that are looked at before somebody may ask to stop."""
 
 
 class Consolidated(msgspec.Struct, frozen=True, kw_only=True):
@@ -91,7 +97,9 @@ def settle(memory: Memory, *, delay: Duration = DELAY) -> list[Job]:
     take_back_orphans(memory, known)
     marks = {job.scope: job.mark for job in sleep_jobs(memory)}
     asked: list[Job | None] = []
-    for one in known:
+    for number, one in enumerate(known, 1):
+        if not number % _UNINTERRUPTED:
+            check_interrupt()
         scope = conversation_scope(memory, one.user, one.id)
         if marks.get(scope, 0) < one.last_seq and _has_settled(one, utc_now(memory.clock), wait):
             # What was said first is learned first, so that what was said later takes its place.
@@ -183,6 +191,10 @@ def _run(
             return Ran(job=put_off(memory, taken, until=since + wait, mark=conversation.last_seq))
         consolidated = _consolidate(memory, conversation, taken, extractor)
         return Ran(job=get_job(memory, job.scope, KIND), consolidated=consolidated)
+    except Interrupted:
+        with suppress(Conflict):
+            put_off(memory, taken, until=utc_now(memory.clock), mark=taken.mark)
+        raise
     # The extractor is somebody else's code: whatever it does wrong is kept with the job, and tried again.
     except Exception as error:
         failed = _note_failure(memory, taken, error, most_attempts)

@@ -9,17 +9,23 @@ now, and all that looks like a secret teach nothing.
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from itertools import chain
 from unicodedata import normalize
 
 import msgspec
 
+from recollect.sleep.interrupt import check_interrupt
 from recollect.sleep.patterns import PATTERNS, Kind, Pattern
 
 LONGEST_SENTENCE = 400
 """Characters; what is longer is a pasted text, and not somebody who tells about themselves."""
 LONGEST_VALUE = 120
 """Characters that a line takes over from what was said."""
+PORTION = 16_000
+"""Characters that a pattern looks at in one go: a search keeps every other thread waiting, about a millisecond for
+1,500 of them."""
 
 
 class Statement(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,9 +44,15 @@ class Statement(msgspec.Struct, frozen=True, kw_only=True):
 _COMPILED = tuple((pattern, re.compile(pattern.said, re.IGNORECASE)) for pattern in PATTERNS)
 
 # What is cut out of a message before it is read.
-_CODE = re.compile(r"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|`[^`\n]*`", re.DOTALL)
-_CITED = re.compile(r"^\s*(?:>|\|).*$", re.MULTILINE)
-_QUOTED = re.compile(r"[“„«][^”“»]{0,2000}[”“»]|\"[^\"]*\"|(?<!\w)['\u2018][^'\u2019\n]{12,500}['\u2019](?!\w)")
+_CODE = re.compile(r"```[^`]*+(?:(?!```)`[^`]*+)*+(?:```)?|~~~[^~]*+(?:(?!~~~)~[^~]*+)*+(?:~~~)?|`[^`\n]*`")
+_CITED = re.compile(r"^[^\S\n]*+(?:>|\|).*$", re.MULTILINE)
+_OPENING_QUOTE = re.compile("[“„«\"]|(?<!\\w)['\u2018]")
+_QUOTES = (
+    ("“„«", re.compile("[”“»]"), re.compile("[”“»]"), 0, 2_000),
+    ('"', re.compile('"'), re.compile('"'), 0, sys.maxsize),
+    ("'\u2018", re.compile("['\u2019\n]"), re.compile(r"['\u2019](?!\w)"), 12, 500),
+)
+"""For each kind of quote: what opens it, where to look for its end, what ends it, the least and most characters."""
 # From "Translate this:" on, and below the head of a mail, the words are those of a text.
 _TO_WORK_ON = re.compile(
     r"\b(?:translate|proofread|correct|rephrase|paraphrase|summari[sz]e|rewrite|edit|review|fix|improve|polish|shorten|"
@@ -50,7 +62,7 @@ _TO_WORK_ON = re.compile(
 )
 _TEXTS = r"text|essay|e-?mail|letter|message|resume|résumé|cv|bio|paragraph|sentence|draft|speech|post|review|note"
 _GIVEN = re.compile(
-    r"^[ \t]*(?:from|to|subject|sent|cc)[ \t]*:.*|^[ \t]*-{2,}[^\n]*\bmessage\b.*|\bbegin forwarded message\b.*"
+    r"^[ \t]*(?:from|to|subject|sent|cc)[ \t]*:.*|^[ \t]*--[^\n]*\bmessage\b.*|\bbegin forwarded message\b.*"
     r"|\b(?:wrote|writes|says|said|replied|asked|asks)\b[^\n:.]{0,60}:.*"
     rf"|\b(?:{_TEXTS})\b[^\n:.]{{0,60}}:[ \t]*\n.*"
     r"|\b(?:translate|proofread|rephrase|paraphrase|summari[sz]e|rewrite|polish|shorten|correct|edit|improve|fix|check)"
@@ -60,7 +72,9 @@ _GIVEN = re.compile(
     r"|\b(?:which (?:one )?is (?:right|correct)|how (?:do|would|can) (?:i|you) say)\b.*",
     re.IGNORECASE | re.DOTALL | re.MULTILINE,
 )
-_LAUGHS = re.compile(r"\b(?:kidding|joking|jk)\b|(?:[.!…]|\s[—–-])\s*not\s*[.!]*\s*$", re.IGNORECASE | re.MULTILINE)
+_LAUGHS = re.compile(
+    r"\b(?:kidding|joking|jk)\b|(?:[.!…]|\s[—–-])\s*not\s*(?:[.!]++\s*)?$", re.IGNORECASE | re.MULTILINE
+)
 _MADE_UP = re.compile(
     r"\b(?:role-?play\w*|pretend\w*|imagine|suppose|hypothetical\w*|narrator|protagonist|"
     r"(?:story|novel|poem|song|lyrics|dialogue|monologue|scene|screenplay|character|persona) "
@@ -71,7 +85,10 @@ _WINKS = re.compile("[😂🤣😜😉🙃🙄😏]")
 _PICTURES = re.compile("[\U0001f1e6-\U0001f1ff\U0001f300-\U0001faff\u2600-\u27bf\ufe0f\u200d]")
 _SPACES = re.compile(r"[^\S\n]+")
 
-_ENDS = re.compile(r"(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)(?<!\bMt)(?<!\b[A-Z])([.!?…]+)(?=\s|$)|\n+")
+# A point after a title or an initial ends no sentence, but those behind it do.
+_ENDS = re.compile(
+    r"(?<![.!?…])(?:(?<!\bSt)(?<!\bMr)(?<!\bMrs)(?<!\bMs)(?<!\bDr)(?<!\bMt)(?<!\b[A-Z])|[.!?…])([.!?…]++)(?=\s|$)|(\n+)"
+)
 _CLAUSES = re.compile(
     r"\s*(?:;|\s[—–-]\s|—|\()\s*"
     r"|,?\s+(?:but|because|although|though|whereas|while|so that|so (?=i\b|please\b|can\b|you\b))\s*"
@@ -91,7 +108,8 @@ _LEAD_IN = re.compile(
 )
 _TAKES_BACK = re.compile(r"(?:actually,? no|no,? wait|wait,? no|scratch that|correction)\b", re.IGNORECASE)
 _POLITE = re.compile(
-    r"[\s,]+(?:please|thanks|thank you|thx|by the way|btw|though|too|as well|these days|nowadays|:\))$", re.IGNORECASE
+    r"(?<![\s,])[\s,]++(?:please|thanks|thank you|thx|by the way|btw|though|too|as well|these days|nowadays|:\))$",
+    re.IGNORECASE,
 )
 _OPEN = re.compile(
     r"^(?:if|when|whenever|unless|what if|in case|let's say|say|assuming|maybe|perhaps|as if)\b|\bif i\b"
@@ -145,24 +163,68 @@ def statements_in(text: str) -> list[Statement]:
     >>> [one.text for one in statements_in("Hi! I live in Porto, and I prefer trains to planes. Is it far?")]
     ['Lives in Porto', 'Prefers trains to planes']
     """
-    own = _own_words(text)
-    if _MADE_UP.search(own) or _LAUGHS.search(own):
-        return []
+    portions: list[str] = []
+    for own in _own_words(text):
+        if portions:
+            check_interrupt()
+        if _MADE_UP.search(own) or _LAUGHS.search(own):
+            return []
+        portions.append(own)
     found: list[list[Statement]] = []
-    for sentence in _sentences(own):
+    for sentence in chain.from_iterable(map(_sentences, portions)):
+        if len(portions) > 1:
+            check_interrupt()
         if found and _TAKES_BACK.match(sentence):
             found.pop()
         found.append([stated for clause in _clauses(sentence) if (stated := _stated(clause)) is not None])
     return [stated for sentence in found for stated in sentence]
 
 
-def _own_words(text: str) -> str:
-    """Return a message without what only stands in it: code, quotes, and the texts that it asks to work on."""
+def _own_words(text: str) -> Iterator[str]:
+    """Yield a message in portions, without code, quotes, and the texts that it asks to work on."""
     text = normalize("NFC", text.replace("\r\n", "\n").replace("’", "'").replace("\ufeff", ""))
     text = _WINKS.sub(" haha ", text)
-    for foreign in (_CODE, _CITED, _QUOTED, _TO_WORK_ON, _GIVEN, _PICTURES):
-        text = foreign.sub(" ", text)
-    return _SPACES.sub(" ", text).replace("e.g.", "for example")
+    text = _unquoted(_CITED.sub(" ", _CODE.sub(" ", text)))
+    for portion in _portions(text):
+        own, orders = _TO_WORK_ON.subn(" ", portion)
+        own, heads = _GIVEN.subn(" ", own)
+        yield _SPACES.sub(" ", _PICTURES.sub(" ", own)).replace("e.g.", "for example")
+        if orders or heads:
+            # From there on the words are those of a text, to the end of the message.
+            return
+
+
+def _portions(text: str) -> Iterator[str]:
+    """Yield a long text in pieces that end with a line, else with a sentence, else with a word."""
+    begin = 0
+    while len(text) - begin > PORTION:
+        last = begin + PORTION
+        cuts = (text.rfind(end, begin, last) + len(end) for end in ("\n", ". ", " "))
+        end = next((cut for cut in cuts if cut > begin + PORTION // 2), last)
+        yield text[begin:end]
+        begin = end
+    yield text[begin:]
+
+
+def _unquoted(text: str) -> str:
+    """Return a text with a space in place of each quote.
+
+    Not a pattern: one would look for the end again from each opening mark that has none.
+    """
+    pieces: list[str] = []
+    ends = [-1] * len(_QUOTES)
+    done = place = 0
+    while found := _OPENING_QUOTE.search(text, place):
+        place = found.end()
+        kind = next(number for number, quotes in enumerate(_QUOTES) if found[0] in quotes[0])
+        _, stop, closing, least, most = _QUOTES[kind]
+        if ends[kind] < place:
+            stopped = stop.search(text, place)
+            ends[kind] = stopped.start() if stopped else len(text)
+        if least <= ends[kind] - place <= most and (closed := closing.match(text, ends[kind])):
+            pieces.append(text[done : found.start()])
+            done = place = closed.end()
+    return " ".join([*pieces, text[done:]])
 
 
 def _clauses(sentence: str) -> Iterator[str]:
@@ -182,7 +244,7 @@ def _sentences(text: str) -> Iterator[str]:
     """Yield the sentences that may state something: no question, no condition, nobody else's words, no secret."""
     begin = 0
     for end in [*_ENDS.finditer(text), None]:
-        sentence = text[begin : end.start() if end else len(text)].strip(" \t\n-*•")
+        sentence = text[begin : end.start(end.lastindex or 0) if end else len(text)].strip(" \t\n-*•")
         begin = end.end() if end else len(text)
         asked = end is not None and "?" in (end[1] or "")
         if not sentence or asked or len(sentence) > LONGEST_SENTENCE:

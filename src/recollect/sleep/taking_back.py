@@ -17,11 +17,15 @@ from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.sleep.consolidating import SLEEP, Book, Change, Place, Source, pruned, undone, without
+from recollect.sleep.interrupt import check_interrupt
 from recollect.sleep.jobs import KIND, Job, amended, get_job
 from recollect.sleep.lines import digest
 from recollect.sleep.shelves import BOOK, RACES, Shelves, only_for, places_of, read_book, read_shelves
 
 T = TypeVar("T")
+
+_UNINTERRUPTED = 100
+"""Books that are read before somebody may ask to stop."""
 
 
 def undo(memory: Memory, conversation_id: str, *, user: str) -> tuple[Change, ...]:
@@ -67,7 +71,9 @@ def take_back_orphans(memory: Memory, known: Iterable[ConversationSummary]) -> l
     standing = {(one.user, one.id) for one in known}
     books: list[Fact] = memory.perform(FindFacts(scope=Scope.of(tenant=memory.tenant), key=BOOK))
     orphans: dict[str, set[str]] = {}
-    for book in books:
+    for number, book in enumerate(books, 1):
+        if not number % _UNINTERRUPTED:
+            check_interrupt()
         user = book.scope.parts[0][1]
         named = {source.conversation for line in read_book(book).values() for source in line.sources}
         gone = {id for id in named if (user, id) not in standing and not _is_there(memory, user, id)}
@@ -127,9 +133,10 @@ def _around(memory: Memory, place: Scope, key: str, source: str) -> tuple[Any, A
 def _differences(place: Place, old: str, new: str) -> list[Change]:
     scope, block = place
     before, after = [line for _, line in lines_of(old)], [line for _, line in lines_of(new)]
+    old_lines, new_lines = set(before), set(after)
     return [
-        *(Change(change="removed", scope=scope, block=block, line=line) for line in before if line not in after),
-        *(Change(change="added", scope=scope, block=block, line=line) for line in after if line not in before),
+        *(Change(change="removed", scope=scope, block=block, line=line) for line in before if line not in new_lines),
+        *(Change(change="added", scope=scope, block=block, line=line) for line in after if line not in old_lines),
     ]
 
 

@@ -12,6 +12,7 @@ from recollect.api.memory import Memory
 from recollect.model.duration import Duration
 from recollect.model.text import words_of
 from recollect.sleep.extracting import Extractor, extract_by_rules
+from recollect.sleep.interrupt import Interrupted, interrupt_on
 from recollect.sleep.jobs import MOST_ATTEMPTS
 from recollect.sleep.sleeping import DELAY, Ran, run_each, settle, sleep_jobs, waiting_time
 
@@ -23,7 +24,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """What one look of a worker came to."""
 
     memory: Memory | None = None
-    """Where it looked; None where it could not even find out where to look."""
+    """Where it looked; None where it could not find out where to look, or was asked to stop."""
     ran: tuple[Ran, ...] = ()
     jobs: Mapping[str, int] = {}
     """How many jobs stand how, after it."""
@@ -80,8 +81,9 @@ class SleepWorker:
             self._thread.start()
 
     def stop(self, *, timeout: float | None = None) -> None:
-        """Finish the job at hand and end; a second time changes nothing.
+        """End the thread; a second time changes nothing.
 
+        It finishes the job under way, except that reading by rules is given back after a moment, for the next worker.
         A job that takes longer than `timeout` is another worker's once its lease is over.
         """
         self._ending.set()
@@ -107,6 +109,7 @@ class SleepWorker:
         )
 
     def _work(self, ending: threading.Event) -> None:
+        interrupt_on(ending)
         while not ending.is_set():
             failures: list[Exception] = []
             for one in self._looks(ending):
@@ -134,6 +137,8 @@ class SleepWorker:
                 if ending.is_set():
                     break
             jobs = Counter[str](job.state for job in sleep_jobs(memory))
+        except Interrupted:
+            return Looked(ran=tuple(ran))
         except Exception as error:
             return Looked(memory=memory, ran=tuple(ran), failure=error)
         return Looked(memory=memory, ran=tuple(ran), jobs=jobs)
