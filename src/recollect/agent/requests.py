@@ -31,7 +31,8 @@ _SILENCE = "(The user has said nothing more.)"
 """What stands for the user where it is the model's turn and nothing was said: providers want a last word."""
 _NAME = re.compile(r"[^A-Za-z0-9_-]")
 _LONGEST_NAME = 64
-_FENCED = re.compile(r"```(?:json)?\s*(\{.*\})\s*```", re.DOTALL)
+_FENCE_START = re.compile(r"```(?:json)?\s*+(?=\{)")
+_FENCE_END = re.compile(r"(?<=\})\s*+```")
 
 
 class Request:
@@ -229,12 +230,18 @@ def _arguments(part: Any) -> dict[str, Any]:
         raise _Unusable(fault, str(part.args)) from error
 
 
+def _fenced(text: str) -> str:
+    """Return the JSON object between the first fence and the last; without fences, the text."""
+    start = _FENCE_START.search(text)
+    *_, end = [None, *_FENCE_END.finditer(text, start.end())] if start else [None]
+    return text[start.end() : end.start()] if start and end else text
+
+
 def _value(text: str, given: dict[str, Any] | None) -> dict[str, Any]:
     """Return the value that was asked for: of the call that gives it, else of a text that is JSON."""
     if given is None:
-        fenced = _FENCED.search(text)
         try:
-            read: Any = msgspec.json.decode(fenced[1] if fenced else text)
+            read: Any = msgspec.json.decode(_fenced(text))
         except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
             read = None
         if not isinstance(read, dict):

@@ -13,9 +13,9 @@ _NARROWEST = 12
 _LONGEST = 120
 """Signs of a column that is cut where no width is given: a value may be a whole book."""
 # A command in a hint is copied as a whole, so it stays on one line.
-_TOGETHER = re.compile(r" *(?:`[^`]*`\S*|(?<=: )recollect .+|\S+)")
+_TOGETHER = re.compile(r"(?<! ) *+(?:`[^`]*`\S*|(?<=: )recollect .+|\S+)")
 _COMMAND = re.compile(r" *`?recollect ")
-_WORD = re.compile(r" *\S+")
+_WORD = re.compile(r"(?<! ) *+\S+")
 _EXCERPT = re.compile(r" +\d* \|")
 """What a line of source begins with below a fault: it stays as it is, or the caret would be below something else."""
 _ITEM = re.compile(r" *[-+=] ")

@@ -25,7 +25,7 @@ _ENDINGS: dict[str, Format] = {
 _HASHED = re.compile(r" {0,3}(#{1,6})([ \t].*)?")
 _CLOSING = re.compile(r"(?:^|[ \t])#+$")
 _UNDERLINE = re.compile(r" {0,3}(=+|-{2,})[ \t]*")
-_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})(.*)")
+_FENCE = re.compile(r" {0,3}(`{3,}+|~{3,}+)(.*)")
 _BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 

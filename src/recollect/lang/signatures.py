@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Callable, Iterable, Mapping
 from types import SimpleNamespace
 from typing import Any, cast, get_type_hints
@@ -16,7 +15,7 @@ from recollect.model.text import quote, words_of
 Json = dict[str, Any]
 
 _BY_NAME = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
-_PLACE = re.compile(r" - at `\$(.*)`")
+_AT = " - at `$"
 
 
 class Parameter(msgspec.Struct, frozen=True, kw_only=True):
@@ -104,8 +103,9 @@ def turned(value: Any, annotation: Any) -> Any:
             return msgspec.convert(_whole(value), annotation, str_keys=True)
     except msgspec.ValidationError as error:
         said = str(error)
-        place = _PLACE.search(said)
-        raise Unfit(_PLACE.sub("", said), place[1] if place else "") from error
+        # What was given may be quoted before the place, but never after it.
+        reason, at, place = said.rpartition(_AT)
+        raise (Unfit(reason, place.removesuffix("`")) if at else Unfit(said, "")) from error
 
 
 def _whole(value: Any) -> Any:

@@ -23,7 +23,7 @@ Level = Literal["allow", "approve", "deny"]
 READ, WRITE, MODEL, CALL = "memory.read", "memory.write", "llm_call", "machine.call"
 
 _STRICTEST: tuple[Level, ...] = ("deny", "approve", "allow")
-_CALL_OF = re.compile(r"""call\s+(["']?)(?P<machine>[^"']+)\1""")
+_CALL_OF = re.compile(r"""call\s++(["']?)(?P<machine>[^"']+)\1""")
 
 
 class Need(msgspec.Struct, frozen=True):

@@ -14,7 +14,7 @@ from recollect.mashin.scanning import closing, comma_at, decode
 from recollect.model.text import quote
 
 _NAME = re.compile(
-    r"""\s*(?:(?P<bare>[^\W\d]\w*)|(?P<quoted>"[^"\\\n]*"|'[^'\\\n]*'))\s*(?P<maybe>\?)?\s*(?::|as\b)\s*"""
+    r"""\s*(?:(?P<bare>[^\W\d]\w*)|(?P<quoted>"[^"\\\n]*"|'[^'\\\n]*'))\s*+(?P<maybe>\?)?\s*+(?::|as\b)\s*"""
 )
 _WORD = re.compile(r"[^\W\d]\w*")
 _ANYTHING = re.compile(r"\S")

@@ -15,11 +15,10 @@ from recollect.chat.memory_prompt import unescape
 PARROT = "demo:parrot"
 """The name under which a chat agent has it as its model."""
 
-_CORE = re.compile(r"<core[^>]*>\n(.*?)\n</core>", re.DOTALL)
-_REMINDER = re.compile(r"<memory[^>]*>\n(.*?)\n</memory>", re.DOTALL)
+_TAG = re.compile(r"<(?:core|memory)(?: [^<>]*)?>\n")
 _REMINDERS = "<system_reminders>"
 _TOKEN = 4
-_WORD = re.compile(r"\s*\S+")
+_WORD = re.compile(r"(?<!\s)\s*+\S+")
 _PACE, _LONGEST = 0.03, 1.0
 """Seconds between two words, and for all of them: somebody shall see them come, and nobody wait for them."""
 
@@ -34,7 +33,7 @@ class Parrot:
         said = [one.text for one in ask.messages if one.role == "user"]
         words = next((text for text in reversed(said) if not text.startswith(_REMINDERS)), "")
         reminded = said[-1] if said and said[-1].startswith(_REMINDERS) else ""
-        known = [*_CORE.findall(ask.instructions), *_REMINDER.findall(reminded)]
+        known = [*_contents(ask.instructions, "core"), *_contents(reminded, "memory")]
         lines = [line for text in known for line in unescape(text).splitlines() if line.strip()]
         text = "\n".join([f"You said: {words}", *(["What I know of you:", *lines] if lines else [])])
         return Reply(text, tokens_in=len(ask.instructions) // _TOKEN, tokens_out=len(text) // _TOKEN)
@@ -47,3 +46,11 @@ class Parrot:
             time.sleep(min(_PACE, _LONGEST / len(words)))
             yield word
         yield reply
+
+
+def _contents(text: str, tag: str) -> list[str]:
+    """Return what stands between the tags of a name."""
+    pieces = text.split(f"\n</{tag}>")[:-1]
+    return [
+        piece[begin.end() :] for piece in pieces if (begin := _TAG.search(piece)) and begin[0].startswith(f"<{tag}")
+    ]

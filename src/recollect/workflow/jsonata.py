@@ -51,7 +51,7 @@ _LEAKS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeE
 """What the library lets through from Python where a program asks for what cannot be: `1/0`, `$number('x')`."""
 _NO_END = "S0101"
 """What the library calls a text without its closing quote."""
-_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|['"]""", re.DOTALL)
+_QUOTED = re.compile(r"""'(?:\\.|[^'\\])*+('?)|"(?:\\.|[^"\\])*+("?)""", re.DOTALL)
 _LARGEST = 2**64
 _LONGEST = 200
 _SPLIT = "Compute a part of it in a task of its own"
@@ -146,7 +146,7 @@ def _unreadable(message: str, start: int, end: int, *, hint: str = "", unclosed:
 
 def _open_quote(text: str) -> int | None:
     """Return where the quote stands that has no end."""
-    return next((found.start() for found in _QUOTED.finditer(text) if found.end() - found.start() == 1), None)
+    return next((found.start() for found in _QUOTED.finditer(text) if not (found[1] or found[2])), None)
 
 
 def _place(fault: Any, text: str) -> tuple[int, int]:

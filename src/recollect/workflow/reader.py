@@ -17,7 +17,7 @@ from recollect.workflow.faults import Notes
 from recollect.workflow.keywords import Level, homes
 
 _LONGEST_KEY = 1_100
-_LAST_KEY = re.compile(r"([^\s{,\[]+)[ \t]*:[ \t]*\Z")
+_LAST_KEY = re.compile(r"(?<![^\s{,\[])([^\s{,\[]+)[ \t]*:[ \t]*\Z")
 _ALMOST = frozenset({"True", "TRUE", "False", "FALSE", "Null", "NULL", "None"})
 """Words that other readers of YAML take for true, false and null; here they are text."""
 

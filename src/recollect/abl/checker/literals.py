@@ -10,7 +10,7 @@ from recollect.lang.expression.literals import UNKNOWN, literal
 from recollect.lang.expression.nodes import Binary, Constant, Node
 from recollect.lang.template import Template
 
-_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?")
+_NUMBER = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?")
 _WORDS: dict[type, str] = {
     str: "text",
     bool: "true or false",

@@ -19,7 +19,9 @@ from recollect.lang.template import Choice, Loop, Template
 from recollect.model.text import quote
 
 _BLOCKS = ("if", "each")
-_STEP = re.compile(r""""(?:[^"\\\n]|\\.)*"|'(?:[^'\\\n]|\\.)*'|[{}]""")
+_MARK = re.compile(r"""["'{}]""")
+_QUOTED = {quote: re.compile(rf"{quote}(?:[^{quote}\\\n]|\\.)*+") for quote in "\"'"}
+"""A text in quotes up to, and without, the quote that ends it."""
 _LINE_START = re.compile(r"[ \t]*")
 _LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
@@ -104,13 +106,23 @@ class _TemplateParser:
 
     def _find_end(self, start: int) -> _Tag | None:
         content, depth = self._text.text, 0
-        for found in _STEP.finditer(content, start + 2):
-            if found[0] == "{":
+        place, unclosed = start + 2, {"'": 0, '"': 0}
+        while found := _MARK.search(content, place):
+            mark, at, place = found[0], found.start(), found.end()
+            if mark in _QUOTED:
+                # Where one quote finds no end, none of those that it ran over does.
+                if at >= unclosed[mark]:
+                    quoted = _QUOTED[mark].match(content, at)
+                    assert quoted is not None
+                    closed = content.startswith(mark, quoted.end())
+                    place = quoted.end() + 1 if closed else place
+                    unclosed[mark] = 0 if closed else quoted.end()
+            elif mark == "{":
                 depth += 1
-            elif found[0] == "}" and depth:
+            elif depth:
                 depth -= 1
-            elif found[0] == "}" and content.startswith("}}", found.start()):
-                return self._trim_braces(start, found.start())
+            elif content.startswith("}}", at):
+                return self._trim_braces(start, at)
         return None
 
     def _trim_braces(self, start: int, end: int) -> _Tag:

@@ -31,12 +31,14 @@ from recollect.abl.values import assignment, inline_object, part, split, unquote
 from recollect.lang.source import Span
 from recollect.model.text import quote
 
-_TEMPLATE = re.compile(r"TEMPLATE\(\s*([^()]+?)\s*\)")
+_TEMPLATE = re.compile(r"TEMPLATE\(([^()]+)\)")
 _CALLED = re.compile(r"([^\W\d][\w.\-]*)\s*\((.*)\)", re.DOTALL)
-_HEADER = re.compile(r"(?P<source>.+?)(?:\s+AS\s+(?P<item>\S+))?(?:\s+INTO\s+(?P<into>\S+))?", re.IGNORECASE)
+_HEADER = re.compile(
+    r"(?P<source>.+?)(?:(?<!\s)\s++AS\s++(?P<item>\S+))?(?:(?<!\s)\s++INTO\s++(?P<into>\S+))?", re.IGNORECASE
+)
 _STEP = re.compile(r"[^\W\d][\w\-]*")
 _SORT = re.compile(r"(\S+)(?:\s+(asc|desc|ascending|descending))?", re.IGNORECASE)
-_REASON = re.compile(r"ESCALATE\s+with\s+REASON\s*:?\s*(.+)", re.IGNORECASE)
+_REASON = re.compile(r"ESCALATE\s+with\s+REASON\s*+:?\s*+(.+)", re.IGNORECASE)
 _WORDS: dict[str, TargetKind] = {
     "COMPLETE": "complete",
     "ESCALATE": "escalate",

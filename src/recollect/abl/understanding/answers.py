@@ -72,13 +72,13 @@ _NAME_LEAD_INS = re.compile(
     re.IGNORECASE,
 )
 _TRAVEL = (
-    r"(?:(?:we|i)(?:['’]re|['’]m|['’]d like to| want to| would like to| am| are)\s+)?"
-    r"(?:go(?:ing)?|travel(?:l?ing)?|fly(?:ing)?|head(?:ing)?|visit(?:ing)?|stay(?:ing)?|off|leav(?:e|ing)|start(?:ing)?)?\s*"
+    r"(?:(?:we|i)(?:['’]re|['’]m|['’]d like to| want to| would like to| am| are)\s++)?"
+    r"(?:go(?:ing)?|travel(?:l?ing)?|fly(?:ing)?|head(?:ing)?|visit(?:ing)?|stay(?:ing)?|off|leav(?:e|ing)|start(?:ing)?)?\s*+"
 )
 _WANTED = (
     r"(?:(?:quiero|queremos|quisiera|quero|queremos|gostaria de) (?:ir|viajar|visitar)"
     r"|(?:je veux|je voudrais|on veut|nous voulons) (?:aller|partir|visiter)"
-    r"|(?:voglio|vorrei|vogliamo) (?:andare|visitare)|vado|andiamo)\s+"
+    r"|(?:voglio|vorrei|vogliamo) (?:andare|visitare)|vado|andiamo)\s++"
 )
 _PLACE_LEAD_INS = re.compile(
     r"(?:to )?(?:see|visit|explore)\s+(?=\S)"
@@ -87,7 +87,7 @@ _PLACE_LEAD_INS = re.compile(
 )
 _ORIGIN_LEAD_INS = re.compile(rf"{_TRAVEL}(?:from|in|at|near|aus|von|de|desde)\s+(?=\S)", re.IGNORECASE)
 _CLOSING = re.compile(
-    r"(?:[\s,!.]+(?:please|pls|thanks|thank you|thx|bitte|danke|merci|gracias|por favor|obrigado|obrigada"
+    r"(?:(?<![\s,!.])[\s,!.]++(?:please|pls|thanks|thank you|thx|bitte|danke|merci|gracias|por favor|obrigado|obrigada"
     r"|s['’]il vous plaît|would be (?:great|nice|good)|sounds good|will do|is fine)){1,3}[\s.!]*$|です$",
     re.IGNORECASE,
 )

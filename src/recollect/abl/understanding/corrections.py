@@ -56,6 +56,8 @@ _DENIED = re.compile(
 )
 _REFUSAL = re.compile(r"(?:i|we|it|that|this|do|please|you)\b(?!.{0,80}\bbut\b)", re.IGNORECASE)
 _NAMES = frozenset({"person", "first name", "last name", "recipient", "place", "origin"})
+_GAP = re.compile(r"([\s,]{20})[\s,]+")
+"""Patterns try each way to share a gap between their parts, so a long one is cut to twenty characters."""
 _MOST_SIGNS = 6
 _LONGEST_CLOSING = 80
 
@@ -125,7 +127,7 @@ def corrections(
     if not collected or not may_correct(text):
         return {}
     said = read_words(text)
-    text = said.text[:LONGEST]
+    text = _GAP.sub(r"\1", said.text[:LONGEST])
     changed = _CHANGES.search(text) or _SHOULD_BE.search(text)
     if changed:
         values = _changed(f"{changed['field']} to {changed['value']}", collected, now)

@@ -16,7 +16,7 @@ Kind = Literal[
 
 _KINDS: dict[str, Kind] = {"string": "text", "integer": "number"}
 """What a type is called here, where that is another word."""
-_LIST_OF = re.compile(r"(?:array|list)\s*(?:<|\[|\(|of\s)\s*([^<>\[\]()]+?)\s*[>\])]?", re.IGNORECASE)
+_LIST_OF = re.compile(r"(?:array|list)\s*(?:<|\[|\(|of\s)([^<>\[\]()]+)[>\])]?", re.IGNORECASE)
 _ENUM = re.compile(r"enum\s*[\[(<{]([^\[\]()<>{}]*)[\])>}]", re.IGNORECASE)
 _LONGEST_TYPE = 1_000
 
@@ -49,7 +49,7 @@ def read_shape(type: str | None) -> Shape:
     if type_name(plain) == "array":
         return Shape("any", many=True)
     if found := _LIST_OF.fullmatch(plain):
-        return msgspec.structs.replace(read_shape(found[1].removesuffix("s")), many=True)
+        return msgspec.structs.replace(read_shape(found[1].strip().removesuffix("s")), many=True)
     if found := _ENUM.fullmatch(plain):
         return Shape("choice", choices=_choices(re.split("[,|]", found[1])))
     return _union(plain.split("|")) if "|" in plain else _single(plain)

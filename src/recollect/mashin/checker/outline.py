@@ -32,7 +32,7 @@ from recollect.mashin.document import (
 )
 from recollect.mashin.programs import Programs
 
-_KEY = re.compile(r"""([\w"']+)\s*:\s*$""")
+_KEY = re.compile(r"""(?<![\w"'])([\w"']++)\s*+:\s*$""")
 
 RESULTS: dict[type[NamedStep], frozenset[str]] = {
     Recall: frozenset({"results", "count"}),

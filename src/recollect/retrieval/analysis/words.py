@@ -161,10 +161,10 @@ def _read(chunk: str) -> tuple[Word, ...]:
 
 
 _CAMEL = re.compile(r"[a-zà-öø-ÿ][A-ZÀ-ÖØ-Þ]")
-_HUMPS = re.compile(r"[A-ZÀ-ÖØ-Þ]+(?![a-zà-öø-ÿ])|[A-ZÀ-ÖØ-Þ]?+[^\WA-ZÀ-ÖØ-Þ_]++")
+_HUMPS = re.compile(r"(?:(?![A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])[A-ZÀ-ÖØ-Þ])++|[A-ZÀ-ÖØ-Þ]?+[^\WA-ZÀ-ÖØ-Þ_]++")
 _SEPARATE = re.compile(r"[-@#]|(?<=[a-zà-öø-ÿ])\.(?=[A-ZÀ-ÖØ-Þ][a-zà-öø-ÿ])")
 _PIECES = re.compile(r"[^-.'@&’\u2010,:/_#+]++")
-_MAIL = re.compile(r"[^@]++@[^@]*\.[^@]++")
+_MAIL = re.compile(r"[^@]++@[^@.]*+\.[^@]++")
 _LETTER_AND_WORD = re.compile(r"[^\W\d_]-[^\W\d_]{2,}+")
 _ABBREVIATION = re.compile(r"[^\W\d_](?:\.[^\W\d_])++")
 _NUMBER = re.compile(r"\d++(?:[.,]\d++)*+")

@@ -18,7 +18,7 @@ from recollect.model.text import without_halves
 # A space is written as ▁ inside the vocabulary. No token has one after another character, so the tokens of a text are
 # those of these pieces, and the tokens of a piece can be cached.
 _SPACE = "▁"
-_PIECES = re.compile(" *[^ ]+| +")
+_PIECES = re.compile(" ++[^ ]*+|[^ ]++")
 _CACHED_PIECES = 32_768
 _LONGEST_CACHED = 32
 
