@@ -11,6 +11,8 @@ import msgspec
 
 from recollect.agent.failures import SHOWN, declined, failed
 from recollect.agent.models import Ask, Reply, Said, ToolCall
+from recollect.engine.schemas import validator_of
+from recollect.errors import InvalidDefinition, LimitExceeded
 from recollect.model.text import quote
 
 if TYPE_CHECKING:
@@ -251,14 +253,14 @@ def _value(text: str, given: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def _check(schema: dict[str, Any], value: dict[str, Any]) -> None:
-    import jsonschema_rs
-
     try:
-        jsonschema_rs.validate(schema, value)
-    except jsonschema_rs.ValidationError as error:
-        raise _Unusable(f"the value is not as asked: {error.message}", str(value)) from error
+        fault = validator_of(schema, formats=False).first_fault(value)
     except UnicodeEncodeError as error:
         raise _Unusable("the value holds half of a character", str(value)) from error
+    except (InvalidDefinition, LimitExceeded) as error:
+        raise _Unusable(f"the value is not as asked: {error.message}", str(value)) from error
+    if fault is not None:
+        raise _Unusable(f"the value is not as asked: {fault.reason}", str(value))
 
 
 def can_stream(model: ProviderModel) -> bool:

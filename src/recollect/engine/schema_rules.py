@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from recollect.engine.schemas import Json, compile_schema, referred
+from recollect.engine.schema_graph import DIALECT, Graph, Json, Node, pattern_weight
+from recollect.engine.schemas import referred
+from recollect.engine.validator import Validator, json_path
 from recollect.errors import InvalidDefinition
 from recollect.model.definition import MODE_WORD, MODES
 from recollect.model.text import quote
-
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def prepare_schema(schema: Any) -> Json:
@@ -32,13 +32,15 @@ def prepare_schema(schema: Any) -> Json:
             f"{quote(given[MODE_WORD])} is not a mode", hint=f"Modes are {', '.join(MODES)}", path=f"$.{MODE_WORD}"
         )
     _refuse_outside_references(given, "$")
-    _refuse_endless(given)
-    if "$schema" in given and given["$schema"] != _DIALECT:
-        compile_schema(given)  # as its own dialect first, so that its faults are told in its own terms
-        given = {**given, "$schema": _DIALECT}
-    compile_schema(given)
+    if "$schema" in given and given["$schema"] != DIALECT:
+        _refuse_endless(Graph(given))
+        Validator(given)  # as its own dialect first, so that its faults are told in its own terms
+        given = {**given, "$schema": DIALECT}
+    _refuse_endless(Graph(given))
+    graph = Validator(given).graph
+    _refuse_backtracking(graph)
     prepared = cast(Json, _strict(given, given, part=False))
-    compile_schema(prepared)
+    Validator(prepared)
     return prepared
 
 
@@ -117,48 +119,42 @@ _MOST_PARTS = 10_000
 """Parts that say something about one and the same value, counted as often as references lead to them."""
 
 
-def _refuse_endless(schema: Json) -> None:
+def _refuse_endless(graph: Graph) -> None:
     """Refuse parts that are about the same value and lead back to themselves, or to so many that none could be checked.
 
     A reference from a property to a schema around it is fine: each round goes one step deeper into a value, which ends.
     """
-    counts: dict[int, int] = {}  # by identity; 0 while its parts are being counted
-    for start in _objects_in(schema):
-        waiting: list[tuple[Json, bool]] = [(start, False)]
-        while waiting:
-            node, entered = waiting.pop()
-            about = _about_the_same(node, schema)
-            if entered:
-                counts[id(node)] = 1 + sum(counts[id(one)] for one in about)
-                if counts[id(node)] > _MOST_PARTS:
-                    raise _endless(f"has more than {_MOST_PARTS:,} parts about one value")
-            elif id(node) not in counts:
-                counts[id(node)] = 0
-                waiting.append((node, True))
-                for one in about:
-                    if counts.get(id(one)) == 0:
-                        raise _endless("leads back to itself without going deeper into the value")
-                    waiting.append((one, False))
+    if graph.cycle is not None:
+        raise _endless(graph.cycle, "leads back to itself without going deeper into the value")
+    for node, count in graph.counts().items():
+        if count > _MOST_PARTS:
+            raise _endless(node, f"has more than {_MOST_PARTS:,} parts about one value")
 
 
-def _objects_in(node: Any) -> list[Json]:
-    """Return every object of a schema, itself and those inside it."""
-    found: list[Json] = []
-    waiting: list[Any] = [node]
-    while waiting:
-        one = waiting.pop()
-        if isinstance(one, dict):
-            found.append(cast("Json", one))
-            waiting.extend(cast("Json", one).values())
-        elif isinstance(one, list):
-            waiting.extend(cast("list[Any]", one))
-    return found
+def _endless(node: Node, what: str) -> InvalidDefinition:
+    path = json_path(node.path)
+    return InvalidDefinition(
+        f"the schema {what} at {path}" if node.path else f"the schema {what}",
+        hint="Let references lead from properties or items, and less often to the same",
+        path=path,
+    )
 
 
-def _about_the_same(schema: Json, root: Json) -> list[Json]:
-    """Return the parts of a schema, and what it refers to, that say something about the same value as it does."""
-    parts = _parts_of_whole(schema, root)
-    return [*parts, cast("Json", schema["not"])] if isinstance(schema.get("not"), dict) else parts
+def _refuse_backtracking(graph: Graph) -> None:
+    """Refuse patterns whose time is not in proportion to the text that they are matched with."""
+    for node in graph.nodes:
+        own = node.assertions.get("pattern")
+        found = [("pattern", own)] if isinstance(own, str) else []
+        found += [("patternProperties", pattern) for pattern, _ in node.patterns]
+        for word, pattern in found:
+            if pattern_weight(pattern) is None:
+                path = json_path([*node.path, word])
+                raise InvalidDefinition(
+                    f"the pattern {quote(pattern)} at {path} could take too long to match",
+                    hint="Write it without look-around, back-references and large repetitions; "
+                    "several patterns go into allOf, or one that must not match into not",
+                    path=path,
+                )
 
 
 def _parts_of_whole(schema: Json, root: Json) -> list[Json]:
@@ -172,9 +168,3 @@ def _parts_of_whole(schema: Json, root: Json) -> list[Json]:
     if isinstance(schema.get("$ref"), str):
         found.append(referred(schema["$ref"], root))
     return [cast("Json", one) for one in found if isinstance(one, dict)]
-
-
-def _endless(what: str) -> InvalidDefinition:
-    return InvalidDefinition(
-        f"the schema {what}", hint="Let references lead from properties or items, and less often to the same", path="$"
-    )

@@ -12,46 +12,63 @@ from urllib.parse import unquote
 
 import msgspec
 
-from recollect.errors import InvalidDefinition, InvalidKey, SchemaViolation
+from recollect.engine.schema_graph import Json, measure
+from recollect.engine.validator import Validator
+from recollect.errors import InvalidKey, LimitExceeded, SchemaViolation
 from recollect.model.definition import Definition
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode
 from recollect.store.base import Reader
 
-Json = dict[str, Any]
-
 
 class Contract(msgspec.Struct, frozen=True):
     """A definition that is ready to check values."""
 
     definition: Definition
-    validator: Any
+    validator: Validator
     has_defaults: bool
 
     def accept(self, value: Any) -> Any:
         """Return the value with the schema's defaults filled in, or refuse it."""
-        if self.has_defaults:
-            value = fill_defaults(self.definition.schema, value)
-        if not self.validator.is_valid(value):
-            explain_violation(self.definition, self.validator, value)
+        slug = self.definition.slug
+        try:
+            if self.has_defaults:
+                value = fill_defaults(self.definition.schema, value)
+            fault = self.validator.first_fault(value)
+        except LimitExceeded as error:
+            raise LimitExceeded(f"`{slug}`: {error.message}", hint=error.hint, **error.details) from error
+        if fault is not None:
+            raise SchemaViolation(
+                f"`{slug}` refuses the value at {fault.path}: {fault.reason}",
+                hint=f"Its schema at {fault.schema_path} says what fits",
+                path=fault.path,
+                expected=fault.reason,
+                slug=slug,
+            )
         return value
 
 
 def contract_of(definition: Definition) -> Contract:
     """Return a definition ready to check values; a schema that was compiled before is not compiled again."""
     text = encode(definition.schema)
-    validator = _validators.get(text)
+    return Contract(definition, validator_of(definition.schema, text), b'"default"' in text)
+
+
+def validator_of(schema: Json, text: bytes | None = None, *, formats: bool = True) -> Validator:
+    """Return a compiled schema, which is kept by its text."""
+    text = encode(schema) if text is None else text
+    validator = _validators.get((text, formats))
     if validator is None:
-        validator = compile_schema(definition.schema)
+        validator = Validator(schema, formats=formats)
         if len(_validators) >= _MOST_VALIDATORS:
             _validators.clear()
-        _validators[text] = validator
-    return Contract(definition, validator, b'"default"' in text)
+        _validators[text, formats] = validator
+    return validator
 
 
 # By the text of the schema: whoever defines it, in whichever database, it means the same.
-_validators: dict[bytes, Any] = {}
+_validators: dict[tuple[bytes, bool], Validator] = {}
 _MOST_VALIDATORS = 4_096
 _MOST_TENANTS = 1_024
 """Tenants whose contracts are kept in mind."""
@@ -100,90 +117,85 @@ class SchemaBook:
         return contract
 
 
-class Fault(msgspec.Struct, frozen=True):
-    """What is wrong with a value: where, why, and where its schema says so."""
-
-    path: str
-    reason: str
-    schema_path: str
-
-
-def first_fault(validator: Any, value: Any) -> Fault | None:
-    """Return the first fault of a value by a compiled schema; None when it fits."""
-    error = None if validator.is_valid(value) else next(iter(validator.iter_errors(value)), None)
-    if error is None:
-        return None
-    return Fault(json_path(error.instance_path), _cut(error.message), json_path(error.schema_path))
-
-
-def explain_violation(definition: Definition, validator: Any, value: Any) -> None:
-    """Raise the first fault of a value as a path and what was expected; return when there is none."""
-    fault = first_fault(validator, value)
-    if fault is None:
-        return
-    raise SchemaViolation(
-        f"`{definition.slug}` refuses the value at {fault.path}: {fault.reason}",
-        hint=f"Its schema at {fault.schema_path} says what fits",
-        path=fault.path,
-        expected=fault.reason,
-        slug=definition.slug,
-    )
-
-
-def compile_schema(schema: Json) -> Any:
-    """Return a validator, or refuse a schema that is itself invalid with the path of its fault."""
-    import jsonschema_rs  # here, because its import takes a third of ours and most programs define nothing
-
-    try:
-        return jsonschema_rs.validator_for(schema, validate_formats=True, retriever=_never_fetch)
-    except jsonschema_rs.ValidationError as error:
-        path = json_path(error.instance_path)
-        raise InvalidDefinition(
-            f"the schema is not valid at {path}: {_cut(error.message)}",
-            hint="See json-schema.org/draft/2020-12 for what may stand there",
-            path=path,
-        ) from error
-    except (jsonschema_rs.ReferencingError, ValueError) as error:
-        raise InvalidDefinition(
-            f"the schema cannot be compiled: {_cut(str(error))}",
-            hint="Refer only to parts of the schema itself, as #/$defs/name",
-            path="$",
-        ) from error
-
-
 def fill_defaults(schema: Json, value: Any) -> Any:
     """Return the value with the `default` of each missing property put in, at every level."""
-    return _filled(parts_of(schema, schema), value, schema)
+    return _Defaults(schema).fill(parts_of(schema, schema), value)
 
 
-def _filled(parts: list[Json], value: Any, root: Json) -> Any:
-    """Return the value with defaults by all schemas that speak about it together: each place is visited once."""
-    if isinstance(value, list):
-        inside = parts_of({"allOf": [part["items"] for part in parts if "items" in part]}, root)
-        return [_filled(inside, item, root) for item in cast(list[Any], value)]
-    if not isinstance(value, dict):
-        return value
-    filled = dict(cast(Json, value))
-    for name, below in _properties(parts).items():
-        if name in filled:
-            if isinstance(filled[name], dict | list):
-                filled[name] = _filled(parts_of(below, root), filled[name], root)
-            continue
-        for part in parts_of(below, root):
-            if "default" in part:
-                filled[name] = deepcopy(part["default"])  # the schema is shared by all its values
-                break
-    return filled
+_MOST_STEPS = 1_000_000
+"""Places and properties that defaults are looked for at: about a second."""
+_MOST_ADDED = 1_048_576
+"""Parts of a value that defaults may add: a default is as long as its author likes, and may be put in many times."""
 
 
-def _properties(parts: list[Json]) -> Json:
-    if len(parts) == 1:
-        return parts[0].get("properties", {})
-    together: Json = {}
-    for part in parts:
-        for name, below in cast(Json, part.get("properties", {})).items():
-            together[name] = {"allOf": [together[name], below]} if name in together else below
-    return together
+class _Defaults:
+    """The defaults of one schema, on their way into one value."""
+
+    def __init__(self, root: Json) -> None:
+        self._root = root
+        self._steps = 0
+        self._added = 0
+        self._parts: dict[int, tuple[Any, list[Json]]] = {}
+        self._properties: dict[tuple[int, ...], Json] = {}
+
+    def fill(self, parts: list[Json], value: Any) -> Any:
+        """Return the value with defaults by all schemas that speak about it together: each place is visited once."""
+        if isinstance(value, list):
+            inside = parts_of({"allOf": [part["items"] for part in parts if "items" in part]}, self._root)
+            listed = cast(list[Any], value)
+            self._spend(len(listed))
+            if not inside[1:]:
+                return listed  # nothing is said about items, so nothing is missing in them
+            return [self.fill(inside, item) for item in listed]
+        if not isinstance(value, dict):
+            return value
+        filled = dict(cast(Json, value))
+        properties = self._together(parts)
+        self._spend(1 + len(properties))
+        for name, below in properties.items():
+            if name in filled:
+                if isinstance(filled[name], dict | list):
+                    filled[name] = self.fill(self._parts_of(below), filled[name])
+                continue
+            for part in self._parts_of(below):
+                if "default" in part:
+                    self._added += measure(part["default"])[0]
+                    self._spend(0)
+                    filled[name] = deepcopy(part["default"])  # the schema is shared by all its values
+                    break
+        return filled
+
+    def _parts_of(self, schema: Any) -> list[Json]:
+        known = self._parts.get(id(schema))
+        if known is None:
+            known = self._parts[id(schema)] = schema, parts_of(schema, self._root)
+            self._spend(len(known[1]))
+        return known[1]
+
+    def _together(self, parts: list[Json]) -> Json:
+        """Return the properties that any of these parts lists."""
+        if len(parts) == 1:
+            return parts[0].get("properties", {})
+        key = tuple(map(id, parts))
+        together = self._properties.get(key)
+        if together is None:
+            together = self._properties[key] = {}
+            for part in parts:
+                for name, below in cast(Json, part.get("properties", {})).items():
+                    together[name] = {"allOf": [together[name], below]} if name in together else below
+            self._spend(len(together))
+        return together
+
+    def _spend(self, steps: int) -> None:
+        self._steps += steps
+        if self._steps > _MOST_STEPS or self._added > _MOST_ADDED:
+            most, actual = (_MOST_ADDED, self._added) if self._added > _MOST_ADDED else (_MOST_STEPS, self._steps)
+            raise LimitExceeded(
+                f"putting the schema's defaults into the value takes more than {most:,} steps",
+                hint="Make the value smaller, or its schema's defaults fewer and shorter",
+                limit=most,
+                actual=actual,
+            )
 
 
 def parts_of(schema: Any, root: Json) -> list[Json]:
@@ -202,11 +214,6 @@ def parts_of(schema: Any, root: Json) -> list[Json]:
         if isinstance(given.get("$ref"), str):
             waiting.append(referred(given["$ref"], root))
     return list(parts.values())
-
-
-def json_path(steps: Any) -> str:
-    """Return `$.a[0].b` for the steps of a path."""
-    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 def referred(pointer: str, root: Json) -> Any:
@@ -240,11 +247,3 @@ def _anchored(name: str, root: Json) -> Any:
         elif isinstance(node, list):
             waiting.extend(cast(list[Any], node))
     return None
-
-
-def _never_fetch(uri: str) -> Any:
-    raise ValueError(f"{uri} is outside the schema")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= 200 else text[:200] + "…"

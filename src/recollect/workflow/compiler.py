@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from recollect.engine.schemas import compile_schema
+from recollect.engine.validator import Validator
 from recollect.errors import UsageError
 from recollect.lang.source import Source
 from recollect.model.text import quote
@@ -73,7 +73,7 @@ class _Compiler:
             digest=hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest(),
             document=document,
             schema=schema,
-            validator=None if schema is None else compile_schema(schema),
+            validator=None if schema is None else Validator(schema),
             context=self._optional(document.context),
             outputs=self._optional(document.outputs),
             flow=self._block(document.flow),

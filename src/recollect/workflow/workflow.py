@@ -8,7 +8,7 @@ from typing import Any, cast
 import msgspec
 
 from recollect.api.memory import Memory
-from recollect.engine.schemas import fill_defaults, first_fault
+from recollect.engine.schemas import fill_defaults
 from recollect.errors import InvalidValue, LimitExceeded, SchemaViolation, UsageError
 from recollect.lang.diagnostics import Diagnostic
 from recollect.model.definition import Definition
@@ -390,10 +390,10 @@ class Workflow:
             message = f"the input {quote(input)} is {type(input).__name__}, not a map"
             raise InvalidValue(message, hint='Pass a dict such as {"text": "…"}', path="$")
         given = decode(encode_checked(dict(input or {}), self._memory.limits))
-        if self.plan.schema is None:
+        if self.plan.schema is None or self.plan.validator is None:
             return given
         given = fill_defaults(self.plan.schema, given)
-        fault = first_fault(self.plan.validator, given)
+        fault = self.plan.validator.first_fault(given)
         if fault is not None:
             raise SchemaViolation(
                 f"the workflow {quote(self.name)} refuses its input at {fault.path}: {fault.reason}",

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeVar, overload
 import msgspec
 
 from recollect.agent.models import Model
-from recollect.engine.schemas import compile_schema, json_path
+from recollect.engine.validator import Validator
 from recollect.errors import (
     ActionFailed,
     AlreadyExists,
@@ -155,13 +155,13 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """The kinds of bindings that it supports."""
 
     @cached_property
-    def checks(self) -> tuple[Any, Any]:
+    def checks(self) -> tuple[Validator, Validator]:
         """The compiled schemas of inputs and settings; an InvalidDefinition where one is no schema."""
         return self._check("inputs", self.inputs), self._check("settings", self.settings)
 
-    def _check(self, what: str, schema: dict[str, Any]) -> Any:
+    def _check(self, what: str, schema: dict[str, Any]) -> Validator:
         try:
-            return compile_schema(schema)
+            return Validator(schema)
         except InvalidDefinition as error:
             message = f"the {what} of the action {quote(self.name)}: {error.message}"
             raise InvalidDefinition(message, hint=error.hint, path=error.path) from error
@@ -309,9 +309,9 @@ def carry_out(action: Action, call: Call) -> Any:
         (inputs, call.inputs, "inputs", action.inputs),
         (settings, own, "settings", action.settings),
     ):
-        if not check.is_valid(given):
-            error = next(iter(check.iter_errors(given)))
-            raise _refused(action.name, call.task, json_path([what, *error.instance_path]), error.message, schema)
+        fault = check.first_fault(given)
+        if fault is not None:
+            raise _refused(action.name, call.task, f"$.{what}{fault.path[1:]}", fault.reason, schema)
     try:
         return action.act(_apart(call))
     except (RecollectError, Stopped, Paused, Unrecorded):

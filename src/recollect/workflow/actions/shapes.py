@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from recollect.engine.schema_rules import prepare_schema
-from recollect.engine.schemas import compile_schema, json_path
+from recollect.engine.validator import Validator
 from recollect.errors import InvalidDefinition, SchemaViolation
 from recollect.model.limits import Limits
 from recollect.model.value import decode, encode, encode_checked
@@ -23,16 +23,15 @@ class Shape(msgspec.Struct, frozen=True):
 
     schema: dict[str, Any]
     """As the model is shown it; closed where the author did not say otherwise. It is not for changing."""
-    validator: Any
+    validator: Validator
 
     def fit(self, value: Any) -> Any:
         """Return a value that fits; raise SchemaViolation for another, or why it could not be kept at all."""
         encode_checked(value, _LIMITS)
-        if self.validator.is_valid(value):
+        fault = self.validator.first_fault(value)
+        if fault is None:
             return value
-        error = next(iter(self.validator.iter_errors(value)))
-        path = json_path(error.instance_path)
-        raise SchemaViolation(f"at {path}: {error.message}"[:_SHOWN], path=path, expected=error.message[:_SHOWN])
+        raise SchemaViolation(f"at {fault.path}: {fault.reason}"[:_SHOWN], path=fault.path, expected=fault.reason)
 
 
 def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
@@ -46,4 +45,4 @@ def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
 @lru_cache(maxsize=256)
 def _compiled(schema: bytes) -> Shape:
     prepared = prepare_schema(decode(schema))
-    return Shape(prepared, compile_schema(prepared))
+    return Shape(prepared, Validator(prepared))

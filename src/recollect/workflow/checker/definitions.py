@@ -138,7 +138,7 @@ def _schemas(whole: Outline) -> None:
 def check_schema(whole: Outline, schema: Fields) -> None:
     """Check that a map is a JSON schema of an object."""
     # The engine compiles what definitions are checked with; its import is not needed to read a file.
-    from recollect.engine.schemas import compile_schema
+    from recollect.engine.validator import Validator
 
     kind = schema.find("type")
     if kind is not None and plain(kind.value) != "object":
@@ -146,7 +146,7 @@ def check_schema(whole: Outline, schema: Fields) -> None:
         whole.notes.error("invalid_schema", message, kind.value.span, kind.path, hint="Write `type: object`")
         return
     try:
-        compile_schema(cast("dict[str, Any]", plain(schema)))
+        Validator(cast("dict[str, Any]", plain(schema)))
     except InvalidDefinition as fault:
         at = _part(schema, "$", fault.path) or schema
         whole.notes.error("invalid_schema", fault.message, at.span, at.path, hint=fault.hint)

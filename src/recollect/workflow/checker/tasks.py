@@ -124,17 +124,17 @@ class _Slots:
 def _reason(value: Value, schema: Json) -> str:
     """Return why a value does not fit a schema; of one that is partly computed, only its kind can be judged."""
     # The engine compiles what definitions are checked with; its import is not needed to read a file.
-    from recollect.engine.schemas import compile_schema
+    from recollect.engine.validator import Validator
 
     computed = next(expressions(value), None) is not None
     judged: Json = {"type": schema["type"]} if computed and "type" in schema else {} if computed else schema
     found: Any = plain(value) if not computed else [] if isinstance(value, Items) else {}
     try:
-        error = next(iter(compile_schema(dict(judged)).iter_errors(found)), None)
+        fault = Validator(judged).first_fault(found)
     except InvalidDefinition:
         # A schema of somebody's own action; whoever loads it is told.
         return ""
-    return "" if error is None else str(error.message)[:120]
+    return "" if fault is None else fault.reason[:120]
 
 
 def _shown(value: Value) -> str:

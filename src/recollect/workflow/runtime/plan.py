@@ -6,6 +6,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
+from recollect.engine.validator import Validator
 from recollect.workflow.actions.base import Action
 from recollect.workflow.document import Document
 from recollect.workflow.expressions import Template
@@ -116,7 +117,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     document: Document
     schema: dict[str, Any] | None
     """The JSON schema of the input."""
-    validator: Any
+    validator: Validator | None
     context: Template | None
     outputs: Template | None
     flow: Block
