@@ -11,7 +11,7 @@ import msgspec
 from recollect.engine.deriving import Derived
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.indexes import IndexBook
-from recollect.engine.schemas import SchemaBook
+from recollect.engine.schemas import Checks, SchemaBook
 from recollect.model.event import Note
 from recollect.model.fact import Origin
 from recollect.model.ids import Ids
@@ -32,6 +32,8 @@ class Call(msgspec.Struct, frozen=True, gc=False):
     schemas: SchemaBook
     embedders: EmbedderBook
     indexes: IndexBook
+    checks: Checks
+    """The checks of values by their definitions, as far as they were done before the transaction began."""
     derived: Derived = Derived()
     """The words and vectors of the effect's texts, made before the transaction began."""
 

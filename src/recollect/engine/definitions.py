@@ -5,19 +5,23 @@ from __future__ import annotations
 import secrets
 import uuid
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.facts import last_used, remove_fact, write_fact
+from recollect.engine.schema_graph import UNBOUNDED
 from recollect.engine.schema_rules import prepare_schema
-from recollect.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound
+from recollect.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound, UsageError
 from recollect.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
 from recollect.model.duration import LONGEST
 from recollect.model.effect import (
     CreateDefinition,
     DeleteDefinition,
+    EffectBase,
+    Import,
     ReadDefinitions,
     ReadRecords,
     UpdateDefinition,
@@ -263,4 +267,24 @@ def _check_schema(schema: Any, call: Call) -> dict[str, Any]:
             limit=call.limits.schema_bytes,
             actual=len(payload),
         )
+    return call.checks.result(("schema", payload), 0, partial(_prepare, payload), {})
+
+
+def _prepare(payload: bytes) -> dict[str, Any]:
     return prepare_schema(decode(payload))  # a copy: what the caller does to theirs later is no change of ours
+
+
+def prepare_ahead(effect: EffectBase, call: Call) -> None:
+    """Compile the schemas of an effect while nothing is locked; its verb raises what is wrong with them."""
+    if isinstance(effect, Import):
+        schemas = [one.schema for one in effect.definitions]
+    else:
+        schemas = [effect.schema] if isinstance(effect, CreateDefinition | UpdateDefinition) else []
+    for schema in schemas:
+        try:
+            payload = encode_checked(schema, call.limits)
+        except UsageError:
+            continue
+        if schema is not None and len(payload) <= call.limits.schema_bytes:
+            call.checks.result(("schema", payload), UNBOUNDED, partial(_prepare, payload), {})
+    call.checks.settle()

@@ -118,7 +118,7 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     payload = bytes(effect.payload) if effect.record is None else _updated(rows, effect, effect.record, call)
     if is_block_key(key):
         ensure_block(scope, key, payload)
-    definition, payload = call.schemas.check(rows, scope, key, payload)
+    definition, payload = call.schemas.check(rows, scope, key, payload, call.checks)
     current, version, at, notes = _current(rows, effect, call)
     ttl = effect.ttl if effect.ttl is not None else definition.ttl if definition else None
     fact = Fact(

@@ -6,28 +6,48 @@ schema that refers outside itself is refused when its definition is created.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable
 from copy import deepcopy
-from typing import Any, cast
+from functools import partial
+from typing import Any, TypeVar, cast
 from urllib.parse import unquote
 
 import msgspec
 
-from recollect.engine.schema_graph import Json, measure
+from recollect.engine.schema_graph import UNBOUNDED, Json, measure
 from recollect.engine.validator import Validator
-from recollect.errors import InvalidKey, LimitExceeded, SchemaViolation
+from recollect.errors import InvalidKey, LimitExceeded, RecollectError, SchemaViolation
 from recollect.model.definition import Definition
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import decode, encode
 from recollect.store.base import Reader
 
+T = TypeVar("T")
+
 
 class Contract(msgspec.Struct, frozen=True):
     """A definition that is ready to check values."""
 
     definition: Definition
+    text: bytes
+    """Its schema as JSON."""
     validator: Validator
     has_defaults: bool
+
+    def cost(self, payload: bytes) -> int:
+        """Return the most work that a value can make, in small checks; looking for defaults is slower than these."""
+        cost = self.validator.cost(payload)
+        return 8 * cost if self.has_defaults else cost
+
+    def record(self, payload: bytes) -> bytes:
+        """Return what is kept of a value: itself, with the schema's defaults filled in; or refuse it."""
+        value = decode(payload)
+        if not self.has_defaults:
+            if not self.validator.is_quickly_valid(payload, value):
+                self.accept(value)
+            return payload
+        return encode(self.accept(value))
 
     def accept(self, value: Any) -> Any:
         """Return the value with the schema's defaults filled in, or refuse it."""
@@ -52,7 +72,7 @@ class Contract(msgspec.Struct, frozen=True):
 def contract_of(definition: Definition) -> Contract:
     """Return a definition ready to check values; a schema that was compiled before is not compiled again."""
     text = encode(definition.schema)
-    return Contract(definition, validator_of(definition.schema, text), b'"default"' in text)
+    return Contract(definition, text, validator_of(definition.schema, text), b'"default"' in text)
 
 
 def validator_of(schema: Json, text: bytes | None = None, *, formats: bool = True) -> Validator:
@@ -72,41 +92,100 @@ _validators: dict[tuple[bytes, bool], Validator] = {}
 _MOST_VALIDATORS = 4_096
 _MOST_TENANTS = 1_024
 """Tenants whose contracts are kept in mind."""
+_COMPILED_AT_ONCE = 4_096
+"""Bytes of a schema that is compiled inside a transaction: that takes a few milliseconds."""
+
+
+class Unchecked(Exception):
+    """Checks that may take long are left to do before the transaction is tried again."""
+
+
+class Checks:
+    """The checks of one write: short ones are done in its transaction, long ones before it.
+
+    A transaction that meets a long check for the first time goes on as if it had passed, to find the others, and is
+    then undone. `settle` does them while nothing is locked, and the next transaction looks up what they gave. It does
+    so by schema and value, so a definition that changes meanwhile leads to another check and never to a stale one.
+    """
+
+    __slots__ = ("_allowance", "_pending", "_settled")
+
+    def __init__(self, allowance: int = 0) -> None:
+        """Start with none done; `allowance` is the number of small checks that a transaction may take."""
+        self._allowance = allowance
+        self._pending: dict[Hashable, Callable[[], Any]] = {}
+        self._settled: dict[Hashable, Any] = {}
+
+    def result(self, key: Hashable, cost: int, check: Callable[[], T], otherwise: T) -> T:
+        """Return what a check gives, or raise what it raises; `otherwise` where it has yet to be done."""
+        if self._settled and key in self._settled:
+            settled = self._settled[key]
+            if isinstance(settled, RecollectError):
+                raise settled
+            return settled
+        if cost <= self._allowance:
+            self._allowance -= cost
+            return check()
+        self._pending[key] = check
+        return otherwise
+
+    def ensure_settled(self) -> None:
+        """Raise Unchecked if a check was put off."""
+        if self._pending:
+            raise Unchecked
+
+    def settle(self) -> None:
+        """Do the checks that were put off."""
+        for key, check in self._pending.items():
+            try:
+                self._settled[key] = check()
+            except RecollectError as error:  # raised again inside the transaction, where the verb adds what it is about
+                self._settled[key] = error
+        self._pending.clear()
 
 
 class SchemaBook:
-    """The compiled definitions of each tenant, as of their newest revision."""
+    """The definitions of each tenant, as of their newest revision, each compiled when it is first needed."""
 
     def __init__(self) -> None:
         """Start with none compiled."""
-        self._compiled: dict[str, tuple[int, dict[str, Contract]]] = {}
+        self._known: dict[str, tuple[int, dict[str, Definition], dict[str, Contract]]] = {}
 
-    def check(self, rows: Reader, scope: Scope, key: str, payload: bytes) -> tuple[Definition | None, bytes]:
+    def check(
+        self, rows: Reader, scope: Scope, key: str, payload: bytes, checks: Checks
+    ) -> tuple[Definition | None, bytes]:
         """Return the definition this fact is a record of, and its value with the schema's defaults filled in."""
-        contract = self._contract(rows, scope, key)
-        if contract is None:
+        definition = self.definition(rows, scope, key)
+        if definition is None:
             return None, payload
-        value = contract.accept(decode(payload))
-        return contract.definition, encode(value) if contract.has_defaults else payload
+        contracts = self._known[scope.tenant][2]
+        contract = contracts.get(key)
+        if contract is None:
+            text = encode(definition.schema)
+            if len(text) > _COMPILED_AT_ONCE and (text, True) not in _validators:
+
+                def compile_and_check() -> bytes:
+                    return contract_of(definition).record(payload)
+
+                return definition, checks.result((key, text, payload), UNBOUNDED, compile_and_check, payload)
+            contract = contracts[key] = contract_of(definition)
+        check = partial(contract.record, payload)
+        return definition, checks.result((key, contract.text, payload), contract.cost(payload), check, payload)
 
     def definition(self, rows: Reader, scope: Scope, key: str) -> Definition | None:
         """Return the definition that a fact at this key would be a record of."""
-        contract = self._contract(rows, scope, key)
-        return contract.definition if contract else None
-
-    def _contract(self, rows: Reader, scope: Scope, key: str) -> Contract | None:
         revision = rows.tenant_state(scope.tenant).revision
         if revision == 0:
             return None
-        known = self._compiled.get(scope.tenant)
+        known = self._known.get(scope.tenant)
         if known is None or known[0] != revision:
-            contracts = {one.slug: contract_of(one) for one in rows.definitions(scope.tenant)}
-            if len(self._compiled) >= _MOST_TENANTS:
-                self._compiled.clear()
-            known = self._compiled[scope.tenant] = (revision, contracts)
+            definitions = {one.slug: one for one in rows.definitions(scope.tenant)}
+            if len(self._known) >= _MOST_TENANTS:
+                self._known.clear()
+            known = self._known[scope.tenant] = (revision, definitions, {})
         slug, dot, _ = key.partition(".")
-        contract = known[1].get(slug)
-        if contract is None or not contract.definition.applies_to(scope):
+        definition = known[1].get(slug)
+        if definition is None or not definition.applies_to(scope):
             return None
         if dot:
             raise InvalidKey(
@@ -114,7 +193,7 @@ class SchemaBook:
                 hint=f"Read `{slug}`, change it and set it again: scope.update({slug!r}, change)",
                 value=key,
             )
-        return contract
+        return definition
 
 
 def fill_defaults(schema: Json, value: Any) -> Any:

@@ -103,7 +103,9 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
 def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinition, call: Call) -> tuple[Note, ...]:
     for old in rows.definitions(effect.scope.tenant):
         if old.slug == new.slug:
-            theirs = (new.name, new.scope, new.ttl, prepare_schema(new.schema))
+            # One that was made when more was allowed is still the same.
+            schema = new.schema if new.schema == old.schema else prepare_schema(new.schema)
+            theirs = (new.name, new.scope, new.ttl, schema)
             if (old.name, old.scope, old.ttl, old.schema) == theirs:
                 return ()
             raise AlreadyExists(
@@ -190,7 +192,7 @@ def _checked(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Ca
     try:
         if is_block_key(key):
             ensure_block(scope, key, payload)
-        return call.schemas.check(rows, scope, key, payload)[1]
+        return call.schemas.check(rows, scope, key, payload, call.checks)[1]
     except (SchemaViolation, InvalidKey) as refusal:
         message = f"{quote(key)} in `{scope}` cannot be imported: {refusal.message}"
         raise type(refusal)(message, hint=refusal.hint, **refusal.details) from refusal

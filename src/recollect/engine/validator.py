@@ -21,8 +21,8 @@ _COMPILED = 20_000
 """Small checks at one place up to which the library may compile a schema: it unfolds parts to find the unevaluated."""
 _EXPLAINED = 500
 """Small checks after which the library may be asked what is wrong: it makes an error for each way that failed."""
-_STEPS = 500_000
-"""Steps of an evaluation: one or two seconds, in which other threads run too."""
+_STEPS = 1_000_000
+"""Steps of an evaluation: a few seconds, in which other threads run too; enough for any union tree of 1 MB."""
 _BACKTRACKED = 16
 """Size of a value that the library may match with patterns that backtrack, in units of one small check."""
 _BACKTRACKS = 10_000
@@ -57,8 +57,17 @@ class Validator:
 
     def cost(self, payload: bytes) -> int:
         """Return the small checks that a value takes at most, from its JSON alone; UNBOUNDED if that may be many."""
-        quick = len(payload) * self._most
-        return quick if quick <= QUICK and not self.graph.backtracks and self._library is not None else UNBOUNDED
+        if self.graph.backtracks or self._library is None:
+            return UNBOUNDED
+        cost = len(payload) * self._most
+        if cost > QUICK:
+            depth = payload.count(b"{") + payload.count(b"[") + 1
+            cost = len(payload) * self.graph.bound(depth)
+        return cost if cost <= QUICK else UNBOUNDED
+
+    def is_quickly_valid(self, payload: bytes, value: Any) -> bool:
+        """Say whether it is plain from the JSON alone that a check is quick, and the value fits."""
+        return self.cost(payload) <= QUICK and self._library.is_valid(value)
 
     def is_valid(self, value: Any) -> bool:
         """Say whether a value fits; raise LimitExceeded where that takes too long to find out."""
@@ -202,6 +211,10 @@ class Evaluation:
         start = node.index, id(value)
         if start in self._known:
             return self._known[start]
+        if not self._asserts(node, value):
+            return None
+        if node.simple:
+            return _NOTHING
         stack = [(start, self._run(node, value))]
         under_way = {start}
         result: _Result = None
@@ -220,17 +233,20 @@ class Evaluation:
                 continue
             if key in under_way:
                 raise _too_much()  # parts that lead back to themselves; new schemas cannot have them
+            if not self._asserts(part, inside):
+                result = self._known[key] = None
+                continue
+            if part.simple:
+                result = self._known[key] = _NOTHING
+                continue
             under_way.add(key)
             stack.append((key, self._run(part, inside)))
             result = None
         return result
 
     def _run(self, node: Node, value: Any) -> _Steps:
-        """Evaluate a node, giving out each part whose result it needs; its cheapest checks come first."""
-        if not self._asserts(node, value):
-            return None
-        if node.simple:
-            return _NOTHING
+        """Evaluate the parts of a node whose assertions fit, giving out each part whose result it needs."""
+        self._spend(1)
         if self._graph.tracks and isinstance(value, dict | list):
             self._spend(len(cast(Any, value)) // 8)  # what is evaluated is gathered at each part
         seen = _Seen()

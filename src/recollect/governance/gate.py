@@ -15,6 +15,7 @@ import msgspec
 from recollect.engine.blocks import recall_blocks_note
 from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.comparison import compare_from
+from recollect.engine.definitions import prepare_ahead
 from recollect.engine.deriving import Stale, Texts, derive, holds_text, texts_of, texts_to_remember
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.entries import ensure_storable
@@ -22,7 +23,7 @@ from recollect.engine.erase import Receipt
 from recollect.engine.facts import get_fact_from
 from recollect.engine.indexes import IndexBook
 from recollect.engine.recall import recall_from, recall_note
-from recollect.engine.schemas import SchemaBook
+from recollect.engine.schemas import Checks, SchemaBook, Unchecked
 from recollect.engine.sessions import may_end
 from recollect.engine.transfer import Exported, export_note
 from recollect.engine.verbs import VERBS
@@ -40,6 +41,7 @@ from recollect.model.approval import Approval
 from recollect.model.clock import Clock
 from recollect.model.effect import (
     CompareEmbedders,
+    CreateDefinition,
     Decide,
     DeleteFact,
     Effect,
@@ -48,6 +50,7 @@ from recollect.model.effect import (
     FindFacts,
     GetFact,
     HoldStep,
+    Import,
     Inspect,
     ListBlocks,
     ListFacts,
@@ -59,6 +62,7 @@ from recollect.model.effect import (
     Remember,
     Scrub,
     SetFact,
+    UpdateDefinition,
     WriteFacts,
 )
 from recollect.model.event import Decision, Note
@@ -72,6 +76,13 @@ from recollect.store.base import Reader, Store, Transaction
 
 _VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT, **RUNS}
 _ATTEMPTS = 5
+_ROUNDS = 50
+"""Transactions of one write: a batch that merges into one record again and again may need a check after each merge."""
+_CHECKED = 100_000
+"""Small checks of values by their definitions that a transaction may make: a few milliseconds."""
+_CHECKED_AT_ONCE = 20_000
+"""The same for callers who must not be held up: about a millisecond."""
+_NONE_CHECKED = Checks()
 _MOST_ACTORS = 4_096
 """Actors whose grants are kept in mind: a server meets any number of them."""
 
@@ -228,19 +239,34 @@ class Gate:
         return self._store.read(lambda rows: _VERBS[type(effect)](rows, effect, call).value)
 
     def _write(self, effect: Effect, caller: Caller) -> Any:
-        for _ in range(_ATTEMPTS):
-            call = self._call(caller)
+        checks = Checks(_CHECKED_AT_ONCE if caller.at_once else _CHECKED)
+        stale = 0
+        for _ in range(_ROUNDS):
+            call = self._call(caller, checks)
             try:
+                if type(effect) in _DEFINING:
+                    self._prepare(effect, caller, call)
                 if type(effect) is Decide:
                     return self._write_decision(effect, caller, call)
                 if holds_text(effect):
-                    if caller.at_once:
-                        raise Busy("what is embedded takes its time", hint="Wait for it, in a thread")
+                    _ensure_may_wait(caller, "what is embedded takes its time")
                     call = self._with_derived(effect, effect, caller, call)
                 return self._write_once(effect, caller, call)
             except Stale:
-                continue  # what was made does not fit any more: a collection moved to another embedder
-        raise Conflict("the collection's embedder changed again and again", hint="Try again in a moment")
+                # What was made does not fit any more: a collection moved to another embedder.
+                stale += 1
+                if stale == _ATTEMPTS:
+                    break
+            except Unchecked:
+                _ensure_may_wait(caller, "checking the value by its definition takes its time")
+                checks.settle()
+        raise Conflict("what the write depends on changed again and again", hint="Try again in a moment")
+
+    def _prepare(self, effect: Effect, caller: Caller, call: Call) -> None:
+        """Compile the schemas of an effect while nothing is locked."""
+        _ensure_may_wait(caller, "compiling a schema takes its time")
+        if self._worth_doing(effect, effect, caller, call):
+            prepare_ahead(effect, call)
 
     def _write_decision(self, effect: Decide, caller: Caller, call: Call) -> Any:
         """Decide what waits, with all that an embedder has to do for it done before, while nothing is locked."""
@@ -251,6 +277,8 @@ class Gate:
         seen: Outcome[Any] | None = None
         if waiting is not None and holds_text(waiting):
             call = self._with_derived(effect, waiting, caller, call)
+        if waiting is not None and type(waiting) in _DEFINING and self._worth_doing(effect, waiting, caller, call):
+            prepare_ahead(waiting, call)
         elif waiting is not None and not waiting.mutates and self._worth_doing(effect, waiting, caller, call):
             value = self._look(waiting, call)
             seen = Outcome(value, _notes_of(waiting, value))
@@ -327,8 +355,11 @@ class Gate:
 
     def _carry_out(self, rows: Transaction, effect: Effect, call: Call, decision: Decision) -> Any:
         if type(effect) is RecordRun:
-            return record_run(rows, effect, call, self._signature(effect, call, decision))
+            recorded = record_run(rows, effect, call, self._signature(effect, call, decision))
+            call.checks.ensure_settled()
+            return recorded
         outcome = _VERBS[type(effect)](rows, effect, call)
+        call.checks.ensure_settled()
         repeatable = _repeatable(effect)
         if repeatable is not None and repeatable.idempotency_key is not None:
             keep_replay(rows, repeatable, repeatable.idempotency_key, outcome.value, call)
@@ -401,12 +432,12 @@ class Gate:
             self._granted[tenant, caller.actor] = known
         return (known[1], *caller.policies)
 
-    def _call(self, caller: Caller) -> Call:
+    def _call(self, caller: Caller, checks: Checks = _NONE_CHECKED) -> Call:
         now = self.clock.now()
         if now.tzinfo is not UTC:
             now = now.astimezone(UTC)
         origin = Origin(caller.actor, caller.door, caller.source)
-        return Call(now, origin, self.ids, self.limits, self._schemas, self.embedders, self._indexes)
+        return Call(now, origin, self.ids, self.limits, self._schemas, self.embedders, self._indexes, checks)
 
     def _signature(self, effect: EffectBase, call: Call, decision: Decision) -> Signature:
         return Signature(
@@ -417,6 +448,14 @@ class Gate:
             decision=decision,
             keep_text=self._keep_text,
         )
+
+
+_DEFINING = frozenset({CreateDefinition, UpdateDefinition, Import})
+
+
+def _ensure_may_wait(caller: Caller, why: str) -> None:
+    if caller.at_once:
+        raise Busy(why, hint="Wait for it, in a thread")
 
 
 def _passes_unread(effect: Remember, caller: Caller, call: Call) -> bool:
