@@ -203,8 +203,11 @@ class _Authentication:
         self._turn = None
 
     async def _read(self, tokens: TokenReader, token: str) -> Claims:
+        fetch = tokens.refresh(token)
+        if fetch is not None:
+            await asyncio.wrap_future(fetch)
         try:
-            return await run_sync(tokens.read, token) if tokens.waits else tokens.read(token)
+            return tokens.read(token)
         except Unavailable as fault:
             raise RequestFault(503, fault.message, hint=fault.hint) from None
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import jwt
@@ -138,6 +141,39 @@ def test_while_public_keys_cannot_be_fetched_keys_work_on(start_site):
         assert answer.status_code == 503 and "fetched" in problem(answer)["detail"]
         assert str(port) not in answer.text
     assert site.call(site.token("pippin"), "GET", "/memory/facts").status_code == 200
+
+
+def test_a_key_server_that_drips_holds_up_nobody_else(start_site):
+    """Waiting tokens take no thread: more of them than the server has threads, and keys are answered."""
+    private = rsa.generate_private_key(public_exponent=65_537, key_size=2_048)
+    token = jwt.encode({"sub": "pippin", "tenant": "orchard", "exp": NOW + 3_600}, private, algorithm="RS256")
+    asked, over = [], threading.Event()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.end_headers()
+            while not over.wait(0.02):
+                self.wfile.write(b" ")
+
+        def log_message(self, format: str, *args: Any) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as issuer, ThreadPoolExecutor(50) as beside:
+        threading.Thread(target=issuer.serve_forever, daemon=True).start()
+        site = start_site(jwks=f"http://127.0.0.1:{issuer.server_port}/keys")
+        waiting = [beside.submit(site.call, token, "GET", "/memory/facts") for _ in range(50)]
+        try:
+            wait(waiting, timeout=1)
+            assert len(asked) == 1 and not any(one.done() for one in waiting)
+            answer = site.call(site.token("pippin"), "PUT", "/memory/facts/a", json={"value": 1}, timeout=3)
+            assert answer.status_code == 200
+            assert not any(one.done() for one in waiting)
+        finally:
+            over.set()
+            issuer.shutdown()
+        assert {one.result().status_code for one in waiting} == {503}
 
 
 def test_signed_tokens_are_refused_where_they_are_off(site):

@@ -6,7 +6,9 @@ import base64
 import hashlib
 import hmac
 import json
+import socket
 import threading
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Any
 
@@ -255,13 +257,15 @@ class Issuer:
     """A server that gives out public keys, and counts how often it was asked."""
 
     def __init__(self) -> None:
-        self.answer, self.status, self.asked = b"", 200, 0
+        self.answer, self.status, self.asked, self.location = b"", 200, 0, ""
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 outer.asked += 1
                 self.send_response(outer.status)
+                if outer.location:
+                    self.send_header("Location", outer.location)
                 self.send_header("Content-Length", str(len(outer.answer)))
                 self.end_headers()
                 self.wfile.write(outer.answer)
@@ -281,6 +285,51 @@ class Issuer:
         self._server.server_close()
 
 
+PATIENCE = 30.0
+
+
+class Dripping:
+    """A server that answers once, and from then on sends a byte now and then, for ever."""
+
+    def __init__(self, answer: bytes, half: str) -> None:
+        self.asked = 0
+        self._answer, self._half = answer, half
+        self._closed = threading.Event()
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.url = f"http://127.0.0.1:{self._listening.getsockname()[1]}/keys"
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                connection, _ = self._listening.accept()
+            except OSError:
+                return
+            threading.Thread(target=self._respond, args=(connection,), daemon=True).start()
+
+    def _respond(self, connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.recv(65_536)
+            self.asked += 1
+            if self.asked == 1:
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(self._answer) + self._answer)
+                return
+            begun, drop = {
+                "status line": (b"", b"H"),
+                "headers": (b"HTTP/1.1 200 OK\r\nX-Long: ", b"x"),
+                "body": (b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n", b" "),
+                "chunks": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", b"1\r\n \r\n"),
+            }[self._half]
+            connection.sendall(begun)
+            while not self._closed.wait(0.02):
+                connection.sendall(drop)
+
+    def close(self) -> None:
+        self._closed.set()
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
 @pytest.fixture
 def issuer():
     issuer = Issuer()
@@ -288,20 +337,37 @@ def issuer():
     issuer.close()
 
 
+def look_up(keys: jwks.KeySet, named: str) -> Any:
+    """Return a key as a request finds it, after the fetch that was started for it or beside it."""
+    waiting = keys.refresh(named)
+    if waiting is not None:
+        waiting.result(PATIENCE)
+    return keys.find(named)
+
+
+def settle(keys: jwks.KeySet) -> None:
+    """Wait for a fetch that a known key does not wait for."""
+    waiting = keys.refresh("a key that nobody has")
+    if waiting is not None:
+        waiting.result(PATIENCE)
+
+
 def test_keys_from_an_address_are_fetched_once_and_kept_up_with(issuer):
     moment = [1_000.0]
     keys = jwks.open_key_set(issuer.url, now=lambda: moment[0])
     issuer.give(jwk(ONE, "one"))
     assert issuer.asked == 0
-    assert keys.find("one").key_id == "one"
-    assert keys.find("one") is not None and issuer.asked == 1
+    assert look_up(keys, "one").key_id == "one"
+    assert look_up(keys, "one") is not None and issuer.asked == 1
     issuer.give(jwk(TWO, "two"))
-    assert keys.find("two") is None and issuer.asked == 1  # asked for a moment ago
+    assert look_up(keys, "two") is None and issuer.asked == 1  # asked for a moment ago
     moment[0] += jwks.APART
-    assert keys.find("two") is not None and issuer.asked == 2
+    assert look_up(keys, "two") is not None and issuer.asked == 2
     moment[0] += jwks.FRESH
-    assert keys.find("two") is not None and issuer.asked == 3
-    assert keys.find("one") is None
+    assert look_up(keys, "two") is not None
+    settle(keys)
+    assert issuer.asked == 3
+    assert look_up(keys, "one") is None
 
 
 def test_tokens_that_name_unknown_keys_do_not_make_us_hammer_the_issuer(issuer):
@@ -309,9 +375,9 @@ def test_tokens_that_name_unknown_keys_do_not_make_us_hammer_the_issuer(issuer):
     keys = jwks.open_key_set(issuer.url, now=lambda: moment[0])
     issuer.give(jwk(ONE, "one"))
     for number in range(100):
-        assert keys.find(f"unknown-{number}") is None
+        assert look_up(keys, f"unknown-{number}") is None
         moment[0] += 0.05
-    assert keys.find("one") is not None
+    assert look_up(keys, "one") is not None
     assert issuer.asked == 1
 
 
@@ -319,12 +385,14 @@ def test_an_issuer_that_fails_leaves_the_keys_that_are_there(issuer):
     moment = [1_000.0]
     keys = jwks.open_key_set(issuer.url, now=lambda: moment[0])
     issuer.give(jwk(ONE, "one"))
-    assert keys.find("one") is not None
+    assert look_up(keys, "one") is not None
     for answer, status in ((b"", 500), (b"<html>", 200), (b'{"keys": []}', 200), (b"x" * 2_000_000, 200)):
         issuer.answer, issuer.status = answer, status
         moment[0] += jwks.FRESH
         before = issuer.asked
-        assert keys.find("one") is not None
+        assert look_up(keys, "one") is not None
+        settle(keys)
+        assert look_up(keys, "one") is not None
         assert issuer.asked == before + 1
 
 
@@ -334,13 +402,45 @@ def test_an_issuer_that_cannot_be_reached_is_no_reason_to_let_anybody_in(issuer)
     issuer.status = 503
     for _ in range(3):
         with pytest.raises(Unavailable) as failed:
-            keys.find("one")
+            look_up(keys, "one")
         assert issuer.url not in str(failed.value)
     assert issuer.asked == 1
     issuer.status = 200
     issuer.give(jwk(ONE, "one"))
     moment[0] += jwks.APART
-    assert keys.find("one") is not None
+    assert look_up(keys, "one") is not None
+
+
+def test_an_issuer_that_redirects_is_not_followed(issuer):
+    elsewhere = Issuer()
+    elsewhere.give(jwk(ONE, "one"))
+    try:
+        issuer.status, issuer.location = 302, elsewhere.url
+        with pytest.raises(Unavailable):
+            look_up(jwks.open_key_set(issuer.url), "one")
+        assert (issuer.asked, elsewhere.asked) == (1, 0)
+        assert look_up(jwks.open_key_set(elsewhere.url), "one") is not None
+    finally:
+        elsewhere.close()
+
+
+@pytest.mark.parametrize("half", ["status line", "headers", "body", "chunks"])
+def test_an_issuer_that_drips_ends_at_the_deadline_and_known_keys_do_not_wait(half):
+    dripping = Dripping(json.dumps({"keys": [jwk(ONE, "one")]}).encode(), half)
+    moment = [1_000.0]
+    keys = jwks.open_key_set(dripping.url, timeout=0.4, now=lambda: moment[0])
+    try:
+        assert look_up(keys, "one") is not None  # the first answer is a whole one
+        moment[0] += jwks.FRESH
+        assert keys.refresh("one") is None and keys.find("one") is not None
+        unknown = keys.refresh("two")
+        assert unknown is not None and not unknown.done() and keys.refresh("three") is unknown
+        assert keys.refresh("one") is None and keys.find("one") is not None
+        unknown.result(PATIENCE)
+        assert keys.find("two") is None and keys.find("one") is not None
+        assert dripping.asked == 2
+    finally:
+        dripping.close()
 
 
 # settings that stop the start

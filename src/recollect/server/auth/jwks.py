@@ -1,17 +1,18 @@
-"""Public keys (a JWKS): a file or an address in, the key that signed a token out."""
+"""Public keys (JWKS) that check signed tokens, from a file or from the address of an identity provider."""
 
 from __future__ import annotations
 
+import asyncio
+import logging
+import ssl
 import threading
 import time
 from collections.abc import Callable
-from http.client import HTTPException
+from concurrent.futures import Future
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
-from urllib.error import URLError
 from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 import msgspec
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPublicKey
@@ -22,72 +23,97 @@ from recollect.errors import Unavailable, UsageError
 from recollect.model.text import quote
 
 FRESH = 300.0
-"""Seconds for which keys from an address are used before they are fetched again."""
+"""Seconds after which keys from an address are fetched again."""
 
 APART = 10.0
-"""Seconds between two fetches at least, whatever tokens name: nobody makes this server hammer another one."""
+"""Minimum seconds between two fetches, so that tokens with made-up key ids cannot flood the provider."""
+
+TIMEOUT = 5.0
+"""Seconds that one fetch may take in total, from the look-up of the host to the last byte."""
+
+LARGEST = 1_048_576
+"""Maximum size of a JWKS in bytes."""
 
 SHORTEST_MODULUS = 2_048
 """Bits of an RSA key, at least."""
 
-_PATIENCE = 5.0
-_LARGEST = 1_048_576
+_log = logging.getLogger(__name__)
 
 
 class KeySet:
-    """The public RSA keys of whoever issues tokens. Keys from an address are kept up with."""
+    """The public RSA keys of an identity provider.
+
+    A lookup never waits: `refresh` starts a fetch in a thread of its own, at most one at a time, and known keys stay
+    in use until it has succeeded.
+    """
 
     def __init__(
-        self, fetch: Callable[[], bytes], *, where: str, remote: bool, now: Callable[[], float] = time.monotonic
+        self,
+        fetch: Callable[[], bytes],
+        *,
+        where: str,
+        remote: bool,
+        keys: list[PyJWK] | None = None,
+        now: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Fetch keys when they are first asked for."""
+        """Start with `keys`; without any, the first `refresh` fetches them."""
         self._fetch = fetch
         self._where = where
-        self.remote = remote
+        self._remote = remote
         self._now = now
         self._lock = threading.Lock()
-        self._keys: list[PyJWK] | None = None
+        self._keys = keys
         self._tried = self._fetched = -float("inf")
+        self._fetching: Future[None] | None = None
 
     def find(self, named: str | None) -> PyJWK | None:
-        """Return the key of an id; without an id the only key, if there is only one."""
-        with self._lock:
-            now = self._now()
-            stale = self.remote and now - self._fetched >= FRESH
-            if (self._keys is None or stale or self._pick(named) is None) and now - self._tried >= APART:
-                self._refresh(now)
-            if self._keys is None:
-                raise self._unreachable()
-            return self._pick(named)
-
-    def _refresh(self, now: float) -> None:
-        """Fetch the keys; those that are there already stay in use when that fails."""
-        self._tried = now
-        try:
-            self._keys = parse_keys(self._fetch(), where=self._where)
-            self._fetched = now
-        except (UsageError, OSError, HTTPException):
-            if self._keys is None:
-                raise self._unreachable() from None
-
-    def _pick(self, named: str | None) -> PyJWK | None:
-        keys = self._keys or []
+        """Return the key with an id; without an id the only key, if there is only one."""
+        keys = self._keys
+        if keys is None:
+            # The address may contain a password, and the answer anything: neither is repeated.
+            raise Unavailable(
+                "the keys that tokens are signed with cannot be fetched",
+                hint="Use an API key, or try again in a moment",
+            )
         if named is None:
             return keys[0] if len(keys) == 1 else None
         return next((key for key in keys if key.key_id == named), None)
 
-    def _unreachable(self) -> Unavailable:
-        # The address may hold a password, and the answer anything: neither is repeated.
-        return Unavailable(
-            "the keys that tokens are signed with cannot be fetched", hint="Use an API key, or try again in a moment"
-        )
+    def refresh(self, named: str | None) -> Future[None] | None:
+        """Start a fetch if one is due; return the one under way if the key has to wait for it.
+
+        A key that is known never waits. The result of a fetch is always None: `find` tells what came of it.
+        """
+        with self._lock:
+            now = self._now()
+            known = self._keys is not None and self.find(named) is not None
+            due = not known or (self._remote and now - self._fetched >= FRESH)
+            if due and self._fetching is None and now - self._tried >= APART:
+                self._tried = now
+                self._fetching = Future()
+                # A running future cannot be cancelled, so a client that hangs up takes it from no other.
+                self._fetching.set_running_or_notify_cancel()
+                threading.Thread(target=self._load, args=(self._fetching,), name="recollect-jwks", daemon=True).start()
+            return None if known else self._fetching
+
+    def _load(self, fetching: Future[None]) -> None:
+        try:
+            keys = parse_keys(self._fetch(), where=self._where)
+            with self._lock:
+                self._keys, self._fetched = keys, self._now()
+        except (UsageError, OSError) as fault:
+            _log.warning("the public keys for tokens could not be fetched: %s", type(fault).__name__)
+        finally:
+            with self._lock:
+                self._fetching = None
+            fetching.set_result(None)
 
 
 class _Set(msgspec.Struct, frozen=True):
     keys: list[dict[str, Any]]
 
 
-def open_key_set(where: str, *, now: Callable[[], float] = time.monotonic) -> KeySet:
+def open_key_set(where: str, *, timeout: float = TIMEOUT, now: Callable[[], float] = time.monotonic) -> KeySet:
     """Return the keys of a JWKS file, read and checked now, or of an address, fetched when they are first needed."""
     parts = urlsplit(where)
     if parts.scheme in ("https", "http"):
@@ -96,14 +122,13 @@ def open_key_set(where: str, *, now: Callable[[], float] = time.monotonic) -> Ke
                 "public keys are fetched over http, where anybody on the way can change them",
                 hint="Use an https address",
             )
-        return KeySet(lambda: _download(where), where=where, remote=True, now=now)
+        return KeySet(lambda: _download(where, timeout), where=where, remote=True, now=now)
     path = Path(where)
-    keys = KeySet(path.read_bytes, where=where, remote=False, now=now)
     try:
-        parse_keys(path.read_bytes(), where=where)
+        keys = parse_keys(path.read_bytes(), where=where)
     except OSError as fault:
         raise UsageError(f"the public keys in {quote(where)} cannot be read: {fault.strerror}", hint=_HINT) from None
-    return keys
+    return KeySet(path.read_bytes, where=where, remote=False, keys=keys, now=now)
 
 
 def parse_keys(text: bytes, *, where: str) -> list[PyJWK]:
@@ -126,16 +151,36 @@ def parse_keys(text: bytes, *, where: str) -> list[PyJWK]:
 _HINT = 'A JWKS is JSON such as {"keys": [{"kty": "RSA", "kid": "…", "n": "…", "e": "AQAB"}]}'
 
 
-def _download(where: str) -> bytes:
-    request = Request(where, headers={"Accept": "application/json"})
+def _download(where: str, timeout: float) -> bytes:
+    # An event loop of its own, because only cancelling bounds the whole: timeouts of a socket begin anew with each
+    # byte. `asyncio.run` would also wait for a look-up of the host that never ends.
+    loop = asyncio.new_event_loop()
     try:
-        with urlopen(request, timeout=_PATIENCE) as answer:
-            text: bytes = answer.read(_LARGEST + 1)
-    except URLError as fault:
-        raise OSError(str(fault.reason)) from None
-    if len(text) > _LARGEST:
-        raise OSError("the answer is too long")
-    return text
+        return loop.run_until_complete(asyncio.wait_for(_get(where), timeout))
+    finally:
+        loop.close()
+
+
+async def _get(where: str) -> bytes:
+    import httpx
+
+    text = bytearray()
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
+    try:
+        # httpx follows no redirect by itself: one could lead to http, or into the network of this server.
+        async with (
+            httpx.AsyncClient(verify=ssl.create_default_context(), timeout=None) as client,
+            client.stream("GET", where, headers=headers) as answer,
+        ):
+            if answer.status_code != 200:
+                raise OSError(f"the answer has status {answer.status_code}")
+            async for piece in answer.aiter_raw():
+                text += piece
+                if len(text) > LARGEST:
+                    raise OSError(f"the answer has more than {LARGEST} bytes")
+    except (httpx.HTTPError, httpx.InvalidURL) as fault:
+        raise OSError(type(fault).__name__) from None
+    return bytes(text)
 
 
 def _is_loopback(host: str | None) -> bool:

@@ -7,6 +7,7 @@ public key can never be taken for a secret, and a token that names another algor
 from __future__ import annotations
 
 import math
+from concurrent.futures import Future
 from typing import Any, Literal, cast, get_args
 
 import jwt
@@ -67,10 +68,14 @@ class TokenReader:
         self._audience = audience
         self._clock = clock or SystemClock()
 
-    @property
-    def waits(self) -> bool:
-        """Whether reading a token may have to fetch keys first."""
-        return isinstance(self._keys, KeySet) and self._keys.remote
+    def refresh(self, token: str) -> Future[None] | None:
+        """Return the fetch of public keys that must end before `read` can know the token's key, if any."""
+        if isinstance(self._keys, str):
+            return None
+        try:
+            return self._keys.refresh(_key_id(token))
+        except PyJWTError:
+            return None  # not a token at all, which `read` says
 
     def read(self, token: str) -> Claims:
         """Return what a token says, or refuse it saying why."""
@@ -97,8 +102,7 @@ class TokenReader:
     def _key_for(self, token: str) -> Any:
         if isinstance(self._keys, str):
             return self._keys
-        named = jwt.get_unverified_header(token).get("kid")
-        key = self._keys.find(named if isinstance(named, str) else None)
+        key = self._keys.find(_key_id(token))
         if key is None:
             raise Unauthenticated("the token is signed with a key that this server does not know", hint=_HINT)
         return key
@@ -129,6 +133,11 @@ def token_reader(settings: Settings, *, clock: Clock | None = None) -> TokenRead
     return TokenReader(
         algorithm, keys, issuer=settings.jwt_issuer or None, audience=settings.jwt_audience or None, clock=clock
     )
+
+
+def _key_id(token: str) -> str | None:
+    named = jwt.get_unverified_header(token).get("kid")
+    return named if isinstance(named, str) else None
 
 
 def _secret(secret: str) -> str:
