@@ -11,7 +11,7 @@ import hashlib
 import hmac
 import re
 import secrets
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any, Generic, TypeVar, get_args
 
@@ -44,6 +44,7 @@ _MOST_KNOWN = 10_000
 _USES_APART = timedelta(hours=1)
 _USES_KEPT = "366d"
 _FIRST = "first"
+_ID_SECRET = "id_secret"
 _ADMIN_LABEL = "RECOLLECT_ADMIN_KEY"
 _TOKEN = re.compile(r"rk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{20,200})", re.ASCII)
 _CHOSEN = re.compile(r"[!-~]+", re.ASCII)
@@ -156,6 +157,7 @@ def first_key(memory: Memory, *, admin_key: str | None = None) -> NewKey | None:
     that start at once, one makes the key.
     """
     place = _place(memory)
+    _rename_own_keys(memory, _id_secret(memory))
     if admin_key is not None:
         _keep_admin_key(memory, admin_key)
         return None
@@ -186,19 +188,36 @@ def find_key(memory: Memory, token: str) -> Key:
 
 def _find(memory: Memory, token: str) -> tuple[Key, int]:
     """Return the key that a token is, and the version at which it is kept."""
-    id = _id_of(token)
-    fact = None if id is None else _place(memory).get(_name(id))
-    # The digest is compared also where there is no such key, so that the time it takes says nothing either.
-    kept = None if fact is None else msgspec.convert(fact.value, _Kept)
-    right = hmac.compare_digest(_digest(token), kept.digest if kept is not None else _digest(""))
-    if id is None or fact is None or kept is None or not right:
-        raise Unauthenticated(_UNKNOWN, hint=_ASK)
-    key = _shown(id, kept)
-    if key.revoked_at is not None:
-        raise Unauthenticated("the key of this request was revoked", hint=_ASK)
-    if not key.active_at(memory.clock.now()):
-        raise Unauthenticated("the key of this request has expired", hint=_ASK)
-    return key, fact.version
+    place, digest = _place(memory), _digest(token)
+    for id in _possible_ids(place, token, digest):
+        fact = place.get(_name(id))
+        # The digest is compared also where there is no such key, so that the time it takes says nothing either.
+        kept = None if fact is None else msgspec.convert(fact.value, _Kept)
+        right = hmac.compare_digest(digest, kept.digest if kept is not None else _digest(""))
+        if fact is None or kept is None or not right:
+            continue
+        key = _shown(id, kept)
+        if key.revoked_at is not None:
+            raise Unauthenticated("the key of this request was revoked", hint=_ASK)
+        if not key.active_at(memory.clock.now()):
+            raise Unauthenticated("the key of this request has expired", hint=_ASK)
+        return key, fact.version
+    raise Unauthenticated(_UNKNOWN, hint=_ASK)
+
+
+def _possible_ids(place: ScopedMemory, token: str, digest: str) -> Iterator[str]:
+    """Yield the ids under which a token may be kept: the one that its hash has here, and the one that it names.
+
+    A ledger that records reads keeps the ids that are looked up, so nothing is looked up under a bare hash.
+    """
+    secret = place.get(_ID_SECRET)
+    if secret is not None:
+        yield _own_id(secret.value, digest)
+    elif any(fact.key == _name(_released_id(digest)) for fact in place.list("keys")):
+        yield _released_id(digest)
+    match = _TOKEN.fullmatch(token)
+    if match:
+        yield match[1]
 
 
 class _Known(msgspec.Struct, Generic[T], frozen=True):
@@ -294,12 +313,18 @@ def _new_token(memory: Memory) -> tuple[str, str]:
     return f"rk_{id}_{secrets.token_urlsafe(32)}", id
 
 
-def _id_of(token: str) -> str | None:
-    """Return the id in a token; one that somebody chose has none, and is found by its digest."""
-    match = _TOKEN.fullmatch(token)
-    if match:
-        return match[1]
-    return f"own{_digest(token)[:32]}" if _CHOSEN.fullmatch(token) else None
+def _own_id(secret: str, digest: str) -> str:
+    """Return the id of a key that the operator chose.
+
+    Ids are in logs and lists, and a chosen key may be guessable: without the secret of this database, no guess can be
+    held against its id.
+    """
+    return f"own{hmac.digest(bytes.fromhex(secret), digest.encode(), 'sha256').hex()[:32]}"
+
+
+def _released_id(digest: str) -> str:
+    """Return the id that 0.1.0 gave to a chosen key: a bare hash of it."""
+    return f"own{digest[:32]}"
 
 
 def _digest(token: str) -> str:
@@ -352,23 +377,51 @@ def _keep_admin_key(memory: Memory, token: str) -> None:
             f"{_ADMIN_LABEL} cannot be used as a key",
             hint=f"Use at least {SHORTEST_ADMIN_KEY} letters, digits and signs without blanks, chosen at random",
         )
-    id = _id_of(token) or ""
+    place, digest, now = _place(memory), _digest(token), memory.clock.now()
+    present = {fact.key: (msgspec.convert(fact.value, _Kept), fact.version) for fact in place.list("keys")}
+    for name, (before, _) in present.items():
+        if before.digest == digest:
+            if not _shown(name, before).active_at(now):
+                raise UsageError(f"{_ADMIN_LABEL} was revoked or has expired", hint="Set another one")
+            return
+    kept = _kept(token, DEFAULT_TENANT, "admin", "admin", (), _ADMIN_LABEL, now, None)
+    id = _own_id(_id_secret(memory), digest)
+    try:
+        with memory.batch() as batch:
+            batch.set(place, _name(id), _plain(kept), expect=0)
+            for name, (before, version) in present.items():
+                if before.label == _ADMIN_LABEL and before.revoked_at is None:
+                    ended = msgspec.structs.replace(before, revoked_at=now)
+                    batch.set(place, name, _plain(ended), expect=version)
+    except Conflict:
+        find_key(memory, token)  # another server that starts now has kept it
+
+
+def _id_secret(memory: Memory) -> str:
+    """Return the secret that ids of chosen keys are made with; the first call on a database makes it."""
     place = _place(memory)
-    fact = place.get(_name(id))
-    if fact is not None:
+    if place.get(_ID_SECRET) is None:
         try:
-            find_key(memory, token)
-        except Unauthenticated as refused:
-            raise UsageError(f"{_ADMIN_LABEL} cannot be used: {refused.message}", hint="Set another one") from None
-        return
-    kept = _kept(token, DEFAULT_TENANT, "admin", "admin", (), _ADMIN_LABEL, memory.clock.now(), None)
-    with memory.batch() as batch:
-        batch.set(place, _name(id), _plain(kept), expect=0)
-        for older in place.list("keys"):
-            before = msgspec.convert(older.value, _Kept)
-            if before.label == _ADMIN_LABEL and before.revoked_at is None:
-                ended = msgspec.structs.replace(before, revoked_at=kept.created_at)
-                batch.set(place, older.key, _plain(ended), expect=older.version)
+            place.set(_ID_SECRET, secrets.token_hex(32), expect=0)
+        except Conflict:
+            pass  # another server that starts now has made it
+    return place.value(_ID_SECRET)
+
+
+def _rename_own_keys(memory: Memory, secret: str) -> None:
+    """Give keys whose id 0.1.0 made of nothing but a hash of them an id that says nothing about them."""
+    place = _place(memory)
+    for fact in place.list("keys"):
+        digest = msgspec.convert(fact.value, _Kept).digest
+        if fact.key == _name(_released_id(digest)):
+            id = _own_id(secret, digest)
+            try:
+                with memory.batch() as batch:
+                    batch.set(place, _name(id), fact.value, expect=0)
+                    batch.delete(place, fact.key, expect=fact.version)
+            except Conflict:
+                continue  # another server that starts now has done it
+            place.delete(f"uses.{_released_id(digest)}")
 
 
 # where keys are kept
