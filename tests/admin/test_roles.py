@@ -11,6 +11,7 @@ from litestar.routes import HTTPRoute
 import recollect
 from recollect.server.admin.protection import ENTRANCE
 from recollect.server.admin.routing import create_pages
+from recollect.server.callers import failed_attempts
 from recollect.server.programs import Programs
 from recollect.server.settings import Settings
 
@@ -76,7 +77,7 @@ def filled(house: Any) -> Any:
 
 def test_every_route_that_changes_something_is_among_those_tried_here(filled: Any) -> None:
     with recollect.open(":memory:") as memory:
-        pages = create_pages(Settings(), memory, Programs(memory))
+        pages = create_pages(Settings(), memory, Programs(memory), failed_attempts(Settings()))
     handlers = [
         (route.path.removeprefix("/admin"), handler)
         for route in pages.routes

@@ -19,7 +19,7 @@ import recollect
 from recollect.api.memory import Memory
 from recollect.server.admin.door import WithPages
 from recollect.server.bodies import StrictRequest
-from recollect.server.callers import authenticate
+from recollect.server.callers import authenticate, failed_attempts
 from recollect.server.envelope import Envelope
 from recollect.server.metrics import Metrics
 from recollect.server.openapi import describe, openapi
@@ -83,6 +83,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     opened = memory is None
     standing = memory if memory is not None else open_memory(settings)
     counted = Metrics(recollect.__version__)
+    attempts = failed_attempts(settings)
     app = _Application(
         [_routes(), health.health, health.ready, health.metrics, openapi],
         state=State(
@@ -94,7 +95,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             },
             deep_copy=False,
         ),
-        middleware=[authenticate(settings, standing), refuse_unheeded],
+        middleware=[authenticate(settings, standing, attempts), refuse_unheeded],
         lifespan=[partial(_working, settings, standing, counted, closes=opened)],
         exception_handlers={Exception: respond_with_problem},
         compression_config=CompressionConfig(
@@ -108,7 +109,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         request_max_body_size=settings.body_bytes,
         logging_config=None,
     )
-    surrounded = WithPages(app.asgi_handler, settings, standing, app.state.programs)
+    surrounded = WithPages(app.asgi_handler, settings, standing, app.state.programs, attempts)
     app.asgi_handler = Envelope(surrounded, metrics=counted, ids=standing.ids)
     return app
 

@@ -21,8 +21,8 @@ from recollect.api.memory import Memory
 from recollect.errors import StorageError, Unauthenticated, Unavailable
 from recollect.model.policy import OWNER, Policy, Rule
 from recollect.model.scope import Scope
-from recollect.server.auth.keys import SYSTEM_TENANT, Key, KnownKeys, Role, note_use
-from recollect.server.auth.limits import RateLimit
+from recollect.server.auth.keys import SYSTEM_TENANT, Key, KnownKeys, Role, is_chosen, note_use
+from recollect.server.auth.limits import FailedAttempts, RateLimit
 from recollect.server.problems import RequestFault
 from recollect.server.settings import Settings
 
@@ -129,11 +129,26 @@ def access_in(scope: Connection) -> Access:
     return access
 
 
-def authenticate(settings: Settings, memory: Memory) -> Callable[[ASGIApp], ASGIApp]:
+def authenticate(settings: Settings, memory: Memory, attempts: FailedAttempts) -> Callable[[ASGIApp], ASGIApp]:
     """Return the middleware that lets nobody pass without a valid token; refuse settings that are unsafe."""
     return _Authentication(
-        memory, tokens=_token_reader(settings, memory), limit=RateLimit(settings.rate, settings.burst)
+        memory,
+        tokens=_token_reader(settings, memory),
+        limit=RateLimit(settings.rate, settings.burst),
+        attempts=attempts,
     )
+
+
+def failed_attempts(settings: Settings) -> FailedAttempts:
+    """Return the count of wrong keys and tokens, one for a server process."""
+    return FailedAttempts(settings.wrong_keys, settings.proxies)
+
+
+def client_address(attempts: FailedAttempts, scope: Connection) -> str:
+    """Return the address that wrong keys of a request are counted for."""
+    forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    peer = scope["client"] if "client" in scope else None
+    return attempts.address(peer[0] if peer else None, forwarded)
 
 
 def _token_reader(settings: Settings, memory: Memory) -> TokenReader | None:
@@ -147,12 +162,15 @@ def _token_reader(settings: Settings, memory: Memory) -> TokenReader | None:
 class _Authentication:
     """Finds out who is calling before any route does anything."""
 
-    def __init__(self, memory: Memory, *, tokens: TokenReader | None, limit: RateLimit) -> None:
+    def __init__(
+        self, memory: Memory, *, tokens: TokenReader | None, limit: RateLimit, attempts: FailedAttempts
+    ) -> None:
         self._memory = memory
         self._access_of = lru_cache(_HANDLES)(partial(Access, memory))
         self._keys = KnownKeys(memory, lambda key: self._access_of(caller_with(key)))
         self._tokens = tokens
         self._limit = limit
+        self._attempts = attempts
         self._noted: dict[str, int] = {}
         self._turn: tuple[asyncio.AbstractEventLoop, Hashable] | None = None
 
@@ -163,7 +181,13 @@ class _Authentication:
             # The path a route is registered under: what a request writes may be spelled in many ways.
             path = scope["path_template"]
             if path not in OPEN_PATHS and not path.startswith("/docs/"):
-                access = await self._find_out(_token_in(scope))
+                try:
+                    access = await self._find_out(_token_in(scope))
+                except Unauthenticated as refused:
+                    self._attempts.fail(client_address(self._attempts, scope), refused)
+                    raise
+                if is_chosen(access.caller.key_id):
+                    self._attempts.check(client_address(self._attempts, scope))
                 scope["user"], scope["auth"] = access.caller, access
             await app(scope, receive, send)
 
@@ -226,7 +250,8 @@ def _token_in(scope: Connection) -> str:
     """Return the bearer token of a request. There has to be one header with one: of two, which one is meant?"""
     given = [value for name, value in scope["headers"] if name == b"authorization"]
     if not given:
-        raise Unauthenticated("this request has no token", hint=_HOW)
+        # Not an attempt at a key: `genuine` keeps it from being counted as one.
+        raise Unauthenticated("this request has no token", hint=_HOW, genuine=True)
     scheme, _, token = given[0].partition(b" ")
     token = token.strip(b" ")
     if len(given) > 1 or scheme.lower() != b"bearer" or not token:

@@ -21,7 +21,7 @@ from uvicorn.supervisors.multiprocess import Multiprocess
 from recollect.errors import Unavailable
 from recollect.server.app import create_app, open_memory
 from recollect.server.auth.keys import NewKey, first_key
-from recollect.server.callers import authenticate
+from recollect.server.callers import authenticate, failed_attempts
 from recollect.server.connections import Connection, ServerConfig
 from recollect.server.logs import log_configuration
 from recollect.server.programs import load_programs
@@ -114,7 +114,7 @@ def _end_with(parent: BaseProcess) -> None:
 def _prepare(settings: Settings) -> NewKey | None:
     """Return the first key, if there is none yet; what would stop every worker stops us here, before any starts."""
     with open_memory(settings) as memory:
-        authenticate(settings, memory)
+        authenticate(settings, memory, failed_attempts(settings))
         load_programs(settings, memory)
         if settings.sleep and settings.sleep_model:
             extractor_named(settings.sleep_model)

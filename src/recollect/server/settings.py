@@ -54,6 +54,10 @@ class Settings:
     """Requests a second of one key; 0 for no limit."""
     burst: int = 10_000
     """Requests that one key may make at once."""
+    wrong_keys: int = 20
+    """Wrong keys and tokens in a minute from one address, before it gets 429; 0 for no limit."""
+    proxies: tuple[str, ...] = ()
+    """Proxies whose `X-Forwarded-For` names the client, by address or network; none unless said."""
     jwt: bool = False
     """Whether signed tokens are taken beside keys; a secret or `jwks` alone says so too."""
     jwt_algorithm: Literal["", "HS256", "RS256"] = ""
@@ -94,6 +98,7 @@ class Settings:
         _check_range("sleep_delay", self.sleep_delay, 0, 31_536_000)
         _check_range("sleep_every", self.sleep_every, 0.05, 86_400)
         _check_range("rate", self.rate, 0, 1_000_000_000)
+        _check_range("wrong_keys", self.wrong_keys, 0, 1_000_000)
         _check_range("burst", self.burst, 1, 1_000_000_000)
         if self.log_level not in LOG_LEVELS:
             raise UsageError(f"{quote(self.log_level)} is not a log level", hint=f"Levels are {', '.join(LOG_LEVELS)}")

@@ -14,7 +14,7 @@ from recollect import Scope, Unauthenticated, UsageError
 from recollect.model.policy import CAPABILITIES
 from recollect.server.app import create_app
 from recollect.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
-from recollect.server.callers import OPEN_PATHS, Caller, authenticate, policy_of
+from recollect.server.callers import OPEN_PATHS, Caller, authenticate, failed_attempts, policy_of
 from recollect.server.settings import Settings
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
@@ -139,7 +139,7 @@ def test_those_who_ask_in_one_turn_share_a_look_at_the_file_and_no_later_turn_do
                 await ask(1)
             assert len(looks) == 2
 
-        app: Any = authenticate(Settings(), memory)(app=pass_by)
+        app: Any = authenticate(Settings(), memory, failed_attempts(Settings()))(app=pass_by)
         asyncio.run(visit())
 
 

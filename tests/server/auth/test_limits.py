@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import QuotaExceeded, UsageError
+from recollect import QuotaExceeded, Unauthenticated, UsageError
 from recollect.server.auth import limits
-from recollect.server.auth.limits import RateLimit
+from recollect.server.auth.limits import FailedAttempts, RateLimit
 
 
 class Ticks:
@@ -103,3 +103,76 @@ def test_buckets_of_keys_that_went_away_make_room(monkeypatch):
 def test_a_rate_that_cannot_be_is_refused(rate):
     with pytest.raises(UsageError):
         RateLimit(rate)
+
+
+# wrong keys by address
+
+
+def wrong(attempts: FailedAttempts, address: str, times: int) -> int:
+    count = 0
+    for _ in range(times):
+        try:
+            attempts.fail(address, Unauthenticated("wrong"))
+            count += 1
+        except QuotaExceeded:
+            pass
+    return count
+
+
+def test_wrong_keys_are_counted_by_address_and_forgotten_with_time():
+    ticks = Ticks()
+    attempts = FailedAttempts(6, now=ticks)
+    assert wrong(attempts, "10.0.0.1", 20) == 6
+    with pytest.raises(QuotaExceeded) as refused:
+        attempts.check("10.0.0.1")
+    assert refused.value.retry_after == pytest.approx(10)
+    attempts.check("10.0.0.2")
+    ticks.moment += refused.value.retry_after + 1e-6
+    attempts.check("10.0.0.1")
+    assert wrong(attempts, "10.0.0.1", 20) == 1
+    ticks.moment += 60
+    assert wrong(attempts, "10.0.0.1", 20) == 6
+
+
+def test_genuine_tokens_that_are_over_are_not_counted():
+    attempts = FailedAttempts(2, now=Ticks())
+    for _ in range(10):
+        attempts.fail("10.0.0.1", Unauthenticated("expired", genuine=True))
+    assert wrong(attempts, "10.0.0.1", 9) == 2
+
+
+def test_addresses_beyond_number_take_bounded_room():
+    attempts = FailedAttempts(2, now=Ticks())
+    for number in range(limits.MOST + 500):
+        wrong(attempts, f"10.{number >> 16}.{number >> 8 & 255}.{number & 255}", 2)
+    assert limits.MOST // 2 < len(attempts._limit._buckets) <= limits.MOST
+
+
+@pytest.mark.parametrize(
+    ("proxies", "peer", "forwarded", "counted"),
+    [
+        ((), "203.0.113.7", (), "203.0.113.7"),
+        ((), "203.0.113.7", ("198.51.100.1",), "203.0.113.7"),
+        (("10.0.0.0/8",), "203.0.113.7", ("198.51.100.1",), "203.0.113.7"),
+        (("10.0.0.0/8",), "10.0.0.3", ("198.51.100.1",), "198.51.100.1"),
+        # What a client wrote itself stands before what the proxy added.
+        (("10.0.0.0/8",), "10.0.0.3", ("192.0.2.66, 198.51.100.1",), "198.51.100.1"),
+        (("10.0.0.0/8",), "10.0.0.3", ("192.0.2.66", "198.51.100.1, 10.0.0.9"), "198.51.100.1"),
+        (("10.0.0.0/8",), "10.0.0.3", (), "10.0.0.3"),
+        (("10.0.0.0/8",), "10.0.0.3", ("10.0.0.4",), "10.0.0.4"),
+        (("::1",), "::1", ("2001:db8::1",), "2001:db8::/64"),
+        ((), "2001:db8::9:1", (), "2001:db8::/64"),
+        ((), "::ffff:203.0.113.7", (), "203.0.113.7"),
+        ((), None, (), ""),
+        (("10.0.0.3",), "10.0.0.3", ("x" * 1_000,), "x" * 64),
+    ],
+)
+def test_attempts_are_counted_for_the_client_that_our_proxy_names(proxies, peer, forwarded, counted):
+    assert FailedAttempts(5, proxies).address(peer, forwarded) == counted
+
+
+def test_a_proxy_that_is_no_address_stops_the_start():
+    with pytest.raises(UsageError, match=r"proxy\.example"):
+        FailedAttempts(5, ["proxy.example"])
+    with pytest.raises(UsageError, match="host bits"):
+        FailedAttempts(5, ["10.0.0.1/8"])

@@ -12,6 +12,7 @@ from anyio.to_thread import run_sync
 from litestar.types import ASGIApp, Receive, Scope, Send
 
 from recollect.api.memory import Memory
+from recollect.server.auth.limits import FailedAttempts
 from recollect.server.programs import Programs
 from recollect.server.settings import Settings
 
@@ -24,12 +25,15 @@ PATH = "/admin"
 class WithPages:
     """An application with the pages beside it."""
 
-    def __init__(self, app: ASGIApp, settings: Settings, memory: Memory, programs: Programs) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, memory: Memory, programs: Programs, attempts: FailedAttempts
+    ) -> None:
         """Stand before an application."""
         self._app = app
         self._settings = settings
         self._memory = memory
         self._programs = programs
+        self._attempts = attempts
         self._pages: Litestar | None = None
         self._making = asyncio.Lock()
 
@@ -46,4 +50,4 @@ class WithPages:
     def _make(self) -> Litestar:
         from recollect.server.admin.routing import create_pages
 
-        return create_pages(self._settings, self._memory, self._programs)
+        return create_pages(self._settings, self._memory, self._programs, self._attempts)

@@ -25,7 +25,7 @@ from recollect.server.admin.pages import (
     sleeping,
 )
 from recollect.server.admin.protection import Protection
-from recollect.server.auth.limits import RateLimit
+from recollect.server.auth.limits import FailedAttempts, RateLimit
 from recollect.server.bodies import StrictRequest
 from recollect.server.programs import Programs
 from recollect.server.settings import Settings
@@ -46,12 +46,12 @@ _PAGES = (
 )
 
 
-def create_pages(settings: Settings, memory: Memory, programs: Programs) -> Litestar:
+def create_pages(settings: Settings, memory: Memory, programs: Programs, attempts: FailedAttempts) -> Litestar:
     """Return the application of the pages, on the memory of the whole server."""
     pages = Router("/admin", route_handlers=[handler for one in _PAGES for handler in one.handlers])
     return Litestar(
         [pages],
-        state=State({"memory": memory}, deep_copy=False),
+        state=State({"memory": memory, "attempts": attempts}, deep_copy=False),
         dependencies={"desk": Provide(desk_of, sync_to_thread=False)},
         middleware=[Protection(memory, programs, limit=RateLimit(settings.rate, settings.burst))],
         exception_handlers={Exception: respond_with_page},

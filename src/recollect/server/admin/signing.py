@@ -19,7 +19,7 @@ from recollect.api.memory import Memory
 from recollect.api.scoped import ScopedMemory
 from recollect.errors import Unauthenticated
 from recollect.model.scope import Scope
-from recollect.server.auth.keys import SYSTEM_TENANT, find_key, note_use
+from recollect.server.auth.keys import SYSTEM_TENANT, Key, find_key, note_use
 from recollect.server.callers import Caller, caller_with
 
 COOKIE = "recollect_admin"
@@ -40,9 +40,8 @@ class SignedIn(msgspec.Struct, frozen=True, kw_only=True):
     form_token: str
 
 
-def sign_in(memory: Memory, token: str) -> str:
-    """Begin a session for whoever holds an API key; return the secret for the cookie, or refuse the key."""
-    key = find_key(memory, token)
+def sign_in(memory: Memory, key: Key, token: str) -> str:
+    """Begin a session with an API key and its token; return the secret for the cookie."""
     note_use(memory, key.id)
     # Sessions that nobody ended have expired by themselves: now is a good time to let go of what is left of them.
     memory.in_tenant(SYSTEM_TENANT).through(DOOR).sweep()

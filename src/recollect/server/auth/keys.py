@@ -45,6 +45,7 @@ _USES_APART = timedelta(hours=1)
 _USES_KEPT = "366d"
 _FIRST = "first"
 _ID_SECRET = "id_secret"
+_OWN = "own"
 _ADMIN_LABEL = "RECOLLECT_ADMIN_KEY"
 _TOKEN = re.compile(r"rk_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{20,200})", re.ASCII)
 _CHOSEN = re.compile(r"[!-~]+", re.ASCII)
@@ -198,9 +199,9 @@ def _find(memory: Memory, token: str) -> tuple[Key, int]:
             continue
         key = _shown(id, kept)
         if key.revoked_at is not None:
-            raise Unauthenticated("the key of this request was revoked", hint=_ASK)
+            raise Unauthenticated("the key of this request was revoked", hint=_ASK, genuine=True)
         if not key.active_at(memory.clock.now()):
-            raise Unauthenticated("the key of this request has expired", hint=_ASK)
+            raise Unauthenticated("the key of this request has expired", hint=_ASK, genuine=True)
         return key, fact.version
     raise Unauthenticated(_UNKNOWN, hint=_ASK)
 
@@ -264,6 +265,11 @@ class KnownKeys(Generic[T]):
         return _Known(mark, key, version, self._make(key))
 
 
+def is_chosen(id: str) -> bool:
+    """Say whether a key is one that the operator chose, which unlike the others might be guessed."""
+    return id.startswith(_OWN)
+
+
 def list_keys(memory: Memory, *, tenant: str | None = None) -> list[Key]:
     """Return all keys, or those of a tenant, oldest first, those that were revoked too."""
     place = _place(memory)
@@ -319,12 +325,12 @@ def _own_id(secret: str, digest: str) -> str:
     Ids are in logs and lists, and a chosen key may be guessable: without the secret of this database, no guess can be
     held against its id.
     """
-    return f"own{hmac.digest(bytes.fromhex(secret), digest.encode(), 'sha256').hex()[:32]}"
+    return f"{_OWN}{hmac.digest(bytes.fromhex(secret), digest.encode(), 'sha256').hex()[:32]}"
 
 
 def _released_id(digest: str) -> str:
     """Return the id that 0.1.0 gave to a chosen key: a bare hash of it."""
-    return f"own{digest[:32]}"
+    return f"{_OWN}{digest[:32]}"
 
 
 def _digest(token: str) -> str:

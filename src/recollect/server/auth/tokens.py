@@ -37,6 +37,9 @@ SHORTEST_SECRET = 32
 EARLY = 5
 """Seconds by which the clock of whoever made a token may be ahead of ours."""
 
+_OF_CLAIMS = (ExpiredSignatureError, InvalidAudienceError, InvalidIssuerError, MissingRequiredClaimError)
+"""What is found wrong with a token only after its signature has been found right."""
+
 _HINT = "Get a new token from whoever issues them"
 _MAKE_ONE = "Make one with: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
 
@@ -96,7 +99,7 @@ class TokenReader:
             )
             self._check_times(claims)
         except PyJWTError as fault:
-            raise Unauthenticated(_why(fault), hint=_HINT) from None
+            raise Unauthenticated(_why(fault), hint=_HINT, genuine=isinstance(fault, _OF_CLAIMS)) from None
         return _claims(claims)
 
     def _key_for(self, token: str) -> Any:
@@ -113,7 +116,9 @@ class TokenReader:
             raise ExpiredSignatureError
         for name in ("nbf", "iat"):
             if name in claims and _moment(claims, name) > now + EARLY:
-                raise Unauthenticated("the token is not valid yet", hint="Compare the clocks of both machines")
+                raise Unauthenticated(
+                    "the token is not valid yet", hint="Compare the clocks of both machines", genuine=True
+                )
 
 
 def token_reader(settings: Settings, *, clock: Clock | None = None) -> TokenReader | None:
@@ -170,21 +175,23 @@ def _public(where: str) -> KeySet:
 def _moment(claims: dict[str, Any], name: str) -> float:
     moment = claims[name]
     if isinstance(moment, bool) or not isinstance(moment, int | float) or not math.isfinite(moment):
-        raise Unauthenticated(f"the claim `{name}` of the token is not a moment", hint=_HINT)
+        raise Unauthenticated(f"the claim `{name}` of the token is not a moment", hint=_HINT, genuine=True)
     return moment
 
 
 def _claims(claims: dict[str, Any]) -> Claims:
     tenant, role = claims.get("tenant"), claims.get("role", "reader")
     if not isinstance(tenant, str):
-        raise Unauthenticated("the token does not name a tenant", hint="It needs a claim `tenant`")
+        raise Unauthenticated("the token does not name a tenant", hint="It needs a claim `tenant`", genuine=True)
     if role not in ROLES:
-        raise Unauthenticated(f"{quote(role)} in the token is not a role", hint=f"Roles are {', '.join(ROLES)}")
+        raise Unauthenticated(
+            f"{quote(role)} in the token is not a role", hint=f"Roles are {', '.join(ROLES)}", genuine=True
+        )
     user = cast("str", claims["sub"])
     try:
         check_caller(tenant, user)
     except RecollectError as fault:
-        raise Unauthenticated(f"nobody can call with this token: {fault.message}", hint=_HINT) from None
+        raise Unauthenticated(f"nobody can call with this token: {fault.message}", hint=_HINT, genuine=True) from None
     return Claims(tenant=tenant, user=user, role=role)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import cast
 
 from litestar import Response, get, post
 from litestar.params import FromPath, FromQuery
 
-from recollect.errors import NotFound, Unauthenticated
+from recollect.errors import NotFound, QuotaExceeded, Unauthenticated
 from recollect.model.duration import parse_duration
 from recollect.server.admin.protection import ENTRANCE, is_encrypted
 from recollect.server.admin.rendering import ASSETS, HEADERS, answer, redirect, render
 from recollect.server.admin.signing import COOKIE, LIFETIME, find_session, sign_in, sign_out
-from recollect.server.callers import LONGEST_TOKEN
+from recollect.server.auth.keys import Key, find_key, is_chosen
+from recollect.server.auth.limits import FailedAttempts
+from recollect.server.callers import LONGEST_TOKEN, client_address
 from recollect.server.problems import AnyRequest
 
 _FOR_GOOD = "public, max-age=31536000, immutable"
@@ -35,12 +38,16 @@ def enter(request: AnyRequest) -> Response[bytes]:
     form = cast("Mapping[str, str]", request.scope["auth"])
     onwards, key = _ours(form.get("onwards", "")), form.get("key", "").strip()
     try:
-        if not key or len(key) > LONGEST_TOKEN or not key.isascii():
-            raise Unauthenticated("this is not a key", hint="A key begins with rk_")
-        secret = sign_in(request.app.state.memory, key)
+        secret = sign_in(request.app.state.memory, _key_of(request, key), key)
         sign_out(request.app.state.memory, request.cookies.get(COOKIE))
     except Unauthenticated as refused:
         return answer(render("sign_in.html", onwards=onwards, refused=refused.message), status=401)
+    except QuotaExceeded as refused:
+        wait = math.ceil(refused.details["retry_after"])
+        said = f"{refused.message}; wait {wait} s"
+        return answer(
+            render("sign_in.html", onwards=onwards, refused=said), status=429, headers={"Retry-After": str(wait)}
+        )
     cookie = f"{_cookie(secret, encrypted=is_encrypted(request.headers))}; Max-Age={parse_duration(LIFETIME)}"
     return redirect(onwards, headers={"Set-Cookie": cookie})
 
@@ -60,6 +67,22 @@ def load_asset(digest: FromPath[str], name: FromPath[str]) -> Response[bytes]:
     if asset is None or asset.path != f"/admin/static/{digest}/{name}":
         raise NotFound("there is no such file here", hint="Open the page again")
     return Response(asset.body, media_type=asset.kind, headers={**HEADERS, "Cache-Control": _FOR_GOOD})
+
+
+def _key_of(request: AnyRequest, token: str) -> Key:
+    """Return the key that was typed in; wrong ones are counted by address, together with those of the API."""
+    attempts: FailedAttempts = request.app.state.attempts
+    address = client_address(attempts, request.scope)
+    try:
+        if not token or len(token) > LONGEST_TOKEN or not token.isascii():
+            raise Unauthenticated("this is not a key", hint="A key begins with rk_")
+        key = find_key(request.app.state.memory, token)
+    except Unauthenticated as refused:
+        attempts.fail(address, refused)
+        raise
+    if is_chosen(key.id):
+        attempts.check(address)
+    return key
 
 
 def _cookie(secret: str, *, encrypted: bool) -> str:
