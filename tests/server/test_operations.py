@@ -31,6 +31,31 @@ def test_health_and_readiness_need_no_key(served):
     assert httpx.get(served.address + FACTS).status_code == 401
 
 
+BROWSERS = [
+    "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,*/*;q=0.8",
+    "application/json;q=0.1, TEXT/HTML; q=0.5",
+]
+
+
+@pytest.mark.parametrize("accept", BROWSERS)
+def test_the_bare_address_leads_a_browser_to_the_admin_pages(served, accept):
+    answer = httpx.get(served.address, headers={"Accept": accept}, timeout=60)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/admin")
+    assert "Accept" in answer.headers["vary"]
+    page = httpx.get(served.address, headers={"Accept": accept}, timeout=60, follow_redirects=True)
+    assert page.status_code == 200 and "Sign in" in page.text
+
+
+@pytest.mark.parametrize("accept", ["*/*", "application/json", "", "text/html;q=0", "text/html;q=0.000, */*", ";;,"])
+def test_the_bare_address_tells_programs_where_things_are(served, accept):
+    answer = httpx.get(served.address, headers={"Accept": accept}, timeout=60)
+    assert answer.status_code == 200
+    links = answer.json()["links"]
+    for link in links.values():
+        assert httpx.get(served.address + link, follow_redirects=True, timeout=60).status_code == 200
+    assert httpx.get(served.address + "/nowhere", headers={"Accept": accept}).status_code == 404
+
+
 def test_a_server_whose_store_does_not_answer_is_up_but_not_ready(tmp_path):
     memory = recollect.open(tmp_path / "memory.db")
     app = create_app(Settings(), memory)

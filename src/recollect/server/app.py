@@ -85,7 +85,7 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     counted = Metrics(recollect.__version__)
     attempts = failed_attempts(settings)
     app = _Application(
-        [_routes(), health.health, health.ready, health.metrics, openapi],
+        [_routes(), health.index, health.health, health.ready, health.metrics, openapi],
         state=State(
             {
                 "memory": standing,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 DOOR = "rest"
 
-OPEN_PATHS = frozenset({"/health", "/ready", "/metrics", "/openapi.json", "/docs"})
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
 """Routes that need no token, by the path they are registered under; those below `/docs` need none either."""
 
 LONGEST_TOKEN = 8_192

@@ -1,6 +1,8 @@
-"""`/health`, `/ready` and `/metrics`: what those who run the server ask. They tell nothing of what is remembered."""
+"""`/`, `/health`, `/ready` and `/metrics`: where things are, and whether all is well. Nothing of what is remembered."""
 
 from __future__ import annotations
+
+from typing import Any
 
 from anyio.to_thread import run_sync
 from litestar import MediaType, Response, get
@@ -9,8 +11,20 @@ from litestar.datastructures import State
 from recollect import __version__
 from recollect.api.memory import Memory
 from recollect.server.answers import problems
+from recollect.server.bodies import StrictRequest
 from recollect.server.metrics import MEDIA_TYPE, Metrics
 from recollect.wire.health import Health
+
+_LINKS = {"admin": "/admin", "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+
+
+@get("/", sync_to_thread=False, security=[{}], include_in_schema=False)
+def index(request: StrictRequest) -> Response[Any]:
+    """Redirect a browser to the admin pages; tell programs where things are."""
+    headers = {"Vary": "Accept", "Cache-Control": "no-store"}
+    if _wants_html(request.headers.get("accept", "")):
+        return Response(b"", status_code=303, headers={**headers, "Location": _LINKS["admin"]})
+    return Response({"name": "recollect", "version": __version__, "links": _LINKS}, headers=headers)
 
 
 @get("/health", sync_to_thread=False, security=[{}], summary="Is the process up?")
@@ -39,3 +53,12 @@ def metrics(state: State) -> Response[str]:
     """Return how many requests there were, and how long they took, as Prometheus reads it."""
     counted: Metrics = state.metrics
     return Response(counted.render(), media_type=MEDIA_TYPE)
+
+
+def _wants_html(accept: str) -> bool:
+    """Say whether HTML is asked for by name, as browsers do; `*/*` alone is a program."""
+    for part in accept.split(","):
+        kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        if kind in ("text/html", "application/xhtml+xml"):
+            return not any(parameter.replace(" ", "").rstrip("0") in ("q=", "q=0.") for parameter in parameters)
+    return False
