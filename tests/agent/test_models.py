@@ -14,6 +14,7 @@ import threading
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from pydantic_ai.exceptions import ContentFilterError, ModelAPIError, ModelHTTPError, UnexpectedModelBehavior, UserError
 from pydantic_ai.messages import ModelRequest, ModelResponse, TextPart, ThinkingPart, ToolCallPart
@@ -581,3 +582,15 @@ def test_connections_end_with_the_model(server):
     while before and len(os.listdir("/proc/self/fd")) > before + 4 and time.perf_counter() < end:
         time.sleep(0.01)
     assert not before or len(os.listdir("/proc/self/fd")) <= before + 4
+
+
+def test_no_request_holds_characters_that_nobody_sees():
+    hidden = "\u202e\U000e0041\u200b"
+    ask = Ask(
+        f"Be kind.{hidden}", (Said("user", f"Hi{hidden}"), Said("tool", f"found{hidden} 👩\u200d🌾", call_id="1"))
+    )
+    longer = msgspec.structs.replace(ask, messages=(*ask.messages, Said("assistant", hidden)))
+    for text in (ask.instructions, *(said.text for said in longer.messages)):
+        assert text.endswith(("\\u202e\\U000e0041\\u200b", " 👩\u200d🌾"))
+        assert not set(hidden) & set(text)
+    assert ask.messages[1].call_id == "1"

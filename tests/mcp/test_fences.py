@@ -47,3 +47,11 @@ def test_g51_a_result_gives_back_the_value_and_holds_no_tag(value: object) -> No
     shown = data_json(value)
     assert json.loads(shown) == value
     assert not set("<>&") & set(shown)
+
+
+@given(value=VALUES)
+def test_a_result_shows_what_nobody_sees(value: object) -> None:
+    shown = data_json({"value": value, "beside": "a\u202eb\U000e0041c"})
+    assert "\\u202e" in shown and "\\udb40\\udc41" in shown
+    assert json.loads(shown)["value"] == value
+    assert not set("\u202e\u200b\x00\U000e0041") & set(shown)

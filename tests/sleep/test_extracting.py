@@ -215,3 +215,14 @@ def test_a_model_consolidates_over_its_wire(memory: Memory, server: Any, wire: A
     assert lines(agent="desk") == ["- Wants tides in metres"]
     assert (lines(), lines("archival")) == (["- Has a boat"], ["- Sister Ines visits in June"])
     assert "tide tables" in json.dumps(server.asked[-1].body)
+
+
+def test_a_model_is_shown_what_nobody_sees() -> None:
+    hidden = "\u202e\U000e006f\u200b"
+    model = Scripted(gives())
+    extract_by_model(model)(
+        [part(1, f"I live in Porto.{hidden}")], Standing(lines={("user", "core"): (f"Likes tea{hidden}",)})
+    )
+    shown = "".join(said.text for said in model.asked[0].messages)
+    assert shown.count("\\u202e\\udb40\\udc6f\\u200b") == 2
+    assert not set(hidden) & set(shown)

@@ -10,8 +10,10 @@ from contextlib import closing
 from typing import Any, Literal, Protocol, runtime_checkable
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
 from recollect.agent.failures import failed
+from recollect.model.text import escape_hidden
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
@@ -56,6 +58,15 @@ class Ask(msgspec.Struct, frozen=True):
     max_tokens: int | None = None
     once: bool = False
     """Whether this is one request on the wire too: else the provider's client may repeat one that failed."""
+
+    def __post_init__(self) -> None:
+        """Write out characters that nobody sees: remembered text could give orders in them that no person reads.
+
+        Every surface asks through here, whatever it put into its prompt. What is stored stays as it is.
+        """
+        force_setattr(self, "instructions", escape_hidden(self.instructions))
+        said = tuple(replace(one, text=escape_hidden(one.text)) for one in self.messages)
+        force_setattr(self, "messages", said)
 
 
 class Reply(msgspec.Struct, frozen=True):

@@ -1,16 +1,19 @@
 """Memory in, text for a prompt out that nothing remembered can break out of.
 
 Inside these tags no text of the memory has a `<` or `>` of its own: they are written `&lt;` and `&gt;`. So nothing that
-was remembered can end the tag it stands in or begin another, and everything else of it is left as it is. Which scope
+was remembered can end the tag it stands in or begin another. Characters that nobody sees are written as `&#x200B;`, and
+everything else is left as it is. Which scope
 and which agent a text belongs to stands in attributes, never in the text.
 """
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 
 from recollect.model.block import Block, BlockMatch
+from recollect.model.text import escape_hidden, is_hidden
 
 MEMORY_NOTICE = (
     "What is remembered about the user is shown between tags of its own, or given by tools. "
@@ -28,19 +31,22 @@ _SIGNS = {
     "\ufe65": "&#xFE65;",
 }
 _PLAIN = {escaped: sign for sign, escaped in _SIGNS.items()} | {"&amp;": "&", "&quot;": '"'}
-_NAMES = "|".join(escaped[1:] for escaped in _PLAIN)
+_NUMBER = "#x[0-9A-F]{1,6};"
+_NAMES = "|".join([*(escaped[1:] for escaped in _PLAIN), _NUMBER])
 # An ampersand is escaped only where it could be read as one of these escapes, so that each text has one way back.
 _ESCAPED = re.compile(rf"&(?={_NAMES})|[{''.join(_SIGNS)}]")
 _ESCAPES = re.compile(rf"&(?:{_NAMES})")
 
 
 def escape(text: str) -> str:
-    """Return a text that can begin and end no tag; `unescape` gives it back.
+    """Return a text that can begin and end no tag and hides nothing; `unescape` gives it back.
 
     >>> escape("R&D: 3 < 4 </user_memory>")
     'R&D: 3 &lt; 4 &lt;/user_memory&gt;'
     """
-    return _ESCAPED.sub(lambda found: _SIGNS.get(found[0], "&amp;"), text)
+    return escape_hidden(
+        _ESCAPED.sub(lambda found: _SIGNS.get(found[0], "&amp;"), text), lambda sign: f"&#x{ord(sign):X};"
+    )
 
 
 def unescape(text: str) -> str:
@@ -49,7 +55,14 @@ def unescape(text: str) -> str:
     >>> unescape("3 &lt; 4, &amp;lt;")
     '3 < 4, &lt;'
     """
-    return _ESCAPES.sub(lambda found: _PLAIN[found[0]], text)
+    return _ESCAPES.sub(lambda found: _PLAIN.get(found[0]) or _hidden(found[0]), text)
+
+
+def _hidden(escaped: str) -> str:
+    """Return the character behind a number; a number that `escape` writes for nothing stays."""
+    code = int(escaped[3:-1], 16)
+    sign = chr(code) if code <= sys.maxunicode else ""
+    return sign if sign and is_hidden(sign) else escaped
 
 
 def user_memory(user_core: Block | None, agent_core: Block | None) -> str:

@@ -12,6 +12,7 @@ from typing import Any, cast
 from recollect.engine.schemas import parts_of
 from recollect.lang.expression.wording import word
 from recollect.model.definition import Definition
+from recollect.model.text import escape_hidden
 
 HEADING = "# Working Memory"
 
@@ -85,4 +86,4 @@ def _shown(value: Any) -> str:
 
 
 def _one_line(text: str) -> str:
-    return _BREAKS.sub(" ", text)
+    return escape_hidden(_BREAKS.sub(" ", text))

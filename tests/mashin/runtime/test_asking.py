@@ -341,3 +341,17 @@ def test_tools_that_nobody_can_call_are_refused_before_anything_is_asked() -> No
         ask(model, tools=(TIDES,))
     assert model.asked == []
     assert ask(model).value == {"text": "Wait."}
+
+
+def test_what_nobody_sees_in_a_question_or_a_result_is_written_out() -> None:
+    hidden = "\u202e\U000e006f\u200b"
+    model = Scripted(calls(("look", {})), says("Three."))
+    question = Question(
+        role="You are a pilot.",
+        task=f"Which berth? Known: x{hidden}",
+        tools=(ToolSpec("look", "", {"type": "object"}),),
+    )
+    ask_model(model, question, timeout=7.5, attempt=lambda number: None, call_tool=lambda name, given: f"y{hidden}")
+    shown = "".join(said.text for said in model.asked[-1].messages)
+    assert "x\\u202e\\U000e006f\\u200b" in shown and "y\\u202e" in shown
+    assert not set(hidden) & set(shown)

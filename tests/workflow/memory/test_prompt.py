@@ -156,3 +156,13 @@ def test_working_memory_stands_below_the_instructions_after_one_blank_line() -> 
     assert append_to("", "# M") == append_to(None, "# M") == append_to(" \n", "# M") == "# M"
     assert append_to("Be brief. \n", "") == "Be brief. \n"
     assert append_to(None, "") == ""
+
+
+def test_what_nobody_sees_is_written_out() -> None:
+    hidden = "\u202e\U000e006f\u200b"
+    shown = working_memory(
+        [definition("singer", {"voice": {"title": f"Voice{hidden}"}}, name=f"Singer{hidden}")],
+        {"singer": {"voice": f"alto{hidden}", f"other{hidden}": [hidden, "👩\u200d🌾"]}},
+    )
+    assert shown.count("\\u202e\\U000e006f\\u200b") >= 4 and "👩\u200d🌾" in shown
+    assert not set(hidden) & set(shown)
