@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import socket
 import sys
+import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import postgres_server
@@ -284,3 +287,99 @@ def test_every_error_of_opening_is_one_of_ours(postgres: Server):
             PostgresStore(url)
         assert caught.value.hint
         assert caught.value.url == without_secrets(url)
+
+
+# a server that answers, and has no room or no time yet
+
+
+class Turnstile:
+    """Stands before a server, and refuses the first connections as the server itself would."""
+
+    def __init__(self, server: Server, code: str, message: str, times: int) -> None:
+        self._server, self._times = server, times
+        fields = b"SFATAL\0VFATAL\0C" + code.encode() + b"\0M" + message.encode() + b"\0\0"
+        self._refusal = b"E" + (len(fields) + 4).to_bytes(4) + fields
+        self._listening = socket.create_server(("127.0.0.1", 0))
+        self.refused = 0
+        threading.Thread(target=self._serve, daemon=True).start()
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://owner@127.0.0.1:{self._listening.getsockname()[1]}/postgres?sslmode=disable&gssencmode=disable"
+
+    def _serve(self) -> None:
+        while True:
+            try:
+                caller, _ = self._listening.accept()
+            except OSError:
+                return
+            if self.refused < self._times:
+                self.refused += 1
+                with caller:
+                    caller.recv(65_536)
+                    caller.sendall(self._refusal)
+                continue
+            there = socket.socket(socket.AF_UNIX)
+            there.connect(str(self._server.folder / ".s.PGSQL.5432"))
+            for source, target in ((caller, there), (there, caller)):
+                threading.Thread(target=self._pass_on, args=(source, target), daemon=True).start()
+
+    @staticmethod
+    def _pass_on(source: socket.socket, target: socket.socket) -> None:
+        with suppress(OSError):
+            while data := source.recv(65_536):
+                target.sendall(data)
+        with suppress(OSError):
+            target.shutdown(socket.SHUT_RDWR)
+        source.close()
+
+    def close(self) -> None:
+        self._listening.shutdown(socket.SHUT_RDWR)
+        self._listening.close()
+
+
+REFUSALS = [
+    ("53300", "sorry, too many clients already", Busy, "max_connections"),
+    (
+        "53300",
+        "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+        Busy,
+        "max_connections",
+    ),
+    ("57P03", "the database system is starting up", Unavailable, "busy_timeout"),
+    ("57P03", "the database system is not yet accepting connections", Unavailable, "busy_timeout"),
+]
+
+
+@pytest.mark.parametrize(("code", "message", "kind", "hint"), REFUSALS)
+def test_a_server_that_is_full_or_starting_is_waited_for(
+    postgres: Server, code: str, message: str, kind: Any, hint: str
+):
+    turnstile = Turnstile(postgres, code, message, times=3)
+    try:
+        with PostgresStore(turnstile.url, busy_timeout=30.0) as store:
+            assert store.check() == []
+        assert turnstile.refused == 3
+        turnstile._times = 1_000_000
+        with pytest.raises(kind) as refused:
+            PostgresStore(turnstile.url, busy_timeout=0.3)
+        assert message.split(" are reserved")[0] in refused.value.message and hint in refused.value.hint
+        assert turnstile.refused > 5, "it gave up before its time was over"
+    finally:
+        turnstile.close()
+
+
+def test_a_role_that_has_no_connection_left_waits_until_another_is_closed(postgres: Server):
+    PostgresStore(postgres.url()).close()
+    postgres.execute("CREATE ROLE solo LOGIN SUPERUSER CONNECTION LIMIT 1")
+    try:
+        postgres.execute("ALTER ROLE solo NOSUPERUSER", "GRANT owner TO solo")
+        only = psycopg.connect(postgres.url(user="solo"))
+        with pytest.raises(Busy, match="too many connections"):
+            PostgresStore(postgres.url(user="solo"), busy_timeout=0.2)
+        closing = threading.Timer(0.5, only.close)
+        closing.start()
+        PostgresStore(postgres.url(user="solo"), busy_timeout=30.0).close()
+        closing.join()
+    finally:
+        postgres.execute("REVOKE owner FROM solo", "DROP ROLE solo")

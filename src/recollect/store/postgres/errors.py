@@ -20,6 +20,7 @@ _SHORTER = "Use shorter names, or split the value: tenant, scope and key togethe
 _PRIMARY = "Connect to the primary: name all hosts and add target_session_attrs=read-write to the address"
 _DAMAGED = "Stop writing to it, keep a copy of the server's files as they are, and restore a backup"
 _REACH = "Check that the server runs, and that host, port and network in the address are right"
+_STARTING = "Check that the server runs and has started, or give busy_timeout more seconds"
 _SIGN_IN = (
     "Check the user and the password, in the address, in PGPASSWORD or in ~/.pgpass, and the server's pg_hba.conf"
 )
@@ -58,6 +59,7 @@ ERRORS: Mapping[str, tuple[type[StorageError], str]] = MappingProxyType(
         "42501": (Unavailable, _RIGHTS),
         "53": (Unavailable, _MEMORY),
         "57": (Unavailable, _REACH),
+        "57P03": (Unavailable, _STARTING),
         "57014": (Unavailable, _INTERRUPTED),
         "25P03": (Unavailable, _TOO_LONG),
         "25P04": (Unavailable, _TOO_LONG),
@@ -79,7 +81,7 @@ _WHILE_CONNECTING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"database .* does not exist", "3D000"),
         (r"password|authentication failed|role .* does not exist|pg_hba|not permitted to log in", "28000"),
         (r"too many clients|too many connections|remaining connection slots", "53300"),
-        (r"starting up|shutting down|recovery mode|not accepting connections", "57P03"),
+        (r"starting up|shutting down|recovery mode|not (yet )?accepting connections", "57P03"),
         (r"not read-write|session is read-only|server is in hot standby", "25006"),
     )
 )
@@ -103,6 +105,11 @@ def passes(error: psycopg.Error) -> bool:
     if code == "25006":
         return error.sqlstate is None  # no host that was tried is the primary: a standby may be about to take over
     return code[:2] in ("08", "40") or code in ("53300", "57P01", "57P02", "57P03", "57P05", "26000")
+
+
+def is_full_or_starting(error: psycopg.Error) -> bool:
+    """Say whether a server answered, and only has no free connection, or is starting or stopping."""
+    return code_of(error) in ("53300", "57P03")
 
 
 def code_of(error: psycopg.Error) -> str:

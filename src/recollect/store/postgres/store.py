@@ -19,7 +19,7 @@ from recollect.model.fact import Fact
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Transaction
 from recollect.store.postgres.address import Durability, Settings, read_address
-from recollect.store.postgres.errors import code_of, failed, passes, translate
+from recollect.store.postgres.errors import code_of, failed, is_full_or_starting, passes, translate
 from recollect.store.postgres.migrate import migrate
 from recollect.store.postgres.pool import Pool
 from recollect.store.postgres.queries import SQL
@@ -48,12 +48,8 @@ class PostgresStore:
         self._own = threading.local()
         self._pool = Pool(self._settings)
         try:
-            with self._pool.rows() as rows:
-                migrate(rows.connection, self.url, self._manner)
-                rows.rights.check(rows.connection)
-        except psycopg.Error as error:
-            self._pool.close()
-            raise translate(error, self.url) from error
+            # An address where nobody answers is most likely wrong, so nothing is waited for there.
+            self._persistently(self._prepare, again=is_full_or_starting)
         except BaseException:
             self._pool.close()
             raise
@@ -102,11 +98,12 @@ class PostgresStore:
         """Rewrite the tables; say False when others use them just now, or when that is not ours to do."""
         self._refuse_nesting()
         self._check_process()
-        try:
+
+        def rewrite() -> bool:
             with self._pool.rows() as rows:
                 return _rewrite(rows, self._settings)
-        except psycopg.Error as error:
-            raise translate(error, self.url) from error
+
+        return self._persistently(rewrite, again=is_full_or_starting)
 
     def close(self) -> None:
         """Close every connection. In a forked child there is nothing to close: the parent's store stays whole."""
@@ -123,6 +120,11 @@ class PostgresStore:
     ) -> None:
         """Close the store."""
         self.close()
+
+    def _prepare(self) -> None:
+        with self._pool.rows() as rows:
+            migrate(rows.connection, self.url, self._manner)
+            rows.rights.check(rows.connection)
 
     def _write(self, work: Callable[[Transaction], T]) -> T:
         with self._pool.rows() as rows:
@@ -197,7 +199,7 @@ class PostgresStore:
         with self._pool.rows() as rows:
             return [line for (line,) in rows.connection.execute(SQL["list_damage"]).fetchall()]
 
-    def _persistently(self, action: Callable[[], T]) -> T:
+    def _persistently(self, action: Callable[[], T], *, again: Callable[[psycopg.Error], bool] = passes) -> T:
         """Do what may fail for a moment, again and again for as long as a caller is ready to wait."""
         self._check_process()
         deadline = time.monotonic() + self._settings.busy_timeout
@@ -206,9 +208,10 @@ class PostgresStore:
             try:
                 return action()
             except psycopg.Error as error:
-                if not passes(error) or time.monotonic() + pause > deadline:
+                if not again(error) or time.monotonic() + pause > deadline:
                     raise translate(error, self.url) from error
-                if not code_of(error).startswith("40"):
+                # Neither a deadlock nor a server without a free slot says anything about other connections.
+                if not code_of(error).startswith(("40", "53")):
                     self._pool.distrust()
             time.sleep(pause)
             pause = min(2 * pause, 0.25)
