@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -151,7 +152,7 @@ class Agent:
             scope, key = source_place(self._memory.tenant, agent.name, agent.plan.digest)
             try:
                 if self._memory.perform(GetFact(scope=scope, key=key)) is None:
-                    payload = encode({"source": agent.plan.source, "file": agent.file})
+                    payload = encode({"source": agent.plan.source, "file": PurePath(agent.file).name})
                     effect = SetFact(scope=scope, key=key, payload=msgspec.Raw(payload), expect=0)
                     self._memory.perform(effect)
             except Conflict:

@@ -98,7 +98,7 @@ class Machine:
         self.diagnostics = diagnostics
         """What there is to say about its text: warnings and notes."""
         self.file = file
-        self._text = ProgramText(plan.source, file)
+        self._text = ProgramText.of(plan.source, file)
         self._others: dict[str, Machine] = {self.name: self}
         self._kept = False
 

@@ -6,6 +6,8 @@ with each of them, at `runs.source`.
 
 from __future__ import annotations
 
+from pathlib import PurePath
+
 import msgspec
 
 from recollect.api.memory import Memory
@@ -29,6 +31,11 @@ class ProgramText(msgspec.Struct, frozen=True):
 
     source: str
     file: str
+
+    @classmethod
+    def of(cls, source: str, file: str) -> ProgramText:
+        """Return it without the folders of the file: it is exported, and folders tell about people and machines."""
+        return cls(source, PurePath(file).name)
 
 
 def program_of(summary: RunSummary) -> str:

@@ -72,7 +72,7 @@ class Workflow:
         self._kit = kit
         self._memory = memory.through("workflow")
         self._others: dict[str, Workflow] = {plan.name: self}
-        self._text = ProgramText(plan.source, file)
+        self._text = ProgramText.of(plan.source, file)
         self._text_is_kept = False
         self._missing = missing
         self._reach = Reaching(self, kit)
