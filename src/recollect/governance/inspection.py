@@ -11,8 +11,10 @@ from recollect.engine.sessions import ending_scopes
 from recollect.governance.ledger import content_hash, verify
 from recollect.governance.verifying_runs import broken_runs
 from recollect.model.event import Event
+from recollect.model.fact import Origin
 from recollect.model.key import collection_key
 from recollect.model.scope import Scope
+from recollect.model.text import quote
 from recollect.model.value import encode
 from recollect.store.base import Reader
 
@@ -51,11 +53,15 @@ def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
 class _Known(msgspec.Struct, frozen=True):
     version: int | None
     content: str | None
+    actor: str
+    door: str
 
 
 class _Standing(msgspec.Struct, frozen=True):
     scope: str
     collection: str
+    actor: str
+    door: str
     content: str | None
     """None for one of several entries that one event speaks of: its hash is over all of them."""
 
@@ -87,6 +93,8 @@ def _fact_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]
             found.append(f"`{fact.key}` in `{fact.scope}` is at {fact.version}, the ledger says {known.version}")
         elif known.content != content_hash(rows, tenant, fact.scope.path, encode(fact.value)):
             found.append(f"`{fact.key}` in `{fact.scope}` does not hold what the ledger says was written")
+        elif (known.actor, known.door) != (fact.origin.actor, fact.origin.door):
+            found.append(f"`{fact.key}` in `{fact.scope}` {_misattributed(fact.origin, known)}")
     found.extend(f"`{key}` in `{scope}` is in the ledger but not kept" for scope, key in expected)
     return found
 
@@ -100,6 +108,8 @@ def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str
             found.append(f"entry `{entry.id}` in `{entry.scope}` is not in the ledger")
         elif known.content not in (None, content_hash(rows, tenant, entry.scope.path, encode(entry.content))):
             found.append(f"entry `{entry.id}` in `{entry.scope}` does not hold what the ledger says was remembered")
+        elif (known.actor, known.door) != (entry.origin.actor, entry.origin.door):
+            found.append(f"entry `{entry.id}` in `{entry.scope}` {_misattributed(entry.origin, known)}")
     found.extend(
         f"entry {number} in `{known.scope}` is in the ledger but not kept" for number, known in expected.items()
     )
@@ -109,10 +119,17 @@ def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str
     return found
 
 
+def _misattributed(origin: Origin, known: _Known | _Standing) -> str:
+    return (
+        f"is said to be by {quote(origin.actor)} through {quote(origin.door)}, "
+        f"the ledger says by {quote(known.actor)} through {quote(known.door)}"
+    )
+
+
 def _replay(event: Event, rebuilt: _Rebuilt) -> None:
     place = (event.scope, event.key or "")
     if event.effect == "set_fact":
-        rebuilt.facts[place] = _Known(event.version, event.content)
+        rebuilt.facts[place] = _Known(event.version, event.content, event.actor, event.door)
     elif event.effect in ("delete_fact", "expire_fact"):
         rebuilt.facts.pop(place, None)
     elif event.effect == "remember":
@@ -120,7 +137,7 @@ def _replay(event: Event, rebuilt: _Rebuilt) -> None:
         last = event.detail.get("last", first)
         for sequence in range(first, last + 1):
             content = event.content if first == last else None
-            rebuilt.entries[sequence] = _Standing(event.scope, event.key or "", content)
+            rebuilt.entries[sequence] = _Standing(event.scope, event.key or "", event.actor, event.door, content)
     elif event.effect in ("forget", "expire_entry"):
         rebuilt.entries.pop(event.version or 0, None)
     elif event.effect == "delete_collection":
