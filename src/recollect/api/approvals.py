@@ -9,6 +9,7 @@ from recollect.errors import NotFound, UsageError
 from recollect.governance.gate import Decided
 from recollect.model.approval import STATUSES, Approval, Status
 from recollect.model.effect import Decide, ReadApprovals
+from recollect.model.limits import check_count
 from recollect.model.text import check_reason, quote
 
 
@@ -30,19 +31,37 @@ class Approvals(Desk):
     'warm'
     """
 
-    def list(self, *, status: Status | Literal["all"] = "pending") -> list[Approval]:
-        """Return what waits, or what was decided, or all of it."""
+    def list(
+        self,
+        *,
+        status: Status | Literal["all"] = "pending",
+        after: str = "",
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Approval]:
+        """Return what waits, or what was decided, or all of it, oldest first; `after` is the id of the last one seen.
+
+        With `max_bytes` the list ends with the approval whose effect exceeds it.
+        """
         known = (*STATUSES, "all")
         if status not in known:
             raise UsageError(f"{quote(status)} is not a status", hint=f"Pass one of {', '.join(known)}", value=status)
-        every: list[Approval] = self._perform(ReadApprovals(scope=self._shared))
-        return [approval for approval in every if status in ("all", approval.status)]
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadApprovals(
+            scope=self._shared,
+            status=None if status == "all" else status,
+            after=after,
+            limit=limit,
+            max_bytes=max_bytes,
+        )
+        return self._perform(effect)
 
     def get(self, approval: str) -> Approval:
         """Return one approval by its id."""
-        for known in self.list(status="all"):
-            if known.id == approval:
-                return known
+        found: list[Approval] = self._perform(ReadApprovals(scope=self._shared, id=approval)) if approval else []
+        if found:
+            return found[0]
         raise NotFound(f"there is no approval {quote(approval)}", hint="List them with memory.approvals.list()")
 
     def approve(self, approval: str, *, reason: str = "") -> Decided:

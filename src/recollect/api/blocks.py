@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import builtins
 import math
+from collections.abc import Iterator
 from datetime import datetime
+from itertools import chain
 from typing import Any, Literal, cast
 
 import msgspec
@@ -32,11 +34,13 @@ from recollect.model.block import (
 from recollect.model.clock import parse_moment
 from recollect.model.effect import DeleteFact, GetFact, ListBlocks, ListFacts, ReadHistory, RecallBlocks, SetFact
 from recollect.model.fact import Fact, Revision
-from recollect.model.limits import Limits
+from recollect.model.limits import Limits, check_count
 from recollect.model.scope import Scope
 from recollect.model.text import check_label, quote
 from recollect.model.value import encode_checked
 
+_PORTION = 16
+"""Revisions that are read at once while one is looked for."""
 _NONE = 0
 """The version of a block that must not exist."""
 
@@ -174,8 +178,19 @@ class Blocks:
         )
         return self._gate.perform(effect, self._caller)
 
-    def history(self, block: BlockType) -> builtins.list[Revision]:
-        """Return every text a block had, oldest first: what it was, since when, by whom.
+    def history(
+        self,
+        block: BlockType,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the texts a block had, oldest first: what it was, since when, by whom.
+
+        The options are those of `history` of a fact.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -184,7 +199,10 @@ class Blocks:
         ...     [revision.value for revision in blocks.history("core")]
         ['- Throws on Tuesdays']
         """
-        return self._gate.perform(ReadHistory(scope=self._scope, key=key_of(block)), self._caller)
+        effect = history_effect(
+            self._scope, key_of(block), after=after, before=before, newest=newest, limit=limit, max_bytes=max_bytes
+        )
+        return self._gate.perform(effect, self._caller)
 
     def undo(self, block: BlockType, *, expected_updated_at: datetime | str | None) -> Block:
         """Bring back the text that a block had before its newest one, or before it was deleted; twice redoes it.
@@ -200,18 +218,26 @@ class Blocks:
         ...     blocks.undo("core", expected_updated_at=core.updated_at).content
         '- Throws on Tuesdays'
         """
-        revisions = self.history(block)
-        if not revisions:
+        revisions = self._newest_revisions(block)
+        newest = next(revisions, None)
+        if newest is None:
             never = f"the {block} block of `{self._scope}` was never written"
             raise NotFound(never, hint="There is nothing to undo: write it first", block=block)
-        texts = [one for one in revisions if one.change == "set" and not one.forgotten]
-        if expected_updated_at is not None and revisions[-1].change == "set":
-            texts = texts[:-1]  # the newest is the one that stands, or the write below is a conflict
-        if not texts:
+        # The newest text is the one that stands, or the write below is a conflict.
+        stands = expected_updated_at is not None and newest.change == "set"
+        earlier = revisions if stands else chain((newest,), revisions)
+        text = next((one.value for one in earlier if one.change == "set" and not one.forgotten), None)
+        if text is None:
             raise NotFound(
                 f"the {block} block of `{self._scope}` had no text before", hint="Delete it instead", block=block
             )
-        return self.update(block, texts[-1].value, expected_updated_at=expected_updated_at)
+        return self.update(block, text, expected_updated_at=expected_updated_at)
+
+    def _newest_revisions(self, block: BlockType) -> Iterator[Revision]:
+        before: int | None = None
+        while portion := self.history(block, newest=True, before=before, limit=_PORTION):
+            yield from portion
+            before = portion[-1].version
 
     def _listed(self, scope: Scope) -> builtins.list[Fact]:
         return self._gate.perform(ListFacts(scope=scope, prefix=BLOCKS), self._caller)
@@ -230,6 +256,26 @@ class Blocks:
     def __repr__(self) -> str:
         """Return whose blocks these are."""
         return f"<recollect.Blocks {self._scope}>"
+
+
+def history_effect(
+    scope: Scope,
+    key: str,
+    *,
+    after: int = 0,
+    before: int | None = None,
+    newest: bool = False,
+    limit: int | None = None,
+    max_bytes: int | None = None,
+) -> ReadHistory:
+    """Return the checked effect of reading revisions."""
+    check_count("version", after)
+    check_count("version", before)
+    check_count("limit", limit)
+    check_count("number of bytes", max_bytes, least=1)
+    return ReadHistory(
+        scope=scope, key=key, after=after, before=before, newest=newest, limit=limit, max_bytes=max_bytes
+    )
 
 
 def update_effect(

@@ -152,8 +152,12 @@ class Definitions(Desk):
         effect = DeleteDefinition(scope=self._shared, definition=first, others=tuple(others))
         return self._perform(effect)
 
-    def records(self, definition: str, *, limit: int | None = None) -> list[Fact]:
-        """Return the active records of a definition, whoever owns them.
+    def records(
+        self, definition: str, *, after: str = "", limit: int | None = None, max_bytes: int | None = None
+    ) -> list[Fact]:
+        """Return the active records of a definition, whoever owns them, in the order of their scopes.
+
+        `after` is the path of the last scope seen. With `max_bytes` the list ends with the record that exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -165,5 +169,6 @@ class Definitions(Desk):
         ['user:ada', 'user:bo']
         """
         check_count("limit", limit)
-        effect = ReadRecords(scope=self._shared, definition=definition, limit=limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadRecords(scope=self._shared, definition=definition, after=after, limit=limit, max_bytes=max_bytes)
         return self._perform(effect)

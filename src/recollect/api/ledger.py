@@ -48,8 +48,8 @@ class Ledger(Desk):
             )
         return Anchor(verification.length, verification.head)
 
-    def events(self, *, start: int = 1, limit: int | None = None) -> list[Event]:
-        """Return events from a position on.
+    def events(self, *, start: int = 1, limit: int | None = None, max_bytes: int | None = None) -> list[Event]:
+        """Return events from a position on. With `max_bytes` the list ends with the event whose content exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -59,11 +59,12 @@ class Ledger(Desk):
         """
         check_count("position", start, least=1)
         check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
         self._gate.settle()
-        return self._perform(ReadLedger(scope=self._shared, start=start, limit=limit))
+        return self._perform(ReadLedger(scope=self._shared, start=start, limit=limit, max_bytes=max_bytes))
 
-    def tail(self, limit: int = 20) -> list[Event]:
-        """Return the newest events, oldest first.
+    def tail(self, limit: int = 20, *, max_bytes: int | None = None) -> list[Event]:
+        """Return the newest events, oldest first; with `max_bytes` fewer, where their content exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -73,5 +74,6 @@ class Ledger(Desk):
         [2, 3]
         """
         check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
         self._gate.settle()
-        return self._perform(ReadLedger(scope=self._shared, limit=limit, newest=True))
+        return self._perform(ReadLedger(scope=self._shared, limit=limit, max_bytes=max_bytes, newest=True))

@@ -80,6 +80,8 @@ def recall_effect(
     as_of: datetime | str | None,
     mode: Mode,
     expand: int,
+    offset: int = 0,
+    max_bytes: int | None = None,
 ) -> Recall:
     """Return the checked effect of a recall."""
     from recollect.retrieval.filter import parse_filter
@@ -87,6 +89,8 @@ def recall_effect(
     check_query(query, limits)
     _check_limit("limit", limit, limits, path="limit")
     _check_limit("number of neighbours", expand, limits, path="expand")
+    check_count("offset", offset, path="offset")
+    check_count("number of bytes", max_bytes, least=1)
     parse_filter(filter)
     return Recall(
         scope=scope,
@@ -99,6 +103,8 @@ def recall_effect(
         as_of=None if as_of is None else parse_moment(as_of),
         mode=check_mode(mode),
         expand=expand,
+        offset=offset,
+        max_bytes=max_bytes,
     )
 
 

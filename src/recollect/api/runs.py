@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from datetime import datetime
 
 from recollect.api.desk import Desk
@@ -68,10 +69,19 @@ class Runs(Desk):
             raise _missing(run)
         return found[0]
 
-    def events(self, run: str) -> list[RunEvent]:
-        """Return the events of a run, in order."""
-        found: list[RunEvent] = self._perform(ReadRunEvents(scope=self._shared, run=run))
-        if not found:
+    def events(
+        self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[RunEvent]:
+        """Return the events of a run, in order; `after` is the position of the last one seen.
+
+        With `max_bytes` the list ends with the event whose detail exceeds it.
+        """
+        check_count("position", after)
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadRunEvents(scope=self._shared, run=run, after=after, limit=limit, max_bytes=max_bytes)
+        found: list[RunEvent] = self._perform(effect)
+        if not found and not after and limit != 0:
             raise _missing(run)
         return found
 

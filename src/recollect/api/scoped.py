@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import msgspec
 
-from recollect.api.blocks import Blocks
+from recollect.api.blocks import Blocks, history_effect
 from recollect.api.remembering import (
     check_collection,
     check_namespace,
@@ -34,7 +34,6 @@ from recollect.model.effect import (
     Item,
     ListEntries,
     ListFacts,
-    ReadHistory,
     Remember,
     SetFact,
     StartSession,
@@ -217,9 +216,12 @@ class ScopedMemory:
         domain: str | None = None,
         after: str = "",
         limit: int | None = None,
+        max_bytes: int | None = None,
         as_of: datetime | str | None = None,
     ) -> list[Fact]:
         """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`.
+
+        `after` is the last key seen. With `max_bytes` the list ends with the fact whose value exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -235,12 +237,32 @@ class ScopedMemory:
             check_key(after)
         check_label("domain", domain)
         check_count("limit", limit)
-        moment = None if as_of is None else parse_moment(as_of)
-        effect = ListFacts(scope=self.scope, prefix=prefix, domain=domain, after=after, limit=limit, as_of=moment)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ListFacts(
+            scope=self.scope,
+            prefix=prefix,
+            domain=domain,
+            after=after,
+            limit=limit,
+            max_bytes=max_bytes,
+            as_of=None if as_of is None else parse_moment(as_of),
+        )
         return self._gate.perform(effect, self._caller)
 
-    def history(self, key: str) -> list[Revision]:
-        """Return every revision of a key, oldest first: what it was, since when, by whom.
+    def history(
+        self,
+        key: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the revisions of a key, oldest first: what it was, since when, by whom.
+
+        `after` is the last version seen. With `newest` the newest come first, and go on `before` the last one seen.
+        With `max_bytes` the list ends with the revision whose value exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -251,7 +273,10 @@ class ScopedMemory:
         [(1, 'set'), (2, 'deleted')]
         """
         check_key(key)
-        return self._gate.perform(ReadHistory(scope=self.scope, key=key), self._caller)
+        effect = history_effect(
+            self.scope, key, after=after, before=before, newest=newest, limit=limit, max_bytes=max_bytes
+        )
+        return self._gate.perform(effect, self._caller)
 
     def remember(
         self,
@@ -353,12 +378,15 @@ class ScopedMemory:
         as_of: datetime | str | None = None,
         mode: Mode = "hybrid",
         expand: int = 0,
+        offset: int = 0,
+        max_bytes: int | None = None,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
 
         Without a `namespace` all of them are looked through. A `filter` is on metadata: {"account": "acme"}, or
         with operators {"urgency": {"$gte": 3}}. `expand` adds so many neighbours on either side of each match.
-        An empty query gives the newest entries; an unknown collection has nothing.
+        An empty query gives the newest entries; an unknown collection has nothing. `offset` leaves out the best ones,
+        which an earlier answer had; with `max_bytes` the answer ends with the match whose content exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -381,13 +409,23 @@ class ScopedMemory:
             as_of=as_of,
             mode=mode,
             expand=expand,
+            offset=offset,
+            max_bytes=max_bytes,
         )
         return self._gate.perform(effect, self._caller)
 
     def entries(
-        self, *, collection: str, namespace: str | None = None, after: int = 0, limit: int | None = None
+        self,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        max_bytes: int | None = None,
     ) -> builtins.list[Entry]:
         """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen.
+
+        With `max_bytes` the list ends with the entry whose content exceeds it.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:
@@ -398,12 +436,14 @@ class ScopedMemory:
         """
         check_count("limit", limit)
         check_count("sequence", after)
+        check_count("number of bytes", max_bytes, least=1)
         effect = ListEntries(
             scope=self.scope,
             collection=check_collection(collection),
             namespace=check_namespace(namespace),
             after=after,
             limit=limit,
+            max_bytes=max_bytes,
         )
         return self._gate.perform(effect, self._caller)
 

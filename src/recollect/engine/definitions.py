@@ -12,6 +12,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.facts import last_used, remove_fact, write_fact
+from recollect.engine.portions import read_portions
 from recollect.engine.schema_graph import UNBOUNDED
 from recollect.engine.schema_rules import prepare_schema
 from recollect.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound, UsageError
@@ -44,8 +45,17 @@ def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outco
 def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[Fact]]:
     """Return the active records of a definition, whoever owns them."""
     definition = find_definition(rows, effect.scope.tenant, effect.definition)
-    active = [fact for fact in records_of(rows, definition) if fact.active_at(call.now)]
-    return Outcome(active[: effect.limit])
+
+    def read(last: Fact | None, limit: int | None) -> list[Fact]:
+        after = (effect.after or None) if last is None else last.scope.path
+        return rows.facts_named(definition.tenant, definition.slug, after=after, limit=limit)
+
+    def wanted(fact: Fact) -> bool:
+        return definition.applies_to(fact.scope) and fact.active_at(call.now)
+
+    return Outcome(
+        read_portions(read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=wanted)
+    )
 
 
 def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import islice
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.deriving import text_of
+from recollect.engine.portions import take_within
 from recollect.engine.sessions import ensure_open
 from recollect.errors import LimitExceeded
 from recollect.model.collection import Collection
@@ -20,6 +22,9 @@ from recollect.model.limits import Limits
 from recollect.model.recall import Remembered
 from recollect.model.value import canonical, decode
 from recollect.store.base import Reader, Transaction
+
+_PORTION = 128
+"""Entries of a long list that are read at once."""
 
 
 def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Remembered]]:
@@ -196,14 +201,15 @@ def list_entries(rows: Reader, effect: ListEntries, call: Call) -> Outcome[list[
     """Return the entries that stand on a shelf now, in the order they came."""
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     sequences = [sequence for sequence in rows.standing(shelf) if sequence > effect.after]
-    found: list[Entry] = []
-    page = 500
-    for start in range(0, len(sequences), page):
-        entries = rows.entries(effect.scope.tenant, sequences[start : start + page])
-        found += sorted((one for one in entries if one.stands_at(call.now)), key=lambda one: one.sequence)
-        if effect.limit is not None and len(found) >= effect.limit:
-            break
-    return Outcome(found[: effect.limit])
+
+    def standing() -> Iterator[Entry]:
+        # Their content and metadata are bounded by `Limits`, so a portion of this many rows is bounded too.
+        for start in range(0, len(sequences), _PORTION):
+            entries = rows.entries(effect.scope.tenant, sequences[start : start + _PORTION])
+            yield from sorted((one for one in entries if one.stands_at(call.now)), key=lambda one: one.sequence)
+
+    found = take_within(islice(standing(), effect.limit), lambda one: (one.content, one.metadata), effect.max_bytes)
+    return Outcome(found)
 
 
 def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tuple[Collection, list[Note]]:

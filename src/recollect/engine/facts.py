@@ -9,6 +9,7 @@ from typing import Any, cast
 from recollect.engine.blocks import ensure_block
 from recollect.engine.call import Call, Outcome
 from recollect.engine.expiry import end_fact, expire_fact
+from recollect.engine.portions import exceeds, read_portions, take_within
 from recollect.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
 from recollect.model.block import is_block_key
@@ -72,34 +73,55 @@ def find_facts(rows: Reader, effect: FindFacts, call: Call) -> Outcome[list[Fact
 
 def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact]]:
     """Return the active facts at and below a key, or those that stood at a moment."""
-    found = _listed(rows, effect, call)
+    found = _stored_facts(rows, effect, call)
     if effect.domain is None and is_session(effect.scope):
         record = _read(rows, effect.scope, SESSION_RECORD, effect.as_of, call)
         known = {fact.key for fact in found}
         held = [fact for fact in variables_of(record, effect.prefix) if fact.key > effect.after]
+        if found and exceeds(found, _value, effect.max_bytes):
+            # Facts between the last one read and these variables were not read: the next page has them all.
+            held = [fact for fact in held if fact.key < found[-1].key]
         found = sorted((*found, *(fact for fact in held if fact.key not in known)), key=lambda fact: fact.key)
+        found = take_within(found, _value, effect.max_bytes)
     return Outcome(found[: effect.limit])
 
 
-def _listed(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
-    if effect.as_of is None:
+def _stored_facts(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
+    def read(last: Fact | None, limit: int | None) -> list[Fact]:
+        after = effect.after if last is None else last.key
+        if effect.as_of is not None:
+            moment = from_micros(effect.as_of)
+            return rows.facts_as_of(effect.scope, moment, prefix=effect.prefix, after=after, limit=limit)
         return rows.facts(
-            effect.scope,
-            now=call.now,
-            prefix=effect.prefix,
-            domain=effect.domain,
-            after=effect.after,
-            limit=effect.limit,
+            effect.scope, now=call.now, prefix=effect.prefix, domain=effect.domain, after=after, limit=limit
         )
-    stood = rows.facts_as_of(effect.scope, from_micros(effect.as_of), prefix=effect.prefix)
-    return [
-        fact for fact in stood if fact.key > effect.after and (effect.domain is None or fact.domain == effect.domain)
-    ]
+
+    # How a fact was tagged at a moment is not asked for by any statement.
+    tagged = effect.as_of is not None and effect.domain is not None
+    return read_portions(
+        read,
+        _value,
+        limit=effect.limit,
+        max_bytes=effect.max_bytes,
+        wanted=(lambda fact: fact.domain == effect.domain) if tagged else None,
+    )
+
+
+def _value(kept: Fact | Revision) -> Any:
+    return kept.value
 
 
 def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[Revision]]:
-    """Return every revision of a key, oldest first."""
-    return Outcome(rows.revisions(effect.scope, effect.key))
+    """Return revisions of a key: oldest first, or the newest, newest first."""
+
+    def read(last: Revision | None, limit: int | None) -> list[Revision]:
+        if effect.newest:
+            before = effect.before if last is None else last.version
+            return rows.newest_revisions(effect.scope, effect.key, before=before, limit=limit)
+        after = effect.after if last is None else last.version
+        return rows.revisions(effect.scope, effect.key, after=after, limit=limit)
+
+    return Outcome(read_portions(read, _value, limit=effect.limit, max_bytes=effect.max_bytes))
 
 
 def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.indexes import EntriesAtHand, Opened
+from recollect.engine.portions import content_bytes, take_within
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.collection import Space
 from recollect.model.effect import Recall
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from recollect.retrieval.rank import Ranked
 
 _ATTEMPTS = 5
+_PORTION = 64
+"""Entries that are read at once; most recalls ask for fewer."""
 
 
 def recall(rows: Reader, effect: Recall, call: Call) -> Outcome[Recalled]:
@@ -55,15 +58,17 @@ def recall_from(read: Read, state_of: Callable[[Shelf], ShelfState], effect: Rec
             ranked = _rank(opened.index, opened.space, effect, now, call)
         else:
             ranked = _in_order(opened.index, effect, now)
+        ranked = ranked[effect.offset :]
         kept = opened.at_hand if attempt < _ATTEMPTS else None
         entries: list[Entry] = []
         if kept is not None and effect.as_of is None and not effect.expand:
             entries = kept.known(state_of(shelf), [one.sequence for one in ranked])
         if len(entries) < len(ranked):
-            entries = read(lambda rows, ranked=ranked, kept=kept: _entries(rows, shelf, effect, ranked, kept))
+            ranked, entries = read(lambda rows, ranked=ranked, kept=kept: _entries(rows, shelf, effect, ranked, kept))
         matches = _matches(entries, effect, ranked, now, ended_too=kept is None)
         if len(matches) == len(ranked):
             break
+    matches = take_within(matches, _content, effect.max_bytes)
     return Recalled(results=matches, count=len(matches))
 
 
@@ -114,7 +119,7 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
         mode=effect.mode,
         now=now,
         where=filters.parse_filter(effect.filter),
-        limit=effect.limit,
+        limit=effect.offset + effect.limit,
         threshold=effect.threshold,
         calibration=space.calibration,
         expand=effect.expand,
@@ -126,17 +131,36 @@ def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
     filters, _, ranking = _ranking()
     sequences = index.visible(now, filters.parse_filter(effect.filter)).tolist()
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
-    return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in sequences[: -effect.limit - 1 : -1]]
+    newest = sequences[: -effect.offset - effect.limit - 1 : -1]
+    return [ranking.Ranked(sequence=sequence, score=1.0, why=why) for sequence in newest]
 
 
 def _entries(
     rows: Reader, shelf: Shelf, effect: Recall, ranked: list[Ranked], at_hand: EntriesAtHand | None
-) -> list[Entry]:
-    """Return the entries that were ranked, and their neighbours where those are asked for."""
-    if at_hand is not None and effect.as_of is None and not effect.expand:
-        return at_hand.entries(rows, shelf, [one.sequence for one in ranked])
-    wanted = {sequence for one in ranked for sequence in (one.sequence, *one.before, *one.after)}
-    return rows.entries(shelf.scope.tenant, sorted(wanted))
+) -> tuple[list[Ranked], list[Entry]]:
+    """Return what was ranked, as far as its entries fit into the bytes asked for, and these with their neighbours."""
+    found: dict[int, Entry] = {}
+    size = 0
+    portion = max(1, _PORTION // (1 + 2 * effect.expand))
+    for begin in range(0, len(ranked), portion):
+        part = ranked[begin : begin + portion]
+        if at_hand is not None and effect.as_of is None and not effect.expand:
+            read = at_hand.entries(rows, shelf, [one.sequence for one in part])
+        else:
+            wanted = {sequence for one in part for sequence in (one.sequence, *one.before, *one.after)}
+            read = rows.entries(shelf.scope.tenant, sorted(wanted - found.keys()))
+        found.update((entry.sequence, entry) for entry in read)
+        if effect.max_bytes is not None:
+            size += sum(content_bytes((entry.content, entry.metadata)) for entry in read)
+            if size > effect.max_bytes:
+                return ranked[: begin + portion], list(found.values())
+    return ranked, list(found.values())
+
+
+def _content(match: Match) -> tuple[Any, ...]:
+    """Return what of a match may be large."""
+    around = [(entry.content, entry.metadata) for entry in (*match.before, *match.after)]
+    return match.content, match.metadata, around
 
 
 def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:

@@ -22,6 +22,7 @@ from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
 from recollect.engine.facts import get_fact_from
 from recollect.engine.indexes import IndexBook
+from recollect.engine.portions import content_bytes
 from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import Checks, SchemaBook, Unchecked
 from recollect.engine.sessions import may_end
@@ -66,7 +67,7 @@ from recollect.model.effect import (
     WriteFacts,
 )
 from recollect.model.event import Decision, Note
-from recollect.model.fact import OWNER_ACTOR, Origin
+from recollect.model.fact import OWNER_ACTOR, Fact, Origin
 from recollect.model.ids import Ids
 from recollect.model.key import collection_key
 from recollect.model.limits import Limits
@@ -212,11 +213,13 @@ class Gate:
 
     def _look_past(self, effect: Effect, call: Call, may_read: Callable[[str], bool]) -> Any:
         """Read for a caller to whom some keys are closed: they are left out before a limit counts."""
-        if isinstance(effect, (FindFacts, ListFacts, ReadRecords)):
+        if isinstance(effect, ListFacts) and effect.max_bytes is not None:
+            return self._list_readable(effect, effect.max_bytes, call, may_read)
+        if isinstance(effect, (FindFacts, ListFacts)):
             every = self._look(msgspec.structs.replace(effect, limit=None), call)
             return [fact for fact in every if may_read(fact.key)][: effect.limit]
         value = self._look(effect, call)
-        if isinstance(effect, ListBlocks):
+        if isinstance(effect, (ListBlocks, ReadRecords)):
             return [fact for fact in value if may_read(fact.key)]
         if isinstance(value, Exported):
             return msgspec.structs.replace(
@@ -225,6 +228,22 @@ class Gate:
                 entries=[entry for entry in value.entries if may_read(collection_key(entry.collection))],
             )
         return value
+
+    def _list_readable(
+        self, effect: ListFacts, max_bytes: int, call: Call, may_read: Callable[[str], bool]
+    ) -> list[Fact]:
+        """Return the facts that a caller may read, up to the bounds, without reading much more at once."""
+        found: list[Fact] = []
+        after, size = effect.after, 0
+        while portion := self._look(msgspec.structs.replace(effect, after=after), call):
+            for fact in portion:
+                if may_read(fact.key):
+                    found.append(fact)
+                    size += content_bytes(fact.value)
+                    if size > max_bytes or len(found) == effect.limit:
+                        return found
+            after = portion[-1].key
+        return found
 
     def _look(self, effect: Effect, call: Call) -> Any:
         if type(effect) is GetFact and effect.as_of is None:

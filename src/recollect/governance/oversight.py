@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
+from typing import Any
+
 from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.definitions import bump_revision
-from recollect.errors import InvalidPolicy, NotFound
+from recollect.engine.portions import read_portions, take_within
+from recollect.errors import InvalidPolicy, NotFound, UsageError
+from recollect.governance.approvals import find_approval
 from recollect.governance.ledger import verify
 from recollect.model.approval import Approval
 from recollect.model.effect import (
@@ -22,14 +28,29 @@ from recollect.model.policy import Grant
 from recollect.model.text import LONGEST_LABEL, quote, why_not_a_name
 from recollect.store.base import Reader, Transaction
 
+_PORTION = 64
+"""Events that are read at once where the newest come first."""
+
 
 def read_ledger(rows: Reader, effect: ReadLedger, call: Call) -> Outcome[list[Event]]:
     """Return events by position, or the newest ones, oldest first."""
-    start = effect.start
     if effect.newest and effect.limit is not None:
-        length = (rows.head(effect.scope.tenant) or (0, ""))[0]
-        start = max(1, length - effect.limit + 1)
-    return Outcome(list(rows.events(effect.scope.tenant, start=start, limit=effect.limit)))
+        backwards = islice(_newest_events(rows, effect.scope.tenant), effect.limit)
+        return Outcome(take_within(backwards, _content, effect.max_bytes)[::-1])
+    events = rows.events(effect.scope.tenant, start=effect.start, limit=effect.limit)
+    return Outcome(take_within(events, _content, effect.max_bytes))
+
+
+def _newest_events(rows: Reader, tenant: str) -> Iterator[Event]:
+    end = (rows.head(tenant) or (0, ""))[0]
+    while end > 0:
+        start = max(1, end - _PORTION + 1)
+        yield from reversed(list(rows.events(tenant, start=start, limit=end - start + 1)))
+        end = start - 1
+
+
+def _content(event: Event) -> tuple[Any, Any]:
+    return event.detail, event.text
 
 
 def verify_ledger(rows: Reader, effect: VerifyLedger, call: Call) -> Outcome[Verification]:
@@ -79,7 +100,26 @@ def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]
 
 def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[list[Approval]]:
     """Return what waits for a decision and what was decided, oldest first."""
-    return Outcome(rows.approvals(effect.scope.tenant))
+    tenant = effect.scope.tenant
+    if effect.id:
+        one = find_approval(rows, tenant, effect.id)
+        return Outcome([] if one is None else [one])
+    if effect.after and find_approval(rows, tenant, effect.after) is None:
+        raise UsageError(
+            f"the approval {quote(effect.after)} is gone", hint="Begin again without `after`", path="after"
+        )
+
+    def read(last: Approval | None, limit: int | None) -> list[Approval]:
+        return rows.approvals(tenant, after=effect.after if last is None else last.id, limit=limit)
+
+    found = read_portions(
+        read,
+        lambda approval: approval.effect,
+        limit=effect.limit,
+        max_bytes=effect.max_bytes,
+        wanted=None if effect.status is None else lambda approval: approval.status == effect.status,
+    )
+    return Outcome(found)
 
 
 OVERSIGHT: dict[type[EffectBase], Verb] = {

@@ -14,6 +14,7 @@ import msgspec
 
 from recollect.engine.call import Call, Outcome, Verb
 from recollect.engine.facts import write_facts
+from recollect.engine.portions import take_within
 from recollect.engine.sessions import end_scope, start_session
 from recollect.errors import Conflict, NotFound, ScopeEnded, UsageError
 from recollect.governance.approvals import find_approval
@@ -166,7 +167,8 @@ def read_run_events(rows: Reader, effect: ReadRunEvents, call: Call) -> Outcome[
     """Return the events of a run, in order."""
     if not can_be_a_run(effect.run):
         return Outcome([])
-    return Outcome([_run_event(event) for event in rows.events(effect.scope.tenant, run=effect.run)])
+    events = rows.events(effect.scope.tenant, start=effect.after + 1, limit=effect.limit, run=effect.run)
+    return Outcome(take_within(map(_run_event, events), lambda event: event.detail, effect.max_bytes))
 
 
 def read_kept_run(rows: Reader, effect: ReadKeptRun, call: Call) -> Outcome[list[Fact]]:

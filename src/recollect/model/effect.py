@@ -72,6 +72,8 @@ class ListFacts(EffectBase, frozen=True, kw_only=True, tag="list_facts"):
     domain: str | None = None
     after: str = ""
     limit: int | None = None
+    max_bytes: int | None = None
+    """Stop after the fact with which the values exceed this; so it is in every effect below that has it."""
     as_of: int | None = None
 
     @property
@@ -90,11 +92,16 @@ class FindFacts(EffectBase, frozen=True, kw_only=True, tag="find_facts"):
 
 
 class ReadHistory(EffectBase, frozen=True, kw_only=True, tag="read_history"):
-    """Read every revision of one fact, oldest first."""
+    """Read the revisions of one fact: oldest first after a version, or newest first before one."""
 
     capability: ClassVar[str] = "memory.read"
     mutates: ClassVar[bool] = False
     key: str
+    after: int = 0
+    before: int | None = None
+    newest: bool = False
+    limit: int | None = None
+    max_bytes: int | None = None
 
 
 class SetFact(EffectBase, frozen=True, kw_only=True, tag="set_fact"):
@@ -191,6 +198,9 @@ class Recall(_InCollection, frozen=True, kw_only=True, tag="recall"):
     as_of: int | None = None
     mode: Mode = "hybrid"
     expand: int = 0
+    offset: int = 0
+    """Matches to leave out at the beginning: those that an earlier answer had."""
+    max_bytes: int | None = None
 
 
 class ListEntries(_InCollection, frozen=True, kw_only=True, tag="list_entries"):
@@ -201,6 +211,7 @@ class ListEntries(_InCollection, frozen=True, kw_only=True, tag="list_entries"):
     namespace: str | None = None
     after: int = 0
     limit: int | None = None
+    max_bytes: int | None = None
 
 
 class Forget(_InCollection, frozen=True, kw_only=True, tag="forget"):
@@ -328,7 +339,10 @@ class ReadRecords(EffectBase, frozen=True, kw_only=True, tag="read_records"):
     capability: ClassVar[str] = "memory.read"
     mutates: ClassVar[bool] = False
     definition: str
+    after: str = ""
+    """The path of the scope whose record was seen last."""
     limit: int | None = None
+    max_bytes: int | None = None
 
 
 class CreateDefinition(EffectBase, frozen=True, kw_only=True, tag="create_definition"):
@@ -412,6 +426,7 @@ class ReadLedger(EffectBase, frozen=True, kw_only=True, tag="read_ledger"):
     mutates: ClassVar[bool] = False
     start: int = 1
     limit: int | None = None
+    max_bytes: int | None = None
     newest: bool = False
 
 
@@ -452,6 +467,14 @@ class ReadApprovals(EffectBase, frozen=True, kw_only=True, tag="read_approvals")
 
     capability: ClassVar[str] = "approvals.read"
     mutates: ClassVar[bool] = False
+    id: str = ""
+    """Only the one of this id."""
+    status: Literal["pending", "approved", "refused"] | None = None
+    """Only those with this status."""
+    after: str = ""
+    """The id of the last one seen."""
+    limit: int | None = None
+    max_bytes: int | None = None
 
 
 class Decide(EffectBase, frozen=True, kw_only=True, tag="decide"):
@@ -541,6 +564,10 @@ class ReadRunEvents(_OfRun, frozen=True, kw_only=True, tag="read_run_events"):
 
     capability: ClassVar[str] = "runs.read"
     mutates: ClassVar[bool] = False
+    after: int = 0
+    """The position of the last event seen."""
+    limit: int | None = None
+    max_bytes: int | None = None
 
 
 class ReadKeptRun(_OfRun, frozen=True, kw_only=True, tag="read_kept_run"):

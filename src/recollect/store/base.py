@@ -113,18 +113,22 @@ class Reader(Protocol):
         """Return the facts active now at and below a key, ordered by key, from the first one after `after`."""
         ...
 
-    def facts_as_of(self, scope: Scope, moment: datetime, *, prefix: str = "") -> list[Fact]:
-        """Return the facts that were active at a moment at and below a key, ordered by key."""
+    def facts_as_of(
+        self, scope: Scope, moment: datetime, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> list[Fact]:
+        """Return the facts that were active at a moment at and below a key, ordered by key, after `after`."""
         ...
 
     def facts_below(self, scope: Scope) -> Iterator[Fact]:
         """Yield every fact at and below a scope, expired or not, by scope and key. Use it up inside the work."""
         ...
 
-    def facts_named(self, tenant: str, key: str, *, below: str = "") -> list[Fact]:
+    def facts_named(
+        self, tenant: str, key: str, *, below: str = "", after: str | None = None, limit: int | None = None
+    ) -> list[Fact]:
         """Return every fact of this key in any scope of the tenant, expired or not, ordered by scope.
 
-        With the path of a scope, only those that lie strictly below it.
+        With the path of a scope, only those that lie strictly below it. `after` is the path of the last scope seen.
         """
         ...
 
@@ -136,8 +140,14 @@ class Reader(Protocol):
         """Return facts whose expiry is not after now."""
         ...
 
-    def revisions(self, scope: Scope, key: str) -> list[Revision]:
-        """Return every revision of a key, oldest first."""
+    def revisions(self, scope: Scope, key: str, *, after: int = 0, limit: int | None = None) -> list[Revision]:
+        """Return the revisions of a key, oldest first, from the first one after a version."""
+        ...
+
+    def newest_revisions(
+        self, scope: Scope, key: str, *, before: int | None = None, limit: int | None = None
+    ) -> list[Revision]:
+        """Return the revisions of a key, newest first, from the first one before a version."""
         ...
 
     def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
@@ -258,8 +268,8 @@ class Reader(Protocol):
         """Return the tenant's grants, oldest first."""
         ...
 
-    def approvals(self, tenant: str) -> list[Approval]:
-        """Return the tenant's approvals, oldest first, decided ones included."""
+    def approvals(self, tenant: str, *, after: str = "", limit: int | None = None) -> list[Approval]:
+        """Return the tenant's approvals, oldest first, decided ones included, from the first after the one of an id."""
         ...
 
     def approval(self, tenant: str, id: str) -> Approval | None:

@@ -181,21 +181,31 @@ class _Rows:
         ]
         return found[:limit]
 
-    def facts_as_of(self, scope: Scope, moment: datetime, *, prefix: str = "") -> list[Fact]:
-        keys = {key for owner, key, _ in self._t.revisions if owner == scope and lies_under(key, prefix)}
+    def facts_as_of(
+        self, scope: Scope, moment: datetime, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> list[Fact]:
+        keys = {
+            key for owner, key, _ in self._t.revisions if owner == scope and lies_under(key, prefix) and key > after
+        }
         stood = [self.revision_at(scope, key, moment) for key in sorted(keys)]
         facts = [revision.as_fact() for revision in stood if revision and _readable(revision)]
-        return [fact for fact in facts if fact.active_at(moment)]
+        return [fact for fact in facts if fact.active_at(moment)][:limit]
 
     def facts_below(self, scope: Scope) -> Iterator[Fact]:
         for (owner, _), row in sorted(self._t.facts.items(), key=_by_scope_and_key):
             if scope.covers(owner):
                 yield _fact(row)
 
-    def facts_named(self, tenant: str, key: str, *, below: str = "") -> list[Fact]:
+    def facts_named(
+        self, tenant: str, key: str, *, below: str = "", after: str | None = None, limit: int | None = None
+    ) -> list[Fact]:
         rows = sorted(self._t.facts.items(), key=_by_scope_and_key)
         found = [_fact(row) for (owner, name), row in rows if owner.tenant == tenant and name == key]
-        return [fact for fact in found if not below or fact.scope.path.startswith(f"{below}/")]
+        return [
+            fact
+            for fact in found
+            if (not below or fact.scope.path.startswith(f"{below}/")) and (after is None or fact.scope.path > after)
+        ][:limit]
 
     def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
         found = [self.fact(session, key) for session in self.sessions_owned(owner)]
@@ -206,9 +216,16 @@ class _Rows:
         gone = [_fact(row) for (owner, _), row in rows if owner.tenant == tenant and not row[0].active_at(now)]
         return gone[:limit]
 
-    def revisions(self, scope: Scope, key: str) -> list[Revision]:
+    def revisions(self, scope: Scope, key: str, *, after: int = 0, limit: int | None = None) -> list[Revision]:
         rows = [row for (owner, name, _), row in self._t.revisions.items() if (owner, name) == (scope, key)]
-        return sorted((_revision(row) for row in rows), key=lambda revision: revision.version)
+        found = sorted((_revision(row) for row in rows), key=lambda revision: revision.version)
+        return [revision for revision in found if revision.version > after][:limit]
+
+    def newest_revisions(
+        self, scope: Scope, key: str, *, before: int | None = None, limit: int | None = None
+    ) -> list[Revision]:
+        found = reversed(self.revisions(scope, key))
+        return [revision for revision in found if before is None or revision.version < before][:limit]
 
     def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
         row = self._t.revisions.get((scope, key, version))
@@ -315,8 +332,10 @@ class _Rows:
     def grants(self, tenant: str) -> list[Grant]:
         return [grant for grant in self._t.grants.values() if grant.tenant == tenant]
 
-    def approvals(self, tenant: str) -> list[Approval]:
-        return [approval for approval in self._t.approvals.values() if approval.tenant == tenant]
+    def approvals(self, tenant: str, *, after: str = "", limit: int | None = None) -> list[Approval]:
+        found = [approval for approval in self._t.approvals.values() if approval.tenant == tenant]
+        begin = next((number for number, one in enumerate(found, 1) if one.id == after), 0)
+        return found[begin:][:limit]
 
     def approval(self, tenant: str, id: str) -> Approval | None:
         return self._t.approvals.get((tenant, id))

@@ -25,7 +25,7 @@ WHERE tenant = $1 AND scope = $2 AND key >= $3 AND key < $4
   AND (expires_at IS NULL OR expires_at > $5)
   AND ($6::text IS NULL OR domain = $6)
 ORDER BY key
-LIMIT nullif($7, -1);
+LIMIT $7;
 
 -- name: list_facts_as_of
 -- The newest revisions by a moment, in a range of keys, that were active facts then.
@@ -39,7 +39,8 @@ WHERE tenant = $1 AND scope = $2 AND key >= $3 AND key < $4
   )
   AND change = 'set' AND forgotten = 0
   AND (expires_at IS NULL OR expires_at > $5)
-ORDER BY key;
+ORDER BY key
+LIMIT $6;
 
 -- name: page_facts_below
 -- The next facts of a range of scopes, after one scope and key.
@@ -54,7 +55,8 @@ LIMIT $6;
 SELECT scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload
 FROM recollect.facts
 WHERE tenant COLLATE "POSIX" = $1 AND key = $2 AND scope >= $3 AND scope < $4
-ORDER BY scope;
+ORDER BY scope
+LIMIT $5;
 
 -- name: list_facts_owned
 -- The facts of one key in the sessions of a range of owners.
@@ -80,11 +82,20 @@ CROSS JOIN LATERAL (
 ORDER BY due.scope, due.key;
 
 -- name: list_revisions
--- The history of a key.
+-- The history of a key after a version.
 SELECT key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
 FROM recollect.revisions
-WHERE tenant = $1 AND scope = $2 AND key = $3
-ORDER BY version;
+WHERE tenant = $1 AND scope = $2 AND key = $3 AND version > $4
+ORDER BY version
+LIMIT $5;
+
+-- name: list_newest_revisions
+-- The history of a key before a version, newest first.
+SELECT key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
+FROM recollect.revisions
+WHERE tenant = $1 AND scope = $2 AND key = $3 AND version < $4
+ORDER BY version DESC
+LIMIT $5;
 
 -- name: get_revision
 -- One revision.
@@ -143,11 +154,13 @@ ORDER BY place;
 SELECT id, actor, rule FROM recollect.grants WHERE tenant = $1 ORDER BY place;
 
 -- name: list_approvals
--- The approvals of a tenant, oldest first.
+-- The approvals of a tenant after the one of an id, oldest first.
 SELECT id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, effect
 FROM recollect.approvals
 WHERE tenant = $1
-ORDER BY place;
+  AND place > coalesce((SELECT place FROM recollect.approvals AS seen WHERE seen.tenant = $1 AND seen.id = $2), 0)
+ORDER BY place
+LIMIT $3;
 
 -- name: get_approval
 -- One approval.

@@ -19,7 +19,7 @@ from recollect.model.fact import Origin
 from recollect.model.scope import Scope
 from recollect.model.value import encode
 from recollect.store.sql.ranges import Range, scopes_under
-from recollect.store.sql.statements import Statements, keep_in_mind, micros
+from recollect.store.sql.statements import FIRST_PAGE, Statements, keep_in_mind, micros, page_size
 
 T = TypeVar("T")
 
@@ -396,9 +396,13 @@ class EntryRows(Statements):
                     yield from self._decoding.indexed(namespace, [rows[sequence]], size)
 
     def _look_up_entries(self, tenant: str, sequences: list[int], turn: int) -> Iterator[Entry]:
-        for page in _pages(sequences, LONG_PAGE):
+        begin, size = 0, FIRST_PAGE
+        while begin < len(sequences):
             self._check_turn(turn)
-            yield from sorted(self.entries(tenant, page), key=_sequence)
+            page = self._all("list_entries", tenant, self._listed(sequences[begin : begin + size]))
+            yield from sorted(self._decoding.entries(tenant, page), key=_sequence)
+            begin += size
+            size = page_size(page, LONG_PAGE) if page else size
 
 
 def _pages(items: list[T], size: int) -> Iterator[list[T]]:

@@ -26,7 +26,7 @@ from recollect.store.base import Erasure, Replay, Session, TenantState, Window, 
 from recollect.store.sql.decoding import Row
 from recollect.store.sql.entries import EntryRows
 from recollect.store.sql.ranges import Range, after_text, keys_under, scopes_above, scopes_under
-from recollect.store.sql.statements import keep_in_mind, micros
+from recollect.store.sql.statements import FIRST_PAGE, keep_in_mind, micros, page_size
 
 PAGE = 256
 """Rows of one page of a long answer."""
@@ -41,6 +41,7 @@ _ERASED = {
     "content_keys": "erase_content_keys",
     "sessions": "erase_sessions",
 }
+_NO_LIMIT = 2**63 - 1
 _MEMORY = ("facts", "revisions", "idempotency_keys", "ledger_texts", "content_keys")
 
 
@@ -98,17 +99,19 @@ class SqlRows(EntryRows):
         """Return the active facts at and below a key."""
         found: list[Fact] = []
         for low, high in keys_under(prefix):
-            left = -1 if limit is None else limit - len(found)
             place = scope.tenant, scope.path, max(low, after_text(after)), high
-            rows = self._all("list_facts", *place, to_micros(now), domain, left)
+            rows = self._all("list_facts", *place, to_micros(now), domain, _row_limit(limit, found))
             found.extend(self._decoding.fact(scope, row[0], row[1:]) for row in rows)
         return found
 
-    def facts_as_of(self, scope: Scope, moment: datetime, *, prefix: str = "") -> list[Fact]:
+    def facts_as_of(
+        self, scope: Scope, moment: datetime, *, prefix: str = "", after: str = "", limit: int | None = None
+    ) -> list[Fact]:
         """Return the facts that were active at a moment."""
         found: list[Fact] = []
         for low, high in keys_under(prefix):
-            rows = self._all("list_facts_as_of", scope.tenant, scope.path, low, high, to_micros(moment))
+            place = scope.tenant, scope.path, max(low, after_text(after)), high
+            rows = self._all("list_facts_as_of", *place, to_micros(moment), _row_limit(limit, found))
             found.extend(self._decoding.revision(scope, row).as_fact() for row in rows)
         return found
 
@@ -116,10 +119,15 @@ class SqlRows(EntryRows):
         """Yield every fact at and below a scope."""
         return self._page_facts_below(scope, self._turn)
 
-    def facts_named(self, tenant: str, key: str, *, below: str = "") -> list[Fact]:
+    def facts_named(
+        self, tenant: str, key: str, *, below: str = "", after: str | None = None, limit: int | None = None
+    ) -> list[Fact]:
         """Return the facts of one key in every scope, or in those below one."""
         *_, (low, high) = scopes_under(below)
-        return list(self._decoding.facts(tenant, self._all("list_facts_named", tenant, key, low, high)))
+        if after is not None:
+            low = max(low, after_text(after))
+        rows = self._all("list_facts_named", tenant, key, low, high, _row_limit(limit))
+        return list(self._decoding.facts(tenant, rows))
 
     def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
         """Return the facts of one key in the sessions that belong to a scope or to one below it."""
@@ -131,9 +139,17 @@ class SqlRows(EntryRows):
         """Return facts whose time is up."""
         return list(self._decoding.facts(tenant, self._all("list_expired", tenant, to_micros(now), limit)))
 
-    def revisions(self, scope: Scope, key: str) -> list[Revision]:
-        """Return the history of a key."""
-        rows = self._all("list_revisions", scope.tenant, scope.path, key)
+    def revisions(self, scope: Scope, key: str, *, after: int = 0, limit: int | None = None) -> list[Revision]:
+        """Return the history of a key from a version on."""
+        rows = self._all("list_revisions", scope.tenant, scope.path, key, after, _row_limit(limit))
+        return [self._decoding.revision(scope, row) for row in rows]
+
+    def newest_revisions(
+        self, scope: Scope, key: str, *, before: int | None = None, limit: int | None = None
+    ) -> list[Revision]:
+        """Return the history of a key backwards from a version on."""
+        below = _NO_LIMIT if before is None else before
+        rows = self._all("list_newest_revisions", scope.tenant, scope.path, key, below, _row_limit(limit))
         return [self._decoding.revision(scope, row) for row in rows]
 
     def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
@@ -168,9 +184,10 @@ class SqlRows(EntryRows):
         """Return the tenant's grants."""
         return [self._decoding.grant(tenant, row) for row in self._all("list_grants", tenant)]
 
-    def approvals(self, tenant: str) -> list[Approval]:
+    def approvals(self, tenant: str, *, after: str = "", limit: int | None = None) -> list[Approval]:
         """Return the tenant's approvals."""
-        return [self._decoding.approval(tenant, row) for row in self._all("list_approvals", tenant)]
+        rows = self._all("list_approvals", tenant, after, _row_limit(limit))
+        return [self._decoding.approval(tenant, row) for row in rows]
 
     def approval(self, tenant: str, id: str) -> Approval | None:
         """Return one approval."""
@@ -428,19 +445,20 @@ class SqlRows(EntryRows):
 
     def _page_facts_below(self, scope: Scope, turn: int) -> Iterator[Fact]:
         for low, high in scopes_under(scope.path):
-            last = (low, "")
+            last, size = (low, ""), FIRST_PAGE
             while True:
                 self._check_turn(turn)
-                page = self._all("page_facts_below", scope.tenant, *last, low, high, PAGE)
+                page = self._all("page_facts_below", scope.tenant, *last, low, high, size)
                 yield from self._decoding.facts(scope.tenant, page)
-                if len(page) < PAGE:
+                if len(page) < size:
                     break
-                last = page[-1][:2]
+                last, size = page[-1][:2], page_size(page, PAGE)
 
     def _page_events(self, tenant: str, start: int, limit: int | None, run: str | None, turn: int) -> Iterator[Row]:
+        size = FIRST_PAGE
         while limit is None or limit > 0:
             self._check_turn(turn)
-            size = PAGE if limit is None else min(PAGE, limit)
+            size = size if limit is None else min(size, limit)
             if run is None:
                 page = self._all("page_events", tenant, start, size)
             else:
@@ -450,6 +468,7 @@ class SqlRows(EntryRows):
                 break
             start = page[-1][0] + 1
             limit = None if limit is None else limit - size
+            size = page_size(page, PAGE)
 
     def _erase(self, tenant: str, ranges: list[Range], kinds: Iterable[str]) -> dict[str, int]:
         """Drop what is in these scopes of each kind; return how many."""
@@ -458,3 +477,8 @@ class SqlRows(EntryRows):
         self._bare_facts.clear()
         counts = {kind: sum(self._count(_ERASED[kind], tenant, *each) for each in ranges) for kind in kinds}
         return {**counts, "entries": self._erase_entries(tenant, ranges)}
+
+
+def _row_limit(limit: int | None, found: Sequence[object] = ()) -> int:
+    """Return how many more rows a statement may return, as both databases take it."""
+    return _NO_LIMIT if limit is None else limit - len(found)

@@ -13,6 +13,11 @@ from recollect.store.sql.decoding import Decoding, Row
 K = TypeVar("K")
 V = TypeVar("V")
 
+FIRST_PAGE = 16
+"""Rows of the first page of a long answer, before it is known how large its rows are."""
+_PAGE_BYTES = 4_194_304
+"""Bytes of content that one page holds, where its rows are as large as those of the page before."""
+
 _MOST_KNOWN = 512
 """How much of one kind is kept in mind: enough for those who write at the moment, little beside idle sessions."""
 
@@ -84,6 +89,12 @@ class Statements(ABC):
     def _check_turn(self, turn: int) -> None:
         if turn != self._turn:
             raise RuntimeError("this iterator outlived the read or transaction it came from: use it up inside")
+
+
+def page_size(before: Sequence[Row], most: int) -> int:
+    """Return how many rows to read next, going by the content of those before: it is their last column."""
+    content = sum(len(row[-1]) for row in before if row[-1] is not None)
+    return max(1, min(most, _PAGE_BYTES * len(before) // max(content, 1)))
 
 
 def micros(moment: datetime | None) -> int | None:

@@ -37,7 +37,8 @@ WHERE tenant = :tenant AND scope = :scope AND key >= :low AND key < :high
   )
   AND change = 'set' AND NOT forgotten
   AND (expires_at IS NULL OR expires_at > :moment)
-ORDER BY key;
+ORDER BY key
+LIMIT :limit;
 
 -- name: page_facts_below
 -- The next facts of a range of scopes, after one scope and key.
@@ -52,7 +53,8 @@ LIMIT :limit;
 SELECT scope, key, id, version, created_at, updated_at, expires_at, domain, actor, door, source, payload
 FROM facts INDEXED BY facts_by_key
 WHERE tenant = :tenant AND key = :key AND scope >= :low AND scope < :high
-ORDER BY scope;
+ORDER BY scope
+LIMIT :limit;
 
 -- name: list_facts_owned
 -- The facts of one key in the sessions of a range of owners. The owners come first: others may have any number of them.
@@ -75,11 +77,20 @@ WHERE tenant = :tenant AND (scope, key) IN (
 ORDER BY scope, key;
 
 -- name: list_revisions
--- The history of a key.
+-- The history of a key after a version.
 SELECT key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
 FROM revisions
-WHERE tenant = :tenant AND scope = :scope AND key = :key
-ORDER BY version;
+WHERE tenant = :tenant AND scope = :scope AND key = :key AND version > :after
+ORDER BY version
+LIMIT :limit;
+
+-- name: list_newest_revisions
+-- The history of a key before a version, newest first.
+SELECT key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
+FROM revisions
+WHERE tenant = :tenant AND scope = :scope AND key = :key AND version < :before
+ORDER BY version DESC
+LIMIT :limit;
 
 -- name: get_revision
 -- One revision.
@@ -145,11 +156,13 @@ ORDER BY place;
 SELECT id, actor, rule FROM grants WHERE tenant = :tenant ORDER BY place;
 
 -- name: list_approvals
--- The approvals of a tenant, oldest first.
+-- The approvals of a tenant after the one of an id, oldest first.
 SELECT id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, effect
 FROM approvals
 WHERE tenant = :tenant
-ORDER BY place;
+  AND place > coalesce((SELECT place FROM approvals AS seen WHERE seen.tenant = :tenant AND seen.id = :after), 0)
+ORDER BY place
+LIMIT :limit;
 
 -- name: get_approval
 -- One approval.
