@@ -2,7 +2,7 @@
 
 import builtins
 import os
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -135,6 +135,8 @@ class AsyncMemory(AsyncHandle):
         """Return once everything that happens in the background has happened."""
     async def export(self, path: str | Path, *, scope: Scope | None = None) -> int:
         """Write the active facts and entries at and below a scope, and all definitions, to a JSON Lines file."""
+    async def export_lines(self, take: Callable[[Iterator[bytes]], Any], *, scope: Scope | None = None) -> Any:
+        """Let `take` have the lines of an export, one by one, and return what it gives."""
     async def import_file(self, path: str | Path) -> Imported:
         """Write what an export file holds, all or nothing. What was erased since it was made stays erased."""
     async def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
@@ -198,11 +200,21 @@ class AsyncScopedMemory(AsyncHandle):
         domain: str | None = None,
         after: str = "",
         limit: int | None = None,
+        max_bytes: int | None = None,
         as_of: datetime | str | None = None,
     ) -> list[Fact]:
         """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`."""
-    async def history(self, key: str) -> list[Revision]:
-        """Return every revision of a key, oldest first: what it was, since when, by whom."""
+    async def history(
+        self,
+        key: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the revisions of a key, oldest first: what it was, since when, by whom."""
     async def remember(
         self,
         content: Any,
@@ -249,10 +261,18 @@ class AsyncScopedMemory(AsyncHandle):
         as_of: datetime | str | None = None,
         mode: ScopedMemoryMode = "hybrid",
         expand: int = 0,
+        offset: int = 0,
+        max_bytes: int | None = None,
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
     async def entries(
-        self, *, collection: str, namespace: str | None = None, after: int = 0, limit: int | None = None
+        self,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        max_bytes: int | None = None,
     ) -> builtins.list[Entry]:
         """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen."""
     async def forget(
@@ -307,16 +327,32 @@ class AsyncBlocks(AsyncHandle):
         self, query: str, *, agent: str | None = None, limit: int = 10, min_score: float | None = None
     ) -> builtins.list[BlockMatch]:
         """Return the lines of the archival block that hold words of a query, best first."""
-    async def history(self, block: BlockType) -> builtins.list[Revision]:
-        """Return every text a block had, oldest first: what it was, since when, by whom."""
+    async def history(
+        self,
+        block: BlockType,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the texts a block had, oldest first: what it was, since when, by whom."""
     async def undo(self, block: BlockType, *, expected_updated_at: datetime | str | None) -> Block:
         """Bring back the text that a block had before its newest one, or before it was deleted; twice redoes it."""
 
 class AsyncApprovals(AsyncHandle):
     """Effects that wait for a person."""
 
-    async def list(self, *, status: Status | Literal["all"] = "pending") -> list[Approval]:
-        """Return what waits, or what was decided, or all of it."""
+    async def list(
+        self,
+        *,
+        status: Status | Literal["all"] = "pending",
+        after: str = "",
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Approval]:
+        """Return what waits, or what was decided, or all of it, oldest first."""
     async def get(self, approval: str) -> Approval:
         """Return one approval by its id."""
     async def approve(self, approval: str, *, reason: str = "") -> Decided:
@@ -381,8 +417,10 @@ class AsyncDefinitions(AsyncHandle):
         """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug."""
     async def delete(self, *definitions: str) -> int:
         """Delete definitions and their records, all or nothing; return how many records went with them."""
-    async def records(self, definition: str, *, limit: int | None = None) -> list[Fact]:
-        """Return the active records of a definition, whoever owns them."""
+    async def records(
+        self, definition: str, *, after: str = "", limit: int | None = None, max_bytes: int | None = None
+    ) -> list[Fact]:
+        """Return the active records of a definition, whoever owns them, in the order of their scopes."""
 
 class AsyncLedger(AsyncHandle):
     """What happened in a tenant, in order, provably."""
@@ -391,10 +429,10 @@ class AsyncLedger(AsyncHandle):
         """Walk the whole chain; an anchor taken earlier also catches a tail that was cut off."""
     async def anchor(self) -> Anchor:
         """Return the length and head of the chain. Keep it where whoever keeps the database cannot reach."""
-    async def events(self, *, start: int = 1, limit: int | None = None) -> list[Event]:
-        """Return events from a position on."""
-    async def tail(self, limit: int = 20) -> list[Event]:
-        """Return the newest events, oldest first."""
+    async def events(self, *, start: int = 1, limit: int | None = None, max_bytes: int | None = None) -> list[Event]:
+        """Return events from a position on. With `max_bytes` the list ends with the event whose content exceeds it."""
+    async def tail(self, limit: int = 20, *, max_bytes: int | None = None) -> list[Event]:
+        """Return the newest events, oldest first; with `max_bytes` fewer, where their content exceeds it."""
 
 class AsyncPermissions(AsyncHandle):
     """Who may do what in a tenant: grants that are kept in the database."""
@@ -424,8 +462,10 @@ class AsyncRuns(AsyncHandle):
         """Return where runs stand, those that started last first; all of them, or those of one program or status."""
     async def get(self, run: str) -> RunSummary:
         """Return where one run stands."""
-    async def events(self, run: str) -> list[RunEvent]:
-        """Return the events of a run, in order."""
+    async def events(
+        self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[RunEvent]:
+        """Return the events of a run, in order; `after` is the position of the last one seen."""
     async def decision(self, run: str, approval: str) -> Approval:
         """Return what was decided about a step that a run waits with; who may see runs needs no other right."""
     async def verify(self, run: str) -> RunVerification:

@@ -39,9 +39,9 @@ class Approvals(Desk):
         limit: int | None = None,
         max_bytes: int | None = None,
     ) -> list[Approval]:
-        """Return what waits, or what was decided, or all of it, oldest first; `after` is the id of the last one seen.
+        """Return what waits, or what was decided, or all of it, oldest first.
 
-        With `max_bytes` the list ends with the approval whose effect exceeds it.
+        `after` is the id of the last one seen. With `max_bytes` the list ends with the one whose effect exceeds it.
         """
         known = (*STATUSES, "all")
         if status not in known:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
@@ -18,11 +18,10 @@ from recollect.api.ledger import Ledger
 from recollect.api.permissions import Permissions
 from recollect.api.runs import Runs
 from recollect.api.scoped import ScopedMemory
-from recollect.api.transfer import parse_lines, write_lines
+from recollect.api.transfer import is_counted, lines_of, parse_lines, write_lines
 from recollect.engine.embedders import EmbedderBook
 from recollect.engine.erase import Receipt
 from recollect.engine.expiry import Swept
-from recollect.engine.transfer import Exported
 from recollect.errors import Denied, InvalidPolicy
 from recollect.governance.gate import Caller, Gate
 from recollect.governance.inspection import Finding
@@ -395,9 +394,31 @@ class Memory:
         ...     memory.export("ada.jsonl", scope=recollect.Scope.of(user="ada"))
         1
         """
-        exported: Exported = self.perform(Export(scope=scope or self._shared))
-        write_lines(Path(path), exported)
-        return len(exported.facts) + len(exported.entries)
+        count = 0
+
+        def counted(lines: Iterator[bytes]) -> Iterator[bytes]:
+            nonlocal count
+            for line in lines:
+                count += is_counted(line)
+                yield line
+
+        self.export_lines(lambda lines: write_lines(Path(path), counted(lines)), scope=scope)
+        return count
+
+    def export_lines(self, take: Callable[[Iterator[bytes]], Any], *, scope: Scope | None = None) -> Any:
+        r"""Let `take` have the lines of an export, one by one, and return what it gives.
+
+        They are read while it takes them, on one moment of the database, which stays open until `take` returns.
+
+        >>> import recollect
+        >>> with recollect.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     memory.export_lines(lambda lines: sum(line.startswith(b'{"fact":') for line in lines))
+        1
+        """
+        effect = Export(scope=scope or self._shared)
+        tenant = effect.scope.tenant
+        return self._gate.export(effect, self._caller, lambda at, parts: take(lines_of(tenant, at, parts)))
 
     def import_file(self, path: str | Path) -> Imported:
         """Write what an export file holds, all or nothing. What was erased since it was made stays erased.

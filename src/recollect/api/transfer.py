@@ -13,16 +13,19 @@ from typing import Any
 import msgspec
 
 from recollect.api.remembering import check_collection, check_namespace, make_item
-from recollect.engine.transfer import Exported
+from recollect.engine.transfer import ExportedPart
 from recollect.errors import LimitExceeded, UsageError
 from recollect.model.clock import parse_moment
+from recollect.model.definition import Definition
 from recollect.model.effect import Import
+from recollect.model.fact import Fact
 from recollect.model.key import check_key
 from recollect.model.limits import Limits
 from recollect.model.scope import Scope
 from recollect.model.text import check_label
 from recollect.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
 from recollect.model.value import decode, encode, encode_checked
+from recollect.store.base import Session
 
 _FORMAT = 1
 
@@ -40,9 +43,8 @@ class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fie
 _decoder = msgspec.json.Decoder(_Line)
 
 
-def write_lines(path: Path, exported: Exported) -> None:
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Write an export to a file that appears only when it is whole; to a pipe or a device, as it comes."""
-    lines = (msgspec.json.encode(line) + b"\n" for line in _lines_of(exported))
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             file.writelines(lines)
@@ -59,41 +61,56 @@ def write_lines(path: Path, exported: Exported) -> None:
         half.unlink(missing_ok=True)
 
 
-def _lines_of(exported: Exported) -> Iterator[_Line]:
-    yield _Line(recollect=_FORMAT, tenant=exported.tenant, at=exported.at)
-    for one in exported.definitions:
-        yield _Line(
+def lines_of(tenant: str, at: datetime, parts: Iterable[ExportedPart]) -> Iterator[bytes]:
+    """Yield the lines of an export: the header, then one for each part."""
+    yield _encoded(_Line(recollect=_FORMAT, tenant=tenant, at=at))
+    for part in parts:
+        if not isinstance(part, Session) or part.owner is not None:
+            yield _encoded(_line_of(part))
+
+
+def is_counted(line: bytes) -> bool:
+    """Say whether a line holds a fact or an entry."""
+    return line.startswith((b'{"fact":', b'{"entry":'))
+
+
+def _encoded(line: _Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _line_of(part: ExportedPart) -> _Line:
+    if isinstance(part, Definition):
+        return _Line(
             definition=ImportedDefinition(
-                id=one.id, name=one.name, slug=one.slug, scope=one.scope, ttl=one.ttl, schema=one.schema
+                id=part.id, name=part.name, slug=part.slug, scope=part.scope, ttl=part.ttl, schema=part.schema
             )
         )
-    for session in exported.sessions:
-        if session.owner is not None:
-            yield _Line(session=ImportedSession(scope=session.scope.path, owner=session.owner.path))
-    for fact in exported.facts:
-        yield _Line(
+    if isinstance(part, Session):
+        owner = part.owner.path if part.owner is not None else ""
+        return _Line(session=ImportedSession(scope=part.scope.path, owner=owner))
+    if isinstance(part, Fact):
+        return _Line(
             fact=ImportedFact(
-                scope=fact.scope.path,
-                key=fact.key,
-                payload=msgspec.Raw(encode(fact.value)),
-                updated_at=fact.updated_at,
-                expires_at=fact.expires_at,
-                domain=fact.domain,
+                scope=part.scope.path,
+                key=part.key,
+                payload=msgspec.Raw(encode(part.value)),
+                updated_at=part.updated_at,
+                expires_at=part.expires_at,
+                domain=part.domain,
             )
         )
-    for entry in exported.entries:
-        yield _Line(
-            entry=ImportedEntry(
-                scope=entry.scope.path,
-                collection=entry.collection,
-                namespace=entry.namespace,
-                key=entry.key,
-                payload=msgspec.Raw(encode(entry.content)),
-                metadata=msgspec.Raw(encode(entry.metadata)),
-                created_at=entry.created_at,
-                expires_at=entry.expires_at,
-            )
+    return _Line(
+        entry=ImportedEntry(
+            scope=part.scope.path,
+            collection=part.collection,
+            namespace=part.namespace,
+            key=part.key,
+            payload=msgspec.Raw(encode(part.content)),
+            metadata=msgspec.Raw(encode(part.metadata)),
+            created_at=part.created_at,
+            expires_at=part.expires_at,
         )
+    )
 
 
 def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:

@@ -44,8 +44,13 @@ class ConversationRecord(ConversationSummary, frozen=True, kw_only=True):
     parts: tuple[Part, ...]
 
 
-def read_conversation(memory: Memory, user: str, conversation_id: str, *, after: int = 0) -> ConversationRecord:
-    """Return a conversation with its parts, all of them or those after a number; raise NotFound where there is none."""
+def read_conversation(
+    memory: Memory, user: str, conversation_id: str, *, after: int = 0, max_bytes: int | None = None
+) -> ConversationRecord:
+    """Return a conversation with its parts, all of them or those after a number; raise NotFound where there is none.
+
+    With `max_bytes` they end with the part that exceeds it.
+    """
     check_count("sequence", after)
     scope = conversation_scope(memory, user, conversation_id)
     standing = read_state(memory, scope)
@@ -53,7 +58,7 @@ def read_conversation(memory: Memory, user: str, conversation_id: str, *, after:
         message = f"`{user}` has no conversation {quote(conversation_id)}"
         raise NotFound(message, hint="It was never begun, or was erased", value=conversation_id)
     kept, _ = standing
-    parts = read_parts(memory, scope, after, kept.seq)
+    parts = read_parts(memory, scope, after, kept.seq, max_bytes)
     return ConversationRecord(**_summary(memory, scope, kept), parts=tuple(parts))
 
 

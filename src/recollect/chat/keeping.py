@@ -64,10 +64,10 @@ def read_state(memory: Memory, scope: Scope) -> tuple[ConversationState, int] | 
     return None if fact is None else (msgspec.convert(fact.value, ConversationState), fact.version)
 
 
-def read_parts(memory: Memory, scope: Scope, after: int, last: int) -> list[Part]:
+def read_parts(memory: Memory, scope: Scope, after: int, last: int, max_bytes: int | None = None) -> list[Part]:
     """Return the parts after a number, up to and with another: what was added since is newer than the reader knows."""
     facts: list[Fact] = memory.perform(
-        ListFacts(scope=scope, prefix=_PARTS, after=_part_key(after), limit=max(last - after, 0))
+        ListFacts(scope=scope, prefix=_PARTS, after=_part_key(after), limit=max(last - after, 0), max_bytes=max_bytes)
     )
     parts = [msgspec.convert(fact.value, Part) for fact in facts]
     return [part for part in parts if part.seq <= last]

@@ -9,7 +9,7 @@ from typing import Any, cast
 from recollect.engine.blocks import ensure_block
 from recollect.engine.call import Call, Outcome
 from recollect.engine.expiry import end_fact, expire_fact
-from recollect.engine.portions import exceeds, read_portions, take_within
+from recollect.engine.portions import content_bytes, is_over, read_portions, take_within
 from recollect.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from recollect.errors import Conflict, LimitExceeded, NotFound, UsageError
 from recollect.model.block import is_block_key
@@ -78,7 +78,9 @@ def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact
         record = _read(rows, effect.scope, SESSION_RECORD, effect.as_of, call)
         known = {fact.key for fact in found}
         held = [fact for fact in variables_of(record, effect.prefix) if fact.key > effect.after]
-        if found and exceeds(found, _value, effect.max_bytes):
+        if effect.max_bytes is not None and is_over(
+            found, sum(content_bytes(fact.value) for fact in found), effect.max_bytes
+        ):
             # Facts between the last one read and these variables were not read: the next page has them all.
             held = [fact for fact in held if fact.key < found[-1].key]
         found = sorted((*found, *(fact for fact in held if fact.key not in known)), key=lambda fact: fact.key)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sized
 from typing import Any, TypeVar
 
 from recollect.model.value import encode
 
 T = TypeVar("T")
 
-_FIRST = 16
+_FIRST = 4
 """Rows of the first portion, before it is known how large they are."""
-_LARGEST = 1_000
+_LARGEST = 32
+"""Rows of any portion: small ones may be followed by the largest there can be, of a megabyte each."""
 
 
 def read_portions(
@@ -25,7 +26,8 @@ def read_portions(
     """Return the first `limit` items, or those up to the one whose content makes all of them exceed `max_bytes`.
 
     `read` returns a number of items after the last one seen, all of them for None. The item that exceeds the bound is
-    returned too: a caller who sends no more than `max_bytes` has it left over, and knows that there are more.
+    returned too, and never the first one alone: a caller who sends no more than `max_bytes`, but one item at least,
+    has one left over, and knows that there are more.
     """
     if max_bytes is None:
         every = read(None, limit if wanted is None else None)
@@ -45,12 +47,12 @@ def read_portions(
                 continue
             found.append(item)
             size += item_bytes
-            if size > max_bytes or len(found) == limit:
+            if is_over(found, size, max_bytes) or len(found) == limit:
                 return found
         if len(portion) < ask:
             break
         last = portion[-1]
-        ask = max(1, min(_LARGEST, max_bytes * len(portion) // max(read_bytes, 1)))
+        ask = max(1, min(_LARGEST, 2 * len(portion), max_bytes * len(portion) // max(read_bytes, 1)))
     return found
 
 
@@ -63,14 +65,14 @@ def take_within(items: Iterable[T], content_of: Callable[[T], Any], max_bytes: i
     for item in items:
         found.append(item)
         size += content_bytes(content_of(item))
-        if size > max_bytes:
+        if is_over(found, size, max_bytes):
             break
     return found
 
 
-def exceeds(items: Iterable[T], content_of: Callable[[T], Any], max_bytes: int | None) -> bool:
-    """Say whether the contents of items have more bytes than a bound."""
-    return max_bytes is not None and sum(content_bytes(content_of(item)) for item in items) > max_bytes
+def is_over(items: Sized, size: int, max_bytes: int) -> bool:
+    """Say whether items of a size are more than a page holds, which always has one, however large it is."""
+    return size > max_bytes and len(items) > 1
 
 
 def content_bytes(content: Any) -> int:

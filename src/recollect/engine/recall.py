@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from recollect.engine.call import Call, Outcome
 from recollect.engine.indexes import EntriesAtHand, Opened
-from recollect.engine.portions import content_bytes, take_within
+from recollect.engine.portions import content_bytes, is_over, take_within
 from recollect.model.clock import from_micros, to_micros
 from recollect.model.collection import Space
 from recollect.model.effect import Recall
@@ -152,7 +152,7 @@ def _entries(
         found.update((entry.sequence, entry) for entry in read)
         if effect.max_bytes is not None:
             size += sum(content_bytes((entry.content, entry.metadata)) for entry in read)
-            if size > effect.max_bytes:
+            if is_over(ranked[: begin + portion], size, effect.max_bytes):
                 return ranked[: begin + portion], list(found.values())
     return ranked, list(found.values())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
+from typing import TypeAlias
 
 import msgspec
 
@@ -47,27 +48,38 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     entries: list[Entry]
 
 
+ExportedPart: TypeAlias = Definition | Session | Fact | Entry
+
+
 def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
     """Return the active facts at and below a scope, and the definitions they may be records of."""
-    facts = [fact for fact in rows.facts_below(effect.scope) if fact.active_at(call.now)]
-    # Who belongs to whom has to travel with whatever is exported of a session, also of that session alone.
-    scopes = dict.fromkeys((*ending_scopes(effect.scope), *rows.sessions_owned(effect.scope)))
-    owned = [rows.session(scope) for scope in scopes]
+    parts = list(exported_parts(rows, effect, call))
     exported = Exported(
         tenant=effect.scope.tenant,
         at=call.now,
-        definitions=rows.definitions(effect.scope.tenant),
-        sessions=[session for session in owned if session is not None and session.ended_at is None],
-        facts=facts,
-        entries=[entry for entry in rows.entries_below(effect.scope) if entry.stands_at(call.now)],
+        definitions=[part for part in parts if isinstance(part, Definition)],
+        sessions=[part for part in parts if isinstance(part, Session)],
+        facts=[part for part in parts if isinstance(part, Fact)],
+        entries=[part for part in parts if isinstance(part, Entry)],
     )
-    return Outcome(exported, (export_note(effect, exported),))
+    return Outcome(exported, (export_note(effect, len(exported.facts), len(exported.entries)),))
 
 
-def export_note(effect: Export, exported: Exported) -> Note:
+def exported_parts(rows: Reader, effect: Export, call: Call) -> Iterator[ExportedPart]:
+    """Yield what an export holds, in the order of a file, without having all of it at once. Use it inside the work."""
+    yield from rows.definitions(effect.scope.tenant)
+    # Who belongs to whom has to travel with whatever is exported of a session, also of that session alone.
+    for scope in dict.fromkeys((*ending_scopes(effect.scope), *rows.sessions_owned(effect.scope))):
+        session = rows.session(scope)
+        if session is not None and session.ended_at is None:
+            yield session
+    yield from (fact for fact in rows.facts_below(effect.scope) if fact.active_at(call.now))
+    yield from (entry for entry in rows.entries_below(effect.scope) if entry.stands_at(call.now))
+
+
+def export_note(effect: Export, facts: int, entries: int) -> Note:
     """Return what the ledger says of an export: how much left the house."""
-    detail = {"facts": len(exported.facts), "entries": len(exported.entries)}
-    return Note(effect=effect.name, scope=effect.scope.path, detail=detail)
+    return Note(effect=effect.name, scope=effect.scope.path, detail={"facts": facts, "entries": entries})
 
 
 def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Imported]:

@@ -6,9 +6,10 @@ line about it. A revoked grant can therefore never race a write, and no state ex
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from datetime import UTC
-from typing import Any, cast
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from datetime import UTC, datetime
+from typing import Any, TypeVar, cast
 
 import msgspec
 
@@ -22,13 +23,13 @@ from recollect.engine.entries import ensure_storable
 from recollect.engine.erase import Receipt
 from recollect.engine.facts import get_fact_from
 from recollect.engine.indexes import IndexBook
-from recollect.engine.portions import content_bytes
+from recollect.engine.portions import content_bytes, is_over
 from recollect.engine.recall import recall_from, recall_note
 from recollect.engine.schemas import Checks, SchemaBook, Unchecked
 from recollect.engine.sessions import may_end
-from recollect.engine.transfer import Exported, export_note
+from recollect.engine.transfer import Exported, ExportedPart, export_note, exported_parts
 from recollect.engine.verbs import VERBS
-from recollect.errors import ApprovalRequired, Busy, Conflict, Denied, QuotaExceeded, Refused, StorageError
+from recollect.errors import ApprovalRequired, Busy, Conflict, Denied, QuotaExceeded, Refused, StorageError, Unavailable
 from recollect.governance.approvals import find_approval, hold, settle
 from recollect.governance.deferred import DeferredEvents, without_the_erased
 from recollect.governance.inspection import Finding, inspect_tenant
@@ -66,6 +67,7 @@ from recollect.model.effect import (
     UpdateDefinition,
     WriteFacts,
 )
+from recollect.model.entry import Entry
 from recollect.model.event import Decision, Note
 from recollect.model.fact import OWNER_ACTOR, Fact, Origin
 from recollect.model.ids import Ids
@@ -74,6 +76,8 @@ from recollect.model.limits import Limits
 from recollect.model.policy import OWNER, Policy
 from recollect.model.scope import Scope
 from recollect.store.base import Reader, Store, Transaction
+
+T = TypeVar("T")
 
 _VERBS: dict[type[EffectBase], Verb] = {**VERBS, **OVERSIGHT, **RUNS}
 _ATTEMPTS = 5
@@ -142,12 +146,59 @@ class Gate:
 
     def perform(self, effect: Effect, caller: Caller) -> Any:
         """Carry out an effect for a caller, or raise why not."""
+        self._ensure_own_tenant(effect, caller)
+        return self._write(effect, caller) if effect.mutates else self._read(effect, caller)
+
+    def export(self, effect: Export, caller: Caller, take: Callable[[datetime, Iterator[ExportedPart]], T]) -> T:
+        """Let `take` have what is exported, part by part, on one moment of the store; return what it gives.
+
+        How much there is has been counted and recorded before, in moments of their own: what leaves the house is on
+        record before it does.
+        """
+        self._ensure_own_tenant(effect, caller)
+        may_read = readable(self._admitting(effect, caller))
+        call = self._call(caller)
+
+        def parts(rows: Reader) -> Iterator[ExportedPart]:
+            for part in exported_parts(rows, effect, call):
+                key = part.key if isinstance(part, Fact) else None
+                if isinstance(part, Entry):
+                    key = collection_key(part.collection)
+                if key is None or may_read is None or may_read(key):
+                    yield part
+
+        counts = self._store.read(lambda rows: Counter(type(part) for part in parts(rows)))
+        note = export_note(effect, counts[Fact], counts[Entry])
+        self._store.transact(lambda rows: append(rows, (note,), self._signature(effect, call, "allow")))
+        begun = False
+
+        def take_once(rows: Reader) -> T:
+            nonlocal begun
+            if begun:  # a store reads again where its connection was lost, but some of it has left already
+                raise Unavailable(
+                    f"`{self._store.url}`: the connection was lost during the export",
+                    hint="Export again",
+                    url=self._store.url,
+                )
+            begun = True
+            return take(call.now, parts(rows))
+
+        return self._store.read(take_once)
+
+    def _ensure_own_tenant(self, effect: Effect, caller: Caller) -> None:
         if caller.tenant is not None and effect.scope.tenant != caller.tenant:
             outside = _outside(effect, caller)
             # The refusal is written into the caller's own ledger: the other tenant's is none of its business.
             home = msgspec.structs.replace(effect, scope=Scope(caller.tenant))
             raise self._store.transact(lambda rows: self._refuse(rows, home, caller, outside))
-        return self._write(effect, caller) if effect.mutates else self._read(effect, caller)
+
+    def _admitting(self, effect: Effect, caller: Caller) -> Sequence[Policy]:
+        """Return the policies that let a read pass, or raise why they do not."""
+        policies = self._policies_now(effect, caller)
+        verdict = decide(policies, effect)
+        if verdict.level != "allow":
+            raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
+        return policies
 
     def verdict(self, effect: Effect, caller: Caller) -> Verdict:
         """Return what the policies say to an effect now; nothing is done, and nothing recorded."""
@@ -177,12 +228,8 @@ class Gate:
             self.embedders.close()
 
     def _read(self, effect: Effect, caller: Caller) -> Any:
-        policies = self._policies_now(effect, caller)
-        verdict = decide(policies, effect)
-        if verdict.level != "allow":
-            raise self._store.transact(lambda rows: self._refuse(rows, effect, caller, verdict))
+        may_read = readable(self._admitting(effect, caller))
         call = self._call(caller)
-        may_read = readable(policies)
         if type(effect) is Inspect:
             value: Any = self._inspect(caller, call)
         elif type(effect) is ListTenants:
@@ -240,7 +287,7 @@ class Gate:
                 if may_read(fact.key):
                     found.append(fact)
                     size += content_bytes(fact.value)
-                    if size > max_bytes or len(found) == effect.limit:
+                    if is_over(found, size, max_bytes) or len(found) == effect.limit:
                         return found
             after = portion[-1].key
         return found
@@ -514,7 +561,7 @@ def _notes_of(effect: Effect, value: Any) -> tuple[Note, ...]:
     if type(effect) is RecallBlocks:
         return (recall_blocks_note(effect, value),)
     if type(effect) is Export:
-        return (export_note(effect, value),)
+        return (export_note(effect, len(value.facts), len(value.entries)),)
     return ()
 
 

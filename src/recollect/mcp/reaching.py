@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from recollect.client import Client
 
 DOOR = "mcp"
+ANSWER_BYTES = 1_048_576
+"""Bytes of a list that a tool answers with; no model reads that much."""
 
 _READS = ("memory.read",)
 _WRITES = ("memory.write",)
@@ -78,7 +80,7 @@ class Reach(Protocol):
         ...
 
     def history(self, asked: FactHistory) -> list[Revision]:
-        """Return every revision of a key, oldest first."""
+        """Return the newest revisions of a key, newest first: one more than asked for, where there are that many."""
         ...
 
     def get_block(self, asked: GetBlock) -> Block | None:
@@ -119,7 +121,8 @@ class InDatabase:
 
     def recall(self, asked: RecallEntries) -> Recalled:
         """Return what was remembered, best first."""
-        return recalled_out(self._at(asked.scope).recall(asked.query, **_options(asked, but=("query",))))
+        options = _options(asked, but=("query",))
+        return recalled_out(self._at(asked.scope).recall(asked.query, **options, max_bytes=ANSWER_BYTES))
 
     def forget(self, asked: ForgetEntry) -> bool:
         """Forget an entry; say whether it was there."""
@@ -136,15 +139,17 @@ class InDatabase:
 
     def list_facts(self, asked: ListFacts) -> list[Fact]:
         """Return facts by key."""
-        return [fact_out(fact) for fact in self._at(asked.scope).list(**_options(asked))]
+        found = self._at(asked.scope).list(**_options(asked), max_bytes=ANSWER_BYTES)
+        return [fact_out(fact) for fact in found]
 
     def delete_fact(self, asked: DeleteFact) -> bool:
         """Delete a fact; say whether it was there."""
         return self._at(asked.scope).delete(**_options(asked))
 
     def history(self, asked: FactHistory) -> list[Revision]:
-        """Return every revision of a key, oldest first."""
-        return [revision_out(revision) for revision in self._at(asked.scope).history(asked.key)]
+        """Return the newest revisions of a key, newest first."""
+        found = self._at(asked.scope).history(asked.key, newest=True, limit=asked.limit + 1, max_bytes=ANSWER_BYTES)
+        return [revision_out(revision) for revision in found]
 
     def get_block(self, asked: GetBlock) -> Block | None:
         """Return a block, None where there is none."""
@@ -210,8 +215,8 @@ class OverServer:
         return self._client.facts.delete(**_options(asked), scope=self._below(asked.scope))
 
     def history(self, asked: FactHistory) -> list[Revision]:
-        """Return every revision of a key, oldest first."""
-        return self._client.facts.history(asked.key, scope=self._below(asked.scope))
+        """Return the newest revisions of a key, newest first."""
+        return self._client.facts.history(asked.key, scope=self._below(asked.scope))[::-1]
 
     def get_block(self, asked: GetBlock) -> Block | None:
         """Return a block, None where there is none."""

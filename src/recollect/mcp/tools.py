@@ -25,8 +25,10 @@ from recollect.mcp.arguments import (
     WriteBlock,
     read_arguments,
 )
-from recollect.mcp.reaching import Reach
+from recollect.mcp.reaching import ANSWER_BYTES, Reach
 from recollect.model.text import quote
+from recollect.wire.bounds import fitting
+from recollect.wire.collections import Recalled
 
 _IN_CHAT = {tool.name: tool.description for tool in MEMORY_TOOLS}
 
@@ -51,7 +53,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _recall(reach: Reach, asked: RecallEntries) -> dict[str, Any]:
-    found: dict[str, Any] = msgspec.to_builtins(reach.recall(asked))
+    recalled = reach.recall(asked)
+    results = fitting(recalled.results, ANSWER_BYTES)
+    found: dict[str, Any] = msgspec.to_builtins(Recalled(results=results, count=len(results)))
     for match in found["results"]:
         del match["why"]  # a model has no use for the addends of a score, and reads every one of them
     return found
@@ -72,7 +76,8 @@ def _get_fact(reach: Reach, asked: GetFact) -> Any:
 
 def _list_facts(reach: Reach, asked: ListFacts) -> dict[str, Any]:
     facts = reach.list_facts(msgspec.structs.replace(asked, limit=asked.limit + 1))
-    return {"facts": facts[: asked.limit], "more": len(facts) > asked.limit}
+    shown = fitting(facts[: asked.limit], ANSWER_BYTES)
+    return {"facts": shown, "more": len(facts) > len(shown)}
 
 
 def _delete_fact(reach: Reach, asked: DeleteFact) -> dict[str, Any]:
@@ -85,7 +90,8 @@ def _fact_history(reach: Reach, asked: FactHistory) -> dict[str, Any]:
     revisions = reach.history(asked)
     if not revisions:
         raise _no_fact(asked.key)
-    return {"revisions": revisions[-asked.limit :], "more": len(revisions) > asked.limit}
+    shown = fitting(revisions[: asked.limit], ANSWER_BYTES)
+    return {"revisions": shown[::-1], "more": len(revisions) > len(shown)}
 
 
 def _get_block(reach: Reach, asked: GetBlock) -> Any:

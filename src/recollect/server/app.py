@@ -9,7 +9,6 @@ from contextlib import asynccontextmanager
 from functools import partial
 
 from litestar import Litestar, Router
-from litestar.config.compression import CompressionConfig
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.plugins import PluginProtocol
@@ -20,7 +19,9 @@ from recollect.api.memory import Memory
 from recollect.server.admin.door import WithPages
 from recollect.server.bodies import StrictRequest
 from recollect.server.callers import authenticate, failed_attempts
+from recollect.server.compression import compress
 from recollect.server.envelope import Envelope
+from recollect.server.exports import Exports
 from recollect.server.metrics import Metrics
 from recollect.server.openapi import describe, openapi
 from recollect.server.parameters import refuse_unheeded
@@ -50,9 +51,6 @@ from recollect.server.streams import UnderWay
 from recollect.server.threads import Threads
 
 PREFIX = "/api/v1"
-_COMPRESSED_FROM = 1_024
-"""Bytes of an answer below which compressing it saves nobody anything."""
-
 _TURN = 0.0005
 """Seconds that a thread may compute while others wait for their turn."""
 
@@ -92,16 +90,15 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
                 "metrics": counted,
                 "programs": load_programs(settings, standing),
                 "turns": UnderWay(),
+                "page_bytes": settings.page_bytes,
+                "exports": Exports(settings.export_timeout),
             },
             deep_copy=False,
         ),
-        middleware=[authenticate(settings, standing, attempts), refuse_unheeded],
+        middleware=[compress, authenticate(settings, standing, attempts), refuse_unheeded],
         lifespan=[partial(_working, settings, standing, counted, closes=opened)],
         exception_handlers={Exception: respond_with_problem},
-        compression_config=CompressionConfig(
-            backend="gzip", minimum_size=_COMPRESSED_FROM, gzip_compress_level=6, exclude_opt_key="uncompressed"
-        ),
-        cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "X-Request-Id"])
+        cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "Link", "X-Request-Id"])
         if settings.cors
         else None,
         openapi_config=describe(recollect.__version__),

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import msgspec
 from litestar import Request
+from litestar.concurrency import sync_to_thread
 from litestar.datastructures import State
 from litestar.exceptions.http_exceptions import RequestEntityTooLarge
 
@@ -15,6 +16,9 @@ from recollect.errors import InvalidValue
 from recollect.server.callers import Access, Caller, access_in
 from recollect.server.problems import RequestFault
 from recollect.wire.reading import fault_in, moments_in
+
+_SMALL = 65_536
+"""Bytes of a body that are decoded on the event loop; more would hold up everybody."""
 
 
 class StrictRequest(Request[Caller, Access, State]):
@@ -30,6 +34,11 @@ class StrictRequest(Request[Caller, Access, State]):
     def auth(self) -> Access:
         """The caller, and the memory as far as the caller may reach into it."""
         return access_in(self.scope)
+
+    @property
+    def page_bytes(self) -> int:
+        """How many bytes a page of a list may have."""
+        return self.app.state.page_bytes
 
     async def body(self) -> bytes:
         """Return the bytes of the body.
@@ -62,7 +71,8 @@ class StrictRequest(Request[Caller, Access, State]):
         """Return the body as the type that its route takes."""
         body = await self.body()
         field = self.route_handler.parsed_data_field
-        return read_body(body, field.annotation if field is not None else Any)
+        kind = field.annotation if field is not None else Any
+        return read_body(body, kind) if len(body) <= _SMALL else await sync_to_thread(read_body, body, kind)
 
 
 def read_body(body: bytes, kind: Any) -> Any:

@@ -23,6 +23,7 @@ from recollect.server.app import create_app, open_memory
 from recollect.server.auth.keys import NewKey, first_key
 from recollect.server.callers import authenticate, failed_attempts
 from recollect.server.connections import Connection, ServerConfig
+from recollect.server.exports import remove_leftovers
 from recollect.server.logs import log_configuration
 from recollect.server.programs import load_programs
 from recollect.server.settings import Settings
@@ -44,6 +45,7 @@ def serve(settings: Settings, *, announce: Callable[[str, NewKey | None], None])
     """
     listening = _listen(settings)
     with listening:
+        remove_leftovers()
         key = _prepare(settings)
         config = ServerConfig(
             partial(_create_app, settings),

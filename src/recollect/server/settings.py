@@ -39,6 +39,10 @@ class Settings:
     """Threads of one process that wait for the disk: those that write at the same time share one commit."""
     body_bytes: int = 1_048_576
     """Bytes of one request's body."""
+    page_bytes: int = 1_048_576
+    """Bytes of one page of a list; an item that is larger comes alone."""
+    export_timeout: float = 600.0
+    """Seconds in which an export must have been received; it reads one snapshot, which keeps old data on disk."""
     read_timeout: float = 30.0
     """Seconds in which a request must have arrived."""
     shutdown_timeout: float = 10.0
@@ -93,6 +97,8 @@ class Settings:
         _check_range("workers", self.workers, 1, 256)
         _check_range("threads", self.threads, 1, 1_024)
         _check_range("body_bytes", self.body_bytes, 1_024, 1_073_741_824)
+        _check_range("page_bytes", self.page_bytes, 1_024, 1_073_741_824)
+        _check_range("export_timeout", self.export_timeout, 0.05, 86_400)
         _check_range("read_timeout", self.read_timeout, 0.05, 3_600)
         _check_range("shutdown_timeout", self.shutdown_timeout, 0, 3_600)
         _check_range("sleep_delay", self.sleep_delay, 0, 31_536_000)

@@ -1,13 +1,16 @@
-"""What a field of a body may be in; what the OpenAPI document says about it out.
+"""How large things may be: fields in the OpenAPI document, and lists in an answer.
 
-A body is not refused for it: the engine says what is wrong with a field, in the same words to everybody.
+A body is not refused for a field: the engine says what is wrong with it, in the same words to everybody.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeVar
 
 import msgspec
+
+Item = TypeVar("Item")
 
 
 def between(least: float, most: float | None = None) -> msgspec.Meta:
@@ -26,3 +29,15 @@ def one_of(names: Sequence[str]) -> msgspec.Meta:
     {'enum': ['up', 'down']}
     """
     return msgspec.Meta(extra_json_schema={"enum": list(names)})
+
+
+def fitting(items: list[Item], max_bytes: int) -> list[Item]:
+    """Return the first items that have `max_bytes` at most as JSON, but one at least."""
+    if len(msgspec.json.encode(items)) <= max_bytes:
+        return items
+    size = 0
+    for number, item in enumerate(items):
+        size += len(msgspec.json.encode(item)) + 1  # and what separates it from the next
+        if size > max_bytes and number:
+            return items[:number]
+    return items

@@ -77,6 +77,8 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     as_of: datetime | None = None
     mode: Annotated[str, one_of(MODES)] = "hybrid"
     expand: Annotated[int, between(0)] = 0
+    after: str | None = None
+    """The `next` of the answer before, to the same question."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that could never be asked for, in the words of the engine; how large they may be it says."""
@@ -118,11 +120,13 @@ class Match(msgspec.Struct, frozen=True, kw_only=True):
     after: list[Entry] = []
 
 
-class Recalled(msgspec.Struct, frozen=True, kw_only=True):
-    """What a recall found, best first."""
+class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a recall found, best first; `next` where some of it did not fit into this answer."""
 
     results: list[Match]
     count: int
+    """How many are in this answer."""
+    next: str | None = None
 
 
 class Entries(msgspec.Struct, frozen=True, kw_only=True):

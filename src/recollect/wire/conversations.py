@@ -34,9 +34,10 @@ class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Conversation(ConversationSummary, frozen=True, kw_only=True):
-    """A conversation with its parts, ordered by `seq`."""
+    """A conversation with its parts, ordered by `seq`; where there are more, `next` is the `after` that gives them."""
 
     parts: list[Part]
+    next: int | None = None
 
 
 class Conversations(msgspec.Struct, frozen=True, kw_only=True):

@@ -88,9 +88,10 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """Every revision of a key, oldest first."""
+    """A page of the revisions of a key, oldest first; `next` goes on after it, None at the end."""
 
     revisions: list[Revision]
+    next: str | None = None
 
 
 def fact_out(fact: kept.Fact) -> Fact:

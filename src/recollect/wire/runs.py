@@ -61,6 +61,7 @@ class Runs(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RunEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the ledger says of one run, in order."""
+    """A page of what the ledger says of one run, in order; `next` goes on after it, None at the end."""
 
     events: list[RunEvent]
+    next: str | None = None

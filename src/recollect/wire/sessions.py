@@ -46,7 +46,7 @@ class PastTurn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stands, with all of its turns."""
+    """Where a session stands, with its turns; where there are more, `next` is the `after` that gives them."""
 
     id: str
     agent: str
@@ -55,3 +55,4 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
     status: SessionStatus
     step: str | None = None
     turns: list[PastTurn]
+    next: int | None = None

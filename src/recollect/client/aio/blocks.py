@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal
 
 from recollect.client.aio.connection import AsyncConnection
+from recollect.client.aio.pages import collect, collect_linked
 from recollect.client.calls import Call, body, given, moment, once, parameters, path
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType
 from recollect.wire.facts import History, Revision
@@ -23,8 +24,8 @@ class AsyncBlockCalls:
         self, *, scope: Literal["user", "agent", "all"] | None = None, agent_id: str | None = None
     ) -> builtins.list[Block]:
         """Return the user's blocks; with `scope="agent"` those of every agent or of one, with `"all"` both."""
-        call = Call(method="GET", path=path("memory", "blocks"), query=_owner(scope, agent_id), repeatable=True)
-        return await self._connection.fetch(call, builtins.list[Block])
+        asked, place = _owner(scope, agent_id), path("memory", "blocks")
+        return await collect_linked(self._connection, place, asked, Block)
 
     async def get(
         self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None
@@ -78,12 +79,19 @@ class AsyncBlockCalls:
         return (await self._connection.send(call, missing=True)).status_code != 404
 
     async def history(
-        self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None
+        self,
+        block: BlockType,
+        *,
+        limit: int | None = None,
+        scope: BlockScope | None = None,
+        agent_id: str | None = None,
     ) -> builtins.list[Revision]:
-        """Return every text a block had, oldest first: what it was, since when, by whom; none where it never was."""
-        call = Call(method="GET", path=f"{_path(block)}/history", query=_owner(scope, agent_id), repeatable=True)
-        found = await self._connection.find(call, History)
-        return [] if found is None else found.revisions
+        """Return the texts a block had, oldest first: what it was, since when, by whom; none where it never was.
+
+        They are read page by page until all or `limit` are there.
+        """
+        asked, place = _owner(scope, agent_id), f"{_path(block)}/history"
+        return await collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
 
     async def undo(
         self,

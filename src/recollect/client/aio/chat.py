@@ -74,6 +74,19 @@ class AsyncConversationCalls:
 
     async def get(self, conversation_id: str, *, after: int = 0) -> Conversation | None:
         """Return a conversation with its parts, all or those after a `seq`; None where there is none."""
+        found = await self._read(conversation_id, after)
+        if found is None:
+            return None
+        parts, onwards = [*found.parts], found.next
+        while onwards is not None:
+            rest = await self._read(conversation_id, onwards)
+            if rest is None:
+                return None
+            parts += rest.parts
+            onwards = rest.next
+        return msgspec.structs.replace(found, parts=parts, next=None)
+
+    async def _read(self, conversation_id: str, after: int) -> Conversation | None:
         place = path("conversations", conversation_id)
         call = Call(method="GET", path=place, query=parameters(after=after), repeatable=True)
         return await self._connection.find(call, Conversation)

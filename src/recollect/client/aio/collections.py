@@ -19,6 +19,7 @@ from recollect.wire.collections import (
     Entries,
     Entry,
     Holding,
+    Match,
     Recalled,
     Remembered,
     Removed,
@@ -127,14 +128,22 @@ class AsyncCollectionCalls:
     ) -> Recalled:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
         asked = given(namespace=namespace, filter=checked_filter(filter), as_of=moment(as_of))
-        call = Call(
-            method="POST",
-            path=path("collections", collection, "recall"),
-            query=parameters(scope=scope),
-            body=body(query=query, limit=limit, threshold=threshold, mode=mode, expand=expand, **asked),
-            repeatable=True,
-        )
-        return await self._connection.fetch(call, Recalled)
+        asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
+        results: builtins.list[Match] = []
+        after: str | None = None
+        while True:
+            call = Call(
+                method="POST",
+                path=path("collections", collection, "recall"),
+                query=parameters(scope=scope),
+                body=body(**asked, **given(after=after)),
+                repeatable=True,
+            )
+            found = await self._connection.fetch(call, Recalled)
+            results += found.results
+            after = found.next
+            if after is None:
+                return Recalled(results=results, count=len(results))
 
     async def entries(
         self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None

@@ -61,6 +61,12 @@ class AsyncConnection:
         response = await self.send(call, missing=True)
         return None if response.status_code == 404 else self._decoded(response, kind)
 
+    async def fetch_linked(self, call: Call, kind: type[T]) -> tuple[list[T], str | None]:
+        """Send a call and return the items of its answer, and the `after` of the next one that its `Link` names."""
+        response = await self.send(call)
+        following = httpx.URL(response.links.get("next", {}).get("url", ""))
+        return self._decoded(response, list[kind]), following.params.get("after")
+
     async def send(self, call: Call, *, missing: bool = False) -> httpx.Response:
         """Send a call, again where that is safe, and return a good answer; `missing` lets a 404 of ours pass as one."""
         attempt, in_doubt = 0, False

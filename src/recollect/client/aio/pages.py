@@ -32,17 +32,34 @@ async def collect(
     kind: type[Sent],
     items: Callable[[Sent], list[T]],
     limit: int | None,
+    *,
+    missing: bool = False,
 ) -> list[T]:
-    """Read pages until there is none left, or until there are so many items."""
+    """Read pages until there is none left, or `limit` items; `missing` takes what is not there for an empty list."""
     check_count("limit", limit)
     found: list[T] = []
     after: str | None = None
     while limit is None or len(found) < limit:
         size = _LARGEST_PAGE if limit is None else min(_LARGEST_PAGE, limit - len(found))
         call = Call(method="GET", path=path, query=asked | parameters(limit=size, after=after), repeatable=True)
-        page = await connection.fetch(call, kind)
+        page = await (connection.find(call, kind) if missing else connection.fetch(call, kind))
+        if page is None:
+            break
         found += items(page)
         after = page.next
         if after is None:
             break
+    return found
+
+
+async def collect_linked(connection: AsyncConnection, path: str, asked: dict[str, str], kind: type[T]) -> list[T]:
+    """Read plain lists, each of which names the next one in its header `Link`, until there is none left."""
+    found: list[T] = []
+    query: dict[str, str] | None = asked
+    while query is not None:
+        items, onwards = await connection.fetch_linked(
+            Call(method="GET", path=path, query=query, repeatable=True), kind
+        )
+        found += items
+        query = None if onwards is None else asked | parameters(after=onwards)
     return found

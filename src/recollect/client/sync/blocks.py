@@ -9,6 +9,7 @@ from typing import Literal
 
 from recollect.client.calls import Call, body, given, moment, once, parameters, path
 from recollect.client.sync.connection import Connection
+from recollect.client.sync.pages import collect, collect_linked
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType
 from recollect.wire.facts import History, Revision
 
@@ -24,8 +25,8 @@ class BlockCalls:
         self, *, scope: Literal["user", "agent", "all"] | None = None, agent_id: str | None = None
     ) -> builtins.list[Block]:
         """Return the user's blocks; with `scope="agent"` those of every agent or of one, with `"all"` both."""
-        call = Call(method="GET", path=path("memory", "blocks"), query=_owner(scope, agent_id), repeatable=True)
-        return self._connection.fetch(call, builtins.list[Block])
+        asked, place = _owner(scope, agent_id), path("memory", "blocks")
+        return collect_linked(self._connection, place, asked, Block)
 
     def get(self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None) -> Block | None:
         """Return a block, None where there is none."""
@@ -77,12 +78,19 @@ class BlockCalls:
         return (self._connection.send(call, missing=True)).status_code != 404
 
     def history(
-        self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None
+        self,
+        block: BlockType,
+        *,
+        limit: int | None = None,
+        scope: BlockScope | None = None,
+        agent_id: str | None = None,
     ) -> builtins.list[Revision]:
-        """Return every text a block had, oldest first: what it was, since when, by whom; none where it never was."""
-        call = Call(method="GET", path=f"{_path(block)}/history", query=_owner(scope, agent_id), repeatable=True)
-        found = self._connection.find(call, History)
-        return [] if found is None else found.revisions
+        """Return the texts a block had, oldest first: what it was, since when, by whom; none where it never was.
+
+        They are read page by page until all or `limit` are there.
+        """
+        asked, place = _owner(scope, agent_id), f"{_path(block)}/history"
+        return collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
 
     def undo(
         self,

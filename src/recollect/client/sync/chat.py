@@ -73,6 +73,19 @@ class ConversationCalls:
 
     def get(self, conversation_id: str, *, after: int = 0) -> Conversation | None:
         """Return a conversation with its parts, all or those after a `seq`; None where there is none."""
+        found = self._read(conversation_id, after)
+        if found is None:
+            return None
+        parts, onwards = [*found.parts], found.next
+        while onwards is not None:
+            rest = self._read(conversation_id, onwards)
+            if rest is None:
+                return None
+            parts += rest.parts
+            onwards = rest.next
+        return msgspec.structs.replace(found, parts=parts, next=None)
+
+    def _read(self, conversation_id: str, after: int) -> Conversation | None:
         place = path("conversations", conversation_id)
         call = Call(method="GET", path=place, query=parameters(after=after), repeatable=True)
         return self._connection.find(call, Conversation)

@@ -149,11 +149,13 @@ class FactCalls:
         asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
         return collect(self._connection, path("memory", "facts"), asked, Facts, lambda page: page.facts, limit)
 
-    def history(self, key: str, *, scope: str | None = None) -> builtins.list[Revision]:
-        """Return every revision of a key, oldest first: what it was, since when, by whom; none where it never was."""
-        call = Call(method="GET", path=f"{_path(key)}/history", query=parameters(scope=scope), repeatable=True)
-        found = self._connection.find(call, History)
-        return [] if found is None else found.revisions
+    def history(self, key: str, *, limit: int | None = None, scope: str | None = None) -> builtins.list[Revision]:
+        """Return the revisions of a key, oldest first: what it was, since when, by whom; none where it never was.
+
+        They are read page by page until all or `limit` are there.
+        """
+        asked, place = parameters(scope=scope), f"{_path(key)}/history"
+        return collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
 
 
 def _path(key: str) -> str:

@@ -7,6 +7,8 @@ import builtins
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import msgspec
+
 from recollect.client.calls import Call, body, given, parameters, path
 from recollect.client.sync.connection import Connection
 from recollect.client.sync.pages import collect
@@ -49,7 +51,16 @@ class SessionCalls:
 
     def get(self, session: str) -> Session:
         """Return where a session stands, with what was said in it; raise NotFound where there is none."""
-        call = Call(method="GET", path=path("sessions", session), repeatable=True)
+        found = self._read(session, None)
+        turns, after = [*found.turns], found.next
+        while after is not None:
+            rest = self._read(session, after)
+            turns += rest.turns
+            after = rest.next
+        return msgspec.structs.replace(found, turns=turns, next=None)
+
+    def _read(self, session: str, after: int | None) -> Session:
+        call = Call(method="GET", path=path("sessions", session), query=parameters(after=after), repeatable=True)
         return self._connection.fetch(call, Session)
 
 
@@ -148,7 +159,7 @@ class RunCalls:
         call = Call(method="POST", path=path("runs", run, "cancel"), body=body(reason=reason, force=force))
         return self._connection.fetch(call, Run)
 
-    def events(self, run: str) -> builtins.list[RunEvent]:
-        """Return what the ledger says of a run, in order."""
-        call = Call(method="GET", path=path("runs", run, "events"), repeatable=True)
-        return (self._connection.fetch(call, RunEvents)).events
+    def events(self, run: str, *, limit: int | None = None) -> builtins.list[RunEvent]:
+        """Return what the ledger says of a run, in order, page by page until all or `limit` are there."""
+        place = path("runs", run, "events")
+        return collect(self._connection, place, {}, RunEvents, lambda page: page.events, limit)

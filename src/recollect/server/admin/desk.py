@@ -45,6 +45,9 @@ DONE = {
 }
 """What a page says after something was done, by the word in its address: no address can put other words there."""
 
+PAGE_BYTES = 1_048_576
+"""Bytes of the values that one page shows; a larger one is shown alone."""
+
 OTHER_KEY = "Sign in with a key that may"
 
 _SECTIONS = (

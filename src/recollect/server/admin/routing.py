@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from litestar import Litestar, Router
-from litestar.config.compression import CompressionConfig
 from litestar.datastructures import State
 from litestar.di import Provide
 
@@ -27,6 +26,7 @@ from recollect.server.admin.pages import (
 from recollect.server.admin.protection import Protection
 from recollect.server.auth.limits import FailedAttempts, RateLimit
 from recollect.server.bodies import StrictRequest
+from recollect.server.compression import compress
 from recollect.server.programs import Programs
 from recollect.server.settings import Settings
 
@@ -53,9 +53,8 @@ def create_pages(settings: Settings, memory: Memory, programs: Programs, attempt
         [pages],
         state=State({"memory": memory, "attempts": attempts}, deep_copy=False),
         dependencies={"desk": Provide(desk_of, sync_to_thread=False)},
-        middleware=[Protection(memory, programs, limit=RateLimit(settings.rate, settings.burst))],
+        middleware=[compress, Protection(memory, programs, limit=RateLimit(settings.rate, settings.burst))],
         exception_handlers={Exception: respond_with_page},
-        compression_config=CompressionConfig(backend="gzip"),
         openapi_config=None,
         request_class=StrictRequest,
         request_max_body_size=settings.body_bytes,

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from litestar import Router, get, post
+from litestar import Response, Router, get, post
 from litestar.params import JSONBody, QueryParameter
 
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
-from recollect.server.paging import page_of_list
+from recollect.server.paging import decode_cursor, page
 from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
+from recollect.server.tags import Encoded
 from recollect.wire.approvals import Approval, Approvals, Decide, Decided, approval_out, decided_out
 
 Asked = Annotated[
@@ -23,11 +24,15 @@ Asked = Annotated[
 @get("/", sync_to_thread=True, responses=problems(), summary="List approvals")
 def list_approvals(
     request: StrictRequest, asked: Asked = "pending", after: After = None, limit: PageLimit = PAGE
-) -> Approvals:
+) -> Response[Approvals]:
     """Return what waits for a decision in the tenant, oldest first; with a `status` what was decided."""
-    every = request.auth.memory.approvals.list(status="all")
-    kept, go_on = page_of_list(every, after, limit, lambda one: one.id, lambda one: asked in ("all", one.status))
-    return Approvals(approvals=[approval_out(one) for one in kept], next=go_on)
+    most = request.page_bytes
+    # The last one seen may be decided since: it counts as a place all the same.
+    found = request.auth.memory.approvals.list(
+        status=asked, after=decode_cursor(after), limit=limit + 1, max_bytes=most
+    )
+    kept, go_on = page(found, limit, lambda one: one.id, max_bytes=most, out=approval_out)
+    return Encoded(Approvals(approvals=kept, next=go_on))
 
 
 @get("/{approval:str}", sync_to_thread=True, responses=problems(404), summary="Get an approval")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from functools import lru_cache, partial
 from typing import Annotated, Literal
+from urllib.parse import urlencode
 
 import msgspec
 from litestar import Response, Router, delete, get, post, put
@@ -13,15 +14,16 @@ from litestar.params import FromPath, JSONBody, QueryParameter
 from recollect.api.blocks import Blocks
 from recollect.api.scoped import ScopedMemory
 from recollect.errors import NotFound, UsageError
-from recollect.model.block import key_of
+from recollect.model.block import BLOCK_TYPES, key_of
 from recollect.model.clock import from_micros, parse_moment
 from recollect.model.effect import DeleteFact
 from recollect.model.scope import Scope
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
 from recollect.server.callers import Access
-from recollect.server.parameters import IfMatch, IfNoneMatch, Once, Source, once
-from recollect.server.tags import Tagged, expected_moment, is_known, not_modified, tag_of_moment
+from recollect.server.paging import cursor_fault, decode_cursor, decode_number, page
+from recollect.server.parameters import LARGEST_PAGE, After, IfMatch, IfNoneMatch, Once, PageLimit, Source, once
+from recollect.server.tags import Encoded, Tagged, expected_moment, is_known, not_modified, tag_of_moment
 from recollect.server.threads import read_row, write_row
 from recollect.wire.blocks import Block, BlockMatch, BlockScope, BlockType, RecallBlocks, UndoBlock, UpdateBlock
 from recollect.wire.facts import History, revision_out
@@ -45,11 +47,22 @@ def list_blocks(
     request: StrictRequest,
     listed: Listed = None,
     agent_id: AgentId = None,
-) -> list[Block]:
-    """Return the caller's blocks; `agent` those of agents instead, `all` both."""
-    if agent_id is None:
-        return request.auth.own.blocks.list(scope=listed)
-    return _place(request.auth, None, agent_id).blocks.list(scope=listed)
+    after: After = None,
+    limit: PageLimit = LARGEST_PAGE,
+) -> Response[list[Block]]:
+    """Return the caller's blocks; `agent` those of agents instead, `all` both.
+
+    Where there are more, the header `Link` names the address of the next ones, as `rel="next"`.
+    """
+    blocks = request.auth.own.blocks if agent_id is None else _place(request.auth, None, agent_id).blocks
+    # Not after the one that a cursor names: that may be deleted by now.
+    rest = [one for one in blocks.list(scope=listed) if after is None or _order(one) > _order_in(after)]
+    found, go_on = page(rest, limit, lambda one: "{1}{0}".format(*_order(one)), max_bytes=request.page_bytes)
+    if go_on is None:
+        return Encoded(found)
+    given = {"scope": listed, "agent_id": agent_id, "limit": str(limit), "after": go_on}
+    query = urlencode({name: value for name, value in given.items() if value is not None})
+    return Encoded(found, {"link": f'<?{query}>; rel="next"'})
 
 
 @get("/blocks/{block_type:str}", responses=problems(404), summary="Get a block")
@@ -130,13 +143,22 @@ def delete_block(
 
 @get("/blocks/{block_type:str}/history", sync_to_thread=True, responses=problems(404), summary="Get a block's history")
 def read_block_history(
-    request: StrictRequest, block_type: FromPath[BlockType], whose: Whose = None, agent_id: AgentId = None
-) -> History:
-    """Return every text that a block had, oldest first: what it was, since when, by whom."""
-    revisions = _blocks(request.auth, whose, agent_id).history(block_type)
-    if not revisions:
+    request: StrictRequest,
+    block_type: FromPath[BlockType],
+    whose: Whose = None,
+    agent_id: AgentId = None,
+    after: After = None,
+    limit: PageLimit = LARGEST_PAGE,
+) -> Response[History]:
+    """Return the texts that a block had, oldest first: what it was, since when, by whom."""
+    most = request.page_bytes
+    revisions = _blocks(request.auth, whose, agent_id).history(
+        block_type, after=decode_number(after), limit=limit + 1, max_bytes=most
+    )
+    if not revisions and after is None:
         raise _missing(block_type)
-    return History(revisions=[revision_out(one) for one in revisions])
+    kept, go_on = page(revisions, limit, lambda one: one.version, max_bytes=most, out=revision_out)
+    return Encoded(History(revisions=kept, next=go_on))
 
 
 @post(
@@ -167,6 +189,18 @@ def recall_blocks(request: StrictRequest, data: JSONBody[RecallBlocks]) -> list[
     """Return the lines that answer a query, best first; an empty query lists them in their order."""
     blocks = request.auth.own.blocks
     return blocks.recall(data.query, agent=data.agent_id, limit=data.limit, min_score=data.min_score)
+
+
+def _order(block: Block) -> tuple[str, int]:
+    """Return where a block comes in a list: the user's own first, then by agent."""
+    return block.agent_id or "", BLOCK_TYPES.index(block.block_type)
+
+
+def _order_in(cursor: str) -> tuple[str, int]:
+    place = decode_cursor(cursor)
+    if place[0] not in "01":
+        raise cursor_fault(cursor)
+    return place[1:], int(place[0])
 
 
 def _blocks(access: Access, whose: BlockScope | None, agent_id: str | None) -> Blocks:

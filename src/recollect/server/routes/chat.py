@@ -20,6 +20,7 @@ from recollect.chat.preview import preview
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
 from recollect.server.chat_agents import model_named
+from recollect.server.compression import UNCOMPRESSED
 from recollect.server.parameters import Name
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
@@ -63,7 +64,7 @@ class _AnswersInTwoWays(Operation):
 @post(
     "/{agent:str}/chat",
     status_code=200,
-    opt={"uncompressed": True},
+    opt={UNCOMPRESSED: True},
     operation_class=_AnswersInTwoWays,
     responses=problems(404, 409, 502, 507),
     summary="Say something to an agent",

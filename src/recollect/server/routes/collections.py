@@ -13,9 +13,11 @@ from recollect.model.recall import check_mode
 from recollect.model.text import quote
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
-from recollect.server.paging import decode_cursor, decode_number, page
+from recollect.server.paging import decode_cursor, decode_number, encode_cursor, page
 from recollect.server.parameters import PAGE, After, Below, Name, PageLimit
 from recollect.server.places import name_of, own
+from recollect.server.tags import Encoded
+from recollect.wire.bounds import fitting
 from recollect.wire.collections import (
     AllRemembered,
     Collections,
@@ -35,7 +37,7 @@ Namespace = Annotated[str | None, QueryParameter(description="A part of the coll
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List collections")
-def list_collections(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Collections:
+def list_collections(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Collections]:
     """Return the collections with something of the caller in them, and how much that is, by name.
 
     An administrator sees those of the whole tenant.
@@ -43,8 +45,8 @@ def list_collections(request: StrictRequest, after: After = None, limit: PageLim
     last = decode_cursor(after)
     below = None if request.auth.caller.role == "admin" else request.auth.caller.scope
     found = [one for one in request.auth.memory.collections.list(below=below) if one.name > last]
-    kept, go_on = page(found, limit, lambda one: one.name)
-    return Collections(collections=kept, next=go_on)
+    kept, go_on = page(found, limit, lambda one: one.name, max_bytes=request.page_bytes)
+    return Encoded(Collections(collections=kept, next=go_on))
 
 
 @post(
@@ -121,20 +123,28 @@ def remember_text(
     responses=problems(409, 502),
     summary="Recall what was remembered",
 )
-def recall(request: StrictRequest, collection: Name, data: JSONBody[Recall], below: Below = None) -> Recalled:
-    """Return what answers a query, best first; an empty query gives the newest."""
+def recall(request: StrictRequest, collection: Name, data: JSONBody[Recall], below: Below = None) -> Response[Recalled]:
+    """Return what answers a query, best first; an empty query gives the newest.
+
+    Where the matches are too large for one answer, `next` is the `after` of the same question that gives the others.
+    """
+    seen, most = decode_number(data.after), request.page_bytes
     found = own(request.auth, below).recall(
         data.query,
         collection=name_of(collection),
         namespace=data.namespace,
-        limit=data.limit,
+        limit=max(0, data.limit - seen),
         threshold=data.threshold,
         filter=data.filter,
         as_of=data.as_of,
         mode=check_mode(data.mode),
         expand=data.expand,
+        offset=seen,
+        max_bytes=most,
     )
-    return recalled_out(found)
+    results = fitting(recalled_out(found).results, most)
+    go_on = encode_cursor(str(seen + len(results))) if len(results) < found.count else None
+    return Encoded(Recalled(results=results, count=len(results), next=go_on))
 
 
 @get("/{collection:str}/entries", sync_to_thread=True, responses=problems(), summary="List entries")
@@ -145,13 +155,18 @@ def list_entries(
     below: Below = None,
     after: After = None,
     limit: PageLimit = PAGE,
-) -> Entries:
+) -> Response[Entries]:
     """Return the caller's entries in the order they came."""
+    most = request.page_bytes
     found = own(request.auth, below).entries(
-        collection=name_of(collection), namespace=namespace, after=decode_number(after), limit=limit + 1
+        collection=name_of(collection),
+        namespace=namespace,
+        after=decode_number(after),
+        limit=limit + 1,
+        max_bytes=most,
     )
-    kept, go_on = page(found, limit, lambda entry: entry.sequence)
-    return Entries(entries=[entry_out(entry) for entry in kept], next=go_on)
+    kept, go_on = page(found, limit, lambda entry: entry.sequence, max_bytes=most, out=entry_out)
+    return Encoded(Entries(entries=kept, next=go_on))
 
 
 @delete(

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Router, get
+from litestar import Response, Router, get
 from litestar.params import QueryParameter
 
 from recollect.chat import conversations as kept
@@ -16,27 +16,41 @@ from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_place_in_time, page, place_in_time
 from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
+from recollect.server.tags import Encoded
+from recollect.wire.bounds import fitting
 from recollect.wire.conversations import Conversation, Conversations, ConversationSummary, Part
 
 Since = Annotated[int, QueryParameter(name="after", ge=0, description="Only parts with a higher `seq`.")]
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List conversations")
-def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Conversations:
+def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Conversations]:
     """Return where the caller's conversations stand, the one spoken in last first."""
     last = decode_place_in_time(after)
     every = kept.list_conversations(request.auth.memory, request.auth.caller.user)
     # Not after the one that a cursor names: that may be gone, or have been spoken in since, and stand in front.
     rest = [one for one in every if last is None or (one.last_at, one.id) < last]
-    found, go_on = page(rest, limit, lambda one: place_in_time(one.last_at, one.id))
-    return Conversations(conversations=[ConversationSummary(**_standing(one)) for one in found], next=go_on)
+    found, go_on = page(
+        rest,
+        limit,
+        lambda one: place_in_time(one.last_at, one.id),
+        max_bytes=request.page_bytes,
+        out=lambda one: ConversationSummary(**_standing(one)),
+    )
+    return Encoded(Conversations(conversations=found, next=go_on))
 
 
 @get("/{conversation:str}", sync_to_thread=True, responses=problems(404), summary="Get a conversation")
-def get_conversation(request: StrictRequest, conversation: Name, since: Since = 0) -> Conversation:
-    """Return a conversation of the caller with its parts, all of them or those after a number."""
-    found = kept.read_conversation(request.auth.memory, request.auth.caller.user, name_of(conversation), after=since)
-    return Conversation(**_standing(found), parts=parts_out(found.parts))
+def get_conversation(request: StrictRequest, conversation: Name, since: Since = 0) -> Response[Conversation]:
+    """Return a conversation of the caller with its parts, from the first or from the one after a number."""
+    most = request.page_bytes
+    found = kept.read_conversation(
+        request.auth.memory, request.auth.caller.user, name_of(conversation), after=since, max_bytes=most
+    )
+    # Hidden parts count too: a page without any part that is shown still says where to go on.
+    parts = fitting(list(found.parts), most)
+    go_on = parts[-1].seq if len(parts) < len(found.parts) else None
+    return Encoded(Conversation(**_standing(found), parts=parts_out(parts), next=go_on))
 
 
 def parts_out(parts: Iterable[kept_parts.Part]) -> list[Part]:

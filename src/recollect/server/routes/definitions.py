@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeVar
 
 import msgspec
-from litestar import Router, delete, get, patch, post
+from litestar import Response, Router, delete, get, patch, post
 from litestar.params import JSONBody
 
 from recollect.server.answers import problems
@@ -13,6 +13,7 @@ from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_cursor, page, page_of_list
 from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
+from recollect.server.tags import Encoded
 from recollect.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
 from recollect.wire.facts import fact_out
 
@@ -20,10 +21,11 @@ Value = TypeVar("Value")
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List definitions")
-def list_definitions(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Definitions:
+def list_definitions(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Definitions]:
     """Return the tenant's definitions, oldest first."""
-    kept, go_on = page_of_list(request.auth.memory.definitions.list(), after, limit, lambda one: one.id)
-    return Definitions(definitions=kept, next=go_on)
+    every = request.auth.memory.definitions.list()
+    kept, go_on = page_of_list(every, after, limit, lambda one: one.id, max_bytes=request.page_bytes)
+    return Encoded(Definitions(definitions=kept, next=go_on))
 
 
 @post("/", sync_to_thread=True, responses=problems(409, 507), summary="Create a definition")
@@ -68,13 +70,17 @@ def delete_definition(request: StrictRequest, definition: Name) -> None:
 
 
 @get("/{definition:str}/records", sync_to_thread=True, responses=problems(404), summary="List the records")
-def list_records(request: StrictRequest, definition: Name, after: After = None, limit: PageLimit = PAGE) -> Records:
+def list_records(
+    request: StrictRequest, definition: Name, after: After = None, limit: PageLimit = PAGE
+) -> Response[Records]:
     """Return the active records of a definition, whoever owns them."""
-    last = decode_cursor(after)
+    most = request.page_bytes
     # Not by their number: of those before some may have gone since, and others would never be shown.
-    found = [fact for fact in request.auth.memory.definitions.records(name_of(definition)) if fact.scope.path > last]
-    kept, go_on = page(found, limit, lambda fact: fact.scope.path)
-    return Records(records=[fact_out(fact) for fact in kept], next=go_on)
+    found = request.auth.memory.definitions.records(
+        name_of(definition), after=decode_cursor(after), limit=limit + 1, max_bytes=most
+    )
+    kept, go_on = page(found, limit, lambda fact: fact.scope.path, max_bytes=most, out=fact_out)
+    return Encoded(Records(records=kept, next=go_on))
 
 
 def _given(value: Value | msgspec.UnsetType) -> Value | None:

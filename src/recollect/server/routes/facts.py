@@ -14,8 +14,9 @@ from recollect.model.text import quote
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
 from recollect.server.callers import Access
-from recollect.server.paging import decode_cursor, page
+from recollect.server.paging import decode_cursor, decode_number, page
 from recollect.server.parameters import (
+    LARGEST_PAGE,
     PAGE,
     After,
     AsOf,
@@ -29,7 +30,7 @@ from recollect.server.parameters import (
     once,
 )
 from recollect.server.places import name_of, own
-from recollect.server.tags import Tagged, expected_version, is_known, not_modified, tag_of_version
+from recollect.server.tags import Encoded, Tagged, expected_version, is_known, not_modified, tag_of_version
 from recollect.server.threads import read_row, write_row
 from recollect.wire.facts import (
     BatchedWrite,
@@ -53,12 +54,14 @@ def list_facts(
     as_of: AsOf = None,
     after: After = None,
     limit: PageLimit = PAGE,
-) -> Facts:
+) -> Response[Facts]:
     """Return the facts at and below a key, ordered by key."""
-    place = own(request.auth, below)
-    found = place.list(prefix, domain=domain, after=decode_cursor(after), limit=limit + 1, as_of=as_of)
-    kept, go_on = page(found, limit, lambda fact: fact.key)
-    return Facts(facts=[fact_out(fact) for fact in kept], next=go_on)
+    most = request.page_bytes
+    found = own(request.auth, below).list(
+        prefix, domain=domain, after=decode_cursor(after), limit=limit + 1, max_bytes=most, as_of=as_of
+    )
+    kept, go_on = page(found, limit, lambda fact: fact.key, max_bytes=most, out=fact_out)
+    return Encoded(Facts(facts=kept, next=go_on))
 
 
 @post("/", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Write several facts")
@@ -155,12 +158,18 @@ def delete_fact(
 
 
 @get("/{key:str}/history", sync_to_thread=True, responses=problems(404), summary="Get the history of a fact")
-def read_history(request: StrictRequest, key: Name, below: Below = None) -> History:
-    """Return every revision of a key, oldest first."""
-    revisions = own(request.auth, below).history(name_of(key))
-    if not revisions:
+def read_history(
+    request: StrictRequest, key: Name, below: Below = None, after: After = None, limit: PageLimit = LARGEST_PAGE
+) -> Response[History]:
+    """Return the revisions of a key, oldest first."""
+    most = request.page_bytes
+    revisions = own(request.auth, below).history(
+        name_of(key), after=decode_number(after), limit=limit + 1, max_bytes=most
+    )
+    if not revisions and after is None:
         raise _missing(name_of(key))
-    return History(revisions=[revision_out(revision) for revision in revisions])
+    kept, go_on = page(revisions, limit, lambda one: one.version, max_bytes=most, out=revision_out)
+    return Encoded(History(revisions=kept, next=go_on))
 
 
 def _missing(key: str) -> NotFound:

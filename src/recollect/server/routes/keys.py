@@ -23,18 +23,19 @@ from recollect.server.callers import DOOR, Access
 from recollect.server.paging import page_of_list
 from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
+from recollect.server.tags import Encoded
 from recollect.wire.keys import CreateKey, Key, Keys, NewKey, RotateKey
 
 _NOT_STORED = {"Cache-Control": "no-store"}
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List keys")
-def list_keys(request: StrictRequest, state: State, after: After = None, limit: PageLimit = PAGE) -> Keys:
+def list_keys(request: StrictRequest, state: State, after: After = None, limit: PageLimit = PAGE) -> Response[Keys]:
     """Return the keys of the tenant, oldest first, with what became of them; never the keys themselves."""
     _require(request.auth, ReadGrants(scope=Scope(request.auth.caller.tenant)))
     found = kept.list_keys(state.memory, tenant=request.auth.caller.tenant)
-    listed, go_on = page_of_list(found, after, limit, lambda one: one.id)
-    return Keys(keys=[_key_out(one) for one in listed], next=go_on)
+    listed, go_on = page_of_list(found, after, limit, lambda one: one.id, max_bytes=request.page_bytes, out=_key_out)
+    return Encoded(Keys(keys=listed, next=go_on))
 
 
 @post("/", sync_to_thread=True, responses=problems(507), summary="Make a key")

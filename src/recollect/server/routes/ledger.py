@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from litestar import Router, get
+from litestar import Response, Router, get
 from litestar.params import QueryParameter
 
 from recollect.errors import UsageError
@@ -13,6 +13,8 @@ from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
 from recollect.server.paging import decode_number, page
 from recollect.server.parameters import PAGE, After, PageLimit
+from recollect.server.tags import Encoded
+from recollect.wire.bounds import fitting
 from recollect.wire.ledger import Events, Verification
 
 Start = Annotated[int, QueryParameter(ge=1, description="The position of the first event.")]
@@ -21,17 +23,21 @@ Head = Annotated[str | None, QueryParameter(description="The hash of its last ev
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="Read the ledger")
-def read_ledger(request: StrictRequest, start: Start = 1, after: After = None, limit: PageLimit = PAGE) -> Events:
+def read_ledger(
+    request: StrictRequest, start: Start = 1, after: After = None, limit: PageLimit = PAGE
+) -> Response[Events]:
     """Return events from a position on, oldest first."""
-    found = request.auth.memory.ledger.events(start=max(start, decode_number(after) + 1), limit=limit + 1)
-    kept, go_on = page(found, limit, lambda event: event.position)
-    return Events(events=kept, next=go_on)
+    most, begin = request.page_bytes, max(start, decode_number(after) + 1)
+    found = request.auth.memory.ledger.events(start=begin, limit=limit + 1, max_bytes=most)
+    kept, go_on = page(found, limit, lambda event: event.position, max_bytes=most)
+    return Encoded(Events(events=kept, next=go_on))
 
 
 @get("/tail", sync_to_thread=True, responses=problems(), summary="Read the newest events")
-def read_newest(request: StrictRequest, limit: PageLimit = 20) -> Events:
-    """Return the newest events, oldest first."""
-    return Events(events=request.auth.memory.ledger.tail(limit))
+def read_newest(request: StrictRequest, limit: PageLimit = 20) -> Response[Events]:
+    """Return the newest events, oldest first; fewer than asked for where they are large."""
+    newest = request.auth.memory.ledger.tail(limit, max_bytes=request.page_bytes)
+    return Encoded(Events(events=fitting(newest[::-1], request.page_bytes)[::-1]))
 
 
 @get("/verify", sync_to_thread=True, responses=problems(), summary="Verify the ledger")

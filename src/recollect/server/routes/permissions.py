@@ -5,7 +5,7 @@ Grants are for programs that open the memory and act for somebody; whoever calls
 
 from __future__ import annotations
 
-from litestar import Router, delete, get, post
+from litestar import Response, Router, delete, get, post
 from litestar.params import JSONBody
 
 from recollect.model.scope import Scope
@@ -14,14 +14,16 @@ from recollect.server.bodies import StrictRequest
 from recollect.server.paging import page_of_list
 from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
+from recollect.server.tags import Encoded
 from recollect.wire.permissions import Grant, Grants, NewGrant, grant_out
 
 
 @get("/", sync_to_thread=True, responses=problems(), summary="List grants")
-def list_grants(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Grants:
+def list_grants(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Grants]:
     """Return every grant of the tenant, oldest first."""
-    kept, go_on = page_of_list(request.auth.memory.permissions.list(), after, limit, lambda one: one.id)
-    return Grants(grants=[grant_out(one) for one in kept], next=go_on)
+    every = request.auth.memory.permissions.list()
+    kept, go_on = page_of_list(every, after, limit, lambda one: one.id, max_bytes=request.page_bytes, out=grant_out)
+    return Encoded(Grants(grants=kept, next=go_on))
 
 
 @post("/", sync_to_thread=True, responses=problems(507), summary="Grant something")

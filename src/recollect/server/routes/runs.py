@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from litestar import Router, get, post
+from litestar import Response, Router, get, post
 from litestar.datastructures import State
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
@@ -15,10 +15,11 @@ from recollect.model.run import Language, RunStatus, RunSummary
 from recollect.model.text import quote
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
-from recollect.server.paging import decode_place_in_time, page, place_in_time
-from recollect.server.parameters import PAGE, After, Name, PageLimit
+from recollect.server.paging import decode_number, decode_place_in_time, page, place_in_time
+from recollect.server.parameters import LARGEST_PAGE, PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
+from recollect.server.tags import Encoded
 from recollect.wire.approvals import Approval, approval_out
 from recollect.wire.runs import CancelRun, DecideRun, DeliverToRun, Run, RunEvents, Runs, RunVerification
 
@@ -37,7 +38,7 @@ def list_runs(
     language: FromQuery[Language | None] = None,
     after: After = None,
     limit: PageLimit = PAGE,
-) -> Runs:
+) -> Response[Runs]:
     """Return where the caller's runs stand, those that started last first."""
     found = programs_of(state).runs(
         request.auth.caller,
@@ -47,8 +48,8 @@ def list_runs(
         after=decode_place_in_time(after),
         limit=limit + 1,
     )
-    kept, go_on = page(found, limit, lambda run: place_in_time(run.started_at, run.id))
-    return Runs(runs=kept, next=go_on)
+    kept, go_on = page(found, limit, lambda run: place_in_time(run.started_at, run.id), max_bytes=request.page_bytes)
+    return Encoded(Runs(runs=kept, next=go_on))
 
 
 @get("/{run:str}", sync_to_thread=True, responses=problems(404, 409), summary="Get a run")
@@ -58,11 +59,17 @@ def get_run(request: StrictRequest, state: State, run: Name) -> Run:
 
 
 @get("/{run:str}/events", sync_to_thread=True, responses=problems(404), summary="Get the events of a run")
-def list_run_events(request: StrictRequest, state: State, run: Name) -> RunEvents:
+def list_run_events(
+    request: StrictRequest, state: State, run: Name, after: After = None, limit: PageLimit = LARGEST_PAGE
+) -> Response[RunEvents]:
     """Return what the ledger says of a run of the caller, in order."""
-    programs = programs_of(state)
+    programs, most = programs_of(state), request.page_bytes
     id = programs.summary(name_of(run), request.auth.caller).id
-    return RunEvents(events=programs.handle(request.auth.caller).runs.events(id))
+    found = programs.handle(request.auth.caller).runs.events(
+        id, after=decode_number(after), limit=limit + 1, max_bytes=most
+    )
+    kept, go_on = page(found, limit, lambda event: event.position, max_bytes=most)
+    return Encoded(RunEvents(events=kept, next=go_on))
 
 
 @get("/{run:str}/verify", sync_to_thread=True, responses=problems(404), summary="Verify a run")

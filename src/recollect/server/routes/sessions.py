@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated
 
-from litestar import Router, get, post
+import msgspec
+from litestar import Response, Router, get, post
 from litestar.datastructures import State
-from litestar.params import JSONBody
+from litestar.params import JSONBody, QueryParameter
 
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
 from recollect.server.parameters import Name
 from recollect.server.places import name_of
 from recollect.server.programs import programs_of
+from recollect.server.tags import Encoded
+from recollect.wire.bounds import fitting
 from recollect.wire.sessions import PastTurn, SayToSession, Session, SessionTurn, StartSession
 
 if TYPE_CHECKING:
     from recollect import abl
+
+Since = Annotated[int, QueryParameter(name="after", ge=-1, description="Only turns with a higher `number`.")]
 
 
 @post(
@@ -44,9 +49,13 @@ def say_to_session(request: StrictRequest, state: State, session: Name, data: JS
 
 
 @get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
-def get_session(request: StrictRequest, state: State, session: Name) -> Session:
-    """Return where a session of the caller stands, with what was said in it."""
-    return _session_out(programs_of(state).conversants.find(request.auth, name_of(session)))
+def get_session(request: StrictRequest, state: State, session: Name, since: Since = -1) -> Response[Session]:
+    """Return where a session of the caller stands, with what was said in it, from the first or after a turn."""
+    found = _session_out(programs_of(state).conversants.find(request.auth, name_of(session)))
+    rest = found.turns[since + 1 :]
+    turns = fitting(rest, request.page_bytes)
+    go_on = turns[-1].number if len(turns) < len(rest) else None
+    return Encoded(msgspec.structs.replace(found, turns=turns, next=go_on))
 
 
 @post(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any
 
-from litestar import Router, get, post
+from litestar import Response, Router, get, post
 from litestar.params import QueryParameter
 
 from recollect.api.memory import Memory
@@ -17,6 +17,7 @@ from recollect.server.callers import Access
 from recollect.server.paging import decode_place_in_time, page, place_in_time
 from recollect.server.parameters import PAGE, After, Name, PageLimit
 from recollect.server.places import name_of
+from recollect.server.tags import Encoded
 from recollect.wire.sleep import Change, Forgotten, JobState, SleepJob, SleepJobs, Undone
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def list_sleep_jobs(
     everybody: Everybody = False,
     after: After = None,
     limit: PageLimit = PAGE,
-) -> SleepJobs:
+) -> Response[SleepJobs]:
     """Return the conversations that were consolidated or wait for it, and what failed."""
     from recollect.sleep.sleeping import sleep_jobs
 
@@ -46,8 +47,14 @@ def list_sleep_jobs(
     )
     # Not after the one that a cursor names: that may be gone, or stand otherwise by now.
     rest = [job for job in every if last is None or (job.due_at, job.scope.path) > last]
-    kept, go_on = page(rest, limit, lambda job: place_in_time(job.due_at, job.scope.path))
-    return SleepJobs(jobs=[_job_out(job) for job in kept], next=go_on)
+    kept, go_on = page(
+        rest,
+        limit,
+        lambda job: place_in_time(job.due_at, job.scope.path),
+        max_bytes=request.page_bytes,
+        out=_job_out,
+    )
+    return Encoded(SleepJobs(jobs=kept, next=go_on))
 
 
 @post(

@@ -5,16 +5,15 @@ And `/memory/end`: what everybody does with a scope of their own that is over.
 
 from __future__ import annotations
 
-import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from io import BytesIO
 from typing import Annotated
 
 import msgspec
 from anyio.to_thread import run_sync
 from litestar import Router, get, post
+from litestar.datastructures import State
 from litestar.openapi.spec import OpenAPIMediaType, Operation, RequestBody, Schema
 from litestar.params import JSONBody, QueryParameter
 from litestar.response import Stream
@@ -24,11 +23,9 @@ from recollect.model.scope import Scope
 from recollect.server.answers import problems
 from recollect.server.bodies import StrictRequest
 from recollect.server.callers import DOOR
+from recollect.server.exports import LINES
 from recollect.server.places import own
 from recollect.wire.upkeep import Ended, EndScope, Erase, Imported, Receipt, Swept
-
-_CHUNK = 65_536
-_LINES = "application/x-ndjson"
 
 Whose = Annotated[
     str, QueryParameter(name="scope", description="Only this scope and what lies below, such as `user:ada`.")
@@ -52,17 +49,15 @@ def erase(request: StrictRequest, data: JSONBody[Erase]) -> Receipt:
     )
 
 
-@get("/export", sync_to_thread=True, responses=problems(507), media_type=_LINES, summary="Export")
-def export(request: StrictRequest, whose: Whose = "") -> Stream:
-    """Return the active facts and entries at and below a scope, and all definitions, as JSON Lines."""
-    folder = tempfile.TemporaryDirectory(prefix="recollect-export-")
-    try:
-        file = Path(folder.name, "export.jsonl")
-        request.auth.memory.export(file, scope=Scope.parse(whose, tenant=request.auth.memory.tenant))
-    except BaseException:
-        folder.cleanup()
-        raise
-    return Stream(lambda: _read_out(file, folder), media_type=_LINES)
+@get("/export", responses=problems(507), media_type=LINES, summary="Export")
+async def export(request: StrictRequest, state: State, whose: Whose = "") -> Stream:
+    """Return the active facts and entries at and below a scope, and all definitions, as JSON Lines.
+
+    They are read while they are sent, as of one moment. An export that is not received in time breaks off.
+    """
+    memory = request.auth.memory
+    lines = partial(memory.export_lines, scope=Scope.parse(whose, tenant=memory.tenant))
+    return await state.exports.begin(lines, ahead=memory.url == ":memory:")
 
 
 @dataclass
@@ -71,16 +66,17 @@ class _TakesLines(Operation):
 
     def __post_init__(self) -> None:
         schema = Schema(type="string", description="What an export gave: a header, then one thing a line.")  # pyright: ignore[reportArgumentType]  # the name of a type will do
-        self.request_body = RequestBody(content={_LINES: OpenAPIMediaType(schema=schema)}, required=True)
+        self.request_body = RequestBody(content={LINES: OpenAPIMediaType(schema=schema)}, required=True)
 
 
 @post("/import", status_code=200, operation_class=_TakesLines, responses=problems(409, 502, 507), summary="Import")
 async def import_lines(request: StrictRequest, source: Source = DOOR) -> Imported:
     """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
-    lines = (await request.body()).splitlines()
-    if not lines:
+    body = await request.body()
+    if not body:
         raise UsageError("this request needs a body", hint="Send the lines of an export", path="$")
-    return await run_sync(partial(request.auth.memory.import_lines, lines, source=source))
+    # Lines are found one by one: a list of them would take as much memory again.
+    return await run_sync(partial(request.auth.memory.import_lines, BytesIO(body), source=source))
 
 
 @post("/sweep", sync_to_thread=True, status_code=200, responses=problems(507), summary="Sweep")
@@ -99,13 +95,6 @@ def sweep(request: StrictRequest) -> Swept:
 def end_scope(request: StrictRequest, data: JSONBody[EndScope]) -> Ended:
     """End a session, run or tree below the caller: its memory goes, and nothing can be written to it again."""
     return Ended(removed=own(request.auth, data.scope).end())
-
-
-def _read_out(file: Path, folder: tempfile.TemporaryDirectory[str]) -> Iterator[bytes]:
-    """Yield a file in parts, and remove it once it is out or nobody wants it any more."""
-    with folder, file.open("rb") as lines:
-        while part := lines.read(_CHUNK):
-            yield part
 
 
 router = Router("/", route_handlers=[erase, sweep, export, import_lines, end_scope])

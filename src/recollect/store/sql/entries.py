@@ -32,6 +32,9 @@ SLOTS = 256
 LONG_PAGE = 1024
 """Rows of one page of what an index needs; each is about a kilobyte."""
 
+_ENTRIES = 256
+"""Entries of one page with their contents, each of 80 kilobytes at most."""
+
 
 class Counted(Iterator[T]):
     """An iterator that says about how many there will be (`operator.length_hint`), so that room can be made at once."""
@@ -402,7 +405,7 @@ class EntryRows(Statements):
             page = self._all("list_entries", tenant, self._listed(sequences[begin : begin + size]))
             yield from sorted(self._decoding.entries(tenant, page), key=_sequence)
             begin += size
-            size = page_size(page, LONG_PAGE) if page else size
+            size = page_size(page, _ENTRIES) if page else size
 
 
 def _pages(items: list[T], size: int) -> Iterator[list[T]]:

@@ -41,6 +41,8 @@ _ERASED = {
     "content_keys": "erase_content_keys",
     "sessions": "erase_sessions",
 }
+_FACTS = 64
+"""Facts of one page, each of a megabyte at most."""
 _NO_LIMIT = 2**63 - 1
 _MEMORY = ("facts", "revisions", "idempotency_keys", "ledger_texts", "content_keys")
 
@@ -452,7 +454,7 @@ class SqlRows(EntryRows):
                 yield from self._decoding.facts(scope.tenant, page)
                 if len(page) < size:
                     break
-                last, size = page[-1][:2], page_size(page, PAGE)
+                last, size = page[-1][:2], page_size(page, _FACTS)
 
     def _page_events(self, tenant: str, start: int, limit: int | None, run: str | None, turn: int) -> Iterator[Row]:
         size = FIRST_PAGE

@@ -92,9 +92,12 @@ class Statements(ABC):
 
 
 def page_size(before: Sequence[Row], most: int) -> int:
-    """Return how many rows to read next, going by the content of those before: it is their last column."""
+    """Return how many rows to read next, going by the content of those before, which is their last column.
+
+    Never more than twice as many: small rows may be followed by large ones.
+    """
     content = sum(len(row[-1]) for row in before if row[-1] is not None)
-    return max(1, min(most, _PAGE_BYTES * len(before) // max(content, 1)))
+    return max(1, min(most, 2 * len(before), _PAGE_BYTES * len(before) // max(content, 1)))
 
 
 def micros(moment: datetime | None) -> int | None:

@@ -7,23 +7,31 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
 from recollect.model.effect import Decide
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.admin.rendering import address, redirect
+from recollect.server.paging import decode_cursor, page
 
 MOST = 200
-"""Decisions of one page, the newest."""
+"""Approvals of one page: those that wait, and the newest decisions."""
 
 
 @get("/approvals", sync_to_thread=True)
-def list_approvals(desk: NamedDependency[Desk], done: FromQuery[str] = "") -> Response[bytes]:
-    """Return what waits for a decision, and what was decided."""
-    every = sorted(desk.memory.approvals.list(status="all"), key=lambda one: one.requested_at, reverse=True)
+def list_approvals(
+    desk: NamedDependency[Desk], after: FromQuery[str | None] = None, done: FromQuery[str] = ""
+) -> Response[bytes]:
+    """Return a page of what waits for a decision, oldest first, and what was decided."""
+    approvals = desk.memory.approvals
+    # What was decided has no effect any more, so all of it is small.
+    decided = [*approvals.list(status="approved"), *approvals.list(status="refused")]
+    found = approvals.list(after=decode_cursor(after), limit=MOST + 1, max_bytes=PAGE_BYTES)
+    waiting, onwards = page(found, MOST, lambda one: one.id, max_bytes=PAGE_BYTES)
     return desk.show(
         "approvals.html",
         section="approvals",
         done=done,
-        waiting=[one for one in every if one.status == "pending"],
-        decided=[one for one in every if one.status != "pending"][:MOST],
+        waiting=waiting,
+        onwards=onwards,
+        decided=sorted(decided, key=lambda one: one.requested_at, reverse=True)[:MOST],
         may_decide=desk.may(Decide(scope=desk.shared, approval="", verdict="approved")),
     )
 

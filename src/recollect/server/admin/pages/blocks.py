@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import cast
 
 import msgspec
@@ -27,7 +27,7 @@ from recollect.model.block import (
 from recollect.model.effect import FindFacts
 from recollect.model.fact import Fact, Revision
 from recollect.model.scope import Scope
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.admin.forms import fault_of, status_of
 from recollect.server.admin.parameters import Question
 from recollect.server.admin.rendering import address, redirect
@@ -74,7 +74,7 @@ def list_blocks(
     else:
         owner = ""
         found = _of_everybody(desk)
-    shown, onwards = page_from(found, decode_number(after), PAGE)
+    shown, onwards = page_from(found, decode_number(after), PAGE, max_bytes=PAGE_BYTES)
     return desk.show(
         "blocks.html",
         section="blocks",
@@ -97,10 +97,11 @@ def see_block(
     user: FromQuery[str],
     block: FromQuery[str],
     agent: FromQuery[str] = "",
+    before: FromQuery[int | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return a block with where its lines come from, and all texts that it had."""
-    return _page(desk, user, agent, _type(block), done=done)
+    """Return a block with where its lines come from, and a page of the texts that it had."""
+    return _page(desk, user, agent, _type(block), before=before, done=done)
 
 
 @post("/blocks/one", sync_to_thread=True, status_code=200)
@@ -137,7 +138,7 @@ def delete_block(desk: NamedDependency[Desk]) -> Response[bytes]:
     return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="deleted"))
 
 
-def brought_in(history: Sequence[Revision]) -> dict[str, Revision]:
+def brought_in(history: Iterable[Revision]) -> dict[str, Revision]:
     """Return, for each line of a block's newest text, the revision since which it has been there without a break."""
     since: dict[str, Revision] = {}
     for revision in history:
@@ -153,11 +154,13 @@ def _page(
     block: BlockType,
     *,
     text: str | None = None,
+    before: int | None = None,
     done: str = "",
     error: RecollectError | None = None,
 ) -> Response[bytes]:
     blocks = _blocks(desk, user, agent)
-    standing, history = blocks.get(block), blocks.history(block)
+    standing = blocks.get(block)
+    history = blocks.history(block, newest=True, before=before, limit=PAGE + 1)
     conflict = isinstance(error, Conflict)
     return desk.show(
         "block.html",
@@ -169,8 +172,9 @@ def _page(
         block=block,
         standing=standing,
         text=text if text is not None else "" if standing is None else standing.content,
-        lines=[] if standing is None else _lines(desk, user, agent, standing, history),
-        history=list(reversed(history)),
+        lines=[] if standing is None else _lines(desk, user, agent, standing, _revisions(blocks, block)),
+        history=history[:PAGE],
+        onwards=history[PAGE - 1].version if len(history) > PAGE else None,
         limit=LIMITS[block],
         entries=CORE_ENTRIES if block == "core" else None,
         # Theirs is shown beside what was typed; with nothing typed, what is shown is theirs already.
@@ -180,7 +184,15 @@ def _page(
     )
 
 
-def _lines(desk: Desk, user: str, agent: str, block: Block, history: Sequence[Revision]) -> list[Line]:
+def _revisions(blocks: Blocks, block: BlockType) -> Iterator[Revision]:
+    """Yield every revision of a block, oldest first, without having all of them at once."""
+    last = 0
+    while portion := blocks.history(block, after=last, limit=PAGE):
+        yield from portion
+        last = portion[-1].version
+
+
+def _lines(desk: Desk, user: str, agent: str, block: Block, history: Iterable[Revision]) -> list[Line]:
     since = brought_in(history)
     return [
         Line(

@@ -11,7 +11,7 @@ from recollect.model.collection import Holding
 from recollect.model.effect import Forget, ReadCollections
 from recollect.model.entry import Entry
 from recollect.model.recall import MODES, Match, Mode
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.admin.forms import fault_of, status_of
 from recollect.server.admin.parameters import Place, Question
 from recollect.server.admin.rendering import address, redirect
@@ -47,8 +47,8 @@ def see_collection(
         if query_text.strip():
             matches = memory.recall(query_text, collection=name, limit=_MATCHES, mode=mode).results
         else:
-            found = memory.entries(collection=name, after=decode_number(after), limit=PAGE + 1)
-            entries, onwards = page(found, PAGE, lambda entry: entry.sequence)
+            found = memory.entries(collection=name, after=decode_number(after), limit=PAGE + 1, max_bytes=PAGE_BYTES)
+            entries, onwards = page(found, PAGE, lambda entry: entry.sequence, max_bytes=PAGE_BYTES)
     except UsageError as error:
         fault, status = fault_of(error, field="scope"), status_of(error)
     return desk.show(

@@ -7,8 +7,9 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
 from recollect.chat.conversations import list_conversations, read_conversation
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.paging import decode_number, page_from
+from recollect.wire.bounds import fitting
 
 PAGE = 50
 
@@ -19,7 +20,7 @@ def see_conversations(
 ) -> Response[bytes]:
     """Return where conversations stand, the one spoken in last first."""
     every = list_conversations(desk.memory, desk.whose(user))
-    conversations, onwards = page_from(every, decode_number(after), PAGE)
+    conversations, onwards = page_from(every, decode_number(after), PAGE, max_bytes=PAGE_BYTES)
     return desk.show(
         "conversations.html",
         section="conversations",
@@ -31,12 +32,18 @@ def see_conversations(
 
 
 @get("/conversations/one", sync_to_thread=True)
-def see_conversation(desk: NamedDependency[Desk], user: FromQuery[str], id: FromQuery[str]) -> Response[bytes]:
-    """Return one conversation with all its parts."""
-    conversation = read_conversation(desk.memory, user, id)
+def see_conversation(
+    desk: NamedDependency[Desk], user: FromQuery[str], id: FromQuery[str], after: FromQuery[int] = 0
+) -> Response[bytes]:
+    """Return one conversation with a page of its parts."""
+    conversation = read_conversation(desk.memory, user, id, after=after, max_bytes=PAGE_BYTES)
+    shown = fitting(list(conversation.parts), PAGE_BYTES)
     # As the API has it, what only the model is shown is not for the user; whoever runs this has to see it all.
-    parts = [part for part in conversation.parts if desk.sees_everybody or not part.hidden]
-    return desk.show("conversation.html", section="conversations", conversation=conversation, parts=parts)
+    parts = [part for part in shown if desk.sees_everybody or not part.hidden]
+    onwards = shown[-1].seq if len(shown) < len(conversation.parts) else None
+    return desk.show(
+        "conversation.html", section="conversations", conversation=conversation, parts=parts, onwards=onwards
+    )
 
 
 handlers = [see_conversations, see_conversation]

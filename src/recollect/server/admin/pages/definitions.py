@@ -12,7 +12,7 @@ from recollect.errors import AlreadyExists, Conflict, InvalidDuration, Recollect
 from recollect.model.definition import MODES, SHAPES, Definition, Mode
 from recollect.model.effect import DeleteDefinition, ReadRecords
 from recollect.model.fact import Fact
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.admin.forms import Fault, fault_of, read_json, status_of
 from recollect.server.admin.rendering import address, as_json, redirect
 from recollect.server.paging import decode_number, page_from
@@ -80,7 +80,7 @@ def see_definition(
     # The owner comes first in a scope; a thread or a workflow may have the id of somebody else.
     found = [record for record in every if not owner or owner == record.scope.parts[0][1]]
     begin = decode_number(after)
-    records, onwards = page_from(found, begin, PAGE)
+    records, onwards = page_from(found, begin, PAGE, max_bytes=PAGE_BYTES)
     return desk.show(
         "definition.html",
         section="definitions",

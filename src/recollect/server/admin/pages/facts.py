@@ -15,12 +15,13 @@ from recollect.errors import Conflict, NotFound, RecollectError, UsageError
 from recollect.model.effect import ReadLedger
 from recollect.model.fact import Fact, Revision
 from recollect.model.text import quote
-from recollect.server.admin.desk import Desk, writing
+from recollect.server.admin.desk import PAGE_BYTES, Desk, writing
 from recollect.server.admin.forms import fault_of, read_json, status_of
 from recollect.server.admin.pages.definitions import definition_of
 from recollect.server.admin.parameters import Place
 from recollect.server.admin.rendering import address, as_json, redirect
 from recollect.server.paging import decode_cursor, page
+from recollect.wire.bounds import fitting
 
 PAGE = 100
 _RECENT = 500
@@ -43,7 +44,7 @@ def list_facts(
     fault, status, onwards = None, 200, None
     try:
         listed = _beginning_with(desk.at(asked["scope"]), asked["prefix"], decode_cursor(after), as_of.strip() or None)
-        found, onwards = page(listed, PAGE, lambda fact: fact.key)
+        found, onwards = page(listed, PAGE, lambda fact: fact.key, max_bytes=PAGE_BYTES)
     except UsageError as error:
         fault, status = fault_of(error, field="scope"), status_of(error)
     return desk.show(
@@ -62,10 +63,14 @@ def list_facts(
 
 @get("/facts/one", sync_to_thread=True)
 def see_fact(
-    desk: NamedDependency[Desk], place: Place, key: FromQuery[str], done: FromQuery[str] = ""
+    desk: NamedDependency[Desk],
+    place: Place,
+    key: FromQuery[str],
+    before: FromQuery[int | None] = None,
+    done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return a fact with everything that happened to it, newest first."""
-    fact, history = _read(desk, place, key)
+    """Return a fact with a page of what happened to it, newest first."""
+    fact, history = _read(desk, place, key, before=before)
     if fact is None and not history:
         raise NotFound(
             f"there is no fact {quote(key)} in `{desk.scope(place)}`", hint="It was never written, or erased"
@@ -126,15 +131,15 @@ def delete_fact(desk: NamedDependency[Desk]) -> Response[bytes]:
 def restore_fact(desk: NamedDependency[Desk]) -> Response[bytes]:
     """Write a value again that the fact had before, with the time to live that it had."""
     scope, key = desk.field("scope"), desk.field("key")
-    fact, history = _read(desk, scope, key)
     wanted = _version(desk.field("restored"))
-    earlier = next((one for one in history if one.version == wanted and one.change == "set"), None)
-    if earlier is None or earlier.forgotten:
+    earlier = next(iter(desk.at(scope).history(key, after=wanted - 1, limit=1)), None)
+    if earlier is None or earlier.version != wanted or earlier.change != "set" or earlier.forgotten:
         raise NotFound(f"version {wanted} of {quote(key)} holds no value any more", hint="Choose another one")
     lived = None if earlier.expires_at is None else max(1, int((earlier.expires_at - earlier.at).total_seconds()))
     try:
         desk.at(scope).set(key, earlier.value, expect=_version(desk.field("version")), ttl=lived, domain=earlier.domain)
     except (UsageError, Conflict) as error:
+        fact, history = _read(desk, scope, key)
         return _page(desk, scope, key, fact, history, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="restored"))
 
@@ -143,15 +148,17 @@ def _beginning_with(place: ScopedMemory, beginning: str, after: str, as_of: str 
     """Return more than a page of facts whose keys begin with a text, if there are so many; also with half a name."""
     above, _, half = beginning.rpartition(".")
     if not half:
-        return place.list(above, after=after, limit=PAGE + 1, as_of=as_of)
+        return place.list(above, after=after, limit=PAGE + 1, max_bytes=PAGE_BYTES, as_of=as_of)
     itself = None if after else place.get(beginning, as_of=as_of)
-    others = place.list(above, after=after or beginning, limit=PAGE + 1, as_of=as_of)
+    others = place.list(above, after=after or beginning, limit=PAGE + 1, max_bytes=PAGE_BYTES, as_of=as_of)
     return [*([itself] if itself else []), *takewhile(lambda fact: fact.key.startswith(beginning), others)]
 
 
-def _read(desk: Desk, scope: str, key: str) -> tuple[Fact | None, list[Revision]]:
+def _read(desk: Desk, scope: str, key: str, *, before: int | None = None) -> tuple[Fact | None, list[Revision]]:
+    """Return a fact, and more than a page of its revisions, newest first, if there are that many."""
     place = desk.at(scope)
-    return place.get(key), place.history(key)
+    history = place.history(key, newest=True, before=before, limit=PAGE + 1, max_bytes=PAGE_BYTES)
+    return place.get(key), history
 
 
 def _page(
@@ -168,6 +175,7 @@ def _page(
 ) -> Response[bytes]:
     definition = None if fact is None else definition_of(desk, fact)
     now = desk.memory.clock.now()
+    shown = fitting(history[:PAGE], PAGE_BYTES)
     return desk.show(
         "fact.html",
         section="facts",
@@ -176,7 +184,8 @@ def _page(
         scope_path=str(desk.scope(scope)),
         key=key,
         fact=fact,
-        history=list(reversed(_with_old_values(history))),
+        history=_with_old_values(history)[: len(shown)],
+        onwards=shown[-1].version if len(shown) < len(history) else None,
         definition=definition,
         text=text if text is not None else "" if fact is None else as_json(fact.value),
         ttl=ttl if ttl is not None else "" if fact is None or definition else _left(fact.expires_at, now),
@@ -203,8 +212,8 @@ def _field_of(error: RecollectError) -> str:
 
 
 def _with_old_values(history: list[Revision]) -> list[tuple[Revision, Any]]:
-    """Return each revision with the value that it took the place of."""
-    before: list[Any] = [None, *(one.value if one.change == "set" else None for one in history)]
+    """Return each revision, newest first, with the value that it took the place of."""
+    before: list[Any] = [*(one.value if one.change == "set" else None for one in history[1:]), None]
     return list(zip(history, before, strict=False))
 
 
@@ -227,7 +236,7 @@ def recent_scopes(desk: Desk) -> list[str]:
     """Return scopes that were written to lately; for who may not see the ledger, their own."""
     if not desk.may(ReadLedger(scope=desk.shared)):
         return [str(desk.caller.scope)]
-    recent = reversed(desk.memory.ledger.tail(_RECENT))
+    recent = reversed(desk.memory.ledger.tail(_RECENT, max_bytes=PAGE_BYTES))
     return list(dict.fromkeys(event.scope for event in recent if _is_browsed(event.scope)))[:_SUGGESTED]
 
 

@@ -16,7 +16,8 @@ from recollect.server.admin.forms import fault_of, status_of
 from recollect.server.admin.parameters import Place
 
 PAGE = 50
-_STEP = 500
+_STEP = 64
+"""Events that are read at once: whatever they hold, few pages hold more."""
 _FARTHEST = 10_000
 """Events that are looked at for one page. Where a filter finds less than a page in them, the reader says to go on."""
 

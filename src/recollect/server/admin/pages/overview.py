@@ -5,7 +5,7 @@ from __future__ import annotations
 from litestar import Response, get
 from litestar.di import NamedDependency
 
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.admin.pages.collections import collections_of
 from recollect.server.admin.pages.facts import recent_scopes
 from recollect.server.admin.pages.runs import MOST, runs_of
@@ -26,7 +26,7 @@ def see_overview(desk: NamedDependency[Desk]) -> Response[bytes]:
         suggested=recent_scopes(desk),
         definitions=desk.memory.definitions.list() if desk.sees("definitions") else None,
         collections=collections_of(desk) if desk.sees("collections") else None,
-        approvals=desk.memory.approvals.list() if desk.sees("approvals") else None,
+        approvals=desk.memory.approvals.list(limit=MOST, max_bytes=PAGE_BYTES) if desk.sees("approvals") else None,
         waiting_runs=runs_of(desk, status="waiting", limit=MOST) if runs else None,
         most_runs=MOST,
         failed_runs=runs_of(desk, status="failed", limit=_SHOWN) if runs else [],

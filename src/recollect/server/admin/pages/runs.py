@@ -10,8 +10,11 @@ from litestar.params import FromPath, FromQuery
 
 from recollect.model.effect import ReadRuns
 from recollect.model.run import RUN_STATUSES, RunSummary
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
+from recollect.wire.bounds import fitting
 
+EVENTS = 1_000
+"""Events of a run on one page."""
 MOST = 200
 """Runs of one page, the newest."""
 
@@ -26,14 +29,21 @@ def list_runs(desk: NamedDependency[Desk], status: FromQuery[str] = "") -> Respo
 
 
 @get("/runs/{id:str}", sync_to_thread=True)
-def see_run(desk: NamedDependency[Desk], id: FromPath[str]) -> Response[bytes]:
-    """Return one run with what the ledger says of it."""
+def see_run(desk: NamedDependency[Desk], id: FromPath[str], after: FromQuery[int] = 0) -> Response[bytes]:
+    """Return one run with a page of what the ledger says of it."""
     everybody = desk.may(ReadRuns(scope=desk.shared))
     # Who sees only runs of their own is asked about each, as the routes do it.
     handle = desk.memory if everybody else desk.programs.handle(desk.caller)
     run = handle.runs.get(id) if everybody else desk.programs.summary(id, desk.caller)
+    found = handle.runs.events(id, after=after, limit=EVENTS + 1, max_bytes=PAGE_BYTES)
+    events = fitting(found[:EVENTS], PAGE_BYTES)
     return desk.show(
-        "run.html", section="runs", run=run, events=handle.runs.events(id), verification=handle.runs.verify(id)
+        "run.html",
+        section="runs",
+        run=run,
+        events=events,
+        onwards=events[-1].position if len(events) < len(found) else None,
+        verification=handle.runs.verify(id),
     )
 
 

@@ -8,7 +8,7 @@ from litestar.params import FromQuery
 
 from recollect.chat.conversations import conversation_scope
 from recollect.model.block import key_of
-from recollect.server.admin.desk import Desk
+from recollect.server.admin.desk import PAGE_BYTES, Desk
 from recollect.server.admin.rendering import address, redirect
 from recollect.server.paging import decode_number, page_from
 from recollect.sleep import sleep_jobs, undo
@@ -27,7 +27,7 @@ def list_jobs(
     """Return a page of the jobs, those that need somebody first."""
     order = ("dead", "running", "waiting", "done")
     every = sorted(sleep_jobs(desk.memory, user=desk.whose(user)), key=lambda job: order.index(job.state))
-    jobs, onwards = page_from(every, decode_number(after), PAGE)
+    jobs, onwards = page_from(every, decode_number(after), PAGE, max_bytes=PAGE_BYTES)
     return desk.show(
         "sleep.html",
         section="sleep",
