@@ -169,8 +169,8 @@ def test_the_blocks_of_many_agents_come_in_pages(served):
         answer = client.get(httpx.URL(f"{served.address}{API}/memory/blocks").join(answer.links["next"]["url"]))
         seen += [one["agent_id"] for one in answer.json()]
     assert seen == [f"a{number:02}" for number in range(12)]
-    through_client = recollect.Client(served.address, api_key=served.key_for("many"))
-    assert [one.agent_id for one in through_client.memory.list(scope="agent")] == seen
+    with recollect.Client(served.address, api_key=served.key_for("many")) as through_client:
+        assert [one.agent_id for one in through_client.memory.list(scope="agent")] == seen
 
 
 def test_a_recall_too_large_for_one_answer_goes_on(served):

@@ -7,6 +7,7 @@ from recollect.testing.conformance.at_once import AtOncePromises
 from recollect.testing.conformance.base import ConformanceBase
 from recollect.testing.conformance.batches import BatchPromises
 from recollect.testing.conformance.blocks import BlockPromises
+from recollect.testing.conformance.bounds import BoundPromises
 from recollect.testing.conformance.collections import CollectionPromises
 from recollect.testing.conformance.definitions import DefinitionPromises
 from recollect.testing.conformance.entries import EntryPromises
@@ -54,6 +55,7 @@ class StoreConformance(
     EntryLifePromises,
     EntryRulePromises,
     BlockPromises,
+    BoundPromises,
     AtOncePromises,
     MarkPromises,
     ConformanceBase,
