@@ -77,8 +77,6 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     as_of: datetime | None = None
     mode: Annotated[str, one_of(MODES)] = "hybrid"
     expand: Annotated[int, between(0)] = 0
-    after: str | None = None
-    """The `next` of the answer before, to the same question."""
 
     def __post_init__(self) -> None:
         """Refuse numbers that could never be asked for, in the words of the engine; how large they may be it says."""

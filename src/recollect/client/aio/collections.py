@@ -135,8 +135,8 @@ class AsyncCollectionCalls:
             call = Call(
                 method="POST",
                 path=path("collections", collection, "recall"),
-                query=parameters(scope=scope),
-                body=body(**asked, **given(after=after)),
+                query=parameters(scope=scope, after=after),
+                body=body(**asked),
                 repeatable=True,
             )
             found = await self._connection.fetch(call, Recalled)

@@ -136,8 +136,8 @@ class CollectionCalls:
             call = Call(
                 method="POST",
                 path=path("collections", collection, "recall"),
-                query=parameters(scope=scope),
-                body=body(**asked, **given(after=after)),
+                query=parameters(scope=scope, after=after),
+                body=body(**asked),
                 repeatable=True,
             )
             found = self._connection.fetch(call, Recalled)

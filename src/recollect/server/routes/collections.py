@@ -123,12 +123,14 @@ def remember_text(
     responses=problems(409, 502),
     summary="Recall what was remembered",
 )
-def recall(request: StrictRequest, collection: Name, data: JSONBody[Recall], below: Below = None) -> Response[Recalled]:
+def recall(
+    request: StrictRequest, collection: Name, data: JSONBody[Recall], below: Below = None, after: After = None
+) -> Response[Recalled]:
     """Return what answers a query, best first; an empty query gives the newest.
 
     Where the matches are too large for one answer, `next` is the `after` of the same question that gives the others.
     """
-    seen, most = decode_number(data.after), request.page_bytes
+    seen, most = decode_number(after), request.page_bytes
     found = own(request.auth, below).recall(
         data.query,
         collection=name_of(collection),
