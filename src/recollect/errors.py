@@ -26,6 +26,8 @@
     │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable .reason
     ├── ActionFailed                    a task of a workflow could not be done   .type .task .action
     ├── RunFailed                       a machine or workflow gave no output     .run .type .step
+    ├── NotInstalled                    the program of a run is not loaded here  .expected .actual
+    ├── NotVerified                     kept state that its program did not write  .run
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
     │   ├── Denied                      no grant, or a denial                    .capability
@@ -194,6 +196,14 @@ class ActionFailed(RecollectError):
 
 class RunFailed(RecollectError):
     """A machine or a workflow failed; `.type` and `.step` say why and where, `.run` is its run."""
+
+
+class NotInstalled(RecollectError):
+    """The program of a run is not loaded here, or with another text; `.expected` and `.actual` are the digests."""
+
+
+class NotVerified(RecollectError):
+    """A run or a session whose kept state is not what its program wrote, as far as the ledger knows."""
 
 
 class ScopeEnded(RecollectError):

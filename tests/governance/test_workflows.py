@@ -517,7 +517,7 @@ def test_a_stranger_neither_goes_on_with_a_run_nor_ends_it(load: Load, memory: M
     )
     for stranger in strangers:
         for attempt in (
-            lambda stranger=stranger: recollect.workflow.find(stranger, run.id).deliver("mallory"),
+            lambda stranger=stranger: recollect.workflow.find(stranger, run.id, kept_text=True).deliver("mallory"),
             lambda stranger=stranger: recollect.workflow.find(stranger, run.id).cancel(reason="mallory"),
         ):
             with pytest.raises(Denied):

@@ -12,6 +12,7 @@ import msgspec
 from recollect.abl.behaviour import Behaviour
 from recollect.abl.document import Document
 from recollect.abl.runtime.plan import Plan
+from recollect.abl.runtime.saving import DOOR
 from recollect.abl.runtime.work import Member
 from recollect.abl.session import Awake, Session, Setting, check_input, check_variable
 from recollect.api.memory import Memory
@@ -23,8 +24,6 @@ from recollect.model.text import check_label, require_label
 from recollect.model.value import decode, encode, encode_checked
 
 DEFAULT_PROJECT = "default"
-DOOR = "abl"
-"""What the ledger calls the way that an agent's writes came by."""
 
 
 class Agent:

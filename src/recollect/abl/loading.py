@@ -7,21 +7,22 @@ from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recollect.abl.agent import DOOR, Agent, register, registered, source_place
+from recollect.abl.agent import Agent, register, registered, source_place
 from recollect.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from recollect.abl.checker.check import check_source
-from recollect.abl.compiler.agent import compile_agent
+from recollect.abl.compiler.agent import DIGEST, compile_agent
 from recollect.abl.document import Document
 from recollect.abl.expression.programs import evaluate
 from recollect.abl.parser import parse_document, parse_fragment
-from recollect.abl.runtime.saving import read_state
+from recollect.abl.runtime.saving import DOOR, read_state
 from recollect.abl.runtime.work import Member
 from recollect.abl.session import Session
 from recollect.abl.tools.toolbox import Toolbox
 from recollect.api.memory import Memory
-from recollect.errors import NotFound, UsageError
+from recollect.errors import NotFound, NotInstalled, NotVerified, UsageError
 from recollect.lang.diagnostics import Diagnostic, source_error
 from recollect.lang.reading import read_text
+from recollect.lang.source import digest_of
 from recollect.model.effect import GetFact
 from recollect.model.scope import Scope
 from recollect.model.text import quote
@@ -122,11 +123,13 @@ def resume(
     model: Any = None,
     secrets: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    kept_text: bool | None = None,
 ) -> Session:
     """Return a session that was started earlier, in this process or another, where it stands.
 
     Its agent is the one that was loaded with this memory, or `agent`; else it is compiled from the text that was kept
-    when the session began, with these `tools`.
+    when the session began, with these `tools`. The kept text runs on the handle that `recollect.open` gave; on a handle
+    for somebody else only where `kept_text=True` says that whatever lies in the store may run.
     """
     scope = Scope.of(tenant=memory.tenant, session=id)
     state, _ = read_state(memory, scope)
@@ -134,6 +137,12 @@ def resume(
     root = state.root
     found = agent or registered(memory, root)
     if found is None:
+        if not (memory.is_owner if kept_text is None else kept_text):
+            raise NotInstalled(
+                f"the agent {quote(root)} of the session {quote(id)} is not loaded here",
+                hint="Load it, and pass it as agent=…; the program that opened the memory may also pass kept_text=True",
+                expected=state.agents.get(root),
+            )
         found = _from_kept(memory, state.agents, root, _Kit(tools, secrets or {}, _connected(model), behaviour))
     return found.resume(id)
 
@@ -147,6 +156,11 @@ def _from_kept(memory: Memory, agents: Mapping[str, str], root: str, kit: _Kit) 
         if fact is None:
             raise NotFound(
                 f"the text of the agent {quote(name)} is not kept here", hint="Load it, and pass it as agent=…"
+            )
+        if digest_of(fact.value["source"])[:DIGEST] != agents[name]:
+            raise NotVerified(
+                f"the text that is kept of the agent {quote(name)} is not the one that the session began with",
+                hint="Load the agent, and pass it as agent=…",
             )
         team.append(_made(fact.value["file"], fact.value["source"], door, kit, tuple(team)))
     return team[-1]

@@ -96,6 +96,11 @@ class Memory:
         return self._caller.actor
 
     @property
+    def is_owner(self) -> bool:
+        """Whether this is the handle of the program that opened the store, and not one that it handed out."""
+        return self._caller.tenant is None
+
+    @property
     def limits(self) -> Limits:
         """How large things may be."""
         return self._gate.limits
@@ -200,7 +205,7 @@ class Memory:
         ...         print(refusal.capability)
         memory.write
         """
-        if self._caller.tenant is not None:
+        if not self.is_owner:
             raise Denied(
                 f"`{self.actor}` cannot act as {quote(actor)}",
                 hint="Ask the program that opened the memory",

@@ -68,6 +68,10 @@ def import_file(
     }
     if any(left.values()):
         desk.out.say(f"Left alone: {wording.counts(left)}")
+    if done.refused:
+        desk.out.say(f"Refused: {wording.count(done.refused, 'line')} of runs, sessions of agents and programs")
+        for one in done.refusals:
+            desk.out.say(f"  {one.scope}{f' {one.key}' if one.key else ''}")
 
 
 def _import(desk: Desk, file: str) -> Imported:

@@ -29,9 +29,17 @@ from recollect.model.effect import (
 from recollect.model.entry import Entry, Shelf
 from recollect.model.event import Note
 from recollect.model.fact import Fact, imported_from
+from recollect.model.key import SESSION_RECORD, is_runtime_state
 from recollect.model.scope import Scope
 from recollect.model.text import quote
-from recollect.model.transfer import Imported, ImportedDefinition, ImportedEntry, ImportedFact
+from recollect.model.transfer import (
+    MAX_REFUSALS,
+    Imported,
+    ImportedDefinition,
+    ImportedEntry,
+    ImportedFact,
+    ImportRefusal,
+)
 from recollect.model.value import decode, encode
 from recollect.store.base import Reader, Session, Transaction
 
@@ -83,7 +91,12 @@ def export_note(effect: Export, facts: int, entries: int) -> Note:
 
 
 def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Imported]:
-    """Write definitions and facts of a file; equal definitions are reused, newer and erased facts stay as they are."""
+    """Write definitions and facts of a file; equal definitions are reused, newer and erased facts stay as they are.
+
+    What a run or an agent's session would go on from is refused: a file can be edited, and the ledger that vouches for
+    it stays where it was exported.
+    """
+    effect, refusals = _without_runtime_state(effect)
     notes: list[Note] = []
     definitions = 0
     for definition in effect.definitions:
@@ -106,10 +119,41 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         stored, written = _import_entry(rows, effect, entry, told, call)
         remembered += stored
         notes.extend(written)
-    imported = Imported(**counts, definitions=definitions, remembered=remembered)
-    detail = {"source": effect.source, **counts, "remembered": remembered}
+    refused = len(refusals)
+    imported = Imported(
+        **counts,
+        definitions=definitions,
+        remembered=remembered,
+        refused=refused,
+        refusals=tuple(refusals[:MAX_REFUSALS]),
+    )
+    detail = {"source": effect.source, **counts, "remembered": remembered, **({"refused": refused} if refused else {})}
     done = Note(effect="import", scope=effect.scope.path, detail=detail)
     return Outcome(imported, (*notes, done))
+
+
+_NOT_IMPORTED = "Only the runtime writes this: runs, sessions of agents and the texts of programs are not imported"
+
+
+def _without_runtime_state(effect: Import) -> tuple[Import, list[ImportRefusal]]:
+    """Return an import without what only the runtime may write, and which lines that were."""
+    tenant = effect.scope.tenant
+    sessions = {fact.scope for fact in effect.facts if fact.key == SESSION_RECORD}
+    refusals: list[ImportRefusal] = []
+
+    def is_accepted(path: str, key: str | None = None, *, is_session: bool = False) -> bool:
+        refused = is_runtime_state(Scope(tenant, path), key) or (is_session and path in sessions)
+        if refused:
+            refusals.append(ImportRefusal(scope=path, key=key, reason=_NOT_IMPORTED))
+        return not refused
+
+    accepted = msgspec.structs.replace(
+        effect,
+        sessions=tuple(one for one in effect.sessions if is_accepted(one.scope, is_session=True)),
+        facts=tuple(fact for fact in effect.facts if is_accepted(fact.scope, fact.key)),
+        entries=tuple(entry for entry in effect.entries if is_accepted(entry.scope)),
+    )
+    return accepted, refusals
 
 
 def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinition, call: Call) -> tuple[Note, ...]:

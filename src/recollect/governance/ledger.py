@@ -90,6 +90,11 @@ class LedgerEnd:
         self._events.append((event, body))
         return self._head
 
+    @property
+    def position(self) -> int:
+        """The position of the last event, 0 if there is none."""
+        return self._position
+
     def keep(self) -> int:
         """Append what was chained; return the position of the last event of the ledger, 0 if there is none."""
         if self._events:

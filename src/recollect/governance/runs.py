@@ -20,7 +20,7 @@ from recollect.errors import Conflict, NotFound, ScopeEnded, UsageError
 from recollect.governance.approvals import find_approval
 from recollect.governance.ledger import LedgerEnd, Signature
 from recollect.governance.run_records import can_be_a_run, record_of, records_of_runs, scope_of, summary_of
-from recollect.governance.verifying_runs import verify_run
+from recollect.governance.verifying_runs import LEDGER_POSITION, ensure_verified, verify_run
 from recollect.model.approval import Approval
 from recollect.model.effect import (
     EffectBase,
@@ -66,7 +66,8 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call, signature: Sign
         head = end.chain(_placed(note, effect, index, head))
     facts: tuple[Fact, ...] = ()
     if effect.writes:
-        stamped = tuple(_stamped(write, index, head) for write in effect.writes)
+        position = end.position + 1
+        stamped = tuple(_stamped(write, index, head, position) for write in effect.writes)
         written = write_facts(rows, WriteFacts(scope=effect.scope, writes=stamped), call)
         facts = tuple(fact for fact in written.value if isinstance(fact, Fact))
         for note in written.notes:
@@ -130,14 +131,18 @@ def _placed(note: RunNote, effect: RecordRun, index: int, previous: str) -> Note
     )
 
 
-def _stamped(write: SetFact, index: int, head: str) -> SetFact:
-    """Return a write as it is; that of the run's record with the end of its chain, which its writer cannot know."""
+def _stamped(write: SetFact, index: int, head: str, position: int) -> SetFact:
+    """Return a write as it is; that of the run's record with the end of its chain, which its writer cannot know.
+
+    The record also says from which position on the ledger tells of these writes: who resumes the run compares them.
+    """
     if write.key != RUN_RECORD:
         return write
-    record = decode(bytes(write.payload))
+    record: Any = decode(bytes(write.payload))
     if not isinstance(record, dict):
         raise UsageError(f"{quote(record)} cannot be the record of a run", hint="Write a RunSummary")
-    return msgspec.structs.replace(write, payload=msgspec.Raw(encode({**record, "events": index, "head": head})))
+    stamped = {**cast("dict[str, Any]", record), "events": index, "head": head, LEDGER_POSITION: position}
+    return msgspec.structs.replace(write, payload=msgspec.Raw(encode(stamped)))
 
 
 def read_runs(rows: Reader, effect: ReadRuns, call: Call) -> Outcome[list[RunSummary]]:
@@ -177,7 +182,10 @@ def read_kept_run(rows: Reader, effect: ReadKeptRun, call: Call) -> Outcome[list
     record = record_of(rows, tenant, effect.run, call.now)
     if record is None or summary_of(record).scope != effect.owner.path:
         return Outcome([])
-    return Outcome(list(rows.facts(scope_of(tenant, effect.run), now=call.now, prefix="runs")))
+    facts = list(rows.facts(scope_of(tenant, effect.run), now=call.now, prefix="runs"))
+    if effect.verified:
+        ensure_verified(rows, record, facts, call.now)
+    return Outcome(facts)
 
 
 def read_decision(rows: Reader, effect: ReadDecision, call: Call) -> Outcome[Approval]:

@@ -5,21 +5,30 @@ Only the run's own events are looked at. Whether they still stand in the tenant'
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import takewhile
+from typing import Any
 
 import msgspec
 
-from recollect.errors import Corrupt, NotFound
+from recollect.errors import Corrupt, NotFound, NotVerified
 from recollect.governance.run_records import can_be_a_run, is_imported, record_of, records_of_runs, run_id, summary_of
-from recollect.model.event import GENESIS, hash_body
+from recollect.model.event import GENESIS, Event, hash_body, hash_event, keyed_hash
+from recollect.model.fact import Fact, was_imported
+from recollect.model.key import lies_under
 from recollect.model.run import OVER, RUN_EVENTS, RunSummary, RunVerification
 from recollect.model.text import quote
+from recollect.model.value import encode
 from recollect.store.base import Reader
+
+LEDGER_POSITION = "position"
+"""The field of a run's record that says where the ledger begins to tell of the writes that it was written with."""
 
 
 class _Said(msgspec.Struct, frozen=True, gc=False):
     previous: str = ""
+    digest: str = ""
 
 
 class _Link(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +51,8 @@ class _Walked(msgspec.Struct):
     length: int = 0
     head: str = GENESIS
     kind: str = ""
+    digest: str = ""
+    """Of the program's text, as the first event says."""
 
     def found(self, index: int | None, reason: str) -> RunVerification:
         return RunVerification(ok=not reason, length=self.length, head=self.head, index=index, reason=reason)
@@ -67,6 +78,62 @@ def verify_run(rows: Reader, tenant: str, run: str, now: datetime) -> RunVerific
         return walked.found(None, damage.message)
 
 
+def ensure_verified(rows: Reader, record: Fact, facts: list[Fact], now: datetime) -> None:
+    """Refuse a run whose chain is not whole, or whose facts are not those that the ledger says were kept."""
+    tenant, run = record.scope.tenant, run_id(record)
+    found = verify_run(rows, tenant, run, now)
+    reason = f"event {found.index}: {found.reason}" if found.index is not None else found.reason
+    if not reason:
+        reason = _ledger_mismatch(rows, record, facts)
+    if reason:
+        raise NotVerified(
+            f"the run {quote(run)} does not go on, because its ledger does not vouch for it: {reason}",
+            hint="Cancel it and start another one; `recollect runs verify` and `recollect doctor` show the damage",
+            run=run,
+        )
+
+
+def _ledger_mismatch(rows: Reader, record: Fact, facts: list[Fact]) -> str:
+    """Return which fact of a run is not what the ledger says was kept last; empty where all of them are."""
+    tenant, scope = record.scope.tenant, record.scope.path
+    stamp: Any = record.value.get(LEDGER_POSITION)
+    told: dict[str, Event] = {}
+    if type(stamp) is int and stamp > 0:
+        # One batch wrote the record and nearly always everything beside it; one more event shows what is missing.
+        batch = rows.events(tenant, start=stamp, limit=len(facts) + 1)
+        told = _last_writes(takewhile(lambda event: event.scope == scope, list(batch)), scope)
+    if any(fact.key not in told for fact in facts):
+        # Kept by an earlier version, or a part of the journal is older: the ledger is read from the run's start.
+        start = next((position for position, _, _ in rows.bodies(tenant, run=run_id(record))), 1)
+        told = _last_writes(rows.events(tenant, start=start), scope)
+    key = rows.content_key(tenant, scope)
+    for fact in facts:
+        event = told.pop(fact.key, None)
+        if (
+            key is None
+            or event is None
+            or event.version != fact.version
+            or event.content != keyed_hash(key, encode(fact.value))
+            or hash_event(event) != event.hash
+            or was_imported(fact.origin)
+        ):
+            return f"{quote(fact.key)} is not what was kept"
+    return next((f"{quote(key)} was kept and is missing" for key in told), "")
+
+
+def _last_writes(events: Iterable[Event], scope: str) -> dict[str, Event]:
+    """Return the last event that wrote each fact of the runtime in a scope, as far as the fact was not removed."""
+    told: dict[str, Event] = {}
+    for event in events:
+        if event.scope != scope or event.key is None or not lies_under(event.key, "runs"):
+            continue
+        if event.effect == "set_fact":
+            told[event.key] = event
+        elif event.effect in ("delete_fact", "expire_fact"):
+            told.pop(event.key, None)
+    return told
+
+
 def broken_runs(rows: Reader, tenant: str, now: datetime) -> Iterator[str]:
     """Yield, in words, which runs of a tenant are not whole."""
     for fact in records_of_runs(rows, tenant, now):
@@ -87,6 +154,7 @@ def _step_on(walked: _Walked, body: bytes, hash: str, tenant: str, position: int
     reason = _misplaced(link, walked, tenant, position, run)
     if not reason:
         walked.length, walked.head, walked.kind = walked.length + 1, hash, link.effect
+        walked.digest = walked.digest or link.detail.digest
     return reason
 
 
@@ -107,6 +175,8 @@ def _misplaced(link: _Link, walked: _Walked, tenant: str, position: int, run: st
 def _end_fault(walked: _Walked, record: RunSummary) -> tuple[int | None, str]:
     """Return the index at which the chain's end and the run's record disagree, and why; None where they agree."""
     length = walked.length
+    if walked.digest and record.digest != walked.digest:
+        return 1, "the run began with another program than its record says"
     if record.status != "running":
         if record.events > length:
             return length + 1, f"the chain ends before it, but the run's record speaks of {record.events} events"

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import hashlib
 from bisect import bisect_right
 from functools import cached_property
 
 import msgspec
+
+
+def digest_of(text: str) -> str:
+    """Return the digest that a program is known by: SHA-256 of its text, in hexadecimal."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Span(msgspec.Struct, frozen=True, order=True):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Sequence
 
 from recollect.lang.expression.nodes import Constant, Node, ObjectOf
 from recollect.lang.expression.program import Expression
-from recollect.lang.source import Source
+from recollect.lang.source import Source, digest_of
 from recollect.lang.tree import Raw
 from recollect.mashin import document as said
 from recollect.mashin.contracts import contract
@@ -66,7 +65,7 @@ class _Compiler:
             name=document.name.text if document.name else "",
             title=document.title.text if document.title else "",
             source=self.source.text,
-            digest=hashlib.sha256(self.source.text.encode("utf-8", "surrogatepass")).hexdigest(),
+            digest=digest_of(self.source.text),
             document=document,
             accepts=contract(document.accepts or (), self.programs),
             responds=None if responds is None else contract(responds, self.programs),

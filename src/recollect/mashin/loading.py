@@ -6,6 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from recollect.agent.connecting import connect
 from recollect.api.memory import Memory
 from recollect.lang.diagnostics import Diagnostic
@@ -14,12 +16,11 @@ from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from recollect.mashin.checker.check import check_source
 from recollect.mashin.document import Document
 from recollect.mashin.guards import Rule
-from recollect.mashin.machine import Kit, Machine, make_machine
+from recollect.mashin.machine import Kit, Machine, make_kept_machine, make_machine
 from recollect.mashin.parser import parse_document, parse_fragment
 from recollect.mashin.run import Run
 from recollect.runs.belonging import check_language
 from recollect.runs.keeping import read_run
-from recollect.runs.sources import read_source
 from recollect.runs.teams import gather
 
 ENDING = ".mashin"
@@ -92,12 +93,22 @@ def resume(
     guards: Mapping[str, Rule] | None = None,
     settings: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    kept_text: bool | None = None,
 ) -> Run:
     """Return a run that was begun earlier, in this process or another; if what it waits for is there, it goes on.
 
     Its machine is made of the text that was kept when the run began; the others are as for `load`.
     """
-    run = find(memory, id, machines=machines, model=model, guards=guards, settings=settings, behaviour=behaviour)
+    run = find(
+        memory,
+        id,
+        machines=machines,
+        model=model,
+        guards=guards,
+        settings=settings,
+        behaviour=behaviour,
+        kept_text=kept_text,
+    )
     return run.resume() if run.status == "waiting" else run
 
 
@@ -110,14 +121,20 @@ def find(
     guards: Mapping[str, Rule] | None = None,
     settings: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    kept_text: bool | None = None,
 ) -> Run:
-    """Return a run that was begun earlier as it stands: to look at it, to decide, or to replay it."""
+    """Return a run that was begun earlier as it stands: to look at it, to decide, or to replay it.
+
+    The kept text runs on the handle that `recollect.open` gave. On a handle for somebody else it can only be looked at
+    and cancelled, unless `kept_text=True` says that whatever lies in the store may run.
+    """
     kept = read_run(memory, id)
     check_language(kept.summary, "mashin")
-    text = read_source(memory, kept)
-    kit = _kit(model, guards, settings, behaviour)
-    machine = make_machine(text.source, text.file, kit, memory=memory, only_to_look=True)
-    machine.meet(_team(memory, machines, kit))
+    kit = msgspec.structs.replace(_kit(model, guards, settings, behaviour), kept_text=kept_text)
+    team = _team(memory, machines, kit)
+    installed = next((one.plan.digest for one in team if one.name == kept.summary.program), None)
+    machine = make_kept_machine(memory, kept, kit, installed=installed)
+    machine.meet(team)
     return machine.find(id)
 
 

@@ -46,7 +46,7 @@ from recollect.runs.executing import Outcome
 from recollect.runs.journal import Journal, Noted
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
 from recollect.runs.recording import Recorder
-from recollect.runs.sources import ProgramText, keep_source, own_source, read_source
+from recollect.runs.sources import ProgramText, Uninstalled, keep_source, own_source, read_source, why_uninstalled
 from recollect.runs.waiting import Unrecorded, Waiting
 
 if TYPE_CHECKING:
@@ -87,6 +87,7 @@ class Machine:
         diagnostics: tuple[Diagnostic, ...],
         file: str,
         lacking: tuple[str, ...] = (),
+        uninstalled: Uninstalled | None = None,
     ) -> None:
         """Stand alone; `meet` brings it together with the machines that it can call."""
         self._plan = plan
@@ -95,6 +96,7 @@ class Machine:
         self._models: dict[str, Model] = {}
         self._guards = activate(plan.guards, {**kit.guards, **dict.fromkeys(lacking, absent)})
         self._lacking = lacking
+        self._uninstalled = uninstalled
         self.diagnostics = diagnostics
         """What there is to say about its text: warnings and notes."""
         self.file = file
@@ -197,7 +199,7 @@ class Machine:
 
     def resumed(self, kept: KeptRun, entry: Noted | None, *, spending: Spending | None = None) -> Run:
         """Go on with a run that waited, with what it waited for."""
-        self.ensure_guarded()
+        self.ensure_ready()
         summary = self._ours(kept)
         begun = begun_of(kept.begun)
         entries = kept.entries if entry is None else (*kept.entries, entry)
@@ -205,8 +207,19 @@ class Machine:
         spending = spending or Spending(begun.budget, begun.before)
         return self._go_on(summary, begun, entries, spending=spending, waited=waiting)
 
-    def ensure_guarded(self) -> None:
-        """Refuse to go on with a run without the guards that nobody gave for it here."""
+    @property
+    def is_installed(self) -> bool:
+        """Whether it may run: its text was loaded here, or its store may give texts that run."""
+        return self._uninstalled is None
+
+    def ensure_installed(self) -> None:
+        """Refuse to run a text that comes from the store, and that nobody installed here."""
+        if self._uninstalled is not None:
+            raise self._uninstalled.error()
+
+    def ensure_ready(self) -> None:
+        """Refuse to run a text that nobody installed here, or without the guards that nobody gave for it."""
+        self.ensure_installed()
         if self._lacking:
             raise UsageError(
                 f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, and nobody gives it",
@@ -254,17 +267,21 @@ class Machine:
         with _nested(spending, self.behaviour.machines):
             return _called(machine._begin(begun, mode=by.mode, scope=scope, spending=spending, parent=by.id))
 
-    def find_called(self, id: str) -> Run:
-        """Return a run that this machine called, with the text that the run began with."""
-        kept = read_run(self._memory, id)
+    def find_called(self, id: str, *, verified: bool = True) -> Run:
+        """Return a run that this machine called, with the text that the run began with.
+
+        It is `verified` unless it is only to be cancelled: what it gave is used in the run that called it.
+        """
+        kept = read_run(self._memory, id, verified=verified)
         summary = kept.summary
         machine = self._others.get(summary.program)
         if machine is None or machine.plan.digest != summary.digest:
-            text = read_source(self._memory, kept)
-            machine = make_machine(text.source, text.file, self._kit, memory=self._memory, only_to_look=True)
+            installed = None if machine is None else machine.plan.digest
+            machine = make_kept_machine(self._memory, kept, self._kit, installed=installed)
             machine.meet(self._others.values())
-            # The run may call it again, and nobody else may have given it here.
-            self._others.setdefault(machine.name, machine)
+            if machine.is_installed:
+                # The run may call it again, and nobody else may have given it here.
+                self._others.setdefault(machine.name, machine)
         return Run(machine.on(self._memory), kept)
 
     def _take_up(self, id: str, by: Work) -> Called:
@@ -293,6 +310,7 @@ class Machine:
         spending: Spending | None = None,
         parent: str | None = None,
     ) -> Run:
+        self.ensure_ready()
         memory = self._memory
         id = memory.ids.new("run")
         outside = self._outside(scope)
@@ -524,16 +542,36 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     guards: Mapping[str, Rule] = {}
     settings: Mapping[str, str] = {}
     behaviour: Behaviour = DEFAULT_BEHAVIOUR
+    kept_text: bool | None = None
+    """Whether texts from the store run; None where only the program that opened it may run them."""
 
 
-def make_machine(text: str, file: str, kit: Kit, *, memory: Memory, only_to_look: bool = False) -> Machine:
-    """Compile a machine; raise a SourceError with everything wrong with it.
+def make_machine(text: str, file: str, kit: Kit, *, memory: Memory) -> Machine:
+    """Compile a machine; raise a SourceError with everything wrong with it."""
+    plan, diagnostics = _compile(text, file)
+    return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file)
 
-    One that is `only_to_look` at runs may lack guards; it goes on with none of them then.
+
+def make_kept_machine(memory: Memory, kept: KeptRun, kit: Kit, *, installed: str | None) -> Machine:
+    """Compile the machine of a run from its kept text; `why_uninstalled` says whether it runs.
+
+    It may lack guards; then its runs can be looked at, and none of them goes on.
     """
+    text = read_source(memory, kept)
+    plan, diagnostics = _compile(text.source, text.file)
+    return Machine(
+        plan,
+        kit,
+        memory=memory,
+        diagnostics=diagnostics,
+        file=text.file,
+        lacking=missing(plan.guards, kit.guards),
+        uninstalled=why_uninstalled(memory, kit.kept_text, kept.summary, installed),
+    )
+
+
+def _compile(text: str, file: str) -> tuple[Plan, tuple[Diagnostic, ...]]:
     reading, programs, diagnostics = check_source(text, name=file)
     if any(diagnostic.severity == "error" for diagnostic in diagnostics):
         raise source_error(reading.source, diagnostics)
-    plan = compile_machine(reading.document, programs, reading.source)
-    lacking = missing(plan.guards, kit.guards) if only_to_look else ()
-    return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file, lacking=lacking)
+    return compile_machine(reading.document, programs, reading.source), diagnostics

@@ -46,9 +46,13 @@ class Run(RunHandle):
 
     @property
     def steps(self) -> dict[str, Any]:
-        """What each step gave, by name; of a run that was found again, by replaying it."""
+        """What each step gave, by name; of a run that was found again, by replaying it.
+
+        Of a machine that may not run here, what was kept of its steps.
+        """
         if self._steps is None:
-            self._steps = self.replay().steps
+            kept = {entry.step: entry.value for entry in self._kept.entries if entry.kind == "result"}
+            self._steps = self.replay().steps if self._machine.is_installed else kept
         return self._steps
 
     # going on
@@ -63,7 +67,8 @@ class Run(RunHandle):
 
     def _decide(self, decide: Callable[..., object], reason: str) -> Run:
         if self.is_ours:
-            self._machine.ensure_guarded()
+            self._machine.ensure_ready()
+        self._as_it_waits()
         decide(self._approval(), reason=reason)
         return self.resume() if self.is_ours else self
 
@@ -74,6 +79,7 @@ class Run(RunHandle):
 
     def deliver(self, payload: Any = None) -> Run:
         """Give the run the event it waits for; a payload that does not fit is refused, and the run waits on."""
+        self._machine.ensure_ready()
         waiting = self._waits_for("event")
         if self._is_late(waiting):
             return self.resume()
@@ -90,6 +96,7 @@ class Run(RunHandle):
 
         A run that still waits is returned as it is.
         """
+        self._machine.ensure_installed()
         waiting = self._require_waiting()
         if waiting.kind == "approval":
             approval = self._machine.memory.runs.decision(self.id, self._approval())
@@ -106,7 +113,7 @@ class Run(RunHandle):
             late = Noted(step=waiting.step, time=waiting.time, kind="event", about={"timeout": True})
             return self._go_on(late, spending)
         # Before this run goes on: what cannot, must not be found out on the way.
-        self._machine.find_called(waiting.run or "")._machine.ensure_guarded()
+        self._machine.find_called(waiting.run or "")._machine.ensure_ready()
         return self._go_on(None, spending)
 
     def cancel(self, *, reason: str = "", force: bool = False) -> Run:
@@ -119,10 +126,10 @@ class Run(RunHandle):
             return self._machine.cancelled(self._as_it_runs(), reason)
         waiting = self._require_waiting()
         if waiting.run is not None:
-            called = self._machine.find_called(waiting.run)
+            called = self._machine.find_called(waiting.run, verified=False)
             if called.status not in OVER:
                 called.cancel(reason=reason, force=force)
-        return self._machine.cancelled(self._as_it_waits(), reason)
+        return self._machine.cancelled(self._as_it_waits(verified=False), reason)
 
     def _go_on(self, entry: Noted | None, spending: Spending | None = None) -> Run:
         return self._machine.resumed(self._as_it_waits(), entry, spending=spending)
@@ -136,11 +143,13 @@ class Run(RunHandle):
 
     def replay(self) -> Replay:
         """Run the same steps once more on what was recorded: nothing is asked, read or written."""
+        self._machine.ensure_installed()
         return replay_run(self._machine, self._kept)
 
     def simulate(
         self, *, allow: Iterable[str] = (), approve: Iterable[str] = (), deny: Iterable[str] = ()
     ) -> Simulation:
         """Replay the run under changed permissions: what would have been denied?"""
+        self._machine.ensure_installed()
         changed = self._machine.plan.permissions.changed(allow=allow, approve=approve, deny=deny)
         return simulate_run(self._machine, self._kept, changed)

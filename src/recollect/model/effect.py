@@ -577,6 +577,8 @@ class ReadKeptRun(_OfRun, frozen=True, kw_only=True, tag="read_kept_run"):
     mutates: ClassVar[bool] = False
     owner: Scope
     """Whose run it is: who may not read their memory may not read what their run did with it."""
+    verified: bool = False
+    """Whether to refuse a run that its ledger does not vouch for: to go on with it, not to look at it."""
 
     def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
         """Yield the right to see runs, and to read the memory of whom it belongs to."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from recollect.errors import InvalidKey
+from recollect.model.scope import Scope
 from recollect.model.text import quote, why_not_a_name
 
 LONGEST_KEY = 512
@@ -11,6 +12,8 @@ RESERVED = ("abl", "blocks", "chat", "jobs", "runs", "sleep", "threads")
 """First segments kept for the doors themselves: memory blocks live below `blocks`, sessions of agents below `abl`,
 conversations of chat below `chat`, runs of machines and workflows below `runs`, conversations with workflows below
 `threads`, work that waits below `jobs`, and below `sleep` what was learned from conversations that are over."""
+
+_RUNTIME = ("abl", "runs")
 
 SESSION_RECORD = "abl.session"
 """The key of a session's record. Its `vars` can be read as facts of the session's scope, each under its own key."""
@@ -49,6 +52,14 @@ def check_own_key(key: str) -> str:
             f"{quote(key)} lies below a reserved name", hint=f"Reserved are {', '.join(RESERVED)}", value=key
         )
     return key
+
+
+def is_runtime_state(scope: Scope, key: str | None = None) -> bool:
+    """Say whether a fact is what a run or an agent's session goes on from, or the text of its program.
+
+    Everything in the scope of a run counts, whatever its key: the runtime alone writes there.
+    """
+    return scope.subject.startswith("run:") or (key is not None and key.partition(".")[0] in _RUNTIME)
 
 
 def lies_under(key: str, prefix: str) -> bool:

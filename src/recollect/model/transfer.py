@@ -52,6 +52,19 @@ class ImportedEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     expires_at: Moment | None = None
 
 
+class ImportRefusal(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of a file that was not imported: where it belongs, and why it was refused."""
+
+    scope: str
+    key: str | None = None
+    """The key of a fact; None for an entry or a session."""
+    reason: str
+
+
+MAX_REFUSALS = 100
+"""Refusals that an import lists; `refused` counts all of them."""
+
+
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
     """What an import did: written, and why the rest was left alone."""
 
@@ -66,3 +79,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     definitions: int = 0
     remembered: int = 0
     """Entries that were written. Those that stand here already, and those of the erased and ended, were not."""
+    refused: int = 0
+    """Lines that only the runtime writes: runs, sessions of agents, and the texts of programs."""
+    refusals: tuple[ImportRefusal, ...] = ()
+    """Which lines were refused and why, the first 100 of them."""

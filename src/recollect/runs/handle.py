@@ -106,9 +106,13 @@ class RunHandle:
     def _is_late(self, waiting: Waiting) -> bool:
         return waiting.deadline is not None and self._memory.clock.now() >= waiting.deadline
 
-    def _as_it_waits(self) -> KeptRun:
-        """Return what is kept of the run now, or raise Conflict: somebody else may have gone on with it."""
-        kept = read_run(self._memory, self.id)
+    def _as_it_waits(self, *, verified: bool = True) -> KeptRun:
+        """Return what is kept of the run now, or raise Conflict: somebody else may have gone on with it.
+
+        What goes on is `verified` first: its chain, and that it is kept as the ledger says. A run can be cancelled
+        without that.
+        """
+        kept = read_run(self._memory, self.id, verified=verified)
         if (kept.summary.status, kept.summary.head) != (self.status, self._kept.summary.head):
             raise self._gone_on_elsewhere(kept.summary.status)
         return kept

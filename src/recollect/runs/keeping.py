@@ -87,8 +87,8 @@ def _parts(entries: Iterable[Noted]) -> Iterator[bytes]:
         yield b"[" + b",".join(waiting) + b"]"
 
 
-def read_run(memory: Memory, id: str) -> KeptRun:
-    """Return what is kept of a run, or raise NotFound."""
+def read_run(memory: Memory, id: str, *, verified: bool = False) -> KeptRun:
+    """Return what is kept of a run, or raise NotFound; with `verified`, NotVerified where the ledger says otherwise."""
     found: dict[str, Any] = {}
     if why_not_a_name(id, longest=256) is None:
         owner = memory.runs.get(id).scope
@@ -96,6 +96,7 @@ def read_run(memory: Memory, id: str) -> KeptRun:
             scope=Scope(memory.tenant),
             run=id,
             owner=Scope.parse(owner, tenant=memory.tenant) if owner else Scope(memory.tenant),
+            verified=verified,
         )
         facts: list[Fact] = memory.perform(effect)
         found = {fact.key: fact.value for fact in facts}

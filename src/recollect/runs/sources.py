@@ -7,11 +7,13 @@ with each of them, at `runs.source`.
 from __future__ import annotations
 
 from pathlib import PurePath
+from typing import Any
 
 import msgspec
 
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, NotFound
+from recollect.errors import Conflict, NotFound, NotInstalled, NotVerified
+from recollect.lang.source import digest_of
 from recollect.model.effect import GetFact, SetFact
 from recollect.model.fact import Fact
 from recollect.model.run import Language, RunSummary
@@ -64,19 +66,67 @@ def own_source(run: Scope, text: ProgramText) -> SetFact:
     return SetFact(scope=run, key=OWN_SOURCE, payload=_written(text))
 
 
+class Uninstalled(msgspec.Struct, frozen=True):
+    """Why a program does not run: its text is kept in the store, and who goes on with its runs did not load it."""
+
+    run: RunSummary
+    installed: str | None = None
+    """The digest of the program of that name that is loaded."""
+
+    def error(self) -> NotInstalled:
+        """Return the error that says so."""
+        program = program_of(self.run)
+        if self.installed is None:
+            message = f"the {program} of the run {quote(self.run.id)} is not installed here"
+        else:
+            message = (
+                f"the {program} is installed here with the digest `{self.installed}`, and the run "
+                f"{quote(self.run.id)} began with `{self.run.digest}`"
+            )
+        return NotInstalled(
+            message,
+            hint="Install the text that it began with, or cancel the run; the program that opened the memory may also "
+            "pass kept_text=True",
+            run=self.run.id,
+            expected=self.run.digest,
+            actual=self.installed,
+        )
+
+
+def why_uninstalled(
+    memory: Memory, kept_text: bool | None, summary: RunSummary, installed: str | None
+) -> Uninstalled | None:
+    """Return why a program made of its kept text does not run; None where it may.
+
+    A text in the store is as trustworthy as everybody who writes there. So it runs for the program that opened the
+    store, and for a handle that it handed out only where it said so with `kept_text`.
+    """
+    allowed = memory.is_owner if kept_text is None else kept_text
+    return None if allowed else Uninstalled(summary, installed)
+
+
 def read_source(memory: Memory, kept: KeptRun) -> ProgramText:
-    """Return the text that a run's program was made of, or raise NotFound."""
-    if kept.source is not None:
-        return msgspec.convert(kept.source, ProgramText)
+    """Return the text that a run's program was made of; raise NotFound, or NotVerified where it is another text."""
     summary = kept.summary
-    scope, key = _place(memory.tenant, summary.language, summary.program, summary.digest)
-    fact: Fact | None = memory.perform(GetFact(scope=scope, key=key))
-    if fact is not None:
-        return msgspec.convert(fact.value, ProgramText)
-    raise NotFound(
-        f"the text of the {program_of(summary)} is not kept here",
-        hint="Load it, and find the run there",
-    )
+    source: Any = kept.source
+    if source is None:
+        scope, key = _place(memory.tenant, summary.language, summary.program, summary.digest)
+        fact: Fact | None = memory.perform(GetFact(scope=scope, key=key))
+        if fact is None:
+            raise NotFound(
+                f"the text of the {program_of(summary)} is not kept here",
+                hint="Load it, and find the run there",
+            )
+        source = fact.value
+    text = msgspec.convert(source, ProgramText)
+    if digest_of(text.source) != summary.digest:
+        raise NotVerified(
+            f"the text that is kept of the {program_of(summary)} is not the one that the run {quote(summary.id)} "
+            "began with",
+            hint="Load the program, and find the run there",
+            run=summary.id,
+        )
+    return text
 
 
 def _written(text: ProgramText) -> msgspec.Raw:

@@ -44,6 +44,8 @@ STATUSES = {
     "model_failed": 502,
     "action_failed": 502,
     "run_failed": 422,
+    "not_installed": 409,
+    "not_verified": 409,
     "scope_ended": 409,
     "refused": 403,
     "unauthenticated": 401,

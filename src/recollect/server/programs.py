@@ -90,7 +90,7 @@ class Programs:
         return summary
 
     def find(self, id: str, caller: Caller) -> mashin.Run | workflow.Run:
-        """Return a run of the caller, on the text that it began with."""
+        """Return a run of the caller; one whose text is not installed here can be looked at and cancelled."""
         summary, handle = self.summary(id, caller), self.handle(caller)
         if summary.language == "mashin":
             machines = self._machines_for(handle)
@@ -99,14 +99,14 @@ class Programs:
                 return machine.find(id)
             from recollect import mashin
 
-            return mashin.find(handle, id, machines=machines)
+            return mashin.find(handle, id, machines=machines, kept_text=False)
         workflows = self._workflows_for(handle)
         flow = next((one for one in workflows if _is_of(summary, one)), None)
         if flow is not None:
             return flow.find(id)
         from recollect import workflow
 
-        return workflow.find(handle, id, workflows=workflows, actions=self._actions)
+        return workflow.find(handle, id, workflows=workflows, actions=self._actions, kept_text=False)
 
     def handle(self, caller: Caller) -> Memory:
         """Return the handle that a caller's programs run on: the caller's own, with the right to record runs.

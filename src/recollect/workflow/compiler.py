@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
 from recollect.engine.validator import Validator
 from recollect.errors import UsageError
-from recollect.lang.source import Source
+from recollect.lang.source import Source, digest_of
 from recollect.model.text import quote
 from recollect.workflow import document as said
 from recollect.workflow.actions.base import Action, find_action
@@ -70,7 +69,7 @@ class _Compiler:
         return Plan(
             name=name,
             source=source.text,
-            digest=hashlib.sha256(source.text.encode(errors="surrogatepass")).hexdigest(),
+            digest=digest_of(source.text),
             document=document,
             schema=schema,
             validator=None if schema is None else Validator(schema),

@@ -6,13 +6,14 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+import msgspec
+
 from recollect.agent.connecting import connect
 from recollect.api.memory import Memory
 from recollect.lang.diagnostics import Diagnostic
 from recollect.lang.reading import read_text
 from recollect.runs.belonging import check_language
 from recollect.runs.keeping import read_run
-from recollect.runs.sources import read_source
 from recollect.runs.teams import gather
 from recollect.workflow.actions.base import actions_of
 from recollect.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
@@ -21,7 +22,7 @@ from recollect.workflow.parser import parse_document
 from recollect.workflow.preparing import look
 from recollect.workflow.reaching import Kit
 from recollect.workflow.run import Run
-from recollect.workflow.workflow import Workflow, make_workflow
+from recollect.workflow.workflow import Workflow, make_kept_workflow, make_workflow
 
 ENDINGS = (".yaml", ".yml")
 _UNNAMED = "workflow.yaml"
@@ -101,18 +102,21 @@ def find(
     servers: Mapping[str, Iterable[Any]] | None = None,
     credentials: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    kept_text: bool | None = None,
 ) -> Run:
     """Return a run that was begun earlier as it stands, on the text that was kept; the rest is as for `load`.
 
-    Actions of the program are needed only to go on with it.
+    Actions of the program are needed only to go on with it. The kept text runs on the handle that `recollect.open`
+    gave. On a handle for somebody else it can only be looked at and cancelled, unless `kept_text=True` says that
+    whatever lies in the store may run.
     """
     kept = read_run(memory, id)
-    summary = kept.summary
-    check_language(summary, "workflow")
-    text = read_source(memory, kept)
-    kit = _kit(actions, model, servers, credentials, behaviour)
-    workflow = make_workflow(text.source, text.file, kit, memory=memory, name=summary.program, only_to_look=True)
-    workflow.meet(_team(memory, workflows, kit))
+    check_language(kept.summary, "workflow")
+    kit = msgspec.structs.replace(_kit(actions, model, servers, credentials, behaviour), kept_text=kept_text)
+    team = _team(memory, workflows, kit)
+    installed = next((one.plan.digest for one in team if one.name == kept.summary.program), None)
+    workflow = make_kept_workflow(memory, kept, kit, installed=installed)
+    workflow.meet(team)
     return workflow.find(id)
 
 
@@ -126,6 +130,7 @@ def resume(
     servers: Mapping[str, Iterable[Any]] | None = None,
     credentials: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    kept_text: bool | None = None,
 ) -> Run:
     """Return a run that was begun earlier, in this process or another; if what it waits for is there, it goes on."""
     run = find(
@@ -137,6 +142,7 @@ def resume(
         servers=servers,
         credentials=credentials,
         behaviour=behaviour,
+        kept_text=kept_text,
     )
     return run.resume() if run.status == "waiting" else run
 

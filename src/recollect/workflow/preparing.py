@@ -31,7 +31,7 @@ class Prepared(msgspec.Struct, frozen=True):
     missing: tuple[str, ...]
 
 
-def prepare(text: str, file: str, kit: Kit, *, name: str | None, only_to_look: bool) -> Prepared:
+def prepare(text: str, file: str, kit: Kit, *, name: str | None, only_to_look: bool = False) -> Prepared:
     """Compile a workflow; raise a SourceError with everything wrong with it.
 
     One that is made only to look at its runs may lack actions of its program; it does not run.

@@ -35,6 +35,8 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     """Who is asked in place of the models that the text names."""
     credentials: Mapping[str, str] = {}
     behaviour: Behaviour = DEFAULT_BEHAVIOUR
+    kept_text: bool | None = None
+    """Whether texts from the store run; None where only the program that opened it may run them."""
 
     def __repr__(self) -> str:
         """Return nothing of what it holds: keys are among it."""
@@ -99,7 +101,7 @@ class Reaching:
 
     def give_up(self, run: str) -> None:
         """Cancel a workflow that was called and waits."""
-        self._workflow.find_called(run).cancel(reason="what called it cannot wait")
+        self._workflow.find_called(run, verified=False).cancel(reason="what called it cannot wait")
 
 
 def _called(run: Run) -> Called:

@@ -77,6 +77,7 @@ class Run(RunHandle):
 
         If it waits for a workflow that it called, that one is given it, and this one goes on when that one is over.
         """
+        self._workflow.ensure_installed()
         payload = decode(encode_checked(payload, self._memory.limits))
         waiting = self._require_waiting()
         if waiting.kind == "run":
@@ -109,6 +110,7 @@ class Run(RunHandle):
 
         A run that still waits is returned as it is.
         """
+        self._workflow.ensure_installed()
         waiting = self._require_waiting()
         if waiting.kind == "run":
             called = self._workflow.find_called(waiting.run or "")
@@ -131,7 +133,7 @@ class Run(RunHandle):
             return self._workflow.cancelled(self._as_it_runs(), reason)
         waiting = self._require_waiting()
         if waiting.run is not None:
-            called = self._workflow.find_called(waiting.run)
+            called = self._workflow.find_called(waiting.run, verified=False)
             if called.status not in OVER:
                 called.cancel(reason=reason, force=force)
-        return self._workflow.cancelled(self._as_it_waits(), reason)
+        return self._workflow.cancelled(self._as_it_waits(verified=False), reason)

@@ -24,7 +24,7 @@ from recollect.runs.cancelling import end_cancelled
 from recollect.runs.executing import Outcome
 from recollect.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
 from recollect.runs.recording import Recorder
-from recollect.runs.sources import ProgramText, keep_source, own_source, read_source
+from recollect.runs.sources import ProgramText, Uninstalled, keep_source, own_source, read_source, why_uninstalled
 from recollect.runs.waiting import Unrecorded, Waiting
 from recollect.workflow.behaviour import Behaviour
 from recollect.workflow.document import Document
@@ -66,6 +66,7 @@ class Workflow:
         diagnostics: tuple[Diagnostic, ...],
         file: str,
         missing: tuple[str, ...] = (),
+        uninstalled: Uninstalled | None = None,
     ) -> None:
         """Stand alone; `meet` brings it together with the workflows that it can call."""
         self._plan = plan
@@ -75,6 +76,7 @@ class Workflow:
         self._text = ProgramText.of(plan.source, file)
         self._text_is_kept = False
         self._missing = missing
+        self._uninstalled = uninstalled
         self._reach = Reaching(self, kit)
         self.diagnostics = diagnostics
         """What there is to say about its text: warnings and notes."""
@@ -91,7 +93,13 @@ class Workflow:
         if memory is self._memory:
             return self
         other = Workflow(
-            self._plan, self._kit, memory=memory, diagnostics=self.diagnostics, file=self.file, missing=self._missing
+            self._plan,
+            self._kit,
+            memory=memory,
+            diagnostics=self.diagnostics,
+            file=self.file,
+            missing=self._missing,
+            uninstalled=self._uninstalled,
         )
         other._others = {**self._others, self.name: other}
         return other
@@ -135,9 +143,12 @@ class Workflow:
         check_program(kept.summary, "workflow", self.name)
         return self._standing(kept)
 
-    def find_called(self, id: str) -> Run:
-        """Return a run of a workflow that this one called, on the text that it was begun with."""
-        kept = read_run(self._memory, id)
+    def find_called(self, id: str, *, verified: bool = True) -> Run:
+        """Return a run of a workflow that this one called, on the text that it was begun with.
+
+        It is `verified` unless it is only to be cancelled: what it gave is used in the run that called it.
+        """
+        kept = read_run(self._memory, id, verified=verified)
         return self._of(kept)._standing(kept)
 
     def standing(self, id: str | None) -> tuple[tuple[str, str], ...]:
@@ -164,12 +175,10 @@ class Workflow:
         workflow = self._others.get(summary.program)
         if workflow is not None and workflow.plan.digest == summary.digest:
             return workflow.on(self._memory)
-        text = read_source(self._memory, kept)
-        workflow = make_workflow(
-            text.source, text.file, self._kit, memory=self._memory, name=summary.program, only_to_look=True
-        )
+        installed = workflow.plan.digest if workflow is not None else None
+        workflow = make_kept_workflow(self._memory, kept, self._kit, installed=installed)
         workflow.meet(self._others.values())
-        if not workflow._missing:
+        if not workflow._missing and workflow._uninstalled is None:
             # The run may call it again, and nobody else may have given it here.
             self._others.setdefault(workflow.name, workflow)
         return workflow
@@ -177,6 +186,7 @@ class Workflow:
     # one execution
 
     def _begin(self, begun: Begun, *, parent: str | None = None, around: Stop | None = None) -> Run:
+        self.ensure_installed()
         memory = self._memory
         id = memory.ids.new("run")
         working = self._load(id, begun)
@@ -211,6 +221,7 @@ class Workflow:
 
     def gone_on(self, kept: KeptRun, delivered: tuple[Any, ...]) -> Run:
         """Go on with a run that waited, with what it waited for."""
+        self.ensure_installed()
         summary, begun, state = self._ours(kept)
         if self._missing:
             raise UsageError(
@@ -244,6 +255,11 @@ class Workflow:
             first=first,
             keep=lambda outcome: self._kept(work, strand, running, begun, outcome),
         )
+
+    def ensure_installed(self) -> None:
+        """Refuse to run a text that comes from the store, and that nobody installed here."""
+        if self._uninstalled is not None:
+            raise self._uninstalled.error()
 
     def cancelled(self, kept: KeptRun, reason: str) -> Run:
         """End a run that waited, or that nobody runs any more."""
@@ -408,12 +424,25 @@ class Workflow:
         return f"<recollect.workflow.Workflow {self.name} from {self.file}>"
 
 
-def make_workflow(
-    text: str, file: str, kit: Kit, *, memory: Memory, name: str | None = None, only_to_look: bool = False
-) -> Workflow:
+def make_workflow(text: str, file: str, kit: Kit, *, memory: Memory, name: str | None = None) -> Workflow:
     """Compile a workflow on a memory; see `prepare`."""
-    made = prepare(text, file, kit, name=name, only_to_look=only_to_look)
+    made = prepare(text, file, kit, name=name)
     return Workflow(made.plan, kit, memory=memory, diagnostics=made.diagnostics, file=file, missing=made.missing)
+
+
+def make_kept_workflow(memory: Memory, kept: KeptRun, kit: Kit, *, installed: str | None) -> Workflow:
+    """Compile the workflow of a run from its kept text; `why_uninstalled` says whether it runs."""
+    text, summary = read_source(memory, kept), kept.summary
+    made = prepare(text.source, text.file, kit, name=summary.program, only_to_look=True)
+    return Workflow(
+        made.plan,
+        kit,
+        memory=memory,
+        diagnostics=made.diagnostics,
+        file=text.file,
+        missing=made.missing,
+        uninstalled=why_uninstalled(memory, kit.kept_text, summary, installed),
+    )
 
 
 def _text_of(payload: Any) -> str | None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-
 import msgspec
 
 from recollect.abl import document as abl
@@ -17,7 +15,11 @@ from recollect.abl.document import Document
 from recollect.abl.parsed import Programs
 from recollect.abl.runtime.plan import EscalationPlan, HandlerPlan, Plan, Signal, choose
 from recollect.abl.runtime.work import Work
+from recollect.lang.source import digest_of
 from recollect.lang.template import CompiledTemplate
+
+DIGEST = 16
+"""Characters of the digest that a session names its agents by."""
 
 
 def compile_agent(document: Document, programs: Programs, source: str) -> Plan:
@@ -32,7 +34,7 @@ def compile_agent(document: Document, programs: Programs, source: str) -> Plan:
     handoffs = [compile_handoff(to, number, node) for number, node in enumerate(document.handoffs)]
     return Plan(
         name=document.name.text if document.name else "Agent",
-        digest=hashlib.sha256(source.encode("utf-8", "surrogatepass")).hexdigest()[:16],
+        digest=digest_of(source)[:DIGEST],
         source=source,
         document=document,
         declarations=to.declarations,

@@ -16,6 +16,7 @@ from recollect.errors import (
     InvalidValue,
     LimitExceeded,
     NotFound,
+    NotVerified,
     QuotaExceeded,
     RecollectError,
     Refused,
@@ -23,13 +24,15 @@ from recollect.errors import (
     UsageError,
 )
 from recollect.model.effect import GetFact, ReadHistory, SetFact, WriteFacts
-from recollect.model.fact import Fact, Revision
+from recollect.model.fact import Fact, Revision, was_imported
 from recollect.model.key import SESSION_RECORD
 from recollect.model.limits import Limits
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode, encode_checked
 
+DOOR = "abl"
+"""What the ledger calls the way that an agent's writes came by."""
 _RESULTS_KEY = "abl.results"
 _ATTEMPTS = 50
 """How often a turn is written anew because another session changed the same facts; each time, one gets through."""
@@ -205,7 +208,7 @@ def freeze(work: Work) -> None:
 
 def read_state(memory: Memory, scope: Scope) -> tuple[SessionState, int]:
     """Return the state of a session and its version; refuse an id that has none."""
-    fact: Fact | None = memory.perform(GetFact(scope=scope, key=SESSION_RECORD))
+    fact = _own_fact(memory, scope, SESSION_RECORD)
     if fact is None:
         raise NotFound(
             f"there is no session {quote(scope.parts[-1][1])}",
@@ -214,6 +217,18 @@ def read_state(memory: Memory, scope: Scope) -> tuple[SessionState, int]:
     state = msgspec.convert(fact.value, SessionState)
     state.id = scope.parts[-1][1]
     return state, fact.version
+
+
+def _own_fact(memory: Memory, scope: Scope, key: str) -> Fact | None:
+    """Return a fact of the runtime; refuse one that an agent did not write, such as one of an imported file."""
+    fact: Fact | None = memory.perform(GetFact(scope=scope, key=key))
+    if fact is not None and (fact.origin.door != DOOR or was_imported(fact.origin)):
+        raise NotVerified(
+            f"the session {quote(scope.parts[-1][1])} does not go on: no agent wrote what is kept of it",
+            hint="Start a new session",
+            value=f"{fact.origin.door} {fact.origin.source or ''}".strip(),
+        )
+    return fact
 
 
 def read_turns(memory: Memory, scope: Scope) -> list[SessionState]:
@@ -239,7 +254,7 @@ def thaw(
 
     `spreads` says whether fields of results become variables.
     """
-    kept: Fact | None = memory.perform(GetFact(scope=scope, key=_RESULTS_KEY))
+    kept = _own_fact(memory, scope, _RESULTS_KEY)
     results = cast("dict[str, list[list[Any]]]", {} if kept is None else kept.value)
     frames: list[Frame] = []
     for frame_state in (*state.frames, *state.resting):
@@ -253,7 +268,7 @@ def thaw(
             member, frame_state, FrameFacts(facts, frame_state.agent, frame_state.grants), key=frame_state.key
         )
         frame.names.update(identity(state, memory.tenant))
-        # Only what the record says: a fact that somebody writes beside it does not become a variable.
+        # From the record alone: other facts of the session's scope may be written by others.
         _load_variables(frame, state.vars)
         # Second: what recall put beside a variable of the session is the newer of the two.
         frame.names.update(frame_state.names)

@@ -10,7 +10,7 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 
 import recollect
 from recollect.api.memory import Memory
-from recollect.errors import Conflict, UsageError
+from recollect.errors import Conflict, NotVerified, UsageError
 from recollect.model.run import Language, RunStatus, RunSummary
 from recollect.model.text import quote
 from recollect.server.answers import problems
@@ -191,6 +191,14 @@ def _held(memory: Memory, run: str, data: DecideRun) -> str:
     while (called := _waiting(summary).get("run")) is not None:
         summary = memory.runs.get(called)
     waiting = _waiting(summary)
+    verification = memory.runs.verify(summary.id)
+    if not verification.ok:
+        raise NotVerified(
+            f"the run {quote(summary.id)} cannot be decided, because its ledger does not vouch for it: "
+            f"{verification.reason}",
+            hint="Cancel it and start another one",
+            run=summary.id,
+        )
     if waiting.get("approval") is None:
         raise Conflict(
             f"the run {quote(run)} waits for no approval",
