@@ -135,8 +135,8 @@ def _plain(name: str) -> str:
     return re.sub(r"[-_.]+", "-", name).lower()
 
 
-BROUGHT_BY = {"anyio": "litestar", "cryptography": "pyjwt"}
-"""Packages that are part of what another one offers: its event loop, its algorithms."""
+BROUGHT_BY = {"anyio": "litestar", "cryptography": "pyjwt", "httpcore": "httpx"}
+"""Packages that are part of what another one offers: its event loop, its algorithms, its connections."""
 
 
 _IMPORT = re.compile(r'^ *(?:from (\w+)[\w.]* import |import (\w+))|import_module\("(\w+)', re.MULTILINE)

@@ -194,7 +194,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "assuming": "what a run in a test is given in place of effects; elsewhere it stands in the file",
         "batch": "how many entries are embedded at a time; nobody needs to choose it from afar",
         **dict.fromkeys(
-            ("begun", "by", "delivered", "entry", "given", "inputs", "kept", "setting", "standing", "stop"),
+            ("begun", "by", "delivered", "entry", "given", "inputs", "kept", "setting", "standing", "stop", "verified"),
             "between the runtime and its programs: nobody else has such values",
         ),
         "behaviour": "choices that a language leaves open; a server and the command line take those that ship",
@@ -214,6 +214,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "extractor": "a Python function that reads conversations",
         "fragment": "a part of a document, for those who write tools",
         "ids": "the kinds of a scope as keywords, each of which is a row; of `open`, a source of ids for tests",
+        "kept_text": "whether the text that a store keeps may run; a server never runs it",
         "line": "a line of a block as it is written",
         "memory": "the handle itself; elsewhere it is the address or the file",
         "most_attempts": "of the worker that sleeps; a server has it as a setting",

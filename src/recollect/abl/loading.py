@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -21,6 +21,7 @@ from recollect.abl.tools.toolbox import Toolbox
 from recollect.api.memory import Memory
 from recollect.errors import NotFound, NotInstalled, NotVerified, UsageError
 from recollect.lang.diagnostics import Diagnostic, source_error
+from recollect.lang.egress import EgressPolicy, egress_policy
 from recollect.lang.reading import read_text
 from recollect.lang.source import digest_of
 from recollect.model.effect import GetFact
@@ -45,12 +46,14 @@ def load(
     agents: Sequence[Agent | str | os.PathLike[str]] = (),
     secrets: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    egress: Iterable[str] | None = None,
 ) -> Agent:
     """Compile an agent, given as text or as the path of a file; raise a SourceError with everything wrong with it.
 
     `tools` are Python functions by name, or a module or file of them; HTTP tools read `secrets` as
     `{{secrets.name}}` in their addresses, headers and bodies. `agents` are those it can hand over to. `model` is a
-    name such as `"anthropic:claude-sonnet-4-6"`, or a model of pydantic-ai.
+    name such as `"anthropic:claude-sonnet-4-6"`, or a model of pydantic-ai. `egress` lists the hosts and networks that
+    HTTP tools may reach beside the public internet; without it, this machine and its network too.
 
     >>> import recollect
     >>> with recollect.open(":memory:") as memory:
@@ -69,7 +72,7 @@ def load(
     file, text = _read(source)
     # The writes of an agent say through which door and from which agent they came.
     door = memory.through(DOOR)
-    kit = _Kit(tools, secrets or {}, _connected(model), behaviour)
+    kit = _Kit(tools, secrets or {}, _connected(model), behaviour, egress_policy(egress))
     team = [agent if isinstance(agent, Agent) else _made(*_read(agent), door, kit, ()) for agent in agents]
     agent = _made(file, text, door, kit, team)
     register(memory, agent)
@@ -83,6 +86,7 @@ class _Kit(NamedTuple):
     secrets: Mapping[str, str]
     model: Model | None
     behaviour: Behaviour
+    egress: EgressPolicy
 
 
 def _made(file: str, text: str, memory: Memory, kit: _Kit, team: Sequence[Agent]) -> Agent:
@@ -101,6 +105,7 @@ def _made(file: str, text: str, memory: Memory, kit: _Kit, team: Sequence[Agent]
         timeout=kit.behaviour.tool_seconds,
         clock=memory.clock,
         sleep=kit.behaviour.sleep,
+        egress=kit.egress,
     )
     member = Member(compile_agent(document, programs, text), toolbox, kit.model)
     return Agent(member, memory=memory, agents=team, behaviour=kit.behaviour, diagnostics=diagnostics, file=file)
@@ -123,6 +128,7 @@ def resume(
     model: Any = None,
     secrets: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    egress: Iterable[str] | None = None,
     kept_text: bool | None = None,
 ) -> Session:
     """Return a session that was started earlier, in this process or another, where it stands.
@@ -143,7 +149,9 @@ def resume(
                 hint="Load it, and pass it as agent=…; the program that opened the memory may also pass kept_text=True",
                 expected=state.agents.get(root),
             )
-        found = _from_kept(memory, state.agents, root, _Kit(tools, secrets or {}, _connected(model), behaviour))
+        found = _from_kept(
+            memory, state.agents, root, _Kit(tools, secrets or {}, _connected(model), behaviour, egress_policy(egress))
+        )
     return found.resume(id)
 
 

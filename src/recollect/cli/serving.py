@@ -30,6 +30,14 @@ def serve(
         bool | None,
         typer.Option("--sleep/--no-sleep", help="Whether settled conversations become memory. Default: they do."),
     ] = None,
+    egress_allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--egress-allow",
+            metavar="HOST",
+            help="A host, address or network that programs may reach beside the public internet; may be repeated.",
+        ),
+    ] = None,
     config: Config = None,
 ) -> None:
     """Answer requests over HTTP until stopped.
@@ -37,7 +45,15 @@ def serve(
     Everybody needs a key. Where the database has none, an administrator's key is made and shown this once. Settings
     come from flags, then the environment, then the file; `recollect config show` lists them.
     """
-    settings = resolve_server(desk.settings, config=config, host=host, port=port, workers=workers, sleep=sleep)
+    settings = resolve_server(
+        desk.settings,
+        config=config,
+        host=host,
+        port=port,
+        workers=workers,
+        sleep=sleep,
+        egress_allow=tuple(egress_allow) if egress_allow else None,
+    )
     try:
         from recollect.server.serving import serve as run
     except ImportError as missing:

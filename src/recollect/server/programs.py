@@ -141,13 +141,14 @@ def load_programs(settings: Settings, memory: Memory) -> Programs:
     return Programs(
         memory,
         machines=_machines(settings.machines, memory),
-        workflows=_workflows(settings.workflows, memory, actions),
+        workflows=_workflows(settings.workflows, memory, actions, settings.egress_allow),
         agents=_chat_agents(settings.agents),
         actions=actions,
         conversants=Conversants(
             memory,
             sources=_files(settings.agents, "agents", ".abl"),
             tools=_module_in(settings.agents, TOOLS_FILE, "tools"),
+            egress=settings.egress_allow,
         ),
     )
 
@@ -161,7 +162,9 @@ def _machines(folder: str, memory: Memory) -> list[mashin.Machine]:
     return [mashin.load(file, memory=memory) for file in files]
 
 
-def _workflows(folder: str, memory: Memory, actions: tuple[Any, ...]) -> list[workflow.Workflow]:
+def _workflows(
+    folder: str, memory: Memory, actions: tuple[Any, ...], egress: tuple[str, ...]
+) -> list[workflow.Workflow]:
     files = [
         file
         for file in _files(folder, "workflows", ".yaml", ".yml")
@@ -171,7 +174,7 @@ def _workflows(folder: str, memory: Memory, actions: tuple[Any, ...]) -> list[wo
         return []
     from recollect import workflow
 
-    return [workflow.load(file, memory=memory, actions=actions) for file in files]
+    return [workflow.load(file, memory=memory, actions=actions, egress=egress) for file in files]
 
 
 def _chat_agents(folder: str) -> list[Agent]:

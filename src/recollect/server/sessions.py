@@ -26,12 +26,19 @@ _AWAKE = 64
 class Conversants:
     """The agents that hold sessions, by name."""
 
-    def __init__(self, memory: Memory, *, sources: Iterable[Path] = (), tools: ModuleType | None = None) -> None:
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        sources: Iterable[Path] = (),
+        tools: ModuleType | None = None,
+        egress: tuple[str, ...] = (),
+    ) -> None:
         """Compile them once; what is wrong with them is raised here, before anybody is served."""
         self._memory = memory
         self._agents: dict[str, abl.Agent] = {}
         for source in sources:
-            agent = _load(source, memory, tools)
+            agent = _load(source, memory, tools, egress)
             if agent.name in self._agents:
                 raise UsageError(f"there are two agents {quote(agent.name)}", hint="Give one of them another name")
             self._agents[agent.name] = agent
@@ -69,7 +76,7 @@ class Conversants:
         )
 
 
-def _load(source: Path, memory: Memory, tools: ModuleType | None) -> abl.Agent:
+def _load(source: Path, memory: Memory, tools: ModuleType | None, egress: tuple[str, ...]) -> abl.Agent:
     from recollect import abl
 
-    return abl.load(source, memory=memory, tools=tools)
+    return abl.load(source, memory=memory, tools=tools, egress=egress)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, Literal, get_args
 
 from recollect.errors import UsageError
+from recollect.lang.egress import egress_policy
 from recollect.model.text import quote
 
 LogLevel = Literal["debug", "info", "warning", "error"]
@@ -90,9 +91,11 @@ class Settings:
     """The folder of the machines."""
     workflows: str = ""
     """The folder of the workflows."""
+    egress_allow: tuple[str, ...] = ()
+    """Hosts, addresses and networks that programs may reach beside the public internet, such as `10.1.0.0/16`."""
 
     def __post_init__(self) -> None:
-        """Refuse numbers that a server cannot run with."""
+        """Refuse values that a server cannot run with."""
         _check_range("port", self.port, 0, 65_535)
         _check_range("workers", self.workers, 1, 256)
         _check_range("threads", self.threads, 1, 1_024)
@@ -106,6 +109,7 @@ class Settings:
         _check_range("rate", self.rate, 0, 1_000_000_000)
         _check_range("wrong_keys", self.wrong_keys, 0, 1_000_000)
         _check_range("burst", self.burst, 1, 1_000_000_000)
+        egress_policy(self.egress_allow)
         if self.log_level not in LOG_LEVELS:
             raise UsageError(f"{quote(self.log_level)} is not a log level", hint=f"Levels are {', '.join(LOG_LEVELS)}")
 

@@ -11,6 +11,7 @@ import msgspec
 from recollect.agent.connecting import connect
 from recollect.api.memory import Memory
 from recollect.lang.diagnostics import Diagnostic
+from recollect.lang.egress import egress_policy
 from recollect.lang.reading import read_text
 from recollect.runs.belonging import check_language
 from recollect.runs.keeping import read_run
@@ -41,13 +42,15 @@ def load(
     servers: Mapping[str, Iterable[Any]] | None = None,
     credentials: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    egress: Iterable[str] | None = None,
 ) -> Workflow:
     """Compile a workflow, given as text or as the path of a file; raise a SourceError with everything wrong with it.
 
     `name` is what others call it by, and the scope of what is remembered for it; the name of its file unless given.
     `actions` are those of a program: functions that are marked as one, or modules that have some. `workflows` are those
     it can call. `model` takes the place of the models that the source names. `servers` give the tools of `kind: mcp`,
-    by name; `credentials` the keys that models ask for by name, beside the environment.
+    by name; `credentials` the keys that models ask for by name, beside the environment. `egress` lists the hosts and
+    networks that `http_request` may reach beside the public internet; without it, this machine and its network too.
 
     >>> import recollect
     >>> with recollect.open(":memory:") as memory:
@@ -60,7 +63,7 @@ def load(
     ...     flow.run({"name": "Ada"}, owner="ada").messages
     ['Good evening, Ada']
     """
-    kit = _kit(actions, model, servers, credentials, behaviour)
+    kit = _kit(actions, model, servers, credentials, behaviour, egress)
     team = _team(memory, workflows, kit)
     workflow = _made(source, kit, memory, name=name)
     workflow.meet(team)
@@ -73,6 +76,7 @@ def _kit(
     servers: Mapping[str, Iterable[Any]] | None,
     credentials: Mapping[str, str] | None,
     behaviour: Behaviour,
+    egress: Iterable[str] | None,
 ) -> Kit:
     return Kit(
         actions=actions_of(actions),
@@ -80,6 +84,7 @@ def _kit(
         model=None if model is None else connect(model),
         credentials=credentials or {},
         behaviour=behaviour,
+        egress=egress_policy(egress),
     )
 
 
@@ -102,6 +107,7 @@ def find(
     servers: Mapping[str, Iterable[Any]] | None = None,
     credentials: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    egress: Iterable[str] | None = None,
     kept_text: bool | None = None,
 ) -> Run:
     """Return a run that was begun earlier as it stands, on the text that was kept; the rest is as for `load`.
@@ -112,7 +118,7 @@ def find(
     """
     kept = read_run(memory, id)
     check_language(kept.summary, "workflow")
-    kit = msgspec.structs.replace(_kit(actions, model, servers, credentials, behaviour), kept_text=kept_text)
+    kit = msgspec.structs.replace(_kit(actions, model, servers, credentials, behaviour, egress), kept_text=kept_text)
     team = _team(memory, workflows, kit)
     installed = next((one.plan.digest for one in team if one.name == kept.summary.program), None)
     workflow = make_kept_workflow(memory, kept, kit, installed=installed)
@@ -130,6 +136,7 @@ def resume(
     servers: Mapping[str, Iterable[Any]] | None = None,
     credentials: Mapping[str, str] | None = None,
     behaviour: Behaviour = DEFAULT_BEHAVIOUR,
+    egress: Iterable[str] | None = None,
     kept_text: bool | None = None,
 ) -> Run:
     """Return a run that was begun earlier, in this process or another; if what it waits for is there, it goes on."""
@@ -142,6 +149,7 @@ def resume(
         servers=servers,
         credentials=credentials,
         behaviour=behaviour,
+        egress=egress,
         kept_text=kept_text,
     )
     return run.resume() if run.status == "waiting" else run

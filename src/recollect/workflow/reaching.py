@@ -13,6 +13,7 @@ from recollect.agent.connecting import connect
 from recollect.agent.models import Model
 from recollect.errors import ModelUnavailable, NotFound
 from recollect.lang.diagnostics import did_you_mean
+from recollect.lang.egress import LOCAL_EGRESS, EgressPolicy
 from recollect.model.text import quote
 from recollect.workflow.actions.base import Action
 from recollect.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
@@ -35,6 +36,8 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     """Who is asked in place of the models that the text names."""
     credentials: Mapping[str, str] = {}
     behaviour: Behaviour = DEFAULT_BEHAVIOUR
+    egress: EgressPolicy = LOCAL_EGRESS
+    """Where requests may go."""
     kept_text: bool | None = None
     """Whether texts from the store run; None where only the program that opened it may run them."""
 
@@ -83,6 +86,11 @@ class Reaching:
                 model=choice.name,
             )
         return key
+
+    @property
+    def egress(self) -> EgressPolicy:
+        """Where requests may go."""
+        return self._kit.egress
 
     def call(self, name: str, input: Mapping[str, Any], by: Work, stop: Stop) -> Called:
         """Run another workflow for the same owner."""

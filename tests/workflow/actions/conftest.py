@@ -10,6 +10,7 @@ import pytest
 import recollect
 from recollect.agent.models import Ask, Reply, ToolCall
 from recollect.api.memory import Memory
+from recollect.lang.egress import LOCAL_EGRESS
 from recollect.model.definition import Definition
 from recollect.runs.waiting import Paused, Waiting
 from recollect.testing import FakeClock
@@ -33,6 +34,7 @@ class FakePlace:
     run = "run-1"
     workflow = "workshop"
     owner = "mira"
+    egress = LOCAL_EGRESS
 
     def __init__(self, memory: WorkingMemory, clock: FakeClock) -> None:
         self.memory = memory

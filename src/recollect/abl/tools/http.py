@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import os
 import re
-import threading
-import time
 from collections.abc import Callable, Mapping
-from contextlib import closing
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import quote as percent_encoded
 
 import msgspec
 
@@ -17,60 +15,31 @@ from recollect.abl.tools.filling import Form, Pieces, Slot, Unfit, as_address, a
 from recollect.abl.tools.outcome import Failed
 from recollect.abl.tree import Raw
 from recollect.errors import UsageError
+from recollect.lang.egress import EgressPolicy, Request, RequestFailed, Response, fetch
 from recollect.lang.expression.nodes import Constant, Node
-from recollect.lang.plain import MOST_BYTES, plain
+from recollect.lang.plain import plain
 from recollect.lang.template import Template
 from recollect.model.clock import Clock
 from recollect.model.text import quote
 
-if TYPE_CHECKING:
-    import httpx
-
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 _WITH_BODY = ("POST", "PUT", "PATCH")
-_MOST_REDIRECTS = 5
 _SHOWN = 200
 """Characters of a refusal that are shown."""
 _JSON = re.compile(r"application/(?:[\w.+-]+\+)?json", re.IGNORECASE)
 _TEXT = re.compile(r"text/|application/(?:xml|[\w.-]+\+xml|x-www-form-urlencoded)", re.IGNORECASE)
 
 
-class _Connections:
-    """The HTTP client of this process, made when it is first needed: its certificates take megabytes."""
-
-    def __init__(self) -> None:
-        self._opening = threading.Lock()
-        self._client: Any = None
-
-    def client(self) -> httpx.Client:
-        with self._opening:
-            if self._client is None:
-                from http.cookiejar import DefaultCookiePolicy
-
-                # A compressed answer could be small on the wire and not in memory.
-                client = _httpx().Client(headers={"accept-encoding": "identity"})
-                # The sessions of two users must not share what a server tells one of them to keep.
-                client.cookies.jar.set_policy(DefaultCookiePolicy(allowed_domains=()))
-                self._client = client
-            return self._client
-
-    def forget(self) -> None:
-        """Begin anew in a forked process, which must not speak on its parent's connections."""
-        self._opening = threading.Lock()
-        self._client = None
-
-
-_connections = _Connections()
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_connections.forget)
-
-
 class HttpTool:
     """A declared tool that is reached over HTTP."""
 
     def __init__(
-        self, tool: Tool, templates: Callable[[Raw], Node | None], secrets: Mapping[str, str], clock: Clock
+        self,
+        tool: Tool,
+        templates: Callable[[Raw], Node | None],
+        secrets: Mapping[str, str],
+        clock: Clock,
+        egress: EgressPolicy,
     ) -> None:
         """Compile the templates of the address, the query, the headers and the body."""
         self._secrets = {"secrets": dict(secrets)}
@@ -83,41 +52,45 @@ class HttpTool:
         self._headers = _forms(templates, tool.headers)
         self._body = _form(templates, tool.body) if tool.body else None
         self._clock = clock
+        self._egress = egress
 
     def request(self, arguments: dict[str, Any], *, timeout: float) -> Any:
         """Send one request and return its answer as plain values, or raise Failed."""
-        httpx = _httpx()
-        deadline = time.perf_counter() + timeout
         try:
-            with closing(self._send(self._request(arguments), deadline)) as response:
-                return self._answer(response, _read(response, deadline))
-        except (Unfit, UsageError, httpx.InvalidURL, httpx.UnsupportedProtocol, httpx.LocalProtocolError) as error:
+            return self._answer(fetch(self._request(arguments, timeout), self._egress))
+        except (Unfit, UsageError) as error:
             raise Failed("validation_error", self._said(f"cannot be called: {error}")) from error
-        except (httpx.TimeoutException, _Late) as error:
-            raise Failed("tool_timeout", self._said(f"did not answer within {timeout:g} s")) from error
-        except httpx.HTTPError as error:
-            kind = type(error).__name__
-            raise Failed("api_error", self._said(f"cannot be reached ({str(error) or kind})"), kind) from error
+        except RequestFailed as error:
+            raise self._failed(error, timeout) from error
 
-    def _request(self, arguments: dict[str, Any]) -> httpx.Request:
+    def _failed(self, error: RequestFailed, timeout: float) -> Failed:
+        if error.reason == "timeout":
+            return Failed("tool_timeout", self._said(f"did not answer within {timeout:g} s"))
+        if error.reason == "too_large" and error.response is not None and not _is_success(error.response):
+            return self._refused(error.response)
+        said = f"failed: {error.message}. {error.hint}" if error.hint else f"failed: {error.message}"
+        if error.reason == "not_installed":
+            return Failed("tool_error", self._said(said), "ImportError")
+        if error.reason == "redirected" and error.response is not None:
+            return Failed("api_error", self._said(said), str(error.response.status))
+        if error.reason == "unreachable" and error.__cause__ is not None:
+            return Failed("api_error", self._said(said), type(error.__cause__).__name__)
+        return Failed("api_error", self._said(said), error.reason)
+
+    def _request(self, arguments: dict[str, Any], timeout: float) -> Request:
         if self._method not in METHODS:
-            raise Unfit(f"{quote(self._method)} is no method; use one of {', '.join(METHODS)}")
-        address = as_address(self._filled(self._address, arguments))
-        if not address.lower().startswith(("http://", "https://")):
-            raise Unfit(f"the address {quote(address)} does not begin with http:// or https://")
-        httpx = _httpx()
-        url = httpx.URL(address)
-        if not url.host:
-            raise Unfit(f"the address {quote(address)} names no host")
-        query = self._parameters(arguments)
-        headers = httpx.Headers(
-            [(name.encode(), as_header(name, self._filled(form, arguments))) for name, form in self._headers.items()]
-        )
+            raise Unfit(f"{quote(self._method)} is not a method; use one of {', '.join(METHODS)}")
+        headers = {name: as_header(name, self._filled(form, arguments)) for name, form in self._headers.items()}
         body = self._content(arguments)
-        if body is not None:
-            headers.setdefault("content-type", "application/json")
-        return _connections.client().build_request(
-            self._method, url.copy_merge_params(query) if query else url, headers=headers, content=body
+        if body is not None and not any(name.lower() == "content-type" for name in headers):
+            headers["content-type"] = b"application/json"
+        url = as_address(self._filled(self._address, arguments))
+        return Request(
+            method=self._method,
+            url=_with_query(url, self._parameters(arguments)),
+            headers=headers,
+            body=body,
+            timeout=timeout,
         )
 
     def _parameters(self, arguments: dict[str, Any]) -> dict[str, str]:
@@ -136,70 +109,44 @@ class HttpTool:
     def _filled(self, form: Form, arguments: dict[str, Any]) -> Pieces:
         return form.fill({**arguments, **self._secrets}, self._clock)
 
-    def _send(self, request: httpx.Request, deadline: float) -> httpx.Response:
-        """Return the answer that is no redirect; one that leads to another host is refused."""
-        httpx = _httpx()
-        client = _connections.client()
-        for _ in range(_MOST_REDIRECTS + 1):
-            left = deadline - time.perf_counter()
-            if left <= 0:
-                raise _Late
-            request.extensions = {**request.extensions, "timeout": httpx.Timeout(left).as_dict()}
-            response = client.send(request, stream=True, follow_redirects=False)
-            if response.next_request is None:
-                return response
-            response.close()
-            there = response.next_request.url
-            if _origin(there) != _origin(request.url):
-                message = f"is redirected to another host, {quote(there.host)}"
-                raise Failed("api_error", self._said(message), str(response.status_code))
-            request = response.next_request
-        raise Failed("api_error", self._said(f"is redirected more than {_MOST_REDIRECTS} times"), "redirects")
-
-    def _answer(self, response: httpx.Response, content: bytes) -> Any:
-        status = response.status_code
-        kind = response.headers.get("content-type", "")
-        if not 200 <= status < 300:
-            said = quote(content.decode(errors="replace").strip(), longest=_SHOWN) if content else "nothing"
-            raise Failed("api_error", self._said(f"answered with status {status}: {said}"), str(status))
+    def _answer(self, response: Response) -> Any:
+        content, kind = response.content, response.content_type
+        if not _is_success(response):
+            raise self._refused(response)
         if not content:
             return None
-        if len(content) > MOST_BYTES:
-            raise Failed("api_error", self._said(f"answered with more than {MOST_BYTES:,} bytes"), "too_large")
         try:
             if _JSON.match(kind):
                 return plain(msgspec.json.decode(content))
             if not kind or _TEXT.match(kind):
-                return plain(content.decode(response.charset_encoding or "utf-8"))
+                return plain(content.decode(response.charset))
         except (msgspec.DecodeError, UsageError, UnicodeDecodeError, LookupError, RecursionError) as error:
             raise Failed("api_error", self._said(f"answered with what cannot be read: {error}"), "garbage") from error
         raise Failed("api_error", self._said(f"answered with {quote(kind)}, neither JSON nor text"), "garbage")
+
+    def _refused(self, response: Response) -> Failed:
+        content = response.content.decode(errors="replace").strip()
+        said = quote(content, longest=_SHOWN) if content else "nothing"
+        return Failed("api_error", self._said(f"answered with status {response.status}: {said}"), str(response.status))
 
     def _said(self, what: str) -> str:
         return f"the tool {quote(self._name)} {what}"
 
 
-class _Late(Exception):
-    """The time is up."""
+def _is_success(response: Response) -> bool:
+    return 200 <= response.status < 300
 
 
-def _read(response: httpx.Response, deadline: float) -> bytes:
-    """Return the body, or as much of it as shows that it is too large."""
-    parts: list[bytes] = []
-    length = 0
-    for part in response.iter_bytes():
-        parts.append(part)
-        length += len(part)
-        if length > MOST_BYTES:
-            break
-        # A server that sends a byte now and then is never late for the client.
-        if time.perf_counter() > deadline:
-            raise _Late
-    return b"".join(parts)
-
-
-def _origin(url: httpx.URL) -> tuple[str, str, int | None]:
-    return url.scheme, url.host, url.port or {"http": 80, "https": 443}.get(url.scheme)
+def _with_query(url: str, query: dict[str, str]) -> str:
+    """Return a URL with these parameters, in place of those of the same names that it has."""
+    if not query:
+        return url
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return url  # which is refused where it is sent, with what is wrong with it
+    merged = {**dict(parse_qsl(parts.query, keep_blank_values=True)), **query}
+    return urlunsplit(parts._replace(query=urlencode(merged, quote_via=percent_encoded, safe="")))
 
 
 def _forms(templates: Callable[[Raw], Node | None], arguments: tuple[Argument, ...]) -> dict[str, Form]:
@@ -209,17 +156,3 @@ def _forms(templates: Callable[[Raw], Node | None], arguments: tuple[Argument, .
 def _form(templates: Callable[[Raw], Node | None], raw: Raw) -> Form:
     node = templates(raw)
     return Form(node if isinstance(node, Template) else Template(raw.span, (Constant(raw.span, raw.text),)))
-
-
-def _httpx() -> Any:
-    """Return the package, which is there only when somebody wanted tools over HTTP."""
-    try:
-        import httpx
-    except ImportError as error:
-        raise Failed(
-            "tool_error",
-            "a tool over HTTP needs the package `httpx`, which is not installed. "
-            'Install it with `pip install "recollect[api]"`',
-            "ImportError",
-        ) from error
-    return httpx

@@ -25,6 +25,7 @@ from recollect.abl.tools.workers import WORKERS, Ran, await_here
 from recollect.abl.tree import Raw
 from recollect.errors import UsageError
 from recollect.lang.diagnostics import did_you_mean
+from recollect.lang.egress import LOCAL_EGRESS, EgressPolicy
 from recollect.lang.expression.nodes import Node
 from recollect.lang.plain import plain
 from recollect.model.clock import Clock, SystemClock
@@ -32,6 +33,7 @@ from recollect.model.text import quote, words_of
 
 _LONGEST_MESSAGE = 2_000
 _STUCK = "stuck"
+_DENIED = "denied"
 _WORTH_ANOTHER_TRY = ("408", "425", "429")
 """Statuses below 500 that another try may change."""
 
@@ -70,12 +72,14 @@ class Toolbox:
         timeout: float = 30.0,
         clock: Clock | None = None,
         sleep: Callable[[float], None] = time.sleep,
+        egress: EgressPolicy = LOCAL_EGRESS,
     ) -> None:
         """Take functions by name, a module or a Python file whose public functions are tools, and the declarations.
 
         `defaults` evaluates the default of a declared parameter; `templates` gives the parsed template of an
         endpoint, a header or a body, as `Programs.node` does; they read `secrets` by their names. `timeout` is in
-        seconds, for tools that declare none. A function that is given for an HTTP tool is called instead of it.
+        seconds, for tools that declare none; `egress` is where HTTP tools may send requests. A function that is given
+        for an HTTP tool is called instead of it.
         """
         self._defaults = defaults
         self._clock: Clock = clock or SystemClock()
@@ -86,7 +90,7 @@ class Toolbox:
             name = tool.name.text
             entry = self._declared(tool, functions.pop(name, None), timeout)
             if entry.reach is None and tool.endpoint is not None:
-                entry.reach = HttpTool(tool, templates, secrets or {}, self._clock).request
+                entry.reach = HttpTool(tool, templates, secrets or {}, self._clock, egress).request
             self._entries[name] = entry
         for name, function in functions.items():
             parameters = function_parameters(function)
@@ -172,7 +176,7 @@ def _outcome(name: str, ran: Ran, timeout: float) -> Outcome:
 
 def _again(failure: Failure) -> bool:
     """Say whether another try may end differently."""
-    if failure.kind == "validation_error" or failure.subtype == _STUCK:
+    if failure.kind == "validation_error" or failure.subtype in (_STUCK, _DENIED):
         return False
     refused = failure.kind == "api_error" and failure.subtype.startswith("4")
     return not refused or failure.subtype in _WORTH_ANOTHER_TRY

@@ -21,6 +21,7 @@ from recollect.errors import (
     UsageError,
 )
 from recollect.lang.diagnostics import did_you_mean
+from recollect.lang.egress import EgressPolicy
 from recollect.lang.signatures import Parameter, Unfit, parameters_of
 from recollect.model.clock import Clock
 from recollect.model.text import quote, words_of
@@ -84,6 +85,11 @@ class Place(Protocol):
     @property
     def clock(self) -> Clock:
         """The one source of time."""
+        ...
+
+    @property
+    def egress(self) -> EgressPolicy:
+        """Where requests may go."""
         ...
 
     def send(self, text: str) -> None:

@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import msgspec
 
 from recollect.errors import ActionFailed, UsageError
+from recollect.lang.egress import Request, RequestFailed, Response, fetch
 from recollect.model.limits import Limits
 from recollect.model.text import quote
 from recollect.model.value import encode_checked
 from recollect.workflow.actions.base import Call, action
 from recollect.workflow.actions.schemas import NOTHING, closed
-
-if TYPE_CHECKING:
-    from recollect.workflow.actions.fetching import Answered
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SECONDS = 10
@@ -58,11 +56,9 @@ def http_request(call: Call) -> dict[str, Any]:
 
     Gives `{status, headers, body}` for every status; header names are in small letters, the body is JSON where the
     server says so, else text, and null where there is none. Redirects are followed on the same server. A server that
-    cannot be reached, is late, or answers with more than a megabyte or with what is no text is a failure of the task.
+    cannot be reached, is late, or answers with more than a megabyte or with what is no text is a failure of the task,
+    and so is an address that the egress policy does not allow.
     """
-    # Here, because its import takes a while, and most workflows ask no server.
-    from recollect.workflow.actions.fetching import Request, Unanswered, fetch
-
     inputs = call.inputs
     body, headers = _content(inputs)
     request = Request(
@@ -73,17 +69,18 @@ def http_request(call: Call) -> dict[str, Any]:
         timeout=inputs.get("timeout", SECONDS),
     )
     try:
-        return _given(fetch(request))
-    except Unanswered as error:
-        raise _failed(call, error.reason, error.message) from error
+        return _given(fetch(request, call.place.egress))
+    except RequestFailed as error:
+        raise _failed(call, error.reason, error.message, error.hint) from error
     except _Unreadable as error:
         raise _failed(call, "unreadable", str(error)) from error
 
 
-def _failed(call: Call, reason: str, why: str) -> ActionFailed:
+def _failed(call: Call, reason: str, why: str, hint: str = "") -> ActionFailed:
+    usual = "Give the task `retries`, or try again later" if reason in _AGAIN else "Ask for something else"
     return ActionFailed(
         f"the request of {quote(call.task)} failed: {why}",
-        hint="Give the task `retries`, or try again later" if reason in _AGAIN else "Ask for something else",
+        hint=hint or usual,
         type=reason,
         task=call.task,
         action="http_request",
@@ -110,12 +107,12 @@ class _Unreadable(Exception):
     """The body is nothing that a workflow can hold."""
 
 
-def _given(answered: Answered) -> dict[str, Any]:
+def _given(response: Response) -> dict[str, Any]:
     """Return an answer as the task gives it: values that can be kept."""
-    given = {"status": answered.status, "headers": answered.headers, "body": None}
+    given = {"status": response.status, "headers": response.headers, "body": None}
     try:
-        if answered.content:
-            given["body"] = _body(answered)
+        if response.content:
+            given["body"] = _body(response)
         encode_checked(given["headers"], _LIMITS)
         encode_checked(given["body"], _LIMITS)
     except (UsageError, UnicodeDecodeError, LookupError) as error:
@@ -123,23 +120,24 @@ def _given(answered: Answered) -> dict[str, Any]:
     return given
 
 
-def _body(answered: Answered) -> Any:
+def _body(response: Response) -> Any:
     """Return the body as JSON or text."""
-    encoding = answered.headers.get("content-encoding", "identity")
+    encoding = response.headers.get("content-encoding", "identity")
     if encoding != "identity":
         raise _Unreadable(f"the answer is compressed as {quote(encoding)}, which was not asked for")
-    if _JSON.fullmatch(answered.kind):
-        return _json(answered)
-    if _TEXT.match(answered.kind):
-        return _text(answered)
-    raise _Unreadable(f"the answer is {quote(answered.kind)}, neither JSON nor text")
+    kind = response.content_type or "text/plain"
+    if _JSON.fullmatch(kind):
+        return _json(response)
+    if _TEXT.match(kind):
+        return _text(response)
+    raise _Unreadable(f"the answer is {quote(kind)}, neither JSON nor text")
 
 
-def _json(answered: Answered) -> Any:
+def _json(response: Response) -> Any:
     """Return a body that is called JSON: in UTF-8, as it has to be, or else as its server says that it is written."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return msgspec.json.decode(answered.content)
-    text = _text(answered)
+        return msgspec.json.decode(response.content)
+    text = _text(response)
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
@@ -147,5 +145,5 @@ def _json(answered: Answered) -> Any:
         return text
 
 
-def _text(answered: Answered) -> str:
-    return answered.content.decode(answered.charset).removeprefix("\ufeff")
+def _text(response: Response) -> str:
+    return response.content.decode(response.charset).removeprefix("\ufeff")

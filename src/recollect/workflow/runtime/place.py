@@ -11,6 +11,7 @@ import msgspec
 
 from recollect.errors import ActionFailed, NotFound, UsageError
 from recollect.lang.diagnostics import did_you_mean
+from recollect.lang.egress import EgressPolicy
 from recollect.model.clock import Clock
 from recollect.model.text import quote, require_label
 from recollect.model.value import decode, encode, encode_checked
@@ -124,6 +125,11 @@ class CallPlace:
     def clock(self) -> Clock:
         """The one source of time."""
         return self._work.memory.clock
+
+    @property
+    def egress(self) -> EgressPolicy:
+        """Where requests may go."""
+        return self._work.reach.egress
 
     def send(self, text: str) -> None:
         """Say something to the owner."""

@@ -11,6 +11,7 @@ import msgspec
 from recollect.agent.models import Model
 from recollect.api.memory import Memory
 from recollect.errors import LimitExceeded
+from recollect.lang.egress import EgressPolicy
 from recollect.lang.expression.dialect import Run
 from recollect.runs.recording import Recorder
 from recollect.runs.waiting import Paused, Waiting
@@ -37,6 +38,11 @@ class Reach(Protocol):
 
     def model(self, choice: ModelChoice | None) -> Model | None:
         """Return the model of a choice; the one that was passed for all of them, where there is one."""
+        ...
+
+    @property
+    def egress(self) -> EgressPolicy:
+        """Where requests may go."""
         ...
 
     def call(self, name: str, input: Mapping[str, Any], by: Work, stop: Stop) -> Called:
