@@ -132,7 +132,7 @@ def test_what_nobody_foresaw_is_in_the_log_with_where_it_happened_and_not_in_the
     with recollect.open(":memory:") as memory:
         key = create_key(memory, tenant="default", user="ada", role="member").token
         app = create_app(Settings(db=":memory:", sleep=False), memory)
-        monkeypatch.setattr(ScopedMemory, "history", lambda self, key: 1 // 0)
+        monkeypatch.setattr(ScopedMemory, "history", lambda self, key, **options: 1 // 0)
 
         async def ask(path: str) -> httpx.Response:
             transport = httpx.ASGITransport(app=app)
