@@ -256,7 +256,8 @@ class Gate:
         def tenants(rows: Reader) -> list[Finding]:
             return [finding for tenant in _tenants(rows, caller) for finding in inspect_tenant(rows, tenant, call.now)]
 
-        return [file, *self._store.read(tenants)]
+        risks = [Finding(what="rights in the database", ok=False, detail=line) for line in self._store.warnings()]
+        return [file, *risks, *self._store.read(tenants)]
 
     def _look_past(self, effect: Effect, call: Call, may_read: Callable[[str], bool]) -> Any:
         """Read for a caller to whom some keys are closed: they are left out before a limit counts."""

@@ -531,6 +531,10 @@ class Store(Protocol):
         """Look for damage; return what was found, in words."""
         ...
 
+    def warnings(self) -> Sequence[str]:
+        """Name what is not damage and still puts the store at risk, such as a role with too many rights."""
+        ...
+
     def scrub(self) -> bool:
         """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
         ...

@@ -130,6 +130,10 @@ class MemoryStore:
         """Find nothing: dictionaries do not rot."""
         return []
 
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: only this program reaches the dictionaries."""
+        return []
+
     def scrub(self) -> bool:
         """Have nothing to rewrite: what is removed is gone."""
         return True

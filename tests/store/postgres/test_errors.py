@@ -26,7 +26,7 @@ URL = "postgresql://ada@db.example/team"
         (postgres_errors.IndexCorrupted, Corrupt, "restore a backup"),
         (postgres_errors.InvalidPassword, Unavailable, "PGPASSWORD"),
         (postgres_errors.InvalidCatalogName, Unavailable, "createdb"),
-        (postgres_errors.InsufficientPrivilege, Unavailable, "GRANT"),
+        (postgres_errors.InsufficientPrivilege, Unavailable, "recollect.grant_rights"),
         (postgres_errors.AdminShutdown, Unavailable, "the server runs"),
         (postgres_errors.CannotConnectNow, Unavailable, "the server runs"),
         (postgres_errors.ConnectionFailure, Unavailable, "the server runs"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 from urllib.parse import quote
 
 import postgres_server
@@ -19,7 +20,6 @@ from recollect.errors import ApprovalRequired, Unavailable
 from recollect.model.policy import Policy, Quota
 from recollect.store.base import Store
 from recollect.store.postgres import PostgresStore, migrate, pool, store
-from recollect.store.postgres.rights import Rights
 from recollect.testing.clock import FakeClock
 from recollect.testing.conformance.base import ConformanceBase, snapshot
 from recollect.testing.conformance.definitions import DefinitionPromises
@@ -40,6 +40,13 @@ APART = {"roles", "migrated"}
 
 GIVE = "INSERT INTO recollect.roles (tenant, role) VALUES ('{}', 'orchard')"
 OURS = "SELECT relname FROM pg_class WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r'"
+UPDATABLE = """
+SELECT column_name::text FROM information_schema.column_privileges
+WHERE table_schema = 'recollect' AND table_name = %s AND privilege_type = 'UPDATE' AND column_name <> 'place' LIMIT 1
+"""
+REMOVERS = """
+SELECT substr(proname, 8) FROM pg_proc WHERE pronamespace = 'recollect'::regnamespace AND proname LIKE 'remove%'
+"""
 FILES = """
 SELECT relname, relfilenode FROM pg_class
 WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r' AND relname IN ('facts', 'entries', 'event_texts')
@@ -62,8 +69,12 @@ class Party(NamedTuple):
 @pytest.fixture(scope="module")
 def recipe() -> str:
     """Return the statements that the guide tells operators to run."""
-    (found,) = re.findall(r"```sql\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    return found
+    return guide_statements()[0]
+
+
+def guide_statements() -> list[str]:
+    """Return what owners run to make roles, and what superusers run to keep those from changing the schema."""
+    return re.findall(r"```sql\n(.*?) *```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -245,11 +256,18 @@ def test_plain_sql_sees_and_changes_the_given_tenants_alone(postgres: Server, pa
                 connection.execute(steal)
             with pytest.raises(refusals.InsufficientPrivilege):
                 connection.execute(sql.SQL("TRUNCATE recollect.{}").format(name))
-            if table not in ("events", "erasures"):  # which the role can only add to
-                take = sql.SQL("UPDATE recollect.{} SET tenant = 'orchard' WHERE tenant = 'quarry'").format(name)
-                assert connection.execute(take).rowcount == 0
-                drop = sql.SQL("DELETE FROM recollect.{} WHERE tenant <> 'orchard'").format(name)
-                assert connection.execute(drop).rowcount == 0
+            with pytest.raises(refusals.InsufficientPrivilege):
+                connection.execute(sql.SQL("DELETE FROM recollect.{}").format(name))
+            column = connection.execute(UPDATABLE, (table,)).fetchone()
+            assert (column is None) == (table in ("events", "erasures"))  # which the role can only add to
+            if column:
+                change = sql.SQL("UPDATE recollect.{} SET {} = {} WHERE tenant = %s")
+                lock = sql.SQL("SELECT 1 FROM recollect.{} WHERE tenant = %s FOR UPDATE").format(name)
+                change = change.format(name, *[sql.Identifier(*column)] * 2)
+                for tenant, rows in (("orchard", len(ours[table])), ("quarry", 0)):
+                    with connection.transaction(force_rollback=True):
+                        assert connection.execute(lock, (tenant,)).rowcount == rows
+                        assert connection.execute(change, (tenant,)).rowcount == rows
         with pytest.raises(refusals.InsufficientPrivilege):
             connection.execute("INSERT INTO recollect.tenants VALUES ('quarry', 0, 0, 0, '') ON CONFLICT DO NOTHING")
         with pytest.raises(refusals.InsufficientPrivilege):
@@ -311,14 +329,15 @@ def test_what_only_an_owner_may_do_is_refused_with_what_to_do(postgres: Server, 
         "SET ROLE owner",
         "SELECT setval('recollect.numbers', 1)",
         "DELETE FROM recollect.events",
+        "UPDATE recollect.roles SET tenant = 'quarry'",
+        "DELETE FROM recollect.migrated",
+        "SELECT recollect.grant_rights('orchard')",
+        "SELECT recollect.check_tenant('orchard')",
     )
     with PostgresStore(party.role) as opened:
         for attempt in attempts:
             with pytest.raises(Unavailable, match=r"owner of the database.*recollect\.roles"):
                 opened.transact(lambda rows, sent=attempt: rows.connection.execute(sent.encode()).fetchall())  # type: ignore[attr-defined]
-    with psycopg.connect(party.role, autocommit=True) as connection:  # these find no row that they may change
-        assert connection.execute("UPDATE recollect.roles SET tenant = 'quarry'").rowcount == 0
-        assert connection.execute("DELETE FROM recollect.migrated").rowcount == 0
     with psycopg.connect(party.owner) as connection:
         assert connection.execute("SELECT tenant, role FROM recollect.roles").fetchall() == [("orchard", "orchard")]
         assert connection.execute("SELECT version FROM recollect.migrated").fetchall() == [(migrate.VERSION,)]
@@ -346,6 +365,7 @@ def test_a_scrub_says_that_the_tables_were_not_rewritten_where_they_are_anothers
         assert memory.scrub() is True
         assert memory.erase(user="ada").scrubbed is True
         assert set(files(party.owner).values()) & set(before.values()) == set()
+        postgres.execute("SELECT recollect.grant_rights('orchard')")  # which takes it away again
 
 
 def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, party: Party):
@@ -371,21 +391,267 @@ def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, pa
         assert len(taken) == 6
 
 
+MODES = ("SHARE UPDATE EXCLUSIVE", "SHARE", "SHARE ROW EXCLUSIVE", "EXCLUSIVE", "ACCESS EXCLUSIVE")
+"""Those that somebody who writes, or reads, would have to wait for."""
+
+
+def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
+    """Return the tables of ours that a role can lock, and in which of these modes."""
+    found: set[tuple[str, str]] = set()
+    with psycopg.connect(url, autocommit=True) as connection:
+        for (table,) in connection.execute(OURS).fetchall():
+            for mode in modes:
+                with suppress(refusals.InsufficientPrivilege), connection.transaction():
+                    connection.execute(f'LOCK TABLE recollect."{table}" IN {mode} MODE'.encode())
+                    found.add((table, mode))
+    return found
+
+
+def test_a_role_can_lock_no_table_against_others(party: Party):
+    everything = lockable(party.owner, *MODES)
+    assert len(everything) == 20 * len(MODES)
+    assert lockable(party.role, *MODES) == set()
+    # What writing takes, and nobody waits for, it can take where it may write.
+    tables = {table for table, _ in everything}
+    assert {table for table, _ in lockable(party.role, "ROW EXCLUSIVE")} == tables - APART
+    with psycopg.connect(party.role, autocommit=True) as connection:
+        with pytest.raises(refusals.WrongObjectType), connection.transaction():
+            connection.execute("LOCK TABLE recollect.numbers IN ACCESS EXCLUSIVE MODE")
+        for attempt in (
+            "ALTER TABLE recollect.facts ADD COLUMN x INTEGER",
+            "CREATE INDEX ON recollect.facts (tenant)",
+            "REINDEX TABLE recollect.facts",
+            "CLUSTER recollect.facts USING facts_pkey",
+            "ALTER SEQUENCE recollect.numbers RESTART",
+            "DROP FUNCTION recollect.remove_facts",
+        ):
+            with pytest.raises(refusals.InsufficientPrivilege):
+                connection.execute(attempt.encode())
+
+
+QUEUES = (
+    "CREATE RULE mine AS ON UPDATE TO recollect.facts DO NOTHING",
+    "CREATE TRIGGER mine AFTER INSERT ON recollect.facts EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "CREATE TEMPORARY TABLE mine (tenant TEXT REFERENCES recollect.facts)",
+)
+"""PostgreSQL waits for a lock before it looks whether these are allowed; others then wait behind."""
+
+
+def test_the_guard_of_the_guide_refuses_what_would_wait_for_a_lock(postgres: Server, party: Party):
+    def attempt(statement: str) -> type[psycopg.Error]:
+        with psycopg.connect(party.role) as holding, psycopg.connect(party.role) as waiting:
+            holding.execute("LOCK TABLE recollect.facts IN ROW EXCLUSIVE MODE")
+            waiting.execute("SET lock_timeout = 100")
+            with pytest.raises(psycopg.Error) as caught:
+                waiting.execute(statement.encode())
+            return caught.type
+
+    assert {attempt(statement) for statement in QUEUES} == {refusals.LockNotAvailable}
+    _, guard = guide_statements()
+    postgres.execute(guard)
+    try:
+        assert {attempt(statement) for statement in QUEUES} == {refusals.InsufficientPrivilege}
+        with recollect.open(party.role, tenant="orchard") as memory:
+            assert memory.scope(user="ada").set("weight", 61).version == 1
+            assert memory.erase(user="ada").removed["facts"] == 1
+        # Owners, roles that cannot reach our schema, and databases without one go on as before.
+        postgres.execute("CREATE ROLE bystander LOGIN", "ALTER SCHEMA recollect RENAME TO put_aside")
+        postgres.execute("ALTER SCHEMA put_aside RENAME TO recollect")
+        with psycopg.connect(postgres.url(user="bystander"), autocommit=True) as bystander:
+            bystander.execute("CREATE TEMPORARY TABLE mine (a INTEGER)")
+    finally:
+        postgres.execute("DROP EVENT TRIGGER recollect_guard", "DROP FUNCTION public.recollect_guard")
+        postgres.execute("DROP ROLE IF EXISTS bystander")
+
+
 @pytest.fixture
-def first_version() -> Iterator[Callable[[], None]]:
-    """Let databases be made as version 1 of the schema had them, until what is returned is called."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(migrate, "SCHEMA", migrate.MIGRATIONS[0])
-        patch.setattr(migrate, "MIGRATIONS", migrate.MIGRATIONS[:1])
-        patch.setattr(migrate, "VERSION", 1)
-        patch.setattr(Rights, "check", lambda self, connection, tenant=None: None)
-        yield patch.undo
+def gateway(postgres: Server, party: Party) -> Iterator[str]:
+    """Return the address for a role that was given `quarry`, and can act as `orchard`."""
+    postgres.execute("CREATE ROLE gateway LOGIN NOINHERIT IN ROLE recollect_tenants, orchard")
+    postgres.execute("SELECT recollect.grant_rights('gateway')")
+    postgres.execute("INSERT INTO recollect.roles (tenant, role) VALUES ('quarry', 'gateway')")
+    yield postgres.url(user="gateway")
+    postgres.execute("DROP OWNED BY gateway", "DROP ROLE gateway")
+
+
+def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, party: Party, gateway: str):
+    for tenant in ("orchard", "quarry"):
+        remember_all_kinds(party.owner, tenant)
+    with psycopg.connect(party.owner, autocommit=True) as owner:
+        tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
+        asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM recollect.{} GROUP BY tenant")
+        rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
+    assert len(tables) == 15
+
+    def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
+        """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
+        call = sql.SQL("SELECT recollect.{}(%s, %s::tid[])").format(sql.Identifier(f"remove_{table}"))
+        try:
+            with connection.transaction(force_rollback=True):
+                (removed,) = connection.execute(call, (tenant, rows[table][of])).fetchone() or ()
+                return removed
+        except refusals.InsufficientPrivilege:
+            return None
+
+    def removed_by(url: str, first: str = "RESET ROLE") -> set[tuple[str, str, bool | None]]:
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(first.encode())
+            return {
+                (tenant, of, None if (gone := remove(connection, table, tenant, of)) is None else gone > 0)
+                for table in tables
+                for tenant in ("orchard", "quarry")
+                for of in ("orchard", "quarry")
+            }
+
+    def may(*given: str) -> set[tuple[str, str, bool | None]]:
+        both = ("orchard", "quarry")
+        return {(tenant, of, tenant == of if tenant in given else None) for tenant in both for of in both}
+
+    assert removed_by(party.owner) == may("orchard", "quarry")
+    assert removed_by(party.role) == may("orchard")
+    assert removed_by(party.role, "SET row_security = off") == may("orchard")
+    assert removed_by(party.role, "SET search_path = pg_temp, recollect") == may("orchard")
+    assert removed_by(gateway) == may("quarry")
+    assert removed_by(gateway, "SET ROLE orchard") == may("orchard")
+    assert removed_by(gateway, "SET ROLE recollect_tenants") == may()
+    postgres.execute("ALTER ROLE orchard BYPASSRLS")
+    try:
+        assert removed_by(party.role) == may("orchard", "quarry")  # as it sees all, too
+    finally:
+        postgres.execute("ALTER ROLE orchard NOBYPASSRLS")
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        (
+            "GRANT UPDATE, DELETE ON recollect.facts TO orchard",
+            r"`?orchard`? .*DELETE, UPDATE.*grant_rights\('orchard'\)",
+        ),
+        ("GRANT MAINTAIN ON recollect.facts TO orchard", r"orchard .*MAINTAIN"),
+        ("GRANT REFERENCES (tenant) ON recollect.facts TO orchard", r"orchard .*REFERENCES"),
+        ("GRANT TRIGGER ON recollect.facts TO PUBLIC", r"PUBLIC .*TRIGGER.*FROM PUBLIC"),
+        ("GRANT pg_write_all_data TO orchard", r"orchard .*REVOKE pg_write_all_data FROM orchard"),
+    ],
+)
+def test_inspecting_names_roles_that_can_lock_tables_and_what_it_says_helps(
+    postgres: Server, party: Party, given: str, said: str
+):
+    with recollect.open(party.owner, tenant="orchard") as memory:
+        memory.scope(user="ada").set("weight", 61)
+        well = memory.inspect()
+        assert all(finding.ok for finding in well)
+        postgres.execute(given)
+        (warned,) = [finding for finding in memory.inspect() if not finding.ok]
+        assert re.search(said, warned.detail)
+        assert len(memory.inspect()) == len(well) + 1  # the ledgers are looked at all the same
+        postgres.execute(warned.detail.partition(": ")[2])
+        assert memory.inspect() == well
+
+
+def test_the_rights_are_given_to_no_owner(postgres: Server, party: Party):
+    with pytest.raises(refusals.InsufficientPrivilege, match="owns the tables"):
+        postgres.execute("SELECT recollect.grant_rights('owner')")
+
+
+WITHOUT_FUNCTIONS = """
+DO $$
+DECLARE
+    held REGPROCEDURE;
+BEGIN
+    FOR held IN SELECT oid FROM pg_proc WHERE pronamespace = 'recollect'::regnamespace LOOP
+        EXECUTE format('DROP FUNCTION %s', held);
+    END LOOP;
+    UPDATE recollect.migrated SET version = 2;
+END
+$$
+"""
+"""Makes the second version of the schema of the third, with all it holds."""
+
+WITHOUT_ROLES = """
+DO $$
+DECLARE
+    held RECORD;
+BEGIN
+    FOR held IN
+        SELECT polname, polrelid::regclass AS name FROM pg_policy WHERE polrelid::regclass::text LIKE 'recollect.%'
+    LOOP
+        EXECUTE format('DROP POLICY %I ON %s', held.polname, held.name);
+        EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', held.name);
+    END LOOP;
+    DROP TABLE recollect.roles;
+    UPDATE recollect.migrated SET version = 1;
+END
+$$
+"""
+"""Makes the first version of the schema of the second."""
+
+SECOND_RECIPE = """
+CREATE ROLE old_tenants NOLOGIN;
+GRANT USAGE ON SCHEMA recollect TO old_tenants;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA recollect TO old_tenants;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA recollect TO old_tenants;
+REVOKE UPDATE, DELETE ON recollect.events, recollect.erasures FROM old_tenants;
+ALTER DEFAULT PRIVILEGES IN SCHEMA recollect GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO old_tenants;
+ALTER DEFAULT PRIVILEGES IN SCHEMA recollect GRANT USAGE ON SEQUENCES TO old_tenants;
+CREATE ROLE meadow LOGIN IN ROLE old_tenants;
+INSERT INTO recollect.roles (tenant, role) VALUES ('meadow', 'meadow');
+CREATE ROLE generous LOGIN;
+GRANT USAGE ON SCHEMA recollect TO generous;
+GRANT ALL ON ALL TABLES IN SCHEMA recollect TO generous WITH GRANT OPTION;
+CREATE ROLE "Second hand" LOGIN;
+GRANT USAGE ON SCHEMA recollect TO "Second hand";
+CREATE ROLE cleaner LOGIN;
+GRANT USAGE ON SCHEMA recollect TO cleaner;
+GRANT SELECT, DELETE ON recollect.usage TO cleaner;
+"""
+"""What the guide said for the second version; then a role with all rights, one that has them from it, one with few."""
+
+
+def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres: Server, database: str):
+    names = ("meadow", "old_tenants", '"Second hand"', "generous", "cleaner", "app")
+    postgres.execute("CREATE ROLE app LOGIN CREATEROLE", "CREATE DATABASE old OWNER app")
+    app, meadow, generous, second, cleaner = (
+        postgres.url("old", user=role) for role in ("app", "meadow", "generous", "Second%20hand", "cleaner")
+    )
+    try:
+        remember_all_kinds(app, "meadow")
+        postgres.execute(WITHOUT_FUNCTIONS, database="old")
+        with psycopg.connect(app, autocommit=True) as connection:
+            connection.execute(SECOND_RECIPE.encode())
+        with psycopg.connect(generous, autocommit=True) as connection:
+            connection.execute('GRANT UPDATE, DELETE ON recollect.facts TO "Second hand"')
+        assert len(lockable(meadow, *MODES)) == 18 * len(MODES)
+        assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 20
+        assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
+        assert lockable(cleaner, "EXCLUSIVE") == {("usage", "EXCLUSIVE")}
+        PostgresStore(app).close()
+        for role in (meadow, generous, second, cleaner):
+            assert lockable(role, *MODES) == set()
+        assert len(lockable(app, *MODES)) == 20 * len(MODES)
+        with PostgresStore(app) as store:
+            assert store.warnings() == []
+        with recollect.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
+            assert memory.scope(user="ada").set("weight", 63).version == 3
+            assert memory.collections.delete("notes")
+            assert memory.erase(user="ada").removed["facts"] == 3
+            assert memory.ledger.verify().ok
+        with psycopg.connect(app, autocommit=True) as connection:
+            connection.execute("CREATE TABLE recollect.added (tenant TEXT)")  # as a later migration would
+        assert ("added", "EXCLUSIVE") not in lockable(meadow, "EXCLUSIVE")
+        with psycopg.connect(cleaner, autocommit=True) as connection:
+            allowed = "SELECT has_function_privilege(%s, 'EXECUTE')"
+            for function, expected in (("usage", True), ("facts", False)):
+                asked = (f"recollect.remove_{function}(text, tid[])",)
+                assert connection.execute(allowed, asked).fetchone() == (expected,)
+    finally:
+        postgres.execute("DROP DATABASE old WITH (FORCE)")
+        for role in names:
+            postgres.execute(f"DROP ROLE IF EXISTS {role}")
 
 
 @pytest.mark.parametrize("who", ["app", "owner"])
-def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(
-    postgres: Server, recipe: str, first_version: Callable[[], None], who: str
-):
+def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres: Server, recipe: str, who: str):
     postgres.execute("CREATE ROLE app LOGIN CREATEROLE", "CREATE ROLE stranger LOGIN", "CREATE DATABASE old OWNER app")
     app, meadow, stranger = (postgres.url("old", user=role) for role in ("app", "meadow", "stranger"))
     tenants = ("meadow", "quarry")
@@ -393,11 +659,11 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(
         for tenant in tenants:
             remember_all_kinds(app, tenant)
         before = {tenant: rows_of(app, tenant) for tenant in tenants}
+        postgres.execute(WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute("GRANT USAGE ON SCHEMA recollect TO stranger")
             connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO stranger")
         assert rows_of(stranger, "quarry") == before["quarry"]
-        first_version()
         with pytest.raises(Unavailable, match="Open it once as the owner"):
             PostgresStore(stranger)
         PostgresStore(postgres.url("old", user=who)).close()  # who is no owner but may be, does it as the owner

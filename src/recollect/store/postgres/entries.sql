@@ -210,7 +210,9 @@ ON CONFLICT (tenant, name) DO UPDATE SET
 
 -- name: remove_collection
 -- Drop a collection.
-DELETE FROM recollect.collections WHERE tenant = $1 AND name = $2;
+SELECT recollect.remove_collections($1, ARRAY(
+    SELECT ctid FROM recollect.collections WHERE tenant = $1 AND name = $2
+));
 
 -- name: take_numbers
 -- Take the next numbers, in order.
@@ -251,19 +253,25 @@ RETURNING shelf;
 
 -- name: remove_entry
 -- Drop an entry; say where it was, and whether it stood there.
-DELETE FROM recollect.entries WHERE tenant = $1 AND sequence = $2 RETURNING shelf, ended_at IS NULL;
+SELECT shelf, ended_at IS NULL
+FROM recollect.entries CROSS JOIN LATERAL recollect.remove_entries($1, ARRAY[entries.ctid])
+WHERE entries.tenant = $1 AND sequence = $2;
 
 -- name: remove_entry_vectors
 -- Drop the vectors of an entry.
-DELETE FROM recollect.vectors WHERE tenant = $1 AND sequence = $2;
+SELECT recollect.remove_vectors($1, ARRAY(
+    SELECT ctid FROM recollect.vectors WHERE tenant = $1 AND sequence = $2
+));
 
 -- name: forget_entry_texts
 -- Drop the content the ledger kept of an entry.
-DELETE FROM recollect.event_texts
-WHERE tenant COLLATE "POSIX" = $1 AND version = -$2::bigint
-  AND (scope, key) = (
-    SELECT scope, 'collections.' || collection FROM recollect.shelves WHERE tenant = $1 AND number = $3
-  );
+SELECT recollect.remove_event_texts($1, ARRAY(
+    SELECT ctid FROM recollect.event_texts
+    WHERE tenant COLLATE "POSIX" = $1 AND version = -$2::bigint
+      AND (scope, key) = (
+        SELECT scope, 'collections.' || collection FROM recollect.shelves WHERE tenant = $1 AND number = $3
+      )
+));
 
 -- name: add_space
 -- Give an embedder a slot.
@@ -285,26 +293,30 @@ ON CONFLICT (tenant, sequence, slot) DO UPDATE SET vector = excluded.vector;
 
 -- name: remove_vectors
 -- Drop the vectors of a collection in a slot.
-DELETE FROM recollect.vectors
-WHERE tenant = $1 AND slot = $3 AND sequence = ANY (ARRAY(
-    SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
-        SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
-    ))
-  ));
+SELECT recollect.remove_vectors($1, ARRAY(
+    SELECT ctid FROM recollect.vectors
+    WHERE tenant = $1 AND slot = $3 AND sequence = ANY (ARRAY(
+        SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
+            SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
+        ))
+      ))
+));
 
 -- name: remove_space
 -- Take back the slot of an embedder.
-DELETE FROM recollect.spaces WHERE tenant = $1 AND collection = $2 AND embedder = $3;
+SELECT recollect.remove_spaces($1, ARRAY(
+    SELECT ctid FROM recollect.spaces WHERE tenant = $1 AND collection = $2 AND embedder = $3
+));
 
 -- name: remove_collection_texts
 -- Drop the content the ledger kept of a collection's entries.
-DELETE FROM recollect.event_texts WHERE tenant = $1 AND position = ANY (ARRAY(
-    SELECT position FROM recollect.shelves
+SELECT recollect.remove_event_texts($1, ARRAY(
+    SELECT said.found FROM recollect.shelves
     CROSS JOIN LATERAL (
         SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = number OFFSET 0
     ) AS there
     CROSS JOIN LATERAL (
-        SELECT position FROM recollect.event_texts
+        SELECT ctid AS found FROM recollect.event_texts
         WHERE tenant COLLATE "POSIX" = $1
           AND scope = shelves.scope AND key = 'collections.' || $2::text AND version = -there.sequence
         OFFSET 0
@@ -314,45 +326,59 @@ DELETE FROM recollect.event_texts WHERE tenant = $1 AND position = ANY (ARRAY(
 
 -- name: remove_collection_vectors
 -- Drop the vectors of a collection.
-DELETE FROM recollect.vectors
-WHERE tenant = $1 AND sequence = ANY (ARRAY(
-    SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
-        SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
-    ))
-  ));
+SELECT recollect.remove_vectors($1, ARRAY(
+    SELECT ctid FROM recollect.vectors
+    WHERE tenant = $1 AND sequence = ANY (ARRAY(
+        SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
+            SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
+        ))
+      ))
+));
 
 -- name: remove_collection_entries
 -- Drop the entries of a collection.
-DELETE FROM recollect.entries
-WHERE tenant COLLATE "POSIX" = $1
-  AND shelf = ANY (ARRAY(
-    SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
-  ));
+SELECT recollect.remove_entries($1, ARRAY(
+    SELECT ctid FROM recollect.entries
+    WHERE tenant COLLATE "POSIX" = $1
+      AND shelf = ANY (ARRAY(
+        SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
+      ))
+));
 
 -- name: remove_collection_shelves
 -- Drop the shelves of a collection.
-DELETE FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0;
+SELECT recollect.remove_shelves($1, ARRAY(
+    SELECT ctid FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
+));
 
 -- name: remove_collection_spaces
 -- Take back the slots of a collection.
-DELETE FROM recollect.spaces WHERE tenant = $1 AND collection = $2;
+SELECT recollect.remove_spaces($1, ARRAY(
+    SELECT ctid FROM recollect.spaces WHERE tenant = $1 AND collection = $2
+));
 
 -- name: erase_vectors
 -- Drop the vectors in a range of scopes.
-DELETE FROM recollect.vectors
-WHERE tenant = $1 AND sequence = ANY (ARRAY(
-    SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
-        SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
-    ))
-  ));
+SELECT recollect.remove_vectors($1, ARRAY(
+    SELECT ctid FROM recollect.vectors
+    WHERE tenant = $1 AND sequence = ANY (ARRAY(
+        SELECT sequence FROM recollect.entries WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
+            SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
+        ))
+      ))
+));
 
 -- name: erase_entries
 -- Drop the entries in a range of scopes.
-DELETE FROM recollect.entries
-WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
-    SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
+SELECT recollect.remove_entries($1, ARRAY(
+    SELECT ctid FROM recollect.entries
+    WHERE tenant COLLATE "POSIX" = $1 AND shelf = ANY (ARRAY(
+        SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
+    ))
 ));
 
 -- name: erase_shelves
 -- Drop the shelves in a range of scopes.
-DELETE FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_shelves($1, ARRAY(
+    SELECT ctid FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
+));

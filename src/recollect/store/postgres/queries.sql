@@ -240,7 +240,9 @@ ON CONFLICT (tenant, scope, key) DO UPDATE SET
 
 -- name: remove_fact
 -- Drop a fact.
-DELETE FROM recollect.facts WHERE tenant = $1 AND scope = $2 AND key = $3;
+SELECT recollect.remove_facts($1, ARRAY(
+    SELECT ctid FROM recollect.facts WHERE tenant = $1 AND scope = $2 AND key = $3
+));
 
 -- name: add_revision
 -- Add to the history of a key.
@@ -254,10 +256,10 @@ ON CONFLICT (tenant, scope, key, version) DO UPDATE SET
 
 -- name: forget_texts
 -- Drop the content the ledger kept of values that outlived their time.
-DELETE FROM recollect.event_texts WHERE tenant = $1 AND position = ANY (ARRAY(
-    SELECT position FROM recollect.revisions
+SELECT recollect.remove_event_texts($1, ARRAY(
+    SELECT said.found FROM recollect.revisions
     CROSS JOIN LATERAL (
-        SELECT position FROM recollect.event_texts
+        SELECT ctid AS found FROM recollect.event_texts
         WHERE tenant COLLATE "POSIX" = $1
           AND scope = revisions.scope AND key = revisions.key AND version = revisions.version
         OFFSET 0
@@ -272,35 +274,51 @@ WHERE tenant COLLATE "POSIX" = $1 AND expires_at IS NOT NULL AND expires_at <= $
 
 -- name: erase_facts
 -- Drop the facts in a range of scopes.
-DELETE FROM recollect.facts WHERE tenant = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_facts($1, ARRAY(
+    SELECT ctid FROM recollect.facts WHERE tenant = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: erase_revisions
 -- Drop the history in a range of scopes.
-DELETE FROM recollect.revisions WHERE tenant = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_revisions($1, ARRAY(
+    SELECT ctid FROM recollect.revisions WHERE tenant = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: erase_replays
 -- Drop the idempotency keys in a range of scopes.
-DELETE FROM recollect.replays WHERE tenant = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_replays($1, ARRAY(
+    SELECT ctid FROM recollect.replays WHERE tenant = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: erase_approvals
 -- Drop the approvals in a range of scopes.
-DELETE FROM recollect.approvals WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_approvals($1, ARRAY(
+    SELECT ctid FROM recollect.approvals WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: erase_event_texts
 -- Drop the content the ledger kept about a range of scopes.
-DELETE FROM recollect.event_texts WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_event_texts($1, ARRAY(
+    SELECT ctid FROM recollect.event_texts WHERE tenant COLLATE "POSIX" = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: erase_content_keys
 -- Drop the secrets of a range of scopes.
-DELETE FROM recollect.content_keys WHERE tenant = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_content_keys($1, ARRAY(
+    SELECT ctid FROM recollect.content_keys WHERE tenant = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: erase_sessions
 -- Drop the sessions in a range of scopes.
-DELETE FROM recollect.sessions WHERE tenant = $1 AND scope >= $2 AND scope < $3;
+SELECT recollect.remove_sessions($1, ARRAY(
+    SELECT ctid FROM recollect.sessions WHERE tenant = $1 AND scope >= $2 AND scope < $3
+));
 
 -- name: remove_replays
 -- Drop the idempotency keys made before a moment.
-DELETE FROM recollect.replays WHERE tenant COLLATE "POSIX" = $1 AND at < $2;
+SELECT recollect.remove_replays($1, ARRAY(
+    SELECT ctid FROM recollect.replays WHERE tenant COLLATE "POSIX" = $1 AND at < $2
+));
 
 -- name: set_tenant_state
 -- Keep how often a tenant's rules changed.
@@ -317,7 +335,9 @@ ON CONFLICT (tenant, id) DO UPDATE SET
 
 -- name: remove_definition
 -- Drop a definition.
-DELETE FROM recollect.definitions WHERE tenant = $1 AND id = $2;
+SELECT recollect.remove_definitions($1, ARRAY(
+    SELECT ctid FROM recollect.definitions WHERE tenant = $1 AND id = $2
+));
 
 -- name: put_grant
 -- Keep a grant; one that is there already keeps its place.
@@ -327,7 +347,9 @@ ON CONFLICT (tenant, id) DO UPDATE SET actor = excluded.actor, rule = excluded.r
 
 -- name: remove_grant
 -- Drop a grant.
-DELETE FROM recollect.grants WHERE tenant = $1 AND id = $2;
+SELECT recollect.remove_grants($1, ARRAY(
+    SELECT ctid FROM recollect.grants WHERE tenant = $1 AND id = $2
+));
 
 -- name: put_approval
 -- Keep an approval; one that is there already keeps its place.
@@ -360,7 +382,9 @@ ON CONFLICT (tenant, actor, seconds, begins) DO UPDATE SET
 
 -- name: remove_usage
 -- Drop an actor's windows of this length that began before this one.
-DELETE FROM recollect.usage WHERE tenant = $1 AND actor = $2 AND seconds = $3 AND begins < $4;
+SELECT recollect.remove_usage($1, ARRAY(
+    SELECT ctid FROM recollect.usage WHERE tenant = $1 AND actor = $2 AND seconds = $3 AND begins < $4
+));
 
 -- name: add_erasure
 -- Keep the fact that a scope was erased.
@@ -454,6 +478,36 @@ UNION ALL
 SELECT checksum_failures || ' pages of the database had wrong checksums'
 FROM pg_catalog.pg_stat_database
 WHERE datname = current_database() AND checksum_failures > 0;
+
+-- name: list_lock_rights
+-- The roles that can lock our tables and do not own them, with what would end that.
+SELECT format(
+    'the role %s can lock tables of all tenants, by its %s; as their owner: %s',
+    CASE grantee WHEN 0 THEN 'PUBLIC' ELSE quote_ident(pg_get_userbyid(grantee)) END,
+    string_agg(DISTINCT privilege_type, ', ' ORDER BY privilege_type),
+    CASE grantee
+        WHEN 0 THEN 'REVOKE ALL ON ALL TABLES IN SCHEMA recollect FROM PUBLIC'
+        ELSE format('SELECT recollect.grant_rights(%L)', pg_get_userbyid(grantee))
+    END
+)
+FROM pg_catalog.pg_class
+CROSS JOIN LATERAL (
+    SELECT grantee, privilege_type FROM aclexplode(relacl) WHERE privilege_type NOT IN ('SELECT', 'INSERT')
+    UNION ALL
+    SELECT acl.grantee, privilege_type FROM pg_catalog.pg_attribute CROSS JOIN LATERAL aclexplode(attacl) AS acl
+    WHERE attrelid = pg_class.oid AND privilege_type = 'REFERENCES'
+) AS given
+WHERE relnamespace = to_regnamespace('recollect') AND relkind IN ('r', 'p', 'v')
+  AND (grantee = 0 OR NOT pg_has_role(grantee, relowner, 'USAGE'))
+GROUP BY grantee
+UNION ALL
+SELECT format('the role %1$I can lock tables of all tenants; as a superuser: REVOKE %2$I FROM %1$I', rolname, beyond)
+FROM pg_catalog.pg_roles AS member
+CROSS JOIN LATERAL (
+    SELECT rolname AS beyond FROM pg_catalog.pg_roles
+    WHERE rolname IN ('pg_write_all_data', 'pg_maintain') AND pg_has_role(member.oid, oid, 'MEMBER') OFFSET 0
+) AS rights
+WHERE rolname = ANY (ARRAY(SELECT role FROM recollect.roles)) AND NOT rolsuper;
 
 -- name: vacuum
 -- Rewrite every table that holds content, so that nothing removed is left in it.

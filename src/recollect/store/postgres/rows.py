@@ -108,7 +108,10 @@ class Rows(SqlRows):
         self._asking.execute(SQL[name], binding)
         if self._pipeline is not None:
             self._pipeline.sync()
-        return self._asking.rowcount
+        if self._asking.description is None:
+            return self._asking.rowcount
+        (removed,) = self._asking.fetchall()[0]  # by one of our functions, which return how many
+        return removed
 
     def _insert_all(self, name: str, bindings: Sequence[tuple[Any, ...]]) -> list[int]:
         numbers: list[int] = []

@@ -92,7 +92,11 @@ class PostgresStore:
 
     def check(self) -> Sequence[str]:
         """Ask the server for damage that it knows of; return it in words."""
-        return self._persistently(self._list_damage)
+        return self._persistently(lambda: self._lines(SQL["list_damage"]))
+
+    def warnings(self) -> Sequence[str]:
+        """Name the roles that can lock tables which are not theirs."""
+        return self._persistently(lambda: self._lines(SQL["list_lock_rights"]))
 
     def scrub(self) -> bool:
         """Rewrite the tables; say False when others use them just now, or when that is not ours to do."""
@@ -195,9 +199,9 @@ class PostgresStore:
             url=self.url,
         )
 
-    def _list_damage(self) -> list[str]:
+    def _lines(self, statement: bytes) -> list[str]:
         with self._pool.rows() as rows:
-            return [line for (line,) in rows.connection.execute(SQL["list_damage"]).fetchall()]
+            return [line for (line,) in rows.connection.execute(statement).fetchall()]
 
     def _persistently(self, action: Callable[[], T], *, again: Callable[[psycopg.Error], bool] = passes) -> T:
         """Do what may fail for a moment, again and again for as long as a caller is ready to wait."""

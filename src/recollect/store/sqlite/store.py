@@ -129,6 +129,10 @@ class SqliteStore:
             raise translate(error, self.url) from error
         return [*found, *(line for line in lines if line != "ok")]
 
+    def warnings(self) -> Sequence[str]:
+        """Return nothing: SQLite has no roles, and the rights are those of the file."""
+        return []
+
     def scrub(self) -> bool:
         """Rewrite the file and empty its log; say False when others use the database just now."""
         self._check_process()
