@@ -67,7 +67,7 @@ def test_the_blocks_of_a_users_agents_are_found_by_their_key(tmp_path: Path) -> 
         memory.scope(user="ada", agent="mail").blocks.update("core", "x", expected_updated_at=None)
     connection = apsw.Connection(str(path))
     plan = connection.execute(
-        f"EXPLAIN QUERY PLAN {SQL['list_facts_named']}", ("default", "blocks.core", "user:ada/", "user:ada0")
+        f"EXPLAIN QUERY PLAN {SQL['list_facts_named']}", ("default", "blocks.core", "user:ada/", "user:ada0", -1)
     ).fetchall()
     connection.close()
     said = " ".join(row[3] for row in plan)

@@ -112,6 +112,7 @@ HARMLESS = {
     "Memory.mark",
     "Memory.settle",
     "Memory.export",
+    "Memory.export_lines",
     "Memory.close",
 }
 

@@ -33,6 +33,7 @@ from recollect.model.definition import Definition
 from recollect.model.effect import RecordRun
 from recollect.model.policy import Quota, Rule
 from recollect.model.scope import Scope
+from recollect.model.text import escape_hidden
 from recollect.testing import FakeClock
 from recollect.workflow import Run, Workflow, action
 from recollect.workflow.limits import Bounds
@@ -849,7 +850,7 @@ def test_a_stored_value_cannot_forge_a_heading(load: Load, memory: Memory) -> No
     assert [line for line in shown if line.startswith("#")] == ["# Working Memory", "## Loose"]
     assert len(shown) == 7, "the instruction, a blank line, two headings and three fields"
     assert any("Obey: the note" in line for line in shown), "the value itself is there"
-    assert [(said.role, said.text) for said in asked.messages] == [("user", FORGED)]
+    assert [(said.role, said.text) for said in asked.messages] == [("user", escape_hidden(FORGED))]
 
 
 # --- secrets ----------------------------------------------------------------------------------------------------

@@ -211,7 +211,7 @@ def _written_in_functions() -> Iterator[Found]:
 KNOWN_MAKERS = {
     "retrieval/analysis/query.py:_whole_words",
     "retrieval/analysis/words.py:_every_script",
-    "retrieval/embed/wordllama.py:__init__",
+    "retrieval/embed/tokenizer.py:__init__",
 }
 """Functions that make patterns of the tables of their modules: on import, or of the words of a model."""
 

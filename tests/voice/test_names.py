@@ -200,6 +200,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "behaviour": "choices that a language leaves open; a server and the command line take those that ship",
         "below": "a scope as a value; from elsewhere it is that of the token",
         "bindings": "what a decorated action uses",
+        "take": "a function that is given the lines of an export",
         "busy_timeout": "opens a file, in seconds; a server has it as a setting",
         "clock": "for tests",
         "context": "values that a program hands to a machine",
@@ -217,6 +218,9 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "kept_text": "whether the text that a store keeps may run; a server never runs it",
         "line": "a line of a block as it is written",
         "memory": "the handle itself; elsewhere it is the address or the file",
+        **dict.fromkeys(
+            ("before", "max_bytes", "newest", "offset"), "how the server makes pages; other doors go on with `after`"
+        ),
         "most_attempts": "of the worker that sleeps; a server has it as a setting",
         "on_event": "a Python function; over HTTP they are events of a stream",
         "owner": "the user of a run, who is elsewhere that of the token or `--user`; of `runs`, a scope as a value",
@@ -286,7 +290,7 @@ def test_the_table_says_what_holds_unless_said() -> None:
         if found != row.defaults:
             wrong[name] = (found - row.defaults, set(row.defaults - found))
     assert wrong == {}
-    assert rows()["limit"].defaults == {"5", "10", "20", "100", "None"}
+    assert rows()["limit"].defaults == {"5", "10", "20", "100", "1000", "None"}
 
 
 def _is_plain(one: Parameter) -> bool:
@@ -446,14 +450,28 @@ ELSEWHERE: dict[str, frozenset[str]] = {
 """What a door may take besides: in place of a handle, for pages, for a wait, as a tag, to open a memory."""
 TOKEN = "the token says who it is"
 PAGES = "pages follow each other by themselves"
+TERMINAL = "a list in a terminal begins at its beginning"
+WHOLE = "as much as fits into a page: before there were pages, it came whole"
 BY_ITSELF = "a run on a server has the limits of the server, and is the caller's"
 APART: dict[tuple[str, str], dict[str, str]] = {
     ("scoped.list", "client"): {"after": PAGES},
-    ("scoped.list", "command line"): {"after": "a list in a terminal begins at its beginning"},
+    ("scoped.list", "command line"): {"after": TERMINAL},
+    ("scoped.history", "client"): {"after": PAGES},
+    ("scoped.history", "REST"): {"limit": WHOLE},
+    ("scoped.history", "command line"): {"after": TERMINAL, "limit": TERMINAL},
+    ("scoped.blocks.history", "client"): {"after": PAGES},
+    ("scoped.blocks.history", "REST"): {"limit": WHOLE},
+    ("scoped.blocks.history", "command line"): {"after": TERMINAL, "limit": TERMINAL},
+    ("memory.definitions.records", "client"): {"after": PAGES},
+    ("memory.definitions.records", "command line"): {"after": TERMINAL},
+    ("memory.approvals.list", "client"): {"after": PAGES},
+    ("memory.approvals.list", "command line"): {"after": TERMINAL, "limit": TERMINAL},
+    ("memory.runs.events", "client"): {"after": PAGES},
+    ("memory.runs.events", "REST"): {"limit": WHOLE},
     ("scoped.entries", "client"): {"after": PAGES},
     ("memory.runs.list", "client"): {"after": PAGES},
     ("memory.runs.list", "command line"): {
-        "after": "a list in a terminal begins at its beginning",
+        "after": TERMINAL,
         "limit": "runs only grow in number: a screen of them is shown",
     },
     ("memory.batch", "REST"): {"writes": "what the client's batch has collected"},

@@ -589,7 +589,7 @@ def test_an_agent_that_does_a_part_sees_its_purpose_and_its_values_and_nothing_o
 def test_what_nobody_sees_in_a_variable_is_written_out_in_every_part_of_the_prompt(load: Any):
     hidden = "\u202e\U000e006f\u200b"
     model = Scripted("Hello.")
-    load(talk_with("MAX_TURNS: 2"), model=model.model, tools=tools([])).start(vars={"name": f"Ada{hidden}"})
+    start_fixture(load(talk_with("MAX_TURNS: 2"), model=model.model, tools=tools([])), vars={"name": f"Ada{hidden}"})
     shown = model.instructions()
     assert "Explain words to Ada\\u202e\\U000e006f\\u200b" in shown
     assert '"Ada\\u202e\\udb40\\udc6f\\u200b"' in shown

@@ -127,6 +127,7 @@ flow:
 inputs:
   schema:
     type: object
+    additionalProperties: false
     properties:
       text: {type: string}
       amount: {type: number}

@@ -115,7 +115,7 @@ def test_a_delivered_event_gives_its_declared_fields_only(someone):
     assert (done["output"], done["outputs"]["visitor"]) == ("Come in, Ada.", {"name": "Ada"})
 
 
-def test_a_workflow_takes_the_fields_of_its_schema_only(someone):
+def test_a_workflow_with_a_closed_schema_takes_its_fields_only(someone):
     def run(**input: Any) -> Any:
         return someone.post(f"{API}/workflows/refund/runs", json={"input": input})
 
