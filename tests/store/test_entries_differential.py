@@ -185,6 +185,12 @@ def everything(rows: Any) -> dict[Any, Any]:
                 for embedder in EMBEDDERS
                 for limit in (1, 100)
             ],
+            "indexed": [
+                rows.indexed_entries(tenant, name, embedder, limit, after=after)
+                for name in COLLECTIONS
+                for embedder in EMBEDDERS
+                for limit, after in ((1, 0), (100, 0), (100, 2))
+            ],
             "counts": [rows.vector_counts(tenant, name) for name in COLLECTIONS],
             "below": [list(rows.entries_below(Scope(tenant, path))) for path in PATHS],
             "texts": [event.text for event in rows.events(tenant)],

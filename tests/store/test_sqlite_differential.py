@@ -274,6 +274,7 @@ def in_scope(rows: Any, scope: Scope) -> dict[str, Any]:
         "as of": [rows.facts_as_of(scope, moment, prefix=prefix) for moment in MOMENTS for prefix in prefixes],
         "below": list(rows.facts_below(scope)),
         "revisions": [rows.revisions(scope, key) for key in KEYS],
+        "revisions below": list(rows.revisions_below(scope)),
         "revision": [rows.revision(scope, key, 2) for key in KEYS],
         "revision at": [rows.revision_at(scope, key, moment) for key in KEYS[:4] for moment in MOMENTS],
         "last": [rows.last_version(scope, key) for key in KEYS],

@@ -126,7 +126,7 @@ class AsyncMemory(AsyncHandle):
     async def scrub(self) -> bool:
         """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
     async def inspect(self) -> list[Finding]:
-        """Look for damage: the file, every tenant's chain, and whether ledger and facts agree."""
+        """Check for damage: the file, every chain, facts and entries, and their vectors and words."""
     async def tenants(self) -> list[str]:
         """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one."""
     async def mark(self, *, tenant: str | None = None) -> Hashable:

@@ -336,7 +336,7 @@ class Memory:
         return self.perform(Scrub(scope=self._shared))
 
     def inspect(self) -> list[Finding]:
-        """Look for damage: the file, every tenant's chain, and whether ledger and facts agree.
+        """Check for damage: the file, every chain, facts and entries, and their vectors and words.
 
         >>> import recollect
         >>> with recollect.open(":memory:") as memory:

@@ -26,10 +26,10 @@ app = group()
 
 @command(app, "doctor", embeds=True, example="recollect doctor --json")
 def doctor(desk: Desk) -> None:
-    """Look whether everything is well.
+    """Check the database for problems.
 
-    Versions, disk, file, embedder, every tenant's chain, and whether ledger and facts agree. Leaves with 1 when
-    anything is not well.
+    Versions, disk, file, embedder, every tenant's chain, whether ledger, facts, history and entries agree, and whether
+    vectors and words are those of their entries. Leaves with 1 when anything is not well.
     """
     desk.require_database()
     with desk.out.working("Examining"):

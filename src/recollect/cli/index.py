@@ -49,7 +49,7 @@ COMMANDS = {
     "sweep": Entry("upkeep", "Remove what has expired."),
     "export": Entry("transfer", "Write facts, entries and definitions to a file."),
     "import": Entry("transfer", "Read what an export holds, all or nothing."),
-    "doctor": Entry("doctor", "Look whether everything is well."),
+    "doctor": Entry("doctor", "Check the database for problems."),
     "config": Entry("config", "Configuration: what is in force."),
 }
 """Commands and groups of commands, in the order in which they are shown."""

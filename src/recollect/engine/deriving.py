@@ -8,17 +8,22 @@ the meantime, the look-up fails as `Stale`, and the gate begins again.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from recollect.engine.embedders import EmbedderBook
 from recollect.errors import RecollectError
+from recollect.model.clock import to_micros
 from recollect.model.collection import Collection, Space
 from recollect.model.effect import EffectBase, Import, ReembedEntries, Remember
-from recollect.model.value import canonical, decode
-from recollect.store.base import Reader
+from recollect.model.entry import Entry, Indexed
+from recollect.model.value import canonical, decode, encode
+from recollect.store.base import Read, Reader
+
+if TYPE_CHECKING:
+    from recollect.retrieval.embed.caching import CachingEmbedder
 
 
 class Stale(Exception):
@@ -53,6 +58,8 @@ class Derived(msgspec.Struct, frozen=True):
         return self.space
 
 
+_PORTION = 256
+"""Entries that are derived again at once, each of 80 kilobytes at most."""
 _TEXTUAL = frozenset({Remember, ReembedEntries})
 
 
@@ -121,6 +128,63 @@ def _spaces(collection: Collection | None, *, anew: bool = False) -> list[Space 
 def text_of(content: Any) -> str:
     """Return the text by which a content is found: itself, or canonical JSON where it is data."""
     return content if isinstance(content, str) else canonical(content).decode()
+
+
+def has_indexed(read: Read, collection: Collection, space: Space) -> bool:
+    """Say whether a collection keeps vectors in a space."""
+    return bool(read(lambda rows: rows.indexed_entries(collection.tenant, collection.name, space.embedder, 1)))
+
+
+def index_differences(
+    read: Read, collection: Collection, space: Space, embedder: CachingEmbedder | None
+) -> Iterator[str]:
+    """Yield what an index would be given that is not what its entry says, deriving it again in portions.
+
+    Without an embedder, directions of vectors are not compared; all the rest is. An entry never changes and each
+    portion is a moment of its own, so nothing is locked meanwhile.
+    """
+    if embedder is not None and embedder.dimension != space.dimension:
+        yield f"it has vectors of {space.dimension} numbers, and `{embedder.id}` makes {embedder.dimension}"
+        return
+    after = 0
+    while portion := _indexed_portion(read, collection, space, after):
+        after = portion[-1][0].sequence
+        texts = [text_of(entry.content) for entry, _ in portion]
+        for (entry, indexed), text, fault in zip(
+            portion, texts, _vector_faults(portion, texts, space, embedder), strict=True
+        ):
+            where = f"entry `{entry.id}` in `{entry.scope}`"
+            if fault is not None:
+                yield f"the vector of {where} {fault}"
+            if indexed.analysis != _word_reader()(text):
+                yield f"the words kept of {where} are not those of its text"
+            if not _is_metadata_of(entry, indexed.metadata):
+                yield f"the metadata kept for recall of {where} are not those of the entry"
+            if indexed.expires_at != (None if entry.expires_at is None else to_micros(entry.expires_at)):
+                yield f"the expiry kept for recall of {where} is not that of the entry"
+
+
+def _is_metadata_of(entry: Entry, metadata: bytes) -> bool:
+    if metadata == encode(entry.metadata):
+        return True
+    try:
+        return canonical(decode(metadata)) == canonical(entry.metadata)  # an import may have written them differently
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+
+
+def _indexed_portion(read: Read, collection: Collection, space: Space, after: int) -> list[tuple[Entry, Indexed]]:
+    place = collection.tenant, collection.name, space.embedder
+    return read(lambda rows: rows.indexed_entries(*place, _PORTION, after=after))
+
+
+def _vector_faults(
+    portion: Sequence[tuple[Entry, Indexed]], texts: Sequence[str], space: Space, embedder: CachingEmbedder | None
+) -> list[str | None]:
+    from recollect.retrieval.embed.checked import vector_faults
+
+    expected = None if embedder is None else embedder.embed(texts)
+    return vector_faults([indexed.vector for _, indexed in portion], space.dimension, expected)
 
 
 def _texts(rows: Reader, effect: EffectBase) -> list[tuple[str, list[str]]]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, cast
 
-from recollect.errors import EmbedderMismatch, UsageError
+from recollect.errors import EmbedderError, EmbedderMismatch, UsageError
 from recollect.model.collection import Space
 from recollect.model.text import quote
 
@@ -66,6 +66,22 @@ class EmbedderBook:
                 expected=space.dimension,
                 actual=known.dimension,
             )
+        return known
+
+    def reproducing(self, space: Space) -> CachingEmbedder | None:
+        """Return the embedder that makes the vectors of a space again, offline; None where there is none."""
+        try:
+            known = self._known.get(space.embedder) or self._known.get(self.default().id)
+        except (UsageError, EmbedderError):  # the default cannot be loaded; built-in ones do not need it
+            known = None
+        try:
+            if known is None or known.id != space.embedder:
+                known = self._by_id(space.embedder)
+            if not known.reproducible:
+                return None
+            known.embed(["hello"])  # a model may be there, and what runs it not
+        except (UsageError, EmbedderError):
+            return None
         return known
 
     def space_of(self, embedder: Embedder) -> Space:

@@ -32,7 +32,7 @@ from recollect.engine.verbs import VERBS
 from recollect.errors import ApprovalRequired, Busy, Conflict, Denied, QuotaExceeded, Refused, StorageError, Unavailable
 from recollect.governance.approvals import find_approval, hold, settle
 from recollect.governance.deferred import DeferredEvents, without_the_erased
-from recollect.governance.inspection import Finding, inspect_tenant
+from recollect.governance.inspection import Finding, inspect_index, inspect_tenant
 from recollect.governance.ledger import Signature, append
 from recollect.governance.oversight import OVERSIGHT
 from recollect.governance.permissions import TOO_NARROW, Verdict, decide, granted_policy, readable
@@ -253,11 +253,12 @@ class Gate:
         if damage:
             return [file]  # rows of a damaged file may be anything, and what they say proves nothing
 
-        def tenants(rows: Reader) -> list[Finding]:
-            return [finding for tenant in _tenants(rows, caller) for finding in inspect_tenant(rows, tenant, call.now)]
-
-        risks = [Finding(what="rights in the database", ok=False, detail=line) for line in self._store.warnings()]
-        return [file, *risks, *self._store.read(tenants)]
+        findings = [file]
+        findings += [Finding(what="rights in the database", ok=False, detail=line) for line in self._store.warnings()]
+        for tenant in self._store.read(lambda rows: _tenants(rows, caller)):
+            findings += self._store.read(lambda rows, tenant=tenant: inspect_tenant(rows, tenant, call.now))
+            findings += inspect_index(self._store.read, tenant, self.embedders)
+        return findings
 
     def _look_past(self, effect: Effect, call: Call, may_read: Callable[[str], bool]) -> Any:
         """Read for a caller to whom some keys are closed: they are left out before a limit counts."""

@@ -1,22 +1,26 @@
-"""A store in, findings out: is the file whole, does each chain hold, do ledger, facts and entries say the same?"""
+"""Check what a store holds against the ledger, and what recall is given against the entries it was made of."""
 
 from __future__ import annotations
 
 import functools
+import sys
 from datetime import datetime
 
 import msgspec
 
+from recollect.engine.deriving import has_indexed, index_differences
+from recollect.engine.embedders import EmbedderBook
 from recollect.engine.sessions import ending_scopes
+from recollect.errors import EmbedderError
 from recollect.governance.ledger import content_hash, verify
 from recollect.governance.verifying_runs import broken_runs
 from recollect.model.event import Event
-from recollect.model.fact import Origin
+from recollect.model.fact import Change, Origin, Revision
 from recollect.model.key import collection_key
 from recollect.model.scope import Scope
 from recollect.model.text import quote
 from recollect.model.value import encode
-from recollect.store.base import Reader
+from recollect.store.base import Read, Reader
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +32,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
-    """Return whether a tenant's chain is whole and agrees with its facts, its entries and the records of its runs."""
+    """Return whether a tenant's chain is whole and agrees with its facts, their history, its entries and its runs."""
     chain = verify(rows, tenant)
     events = "1 event" if chain.length == 1 else f"{chain.length} events"
     detail = events if chain.ok else f"position {chain.position}: {chain.reason}"
@@ -37,6 +41,7 @@ def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
         rebuilt = _rebuild(rows, tenant)
         for what, differences in (
             ("facts", _fact_differences(rows, tenant, rebuilt)),
+            ("revisions", _revision_differences(rows, tenant, rebuilt)),
             ("entries", _entry_differences(rows, tenant, rebuilt)),
             ("runs", list(broken_runs(rows, tenant, now))),
         ):
@@ -50,7 +55,37 @@ def inspect_tenant(rows: Reader, tenant: str, now: datetime) -> list[Finding]:
     return findings
 
 
-class _Known(msgspec.Struct, frozen=True):
+def inspect_index(read: Read, tenant: str, embedders: EmbedderBook) -> list[Finding]:
+    """Return whether the vectors and words of a tenant's entries are what their texts say; nothing without entries.
+
+    Vectors are made again where that needs no network. Of the others only length and numbers are looked at.
+    """
+    unchecked: list[str] = []
+    checked = 0
+    for collection in read(lambda rows: rows.collections(tenant)):
+        for space in (collection.space, collection.successor):
+            if space is None or not has_indexed(read, collection, space):
+                continue
+            checked += 1
+            embedder = embedders.reproducing(space)
+            if embedder is None:
+                unchecked.append(f"`{collection.name}` (`{space.embedder}` does not repeat them offline)")
+            try:
+                difference = next(index_differences(read, collection, space, embedder), None)
+            except EmbedderError as error:
+                difference = error.message
+            if difference is not None:
+                return [_index_finding(tenant, f"collection `{collection.name}`: {difference}", ok=False)]
+    detail = f"vectors not checked of {', '.join(unchecked)}" if unchecked else ""
+    return [_index_finding(tenant, detail, ok=True)] if checked else []
+
+
+def _index_finding(tenant: str, detail: str, *, ok: bool) -> Finding:
+    return Finding(what=f"vectors and words of {tenant} agree with its entries", ok=ok, detail=detail)
+
+
+class _Known(msgspec.Struct, frozen=True, gc=False):
+    change: Change
     version: int | None
     content: str | None
     actor: str
@@ -70,6 +105,7 @@ class _Rebuilt(msgspec.Struct):
     """What the ledger says there should be."""
 
     facts: dict[tuple[str, str], _Known] = {}
+    revisions: dict[tuple[str, str], dict[int, _Known]] = {}
     entries: dict[int, _Standing] = {}
     owners: dict[str, str] = {}
 
@@ -80,6 +116,9 @@ def _rebuild(rows: Reader, tenant: str) -> _Rebuilt:
         if event.decision in ("allow", "approved"):
             _replay(event, rebuilt)
     return rebuilt
+
+
+_CHANGES: dict[str, Change] = {"set_fact": "set", "delete_fact": "deleted", "expire_fact": "expired"}
 
 
 def _fact_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
@@ -97,6 +136,40 @@ def _fact_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]
             found.append(f"`{fact.key}` in `{fact.scope}` {_misattributed(fact.origin, known)}")
     found.extend(f"`{key}` in `{scope}` is in the ledger but not kept" for scope, key in expected)
     return found
+
+
+def _revision_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
+    """Compare the history of facts; what an erasure or the end of a session took is not expected any more."""
+    expected = {place: dict(versions) for place, versions in rebuilt.revisions.items()}
+    found: list[str] = []
+    for revision in rows.revisions_below(Scope(tenant)):
+        versions = expected.get((revision.scope.path, revision.key), {})
+        known = versions.pop(revision.version, None)
+        fault = _revision_fault(rows, tenant, revision, known)
+        if fault:
+            found.append(f"version {revision.version} of `{revision.key}` in `{revision.scope}` {fault}")
+    found.extend(
+        f"version {version} of `{key}` in `{scope}` is in the ledger but not in the history"
+        for (scope, key), versions in expected.items()
+        for version in versions
+    )
+    return found
+
+
+def _revision_fault(rows: Reader, tenant: str, revision: Revision, known: _Known | None) -> str:
+    if known is None:
+        return "is not in the ledger"
+    if known.change != revision.change:
+        return f"is `{revision.change}`, the ledger says `{known.change}`"
+    if (known.actor, known.door) != (revision.origin.actor, revision.origin.door):
+        return _misattributed(revision.origin, known)
+    if revision.change != "set":
+        return ""
+    if revision.forgotten:  # a sweep blanks values whose time is over, and only those
+        return "" if revision.expires_at is not None else "has lost its value, which was to be kept"
+    if known.content != content_hash(rows, tenant, revision.scope.path, encode(revision.value)):
+        return "does not hold what the ledger says was written"
+    return ""
 
 
 def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
@@ -128,10 +201,15 @@ def _misattributed(origin: Origin, known: _Known | _Standing) -> str:
 
 def _replay(event: Event, rebuilt: _Rebuilt) -> None:
     place = (event.scope, event.key or "")
-    if event.effect == "set_fact":
-        rebuilt.facts[place] = _Known(event.version, event.content, event.actor, event.door)
-    elif event.effect in ("delete_fact", "expire_fact"):
-        rebuilt.facts.pop(place, None)
+    change = _CHANGES.get(event.effect)
+    if change is not None:
+        # There may be millions of them, by few authors.
+        known = _Known(change, event.version, event.content, sys.intern(event.actor), sys.intern(event.door))
+        rebuilt.revisions.setdefault(place, {})[event.version or 0] = known
+        if change == "set":
+            rebuilt.facts[place] = known
+        else:
+            rebuilt.facts.pop(place, None)
     elif event.effect == "remember":
         first = event.version or 0
         last = event.detail.get("last", first)
@@ -158,8 +236,9 @@ def _replay_end(event: Event, rebuilt: _Rebuilt) -> None:
     def went(scope: str) -> bool:
         return any(map(gone.covers, _ownership(Scope(event.tenant, scope), owners)))
 
-    for place in [place for place in rebuilt.facts if went(place[0])]:
-        del rebuilt.facts[place]
+    for place in [place for place in rebuilt.revisions if went(place[0])]:
+        del rebuilt.revisions[place]
+        rebuilt.facts.pop(place, None)
     for sequence in [number for number, one in rebuilt.entries.items() if went(one.scope)]:
         del rebuilt.entries[sequence]
     # Who is erased owns nothing any more; a session of that name that begins later is another one.

@@ -158,6 +158,10 @@ class Reader(Protocol):
         """Return the revision that stood at a moment: the newest one made at or before it."""
         ...
 
+    def revisions_below(self, scope: Scope) -> Iterator[Revision]:
+        """Yield every revision at and below a scope, by scope, key and version. Use it up inside the work."""
+        ...
+
     def last_version(self, scope: Scope, key: str) -> int:
         """Return the highest version this key ever had, 0 if none."""
         ...
@@ -243,6 +247,15 @@ class Reader(Protocol):
         """Return entries of a collection, standing or ended, that have no vector of this embedder.
 
         By sequence, from the first after `after`.
+        """
+        ...
+
+    def indexed_entries(
+        self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0
+    ) -> list[tuple[Entry, Indexed]]:
+        """Return entries of a collection, standing or ended, with what an index is given of them, unchecked.
+
+        By sequence, from the first after `after`. Entries without a vector of this embedder are left out.
         """
         ...
 

@@ -239,6 +239,10 @@ class _Rows:
         earlier = [revision for revision in self.revisions(scope, key) if revision.at <= moment]
         return earlier[-1] if earlier else None
 
+    def revisions_below(self, scope: Scope) -> Iterator[Revision]:
+        rows = sorted(self._t.revisions.items(), key=lambda item: (item[0][0].path, *item[0][1:]))
+        return (_revision(row) for (owner, _, _), row in rows if scope.covers(owner))
+
     def last_version(self, scope: Scope, key: str) -> int:
         return max((revision.version for revision in self.revisions(scope, key)), default=0)
 
@@ -314,6 +318,15 @@ class _Rows:
         of_collection = [kept for kept in self._entries_of(tenant) if kept.entry.collection == collection]
         kept = [one for one in of_collection if one.entry.sequence > after]
         return [_entry(one) for one in kept if (one.entry.sequence, embedder) not in self._t.vectors][:limit]
+
+    def indexed_entries(
+        self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0
+    ) -> list[tuple[Entry, Indexed]]:
+        of_collection = [
+            kept.entry.sequence for kept in self._entries_of(tenant) if kept.entry.collection == collection
+        ]
+        found = self._indexed([sequence for sequence in of_collection if sequence > after], embedder)
+        return [(_entry(self._t.entries[one.sequence]), one) for one in found][:limit]
 
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
         counted = {one.entry.sequence for one in self._entries_of(tenant) if one.entry.collection == collection}

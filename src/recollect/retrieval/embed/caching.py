@@ -58,6 +58,11 @@ class CachingEmbedder:
         """Return how the cosines become relevances, or None where that has to be measured first."""
         return self._embedder.calibration
 
+    @property
+    def reproducible(self) -> bool:
+        """Whether the embedder says that it makes the same vectors again at any time, without a network."""
+        return bool(getattr(type(self._embedder), "reproducible", False))
+
     def embed(self, texts: Sequence[str]) -> Vectors:
         """Return one unit vector for each text, in order; raise EmbeddingFailed, and never return only some.
 

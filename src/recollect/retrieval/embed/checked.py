@@ -18,6 +18,9 @@ from recollect.retrieval.embed.base import Vectors
 
 # Above what rounding does to a unit vector in single precision, below what anybody could notice.
 _ROUNDING = 1e-5
+# What an index takes of a stored vector: how far the square of its length may be from one.
+_STORED_ROUNDING = 1e-3
+_SAME_DIRECTION = 0.999
 
 
 def check_vectors(
@@ -32,6 +35,32 @@ def check_vectors(
     if vectors.shape != (count, dimension):
         raise _wrong(embedder, f"gave vectors of shape {vectors.shape} for {count} texts, not {(count, dimension)}")
     return vectors if _are_unit(vectors) else _to_unit_or_refuse(vectors, embedder, rows or range(count))
+
+
+def vector_faults(stored: Sequence[bytes], dimension: int, expected: Vectors | None) -> list[str | None]:
+    """Return for each stored vector what is wrong with it, or None; `expected` is what it should point to, if known.
+
+    Directions are compared, not bytes: processors and libraries add up in different orders.
+    """
+    faults: list[str | None] = []
+    for row, blob in enumerate(stored):
+        faults.append(_vector_fault(blob, dimension, None if expected is None else expected[row]))
+    return faults
+
+
+def _vector_fault(blob: bytes, dimension: int, expected: Vectors | None) -> str | None:
+    if len(blob) != 4 * dimension:
+        return f"has {len(blob)} bytes instead of {4 * dimension}"
+    vector = np.frombuffer(blob, "<f4")
+    with np.errstate(over="ignore", invalid="ignore"):
+        square = float(np.vdot(vector, vector))
+        cosine = 1.0 if expected is None else float(np.vdot(vector, expected))
+    # A comparison with NaN is never true.
+    if not abs(square - 1.0) <= _STORED_ROUNDING:
+        return "is not a vector of unit length"
+    if not cosine >= _SAME_DIRECTION:
+        return f"is not that of its text: their cosine is {cosine:.3f}"
+    return None
 
 
 def _are_unit(vectors: Vectors) -> bool:

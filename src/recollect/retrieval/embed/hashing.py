@@ -24,6 +24,8 @@ _CALIBRATION = Calibration(middle=0.4, steepness=10.0)
 class Hashing:
     """Each word adds or takes one at a place that its hash names; equal on every machine, in every version."""
 
+    reproducible = True
+
     def __init__(self, dimension: int = 256) -> None:
         """Take how many numbers a vector has; the fewer, the more words fall on one place."""
         if dimension < 1:

@@ -46,6 +46,8 @@ Tokens = NDArray[np.int64]
 class Onnx:
     """A sentence model from a folder. Loads when it first embeds; after that any number of threads may use it."""
 
+    reproducible = True
+
     def __init__(self, folder: str | Path, *, threads: int | None = None, batch: int = 32) -> None:
         """Take the folder, how many threads one text may use (all when None) and how many texts go in at once."""
         self._folder = Path(folder).expanduser()

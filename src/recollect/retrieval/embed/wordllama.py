@@ -41,6 +41,8 @@ _Portion = tuple[list[int], list[int], list[int]]
 class WordLlama:
     """WordLlama's 256 dimensions. Loads when it first embeds, once for all instances in a process."""
 
+    reproducible = True
+
     @property
     def id(self) -> str:
         """Return the name of the space."""

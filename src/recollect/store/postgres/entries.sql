@@ -189,6 +189,21 @@ WHERE tenant = $1
 ORDER BY sequence
 LIMIT $5;
 
+-- name: page_indexed_entries
+-- What an index needs of the next entries of a collection, standing or ended, as they lie.
+SELECT entries.sequence, metadata, expires_at, analysis, vector
+FROM recollect.entries
+CROSS JOIN LATERAL (
+    SELECT vector FROM recollect.vectors WHERE tenant = $1 AND sequence = entries.sequence AND slot = $4 OFFSET 0
+) AS made
+WHERE tenant = $1
+  AND shelf = ANY (ARRAY(
+    SELECT number FROM recollect.shelves WHERE tenant COLLATE "POSIX" = $1 AND collection = $2 AND number > 0
+  ))
+  AND entries.sequence > $3
+ORDER BY entries.sequence
+LIMIT $5;
+
 -- name: list_vector_counts
 -- How many entries of a collection have a vector, by embedder.
 SELECT embedder, count(*)

@@ -111,6 +111,14 @@ WHERE tenant = $1 AND scope = $2 AND key = $3 AND at <= $4
 ORDER BY version DESC
 LIMIT 1;
 
+-- name: page_revisions_below
+-- The next revisions of a range of scopes, after one scope, key and version.
+SELECT scope, key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
+FROM recollect.revisions
+WHERE tenant = $1 AND (scope, key, version) > ($2, $3, $4) AND scope >= $5 AND scope < $6
+ORDER BY scope, key, version
+LIMIT $7;
+
 -- name: get_last_version
 -- The highest version of a key.
 SELECT max(version) FROM recollect.revisions WHERE tenant = $1 AND scope = $2 AND key = $3;

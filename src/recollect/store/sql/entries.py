@@ -191,6 +191,17 @@ class EntryRows(Statements):
         missing = self._all("list_without_vector", tenant, collection, slot, after, limit)
         return sorted(self.entries(tenant, [sequence for (sequence,) in missing]), key=_sequence)
 
+    def indexed_entries(
+        self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0
+    ) -> list[tuple[Entry, Indexed]]:
+        """Return entries of a collection with what an index is given of them, unchecked."""
+        slot = self._slot(tenant, collection, embedder)
+        if slot is None:
+            return []
+        page = self._all("page_indexed_entries", tenant, collection, after, slot, limit)
+        entries = {entry.sequence: entry for entry in self.entries(tenant, [row[0] for row in page])}
+        return [(entries[row[0]], Indexed(row[0], entries[row[0]].namespace, *row[1:])) for row in page]
+
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
         """Return how many entries of a collection have a vector, by embedder."""
         return dict(self._all("list_vector_counts", tenant, collection))

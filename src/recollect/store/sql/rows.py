@@ -164,6 +164,10 @@ class SqlRows(EntryRows):
         row = self._one("get_revision_at", scope.tenant, scope.path, key, to_micros(moment))
         return None if row is None else self._decoding.revision(scope, row)
 
+    def revisions_below(self, scope: Scope) -> Iterator[Revision]:
+        """Yield every revision at and below a scope."""
+        return self._page_revisions_below(scope, self._turn)
+
     def last_version(self, scope: Scope, key: str) -> int:
         """Return the highest version of a key."""
         return self._number("get_last_version", scope.tenant, scope.path, key)
@@ -455,6 +459,20 @@ class SqlRows(EntryRows):
                 if len(page) < size:
                     break
                 last, size = page[-1][:2], page_size(page, _FACTS)
+
+    def _page_revisions_below(self, scope: Scope, turn: int) -> Iterator[Revision]:
+        for low, high in scopes_under(scope.path):
+            last: tuple[str, str, int] = (low, "", 0)
+            size = FIRST_PAGE
+            while True:
+                self._check_turn(turn)
+                page = self._all("page_revisions_below", scope.tenant, *last, low, high, size)
+                yield from (
+                    self._decoding.revision(self._decoding.scope(scope.tenant, row[0]), row[1:]) for row in page
+                )
+                if len(page) < size:
+                    break
+                last, size = page[-1][:3], page_size(page, _FACTS)
 
     def _page_events(self, tenant: str, start: int, limit: int | None, run: str | None, turn: int) -> Iterator[Row]:
         size = FIRST_PAGE

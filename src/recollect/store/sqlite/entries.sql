@@ -157,6 +157,16 @@ WHERE shelf IN (SELECT number FROM shelves WHERE tenant = :tenant AND collection
 ORDER BY sequence
 LIMIT :limit;
 
+-- name: page_indexed_entries
+-- What an index needs of the next entries of a collection, standing or ended, as they lie: beginning with the shelves,
+-- SQLite would sort all of them for each page.
+SELECT sequence, vectors.metadata, vectors.expires_at, vectors.analysis, vector
+FROM entries CROSS JOIN shelves CROSS JOIN vectors
+WHERE number = shelf AND tenant = :tenant AND collection = :collection
+  AND sequence > :after AND place = sequence * 256 + :slot
+ORDER BY sequence
+LIMIT :limit;
+
 -- name: list_vector_counts
 -- How many entries of a collection have a vector, by embedder.
 SELECT embedder, count(*)

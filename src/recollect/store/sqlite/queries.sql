@@ -106,6 +106,14 @@ WHERE tenant = :tenant AND scope = :scope AND key = :key AND at <= :moment
 ORDER BY version DESC
 LIMIT 1;
 
+-- name: page_revisions_below
+-- The next revisions of a range of scopes, after one scope, key and version.
+SELECT scope, key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, source, forgotten, payload
+FROM revisions
+WHERE tenant = :tenant AND (scope, key, version) > (:scope, :key, :version) AND scope >= :low AND scope < :high
+ORDER BY scope, key, version
+LIMIT :limit;
+
 -- name: get_last_version
 -- The highest version of a key.
 SELECT max(version) FROM revisions WHERE tenant = :tenant AND scope = :scope AND key = :key;
