@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -152,6 +153,46 @@ def test_a_changed_text_takes_the_place_of_its_old_parts(cli):
     assert emptied.out == "0 entries in 1 file: 0 stored, 2 forgotten\n"
     assert emptied.err == "notes.md holds nothing to remember.\n"
     assert contents(cli) == ["# A\nanother"]
+
+
+@pytest.fixture
+def elsewhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder that is not below the current one, with two files of one name."""
+    outside = tmp_path_factory.mktemp("home of ada")
+    for name, text in (("work", "# A\nalpha\n# B\nbeta\n"), ("garden", "# A\nroses\n")):
+        (outside / name).mkdir()
+        (outside / name / "notes.md").write_text(text)
+    return outside
+
+
+def test_files_elsewhere_are_told_apart_and_their_folders_are_not_told(cli, elsewhere):
+    files = [str(elsewhere / "work" / "notes.md"), os.path.relpath(elsewhere / "garden" / "notes.md")]
+    cli("ingest", *files, *IN_DOCS)
+    assert sorted(contents(cli)) == ["# A\nalpha", "# A\nroses", "# B\nbeta"]
+    again = cli("ingest", os.path.relpath(files[0]), os.path.abspath(files[1]), *IN_DOCS)
+    assert again.out == "3 entries in 2 files: 0 stored, 3 there already\n"
+    (elsewhere / "work" / "notes.md").write_text("# A\nalpha\n# B\nbetter\n")
+    one = cli("ingest", files[0], *IN_DOCS)
+    assert one.out == "2 entries in 1 file: 1 stored, 1 of them in place of others, 1 there already\n"
+    assert {entry["metadata"]["file"].rpartition("/")[2] for entry in entries(cli)} == {"notes.md"}
+    assert len({entry["metadata"]["file"] for entry in entries(cli)}) == 2
+    cli("export", "all.jsonl")
+    for kept in (Path("all.jsonl").read_bytes(), Path("memory.db").read_bytes()):
+        assert b"/notes.md" in kept  # the control: names are in there
+        for folder in (str(elsewhere.parent), elsewhere.name, "garden", "../"):
+            assert folder.encode() not in kept
+
+
+def test_what_was_kept_under_an_absolute_path_is_replaced(cli, elsewhere):
+    """As version 0.1.0 kept it."""
+    path = (elsewhere / "work" / "notes.md").as_posix()
+    for part, text in enumerate(("# A\nalpha", "# B\nold", "# C\ngone"), start=1):
+        cli("remember", text, *IN_DOCS, "--key", f"{path}#{part}")
+    cli("remember", "mine", *IN_DOCS, "--key", "mine")
+    done = cli("ingest", path, *IN_DOCS)
+    assert done.out == "2 entries in 1 file: 2 stored, 3 forgotten\n"
+    assert sorted(contents(cli)) == ["# A\nalpha", "# B\nbeta", "mine"]
+    assert cli("ingest", path, *IN_DOCS).out == "2 entries in 1 file: 0 stored, 2 there already\n"
 
 
 @pytest.mark.parametrize(

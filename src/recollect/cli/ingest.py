@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -33,7 +33,7 @@ class Counts:
     """Of the stored ones, those that took the place of an earlier text of the same file or key."""
     duplicates: int = 0
     forgotten: int = 0
-    """Parts that a text has no longer."""
+    """Parts that a text has no longer, and those that version 0.1.0 kept under the absolute path of a file."""
     skipped: list[str] = field(default_factory=list[str])
     """Files that hold nothing."""
 
@@ -89,6 +89,7 @@ def ingest(
     A line of JSON Lines is a text, or an object with `content`, and `metadata` and `key` where there are any. Texts
     are cut between paragraphs or sentences, Markdown at its headings too. All files are checked before anything is
     stored. What is there already is not stored twice, and a text that has changed takes the place of its old parts.
+    A file outside the current folder is named by its name and a hash of its folder, never by its path.
     """
     from recollect.cli.sources import Source
     from recollect.model.limits import Limits
@@ -163,7 +164,9 @@ def _store(
                     )
                     told(counts.done, counts.read)
                 if source.in_parts:
-                    counts.forgotten += _forget_rest(place, source, counts.done - before, where)
+                    counts.forgotten += _forget_parts(place, source.key, counts.done - before + 1, where)
+                    if not source.is_below_here:
+                        counts.forgotten += _forget_parts(place, source.absolute_key, 1, where)
     except RecollectError as error:
         if counts.done:
             error.message += f"; before that, {wording.count(counts.done, 'entry')} of {counts.read:,} were remembered"
@@ -175,12 +178,12 @@ def _store(
         raise KeyboardInterrupt(f"Interrupted: {so_far}. Ingesting the same again stores nothing twice.") from None
 
 
-def _forget_rest(place: ScopedMemory, source: Source, parts: int, where: _Where) -> int:
-    """Forget the parts beyond the last one of a text that has become shorter; return how many there were."""
-    forgotten = 0
-    while place.forget(key=source.key(parts + forgotten + 1), collection=where.collection, namespace=where.namespace):
-        forgotten += 1
-    return forgotten
+def _forget_parts(place: ScopedMemory, key: Callable[[int], str], first: int, where: _Where) -> int:
+    """Forget the parts of a text from one on, by their keys; return how many there were."""
+    part = first
+    while place.forget(key=key(part), collection=where.collection, namespace=where.namespace):
+        part += 1
+    return part - first
 
 
 def _batches(items: Iterable[dict[str, Any]], size: int) -> Iterator[list[dict[str, Any]]]:

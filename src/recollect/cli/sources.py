@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import unicodedata
@@ -68,14 +69,32 @@ class Source:
 
     @property
     def label(self) -> str:
-        """Return how entries name the file: the same from wherever in its folder it is named, on any system."""
-        full, here = Path(os.path.abspath(self.name)), Path.cwd()
-        path = full.relative_to(here) if full.is_relative_to(here) else full
-        return unicodedata.normalize("NFC", path.as_posix())
+        """Return how entries name the file: by its path below the current folder, on any system.
+
+        A file elsewhere is named by a hash of its folder and its own name. Entries are exported and recalled by others,
+        whom the folders of this machine do not concern, and two files of one name must not take each other's place.
+        """
+        if self.is_below_here:
+            return _posix(self._path.relative_to(Path.cwd()))
+        folder = hashlib.blake2b(_posix(self._path.parent).encode("utf-8", "surrogatepass"), digest_size=5)
+        return f"~{folder.hexdigest()}/{_posix(Path(self._path.name))}"
+
+    @property
+    def is_below_here(self) -> bool:
+        """Whether the file is in the current folder or below it."""
+        return self._path.is_relative_to(Path.cwd())
+
+    @property
+    def _path(self) -> Path:
+        return Path(os.path.abspath(self.name))
 
     def key(self, part: int) -> str:
         """Return the key that a part of a text stands under, so that another text of the file takes its place."""
         return f"{self.label}#{part}"
+
+    def absolute_key(self, part: int) -> str:
+        """Return the key that version 0.1.0 gave to a part of a file outside the current folder."""
+        return f"{_posix(self._path)}#{part}"
 
     def pieces(self) -> Iterator[Piece]:
         """Yield what the file holds, in order; refuse what cannot be read, naming the place."""
@@ -103,6 +122,10 @@ class Source:
                         yield _read_line(text, self.name, f"line {number}")
         except OSError as error:
             raise unreadable(self.name, error) from None
+
+
+def _posix(path: Path) -> str:
+    return unicodedata.normalize("NFC", path.as_posix())
 
 
 def split_sections(text: str) -> Iterator[Section]:
