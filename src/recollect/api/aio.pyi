@@ -75,6 +75,9 @@ class AsyncMemory(AsyncHandle):
     def actor(self) -> str:
         """Who this handle acts for."""
     @property
+    def is_owner(self) -> bool:
+        """Whether this is the handle of the program that opened the store, and not one that it handed out."""
+    @property
     def limits(self) -> Limits:
         """How large things may be."""
     @property
