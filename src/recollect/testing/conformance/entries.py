@@ -53,6 +53,26 @@ class EntryPromises:
         assert (entry.scope, entry.collection, entry.key) == (Scope.of(user="ada"), "notes", None)
         assert entry.ended_at is None
 
+    def test_what_an_index_is_given_can_be_read_beside_its_entries(self, memory: Memory, store: Store) -> None:
+        """In portions, ended entries too, and of one tenant, collection and embedder only."""
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        kept = [user.remember(f"note {n}", collection="notes").id for n in range(3) for user in (ada, bob)]
+        ada.remember("a task", collection="tasks")
+        memory.in_tenant("other").scope(user="ada").remember("not ours", collection="notes")
+        assert ada.forget(kept[0], collection="notes")
+
+        def portion(limit: int, after: int, embedder: str = EMBEDDER) -> list[Any]:
+            return store.read(lambda rows: rows.indexed_entries("default", "notes", embedder, limit, after=after))
+
+        every = portion(100, 0)
+        assert [entry.id for entry, _ in every] == kept
+        assert every == portion(4, 0) + portion(4, every[3][0].sequence)
+        for entry, indexed in every:
+            assert (indexed.sequence, indexed.namespace) == (entry.sequence, entry.namespace)
+            vector = store.read(lambda rows, entry=entry: rows.vector("default", entry.sequence, EMBEDDER))
+            assert indexed.vector == vector and indexed.analysis
+        assert portion(100, every[-1][0].sequence) == portion(100, 0, "another") == []
+
     @pytest.mark.parametrize("content", CONTENTS, ids=repr)
     def test_json_content_comes_back_as_the_value_it_was(self, memory: Memory, content: Any) -> None:
         ada = memory.scope(user="ada")

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta, timezone
 
 from recollect.api.memory import Memory
+from recollect.model.scope import Scope
+from recollect.store.base import Store
 from recollect.testing.clock import FakeClock
 from recollect.testing.conformance.base import Capability, present, requires
 
@@ -40,6 +42,25 @@ class HistoryPromises:
         assert history[1].as_fact() == second
         assert history[3].as_fact() == third
         assert not any(r.forgotten for r in history)
+
+    def test_the_history_below_a_scope_is_read_by_scope_key_and_version(self, memory: Memory, store: Store) -> None:
+        for user in ("ada", "ad", "ada-b"):
+            for n in range(20):
+                memory.scope(user=user).set(f"k{n % 2}", n)
+        memory.scope(user="ada", agent="desk").set("k", 1)
+        memory.in_tenant("other").scope(user="ada").set("k", 1)
+
+        def places(path: str) -> list[tuple[str, str, int]]:
+            found = store.read(lambda rows: list(rows.revisions_below(Scope(path=path))))
+            return [(one.scope.path, one.key, one.version) for one in found]
+
+        every = places("")
+        assert every == sorted(every) and len(every) == len(set(every)) == 61
+        assert places("user:ada") == [
+            *(("user:ada", key, version) for key in ("k0", "k1") for version in range(1, 11)),
+            (memory.scope(user="ada", agent="desk").scope.path, "k", 1),
+        ]
+        assert {scope for scope, _, _ in places("user:ad")} == {"user:ad"}
 
     def test_histories_of_other_keys_and_scopes_do_not_mix(self, memory: Memory) -> None:
         ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
