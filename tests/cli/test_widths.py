@@ -6,6 +6,7 @@ import fcntl
 import os
 import pty
 import re
+import select
 import signal
 import struct
 import subprocess
@@ -151,6 +152,8 @@ def on_terminal(width: int, *arguments: str, typed: str = "", interrupted_at: st
     os.write(master, typed.encode())
     shown, waited_for = b"", interrupted_at.encode()
     while True:
+        if not select.select([master], [], [], 120)[0]:  # a command that hangs is no reason for the tests to hang
+            running.kill()
         try:
             part = os.read(master, 65536)
         except OSError:  # the other side is closed

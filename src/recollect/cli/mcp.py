@@ -45,9 +45,12 @@ def mcp(
 
     place = _here(desk, user, agent, read_only) if url is None else _elsewhere(desk, url, user, agent, read_only)
     with place as reach:
-        if sys.stdin.isatty():
-            desk.out.remark("Waiting for an MCP client to speak over stdin; Ctrl-C ends it.")
-        serve(reach, version=__version__, read_only=read_only)
+
+        def say_ready() -> None:
+            if sys.stdin.isatty():
+                desk.out.remark("Waiting for an MCP client to speak over stdin; Ctrl-C ends it.")
+
+        serve(reach, version=__version__, read_only=read_only, ready=say_ready)
 
 
 @contextmanager

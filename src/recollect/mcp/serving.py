@@ -41,9 +41,9 @@ _ESCAPES = re.compile(
 )
 
 
-def serve(reach: Reach, *, version: str, read_only: bool = False) -> None:
-    """Answer one client over stdin and stdout until it closes them."""
-    anyio.run(partial(_serve, create_server(reach, version=version, read_only=read_only)))
+def serve(reach: Reach, *, version: str, read_only: bool = False, ready: Callable[[], None] | None = None) -> None:
+    """Answer one client over stdin and stdout until it closes them; call `ready` once a Ctrl-C is sure to end it."""
+    anyio.run(partial(_serve, create_server(reach, version=version, read_only=read_only), ready))
 
 
 def create_server(reach: Reach, *, version: str, read_only: bool = False) -> Server:
@@ -64,8 +64,11 @@ def create_server(reach: Reach, *, version: str, read_only: bool = False) -> Ser
     )
 
 
-async def _serve(server: Server) -> None:
+async def _serve(server: Server, ready: Callable[[], None] | None) -> None:
     async with stdio_server(stdin=cast("anyio.AsyncFile[str]", _lines())) as (incoming, outgoing):
+        # Not before: while the streams are being opened, a cancellation can be lost.
+        if ready is not None:
+            ready()
         await server.run(incoming, outgoing, server.create_initialization_options())
 
 

@@ -26,8 +26,8 @@ _SIGN_IN = (
 )
 _CREATE = "Make it first: createdb --encoding UTF8 NAME"
 _RIGHTS = (
-    "Open it once as the owner of the database; or let the owner give this user's role what it needs, with "
-    "SELECT recollect.grant_rights('…'), and name its tenants in recollect.roles"
+    "Open it once as the owner of the database; or let the owner give this user's role what it needs, "
+    "with SELECT recollect.grant_rights('…'), and name its tenants in recollect.roles"
 )
 _MEMORY = "Give the server more memory, or write less at once"
 _DISK = "Look into the server's log: its disk or its files have a fault"

@@ -158,8 +158,8 @@ ORDER BY sequence
 LIMIT :limit;
 
 -- name: page_indexed_entries
--- What an index needs of the next entries of a collection, standing or ended, as they lie: beginning with the shelves,
--- SQLite would sort all of them for each page.
+-- What an index needs of the next entries of a collection, standing or ended, as they lie.
+-- Beginning with the shelves, SQLite would sort all of them for each page.
 SELECT sequence, vectors.metadata, vectors.expires_at, vectors.analysis, vector
 FROM entries CROSS JOIN shelves CROSS JOIN vectors
 WHERE number = shelf AND tenant = :tenant AND collection = :collection
