@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -55,10 +56,14 @@ def opening_writes(scope: Scope, summary: RunSummary, begun: Any) -> tuple[SetFa
 def closing_writes(
     scope: Scope, summary: RunSummary, begun: Any, entries: Iterable[Noted], output: Any, *, ttl: int | None
 ) -> tuple[SetFact, ...]:
-    """Return what is written when a run has ended, or waits."""
+    """Return what is written when a run has ended, or waits.
+
+    A journal that was written before may have been longer, so an empty part ends the new one.
+    """
+    end = [b"[]"] if summary.events else []
     parts = [
         SetFact(scope=scope, key=f"{_JOURNAL}.{number:06}", payload=msgspec.Raw(part), ttl=ttl)
-        for number, part in enumerate(_parts(entries))
+        for number, part in enumerate([*_parts(entries), *end])
     ]
     return (
         _write(scope, _BEGUN, begun, ttl),
@@ -102,7 +107,8 @@ def read_run(memory: Memory, id: str, *, verified: bool = False) -> KeptRun:
         found = {fact.key: fact.value for fact in facts}
     if RUN_RECORD not in found or _BEGUN not in found:
         raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
-    entries = [entry for key in sorted(found) if key.startswith(f"{_JOURNAL}.") for entry in found[key]]
+    parts = [found[key] for key in sorted(found) if key.startswith(f"{_JOURNAL}.")]
+    entries = [entry for part in takewhile(bool, parts) for entry in part]
     return KeptRun(
         summary=msgspec.convert({"id": id, **found[RUN_RECORD]}, RunSummary),
         begun=found[_BEGUN],

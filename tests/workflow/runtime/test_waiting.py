@@ -664,3 +664,19 @@ def test_an_action_that_hides_its_pause_does_not_harm_the_run(load: Any, kitchen
         assert run.outputs["one"] == "went on"
     else:
         assert run.check().outputs["one"] == "I do not wait"
+
+
+def test_a_run_that_knows_less_than_before_goes_on_from_its_newest_state(load: Any) -> None:
+    flow = load("""
+    defs:
+      one: {kind: task, action: ask}
+      two: {kind: task, action: ask}
+    flow: [{loop: {type: while, while: "=$iteration.index < 3", steps: [{do: one}, {do: two}]}}]
+    outputs: {last: "=$output.two.got"}
+    """)
+    id = flow.run(owner="mira").id
+    big = "x" * 500_000
+    for task, payload in [("one", big), ("two", big), ("one", "small"), ("two", "small"), ("one", "last")]:
+        flow.find(id).deliver(payload)
+        assert flow.find(id).outputs[task]["got"] == payload
+    assert flow.find(id).deliver("end").check().output == {"last": "end"}
