@@ -53,11 +53,11 @@ style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/python -m recollect.client.generate --check
+	$(BIN)/python -m memoranda.client.generate --check
 
 # The tests of the web pages take any Chromium; without one they are skipped, and say so.
 browser: ## install a browser for the tests of the web pages, where that can be done
-	@for name in "$$RECOLLECT_BROWSER" chromium chromium-browser google-chrome google-chrome-stable; do \
+	@for name in "$$MEMORANDA_BROWSER" chromium chromium-browser google-chrome google-chrome-stable; do \
 	    if [ -n "$$name" ] && command -v "$$name" >/dev/null; then exit 0; fi; \
 	done; \
 	if [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
@@ -65,22 +65,22 @@ browser: ## install a browser for the tests of the web pages, where that can be 
 	    apt-get update -qq >/dev/null 2>&1; \
 	    DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium >/dev/null 2>&1 && exit 0; \
 	fi; \
-	echo "There is no browser: tests of the web pages are skipped. Install chromium, or name one: RECOLLECT_BROWSER=…"
+	echo "There is no browser: tests of the web pages are skipped. Install chromium, or name one: MEMORANDA_BROWSER=…"
 
 format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
 reference: $(READY) ## write what is made of the code: the OpenAPI document, the sync client, the types for asyncio, the reference pages
-	$(BIN)/python -m recollect.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
-	$(BIN)/python -m recollect.client.generate
+	$(BIN)/python -m memoranda.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
+	$(BIN)/python -m memoranda.client.generate
 	$(BIN)/python tests/support/async_types.py
 	$(BIN)/python tests/docs/reference.py
 
 fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times, new random input each round)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
 	    echo "round $$round of $(ROUNDS)"; \
-	    RECOLLECT_DEPTH=deep $(PYTEST) -m slow $(ARGS); \
+	    MEMORANDA_DEPTH=deep $(PYTEST) -m slow $(ARGS); \
 	    round=$$((round + 1)); \
 	done
 
@@ -94,7 +94,7 @@ coverage: $(READY) ## run every test and report the branches that none of them t
 	$(PYTEST) --cov --cov-report=term-missing $(ARGS)
 
 serve: $(READY) ## start a server with demo data in build/demo (ARGS="--port 9000")
-	@$(BIN)/python -m recollect.server.demo $(ARGS)
+	@$(BIN)/python -m memoranda.server.demo $(ARGS)
 
 bench-facts: $(BENCH_READY) ## facts beside their peers (ARGS=... goes to bench/facts.py)
 	$(BENCH_VENV)/bin/python bench/facts.py $(ARGS)

@@ -23,9 +23,9 @@ from program import Program, run_program
 from report import Line, compare, ratio_line, show_progress, show_times
 from rich.table import Table
 
-import recollect
-from recollect.abl.expression.programs import compile_expression
-from recollect.lang.expression.dialect import Run as Evaluation
+import memoranda
+from memoranda.abl.expression.programs import compile_expression
+from memoranda.lang.expression.dialect import Run as Evaluation
 
 SAMPLE = 200_000
 """Nanoseconds between two looks at the clock: many evaluations of ours, a few of the peer's, so that what else runs on
@@ -229,7 +229,7 @@ def measure_checks(run: Run) -> list[Line]:
 
 def _checking(texts: Sequence[str]) -> Operation:
     def check(turn: int) -> None:
-        if said := recollect.abl.check(texts[turn]):
+        if said := memoranda.abl.check(texts[turn]):
             raise RuntimeError(f"the made-up agent has faults: {said[0].message}")
 
     return check

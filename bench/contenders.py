@@ -1,4 +1,4 @@
-"""A folder in, contenders out: Recollect, LangGraph's SqliteStore and a bare commit, all equally durable."""
+"""A folder in, contenders out: Memoranda, LangGraph's SqliteStore and a bare commit, all equally durable."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ import apsw
 from langgraph.store.sqlite import SqliteStore
 from settings import read_settings, settings_of, settings_of_ours
 
-import recollect
-from recollect.store.sqlite.connection import LONGEST_LOG
+import memoranda
+from memoranda.store.sqlite.connection import LONGEST_LOG
 
 USERS = 100
 
-OURS = "Recollect"
+OURS = "Memoranda"
 PEER = "SqliteStore"
 AS_SHIPPED = "SqliteStore as shipped (*)"
 BARE = "bare commit"
@@ -69,8 +69,8 @@ def make_value(number: int) -> dict[str, Any]:
 
 @contextmanager
 def open_ours(folder: Path) -> Iterator[Contender]:
-    """Open a new Recollect database at full durability."""
-    with recollect.open(str(folder / "recollect.db")) as memory:
+    """Open a new Memoranda database at full durability."""
+    with memoranda.open(str(folder / "memoranda.db")) as memory:
         scopes = [memory.scope(user=f"user-{user:03}") for user in range(USERS)]
 
         def write(one: Write) -> object:
@@ -132,9 +132,9 @@ def unequal(contenders: dict[str, Contender]) -> list[str]:
 
 
 def _make_sample(folder: Path) -> Path:
-    """Write one fact with Recollect and return the file."""
+    """Write one fact with Memoranda and return the file."""
     path = folder / "sample.db"
-    with recollect.open(str(path)) as memory:
+    with memoranda.open(str(path)) as memory:
         one = make_workload(1)[0]
         memory.scope(user=f"user-{one.user:03}").set(one.key, one.value)
     return path

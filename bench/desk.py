@@ -19,8 +19,8 @@ from children import Child, answer_lines
 from measuring import time_each
 from report import show_progress
 
-import recollect
-from recollect.model.clock import SystemClock
+import memoranda
+from memoranda.model.clock import SystemClock
 
 HOTEL = Path(__file__).resolve().parent.parent / "examples" / "abl" / "hotel"
 IN_MEMORY = ":memory:"
@@ -128,12 +128,12 @@ def _day_in(days: int) -> str:
 class Desk:
     """The agents of the example, loaded on a memory of their own."""
 
-    def __init__(self, memory: recollect.Memory) -> None:
+    def __init__(self, memory: memoranda.Memory) -> None:
         """Load them."""
         tools = HOTEL / "tools.py"
-        concierge = recollect.abl.load(HOTEL / "concierge.abl", memory=memory, tools=tools)
+        concierge = memoranda.abl.load(HOTEL / "concierge.abl", memory=memory, tools=tools)
         self._memory = memory
-        self._agent = recollect.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools, agents=[concierge])
+        self._agent = memoranda.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools, agents=[concierge])
         self._guests = 0
 
     def hold(self, talk: Talk) -> list[Taken]:
@@ -154,7 +154,7 @@ class Desk:
         session.end()
         return [*taken, Taken(END, clock() - start)]
 
-    def begin(self) -> recollect.abl.Session:
+    def begin(self) -> memoranda.abl.Session:
         """Begin a conversation with a guest who was never here, and leave it after two turns."""
         session = self._agent.start(user=self._receive(Talk({}, [])))
         session.say("My name is Ada")
@@ -165,7 +165,7 @@ class Desk:
 
     def check_kept(self, id: str) -> None:
         """See that a session can be gone on with from what the store has of it."""
-        step = recollect.abl.resume(self._memory, id).step
+        step = memoranda.abl.resume(self._memory, id).step
         if step != "plan_trip":
             raise RuntimeError(f"the session {id} is at {step} when it is resumed")
 
@@ -181,7 +181,7 @@ class Desk:
 @contextmanager
 def open_desk(url: str = IN_MEMORY) -> Iterator[Desk]:
     """Load the example on a store; on a file, commits are not synced, because only memory is looked at there."""
-    with recollect.open(url, durability="normal") as memory:
+    with memoranda.open(url, durability="normal") as memory:
         yield Desk(memory)
 
 
@@ -198,7 +198,7 @@ def weigh_idle(sessions: int, manner: str, url: str) -> float:
 
 def begin_when_asked(manner: str, url: str) -> None:
     """Begin conversations and leave them, as the lines of the input ask for."""
-    held: list[recollect.abl.Session] = []
+    held: list[memoranda.abl.Session] = []
     with open_desk(url) as desk:
 
         def begin(turn: int) -> None:

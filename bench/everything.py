@@ -180,7 +180,7 @@ def write_summary(results: list[Result]) -> None:
         about = result.about
         inside = [
             f"[{result.bench.page}]({result.bench.page}.md): {counted(result.lines)} {about['date']}, "
-            f"{about['machine']}, Python {about['Python']}, Recollect {about['Recollect']}; {about['before']}.",
+            f"{about['machine']}, Python {about['Python']}, Memoranda {about['Memoranda']}; {about['before']}.",
             "\n".join(["| what | figure | target | |", "|---|---|---|---|", *rows]),
             f"![how far each target was reached]({result.bench.page}.svg)",
         ]

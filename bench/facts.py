@@ -1,4 +1,4 @@
-"""Recollect's facts beside their peers, in one run on one machine: a table of targets, met or missed.
+"""Memoranda's facts beside their peers, in one run on one machine: a table of targets, met or missed.
 
     make bench-facts                        all of it; three minutes on a calm machine, most for the million facts
     make bench-facts ARGS="--quick"         smaller counts, 100,000 facts instead of a million
@@ -252,7 +252,7 @@ def _kept_line(what: str, kept: int, peers: str) -> Line:
 
 
 PROGRAM = Program(
-    title="Recollect facts beside their peers",
+    title="Memoranda facts beside their peers",
     purpose=__doc__ or "",
     measurements=MEASUREMENTS,
     full=Counts(),

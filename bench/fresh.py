@@ -17,7 +17,7 @@ from pathlib import Path
 
 import msgspec
 
-_IMPORT = "import time; start = time.perf_counter(); import recollect; print((time.perf_counter() - start) * 1000)"
+_IMPORT = "import time; start = time.perf_counter(); import memoranda; print((time.perf_counter() - start) * 1000)"
 
 
 class Start(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Start(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def time_import() -> float:
-    """Return the milliseconds that `import recollect` takes in a new process."""
+    """Return the milliseconds that `import memoranda` takes in a new process."""
     return float(_run("-c", _IMPORT))
 
 
@@ -46,10 +46,10 @@ def _run(*arguments: str) -> bytes:
 @functools.cache
 def _compiled() -> dict[str, str]:
     """Return an environment in which every module is compiled already, as it is once a package is installed."""
-    folder = tempfile.mkdtemp(prefix="recollect-bench-")
+    folder = tempfile.mkdtemp(prefix="memoranda-bench-")
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     environment["PYTHONPYCACHEPREFIX"] = folder
-    source = "import recollect, recollect.retrieval.rank, recollect.retrieval.embed.wordllama"
+    source = "import memoranda, memoranda.retrieval.rank, memoranda.retrieval.embed.wordllama"
     subprocess.check_call([sys.executable, "-c", source], env=environment)
     return environment
 
@@ -57,16 +57,16 @@ def _compiled() -> dict[str, str]:
 def _answer_once(path: str) -> Start:
     from corpus import COLLECTION, LIMIT, make_note
 
-    import recollect
+    import memoranda
 
     question = make_note(7).question
     marks = [time.perf_counter()]
-    from recollect.retrieval.embed.wordllama import WordLlama
+    from memoranda.retrieval.embed.wordllama import WordLlama
 
     embedder = WordLlama()
     embedder.embed([question])
     marks.append(time.perf_counter())
-    with recollect.open(path, embedder=embedder) as memory:
+    with memoranda.open(path, embedder=embedder) as memory:
         scope = memory.scope(user="mara")
         marks.append(time.perf_counter())
         for _ in range(2):

@@ -14,8 +14,8 @@ from measuring import Operation, Times, take_turns
 from numpy.typing import NDArray
 from report import show_progress
 
-import recollect
-from recollect.retrieval.embed.wordllama import WordLlama
+import memoranda
+from memoranda.retrieval.embed.wordllama import WordLlama
 
 CHUNK = 1_000
 QUESTIONS = 200
@@ -84,7 +84,7 @@ class _Remembering(WordLlama):
 class _Namespace:
     """A namespace and, beside it, the vectors of its entries as one matrix: what an exact answer is made from."""
 
-    def __init__(self, memory: recollect.Memory, embedder: _Remembering) -> None:
+    def __init__(self, memory: memoranda.Memory, embedder: _Remembering) -> None:
         self.scope = memory.scope(user="mara")
         self.notes: list[Note] = []
         self._embedder = embedder
@@ -150,7 +150,7 @@ def grow(path: Path, sizes: Sizes) -> Grown:
     measured: dict[int, dict[str, Times]] = {}
     judged: Judged | None = None
     embedder = _Remembering()
-    with recollect.open(path, embedder=embedder) as memory:
+    with memoranda.open(path, embedder=embedder) as memory:
         namespace = _Namespace(memory, embedder)
         for size in sizes.sizes:
             namespace.fill(size)

@@ -27,7 +27,7 @@ def describe(peers: Sequence[str]) -> dict[str, str]:
         "machine": f"{_cpu()}, {len(os.sched_getaffinity(0))} cores, {_memory_gb():.0f} GB of memory",
         "system": platform.platform(),
         "Python": platform.python_version(),
-        "Recollect": f"{version('recollect')}, apsw {version('apsw')}, SQLite {apsw.sqlite_lib_version()}",
+        "Memoranda": f"{version('memoranda')}, apsw {version('apsw')}, SQLite {apsw.sqlite_lib_version()}",
     }
     if peers:
         installed = [f"{name} {_version(name)}" for name in peers]

@@ -38,7 +38,7 @@ from steps import (
     parts_of_a_step,
 )
 
-import recollect
+import memoranda
 
 IN_MEMORY = ":memory:"
 EDGE = 100
@@ -74,9 +74,9 @@ def measure_steps(run: Run) -> list[Line]:
     """Run rows of steps whose effects do nothing, in turns, and time each step."""
     counts = run.counts
     with ExitStack() as stack:
-        memory = stack.enter_context(recollect.open(IN_MEMORY))
-        filed = stack.enter_context(recollect.open(str(run.make_folder("steps") / "memory.db"), durability="full"))
-        run.settings["Recollect, in a file"] = settings_of_ours(filed)
+        memory = stack.enter_context(memoranda.open(IN_MEMORY))
+        filed = stack.enter_context(memoranda.open(str(run.make_folder("steps") / "memory.db"), durability="full"))
+        run.settings["Memoranda, in a file"] = settings_of_ours(filed)
         asking = {
             ASKS.name: asking_row(memory, counts.asks),
             ASKS_FOR_TEXT.name: asking_row(memory, counts.asks, ASKS_FOR_TEXT),
@@ -144,7 +144,7 @@ def _table_of_kinds(kinds: Mapping[str, Times]) -> Table:
 
 def measure_parts(run: Run) -> list[Line]:
     """Look where the time of a step goes, with a watch around each part of it."""
-    with recollect.open(IN_MEMORY) as memory:
+    with memoranda.open(IN_MEMORY) as memory:
         row = asking_row(memory, run.counts.asks)
         for _ in range(run.counts.warm_up):
             row.run()
@@ -207,7 +207,7 @@ def measure_checks(run: Run) -> list[Line]:
 
 def _checking(texts: Sequence[str]) -> Operation:
     def check(turn: int) -> None:
-        if said := recollect.mashin.check(texts[turn]):
+        if said := memoranda.mashin.check(texts[turn]):
             raise RuntimeError(f"the made-up machine has faults: {said[0].message}")
 
     return check
@@ -225,7 +225,7 @@ def measure_verifications(run: Run) -> list[Line]:
 
 
 def _verified(run: Run, where: str, url: str) -> list[Line]:
-    with recollect.open(url) as memory:
+    with memoranda.open(url) as memory:
         one = Row(memory, asking_steps(STEPS_ON_RECORD)).run()
         lengths = {"run": one.verify().length, "ledger": memory.ledger.verify().length}
         times = take_turns(
@@ -254,7 +254,7 @@ def _verified(run: Run, where: str, url: str) -> list[Line]:
 def measure_again(run: Run) -> list[Line]:
     """Replay and simulate a run; go on with runs that waited for approval."""
     counts = run.counts
-    with recollect.open(IN_MEMORY) as memory:
+    with memoranda.open(IN_MEMORY) as memory:
         one = asking_row(memory, counts.asks).run()
         again = {
             "replay": _holding(lambda: one.replay().same, "a replay came out differently"),
@@ -289,7 +289,7 @@ def _holding(act: Callable[[], bool], otherwise: str) -> Operation:
     return hold
 
 
-Prepared = tuple[Callable[[], recollect.mashin.Run], Callable[[recollect.mashin.Run], recollect.mashin.Run]]
+Prepared = tuple[Callable[[], memoranda.mashin.Run], Callable[[memoranda.mashin.Run], memoranda.mashin.Run]]
 """What comes before each operation, and the operation itself."""
 
 
@@ -297,18 +297,18 @@ def _approving(row: Row) -> Prepared:
     return row.run, lambda waiting: waiting.approve()
 
 
-def _resuming(row: Row, memory: recollect.Memory) -> Prepared:
-    def approve() -> recollect.mashin.Run:
+def _resuming(row: Row, memory: memoranda.Memory) -> Prepared:
+    def approve() -> memoranda.mashin.Run:
         waiting = row.run()
         memory.approvals.approve(waiting.waiting.approval)
         return waiting
 
-    return approve, lambda waiting: recollect.mashin.resume(memory, waiting.id, machines=[row.clerk], model=row.model)
+    return approve, lambda waiting: memoranda.mashin.resume(memory, waiting.id, machines=[row.clerk], model=row.model)
 
 
 def _timed_after(
-    prepare: Callable[[], recollect.mashin.Run],
-    go_on: Callable[[recollect.mashin.Run], recollect.mashin.Run],
+    prepare: Callable[[], memoranda.mashin.Run],
+    go_on: Callable[[memoranda.mashin.Run], memoranda.mashin.Run],
     *,
     times: int,
 ) -> Times:

@@ -19,7 +19,7 @@ from children import Answer, Child, answer_lines
 from measuring import time_each
 from report import show_progress
 
-import recollect
+import memoranda
 
 PER_USER = 100
 CHUNK = 1_000
@@ -38,7 +38,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 def build(path: Path, facts: int) -> None:
     """Write this many facts of one tenant through the public API, a thousand to a batch, at full durability."""
-    with recollect.open(str(path)) as memory, show_progress(f"writing {facts:,} facts", facts) as advance:
+    with memoranda.open(str(path)) as memory, show_progress(f"writing {facts:,} facts", facts) as advance:
         for start in range(0, facts, CHUNK):
             with memory.batch() as batch:
                 for number in range(start, min(start + CHUNK, facts)):
@@ -83,7 +83,7 @@ def use_in_turns(sizes: dict[int, Path], *, gets: int, sets: int) -> dict[int, U
 def use_when_asked(path: str, facts: int) -> None:
     """Get and set random facts that are there, as the lines of the input ask for."""
     source = random.Random(facts)
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
 
         def use(verb: Callable[..., None], count: int) -> list[int]:
             places = [place_of(source.randrange(facts)) for _ in range(count)]
@@ -92,18 +92,18 @@ def use_when_asked(path: str, facts: int) -> None:
         answer_lines({"get": partial(use, get_one), "set": partial(use, set_one)})
 
 
-def get_one(scope: recollect.ScopedMemory, key: str) -> None:
+def get_one(scope: memoranda.ScopedMemory, key: str) -> None:
     """Read a fact that has to be there."""
     if scope.get(key) is None:
         raise RuntimeError(f"the fact {key} of {scope} is not there")
 
 
-def set_one(scope: recollect.ScopedMemory, key: str) -> None:
+def set_one(scope: memoranda.ScopedMemory, key: str) -> None:
     """Change a fact."""
     scope.set(key, value_of(0))
 
 
-def _time_on(places: list[tuple[recollect.ScopedMemory, str]], verb: Callable[..., None]) -> list[int]:
+def _time_on(places: list[tuple[memoranda.ScopedMemory, str]], verb: Callable[..., None]) -> list[int]:
     return time_each(lambda turn: verb(*places[turn]), range(len(places)))
 
 

@@ -18,7 +18,7 @@ from corpus import COLLECTION, LIMIT, make_note
 from measuring import Times, time_each
 from report import show_progress
 
-import recollect
+import memoranda
 
 PER_NAMESPACE = 1_000
 BOUND = 64 << 20
@@ -57,7 +57,7 @@ def use(folder: Path, count: int) -> Usage:
     _build(large, count)
     seconds = time.perf_counter() - start
     _build(small, 1)
-    generous = recollect.Limits().index_bytes
+    generous = memoranda.Limits().index_bytes
     touched = min(count, TURN * ROUNDS // 2)
     with ExitStack() as stack:
         many = stack.enter_context(Child(__file__, large, count, generous))
@@ -70,7 +70,7 @@ def use(folder: Path, count: int) -> Usage:
 
 def _build(path: Path, count: int) -> None:
     """Write the namespaces through the public API, one call for each, at full durability."""
-    with recollect.open(path) as memory, show_progress(f"writing {count:,} namespaces", count) as advance:
+    with memoranda.open(path) as memory, show_progress(f"writing {count:,} namespaces", count) as advance:
         scope = memory.scope(user="mara")
         for number in range(count):
             notes = [make_note(number * PER_NAMESPACE + one) for one in range(PER_NAMESPACE)]
@@ -104,7 +104,7 @@ def recall_when_asked(path: str, count: int, index_bytes: int) -> None:
     source = random.Random(count)
     unseen = source.sample(range(count), count)
     seen: list[int] = []
-    with recollect.open(path, limits=recollect.Limits(index_bytes=index_bytes)) as memory:
+    with memoranda.open(path, limits=memoranda.Limits(index_bytes=index_bytes)) as memory:
         scope = memory.scope(user="mara")
         # Before anything is timed the embedder is loaded, in a namespace that is not there.
         scope.recall("hello", collection=COLLECTION, namespace="nowhere")

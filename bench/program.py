@@ -67,7 +67,7 @@ def run_program(program: Program[C]) -> list[Line]:
     """Measure what the command line asks for, print it, write it down where asked to, and return what was found."""
     arguments = _parse_arguments(program)
     console = Console() if sys.stdout.isatty() else Console(width=150)
-    with tempfile.TemporaryDirectory(prefix="recollect-bench-", dir=arguments.dir) as folder:
+    with tempfile.TemporaryDirectory(prefix="memoranda-bench-", dir=arguments.dir) as folder:
         run = Run(Path(folder), program.quick if arguments.quick else program.full, console, arguments)
         about = _describe(program, run)
         lines: list[Line] = []

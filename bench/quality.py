@@ -28,7 +28,7 @@ from program import Program, run_program
 from report import Line
 from rich.table import Table
 
-import recollect
+import memoranda
 
 LIMIT = 50
 COLLECTION = "turns"
@@ -177,7 +177,7 @@ MEASUREMENTS: dict[str, Callable[[Run], list[Line]]] = {
 def evaluate(run: Run, condition: Condition, *, embedder: str = "wordllama", mode: str = "hybrid") -> Result:
     """Remember every conversation under a condition and recall every question; add a row to the table."""
     result = Result()
-    with recollect.open(":memory:", embedder=embedder) as memory:
+    with memoranda.open(":memory:", embedder=embedder) as memory:
         scope = memory.scope(user="bench")
         for conversation in read_conversations(run.arguments.data)[: run.counts.conversations]:
             references = _remember(scope, conversation, condition)
@@ -210,7 +210,7 @@ def _discounted(places: Iterable[int]) -> float:
     return sum(1 / math.log2(place + 2) for place in places)
 
 
-def _remember(scope: recollect.ScopedMemory, conversation: Conversation, condition: Condition) -> dict[str, list[str]]:
+def _remember(scope: memoranda.ScopedMemory, conversation: Conversation, condition: Condition) -> dict[str, list[str]]:
     """Store the turns in the namespace of their conversation; return which turns each entry stands for."""
     turns = list(conversation.turns)
     if condition.shuffle is not None:

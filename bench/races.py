@@ -1,7 +1,7 @@
 """Counters that many hands raise at once in, how many of the raises were kept out.
 
 Each hand reads the counter, pauses, and writes it back one higher. As a program, `races.py FILE COUNT` is one
-of several processes that do so to the same Recollect database.
+of several processes that do so to the same Memoranda database.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from measuring import run_in_threads
 
-import recollect
+import memoranda
 
 THREADS = 8
 PER_THREAD = 25
@@ -30,7 +30,7 @@ _KEY = "counter"
 
 def race_ours_in_threads(folder: Path) -> int:
     """Return how many of the raises eight threads kept through `scope.update`."""
-    with recollect.open(str(folder / "race_threads.db")) as memory:
+    with memoranda.open(str(folder / "race_threads.db")) as memory:
         scope = memory.scope(user="ada")
         scope.set(_KEY, 0)
         run_in_threads(lambda turn: scope.update(_KEY, raise_slowly), threads=THREADS, turns=range(TOTAL))
@@ -40,7 +40,7 @@ def race_ours_in_threads(folder: Path) -> int:
 def race_ours_in_processes(folder: Path) -> int:
     """Return how many of the raises four processes kept through `scope.update`."""
     path = folder / "race_processes.db"
-    with recollect.open(str(path)) as memory:
+    with memoranda.open(str(path)) as memory:
         memory.scope(user="ada").set(_KEY, 0)
     command = [sys.executable, __file__, str(path), str(PER_PROCESS)]
     children = [subprocess.Popen(command, stdin=subprocess.PIPE) for _ in range(PROCESSES)]
@@ -50,7 +50,7 @@ def race_ours_in_processes(folder: Path) -> int:
     for child in children:
         if child.wait():
             raise RuntimeError(f"a racing process failed with code {child.returncode}; see above")
-    with recollect.open(str(path)) as memory:
+    with memoranda.open(str(path)) as memory:
         return memory.scope(user="ada").value(_KEY)
 
 
@@ -73,7 +73,7 @@ def raise_slowly(count: int) -> int:
 
 
 def _run_process(path: str, count: int, wait: Callable[[], object]) -> None:
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         scope = memory.scope(user="ada")
         wait()
         for _ in range(count):

@@ -1,4 +1,4 @@
-"""Recollect's semantic memory beside its peers, in one run on one machine: a table of targets, met or missed.
+"""Memoranda's semantic memory beside its peers, in one run on one machine: a table of targets, met or missed.
 
     make bench-recall                         all of it; half an hour, most of it for the million entries
     make bench-recall ARGS="--quick"          smaller counts: 10,000 entries and 50,000 in 50 namespaces
@@ -100,7 +100,7 @@ def measure_peers(run: Run) -> list[Line]:
 def measure_start(run: Run) -> list[Line]:
     """Time the import of the package, in processes that do nothing else."""
     milliseconds = statistics.median(fresh.time_import() for _ in range(run.counts.imports))
-    return [_most_line("import recollect", milliseconds, 150, "ms")]
+    return [_most_line("import memoranda", milliseconds, 150, "ms")]
 
 
 def measure_growth(run: Run) -> list[Line]:
@@ -324,7 +324,7 @@ def _milliseconds(times: Times | None) -> str:
 HYBRID = f"{stores.OURS}, hybrid"
 
 PROGRAM = Program(
-    title="Recollect's semantic memory beside its peers",
+    title="Memoranda's semantic memory beside its peers",
     purpose=__doc__ or "",
     measurements=MEASUREMENTS,
     full=Counts(),

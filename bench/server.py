@@ -33,7 +33,7 @@ from server_process import Server, serving, time_start
 from server_requests import EMPTY, FACT, HEALTH, MIX, PREVIEW, PUT, RECALL
 from settings import settings_of_ours
 
-import recollect
+import memoranda
 
 
 @dataclass(frozen=True)
@@ -247,8 +247,8 @@ def _put_in_turns(run: Run, writers: Sequence[int], durability: str) -> dict[int
 def _engine(run: Run, name: str, durability: str = "full") -> Iterator[Child]:
     """Let a process open another copy of the database, beside that of the server."""
     file = _ground(run).copy(run.folder / name, "engine").db
-    with recollect.open(file, durability=durability) as memory:
-        run.settings[f"Recollect, durability {durability}"] = settings_of_ours(memory)
+    with memoranda.open(file, durability=durability) as memory:
+        run.settings[f"Memoranda, durability {durability}"] = settings_of_ours(memory)
     with server_engine.start(file, durability=durability) as engine:
         yield engine
 
@@ -398,14 +398,14 @@ def measure_memory(run: Run) -> list[Line]:
 
 
 def measure_starts(run: Run) -> list[Line]:
-    """Start `recollect serve` on a database that is there, a new process each time, until it says it can work."""
+    """Start `memoranda serve` on a database that is there, a new process each time, until it says it can work."""
     ground = _ground(run).copy(run.make_folder("ready"), "server")
     with show_progress("starts", run.counts.starts) as advance:
         taken: list[float] = []
         for _ in range(run.counts.starts):
             taken.append(time_start(ground) * 1e9)
             advance(1)
-    return [timed_line("from `recollect serve` to ready", Times(tuple(taken), 1), 1.5, unit="s")]
+    return [timed_line("from `memoranda serve` to ready", Times(tuple(taken), 1), 1.5, unit="s")]
 
 
 # --- errors -----------------------------------------------------------------------------------------------------

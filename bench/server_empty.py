@@ -1,7 +1,7 @@
-"""`recollect serve` in, the same with one more route out: one that needs a key as every route does, and does nothing.
+"""`memoranda serve` in, the same with one more route out: one that needs a key as every route does, and does nothing.
 
 What it takes is what every request takes before anything is remembered. As a program it takes the arguments of
-`recollect`.
+`memoranda`.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from unittest.mock import patch
 from litestar import Litestar, get
 from server_requests import EMPTY_PATH
 
-from recollect import __version__
-from recollect.cli import main
-from recollect.server import app, serving
-from recollect.server.bodies import StrictRequest
-from recollect.server.settings import Settings
-from recollect.wire.health import Health
+from memoranda import __version__
+from memoranda.cli import main
+from memoranda.server import app, serving
+from memoranda.server.bodies import StrictRequest
+from memoranda.server.settings import Settings
+from memoranda.wire.health import Health
 
 
 @get(EMPTY_PATH, sync_to_thread=False)

@@ -28,9 +28,9 @@ from server_ground import (
     questions,
 )
 
-import recollect
-from recollect.chat.agents import Agent
-from recollect.chat.preview import preview
+import memoranda
+from memoranda.chat.agents import Agent
+from memoranda.chat.preview import preview
 
 
 def start(file: Path, *, durability: str) -> Child:
@@ -44,7 +44,7 @@ _PAUSE = 0.0001
 """Seconds: about what a server waits for the next request of one connection."""
 
 
-def _verbs(memory: recollect.Memory) -> dict[str, Callable[[int], list[int]]]:
+def _verbs(memory: memoranda.Memory) -> dict[str, Callable[[int], list[int]]]:
     asked = itertools.cycle(questions())
     scope = memory.scope(user=USER)
     agent = Agent(id=AGENT, instructions="You keep the log of a lighthouse, and answer those who ask about it.")
@@ -76,7 +76,7 @@ def _each_after_a_pause(operation: Operation, count: int) -> list[int]:
     return taken
 
 
-def _writing(memory: recollect.Memory, threads: int) -> Callable[[int], list[int]]:
+def _writing(memory: memoranda.Memory, threads: int) -> Callable[[int], list[int]]:
     """Return what lets so many threads replace blocks, each its own; it gives the nanoseconds of all together."""
     writers = [memory.scope(user=USER, agent=block_agent(number)).blocks for number in range(BLOCKS)]
     texts = [block_text(turn) for turn in range(64)]
@@ -98,5 +98,5 @@ def _writing(memory: recollect.Memory, threads: int) -> Callable[[int], list[int
 
 
 if __name__ == "__main__":
-    with recollect.open(sys.argv[1], durability=sys.argv[2]) as opened:
+    with memoranda.open(sys.argv[1], durability=sys.argv[2]) as opened:
         answer_lines(_verbs(opened))

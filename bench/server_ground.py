@@ -15,11 +15,11 @@ import msgspec
 from corpus import COLLECTION, make_note
 from report import show_progress
 
-import recollect
-from recollect.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES
-from recollect.server.auth.keys import create_key
-from recollect.server.parrot import PARROT
-from recollect.server.programs import CHAT_FILE
+import memoranda
+from memoranda.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES
+from memoranda.server.auth.keys import create_key
+from memoranda.server.parrot import PARROT
+from memoranda.server.programs import CHAT_FILE
 
 USER = "mara"
 """Whose facts, entries and conversations are used."""
@@ -63,7 +63,7 @@ def lay_out(folder: Path, *, entries: int) -> Ground:
     agents.mkdir()
     (agents / CHAT_FILE).write_text(_CHAT)
     db = folder / "ground.db"
-    with recollect.open(db) as memory:
+    with memoranda.open(db) as memory:
         _fill(memory, entries)
         token, full_token = (
             create_key(memory, tenant=memory.tenant, user=user, role="member").token for user in (USER, FULL_USER)
@@ -93,7 +93,7 @@ def questions() -> list[str]:
     return [make_note(number * 97).question for number in range(QUESTIONS)]
 
 
-def _fill(memory: recollect.Memory, entries: int) -> None:
+def _fill(memory: memoranda.Memory, entries: int) -> None:
     scope = memory.scope(user=USER)
     with show_progress("laying out a database", entries) as advance:
         for start in range(0, entries, _CHUNK):

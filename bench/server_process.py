@@ -17,7 +17,7 @@ import msgspec
 from machine import resident_memory
 from server_ground import Ground
 
-_RECOLLECT = ("-m", "recollect.cli")
+_MEMORANDA = ("-m", "memoranda.cli")
 _WITH_EMPTY_ROUTE = (str(Path(__file__).with_name("server_empty.py")),)
 _ENDING = 60
 """Seconds that a server has to end in."""
@@ -40,7 +40,7 @@ class Server:
     def __init__(
         self,
         ground: Place,
-        program: Sequence[str] = _RECOLLECT,
+        program: Sequence[str] = _MEMORANDA,
         *,
         durability: str = "full",
         port: int = 0,
@@ -48,7 +48,7 @@ class Server:
         log: Path | None = None,
     ) -> None:
         """Start it and wait until it says where it listens; `settings` are more variables of its environment."""
-        environment = _environment(ground) | {"RECOLLECT_DURABILITY": durability, **(settings or {})}
+        environment = _environment(ground) | {"MEMORANDA_DURABILITY": durability, **(settings or {})}
         self._log = log or ground.db.with_suffix(".log")
         with self._log.open("wb") as log_file:
             command = [sys.executable, *program, "serve", "--db", str(ground.db), "--port", str(port), "--json"]
@@ -93,7 +93,7 @@ class Server:
 @contextmanager
 def serving(ground: Ground, *, with_empty_route: bool = False, durability: str = "full") -> Iterator[Server]:
     """Serve a database while the block lasts."""
-    server = Server(ground, _WITH_EMPTY_ROUTE if with_empty_route else _RECOLLECT, durability=durability)
+    server = Server(ground, _WITH_EMPTY_ROUTE if with_empty_route else _MEMORANDA, durability=durability)
     try:
         server.wait_until_ready()
         yield server
@@ -102,7 +102,7 @@ def serving(ground: Ground, *, with_empty_route: bool = False, durability: str =
 
 
 def time_start(ground: Ground) -> float:
-    """Return the seconds from the call of `recollect serve` until the new process says that it can work."""
+    """Return the seconds from the call of `memoranda serve` until the new process says that it can work."""
     start = time.perf_counter()
     server = Server(ground)
     try:
@@ -117,11 +117,11 @@ def _environment(ground: Place) -> dict[str, str]:
 
     Modules are compiled, as those of an installed package are; the first server that starts does it.
     """
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     kept.pop("PYTHONDONTWRITEBYTECODE", None)
     return kept | {
         "PYTHONPYCACHEPREFIX": str(ground.agents.with_name("compiled")),
-        "RECOLLECT_AGENTS": str(ground.agents),
-        "RECOLLECT_RATE": "1000000",
-        "RECOLLECT_BURST": "1000000",
+        "MEMORANDA_AGENTS": str(ground.agents),
+        "MEMORANDA_RATE": "1000000",
+        "MEMORANDA_BURST": "1000000",
     }

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import recollect
+import memoranda
 
 _CHECKED = ("journal_mode", "synchronous", "wal_autocheckpoint", "page_size", "cache_size")
 
@@ -15,7 +15,7 @@ def read_settings(ask: Callable[[str], Any]) -> dict[str, Any]:
     return {name: ask(name) for name in _CHECKED}
 
 
-def settings_of_ours(memory: recollect.Memory) -> dict[str, Any]:
+def settings_of_ours(memory: memoranda.Memory) -> dict[str, Any]:
     """Return the settings of the connection that writes."""
     writer = memory._gate._store._writer  # no door leads there, and none should
     return writer.alone(lambda connection: read_settings(connection.pragma))

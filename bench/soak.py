@@ -41,8 +41,8 @@ from soak_journal import Deed, read_deeds
 from soak_watch import Watched, is_running, memory_curves, workers_of
 from soak_working import Start
 
-import recollect
-from recollect.sleep.sleeping import run_due, settle, sleep_jobs
+import memoranda
+from memoranda.sleep.sleeping import run_due, settle, sleep_jobs
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,7 @@ class Front:
 
 
 def _serve(ground: Ground, name: str, *, workers: int, port: int = 0) -> Server:
-    settings = ground.settings | {"RECOLLECT_WORKERS": str(workers)}
+    settings = ground.settings | {"MEMORANDA_WORKERS": str(workers)}
     server = Server(ground, port=port, settings=settings, log=ground.folder / f"{name}.log")
     server.wait_until_ready()
     return server
@@ -175,8 +175,8 @@ def soak(run: Run) -> list[Line]:
     """Let everybody work for so long, kill one after another, and look at what is there."""
     minutes = run.arguments.minutes or run.counts.minutes
     ground = lay_out(run.make_folder("soak"))
-    with recollect.open(ground.db) as memory:
-        run.settings["Recollect, durability full"] = settings_of_ours(memory)
+    with memoranda.open(ground.db) as memory:
+        run.settings["Memoranda, durability full"] = settings_of_ours(memory)
     begin = time.perf_counter()
     with _everybody(ground, run.arguments.pause) as (front, steady, crew):
         long_lived = {"steady server": Watched(steady.pid)} | {
@@ -185,11 +185,11 @@ def soak(run: Run) -> list[Line]:
         during, kills = _kill_and_watch(run, minutes * 60, front, crew, long_lived)
         crew.stop()
         with ExitStack() as stack:
-            memory = stack.enter_context(recollect.open(ground.db))
+            memory = stack.enter_context(memoranda.open(ground.db))
             _settle(memory)
             clients = {
                 person: stack.enter_context(
-                    recollect.Client(f"http://127.0.0.1:{steady.port}", ground.tokens[person.sign])
+                    memoranda.Client(f"http://127.0.0.1:{steady.port}", ground.tokens[person.sign])
                 )
                 for person in PERSONS
             }
@@ -242,7 +242,7 @@ def _kill_and_watch(
             run.console.print(f"{now / 60:5.1f} of {seconds / 60:g} min: killed {told}", highlight=False)
             next_kill, number = next_kill + _KILL, number + 1
         if not ledgers and now >= seconds / 2:
-            with recollect.open(crew.ground.db) as memory:
+            with memoranda.open(crew.ground.db) as memory:
                 ledgers = check_ledgers(memory, "in between")
         time.sleep(_LOOK)
     return [alive, *ledgers], kills
@@ -259,7 +259,7 @@ def _hurried(ground: Ground) -> Iterator[None]:
         ground.hurry.unlink()
 
 
-def _settle(memory: recollect.Memory) -> None:
+def _settle(memory: memoranda.Memory) -> None:
     """Consolidate what is left; what a dead process has leased is waited for."""
     end = time.monotonic() + _SETTLING
     tenants = [memory.in_tenant(name) for name in dict.fromkeys(person.tenant for person in PERSONS)]

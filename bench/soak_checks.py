@@ -11,10 +11,10 @@ from itertools import pairwise
 from soak_ground import BERTHS, BOAT, NEVER, NOTES, PERSONS, WORKERS, Ground, Person, Worker
 from soak_journal import Deed, read_deeds
 
-import recollect
-from recollect.api.scoped import ScopedMemory
-from recollect.chat.conversations import list_conversations, read_conversation
-from recollect.sleep.sleeping import sleep_jobs
+import memoranda
+from memoranda.api.scoped import ScopedMemory
+from memoranda.chat.conversations import list_conversations, read_conversation
+from memoranda.sleep.sleeping import sleep_jobs
 
 
 @dataclass
@@ -38,7 +38,7 @@ class Book:
 
     worker: Worker
     deeds: list[Deed]
-    memory: recollect.Memory
+    memory: memoranda.Memory
     """That of the tenant."""
 
     @property
@@ -51,7 +51,7 @@ class Book:
         return [deed for deed in self.deeds if deed.op in ops]
 
 
-def check_memory(ground: Ground, memory: recollect.Memory, clients: Mapping[Person, recollect.Client]) -> list[Checked]:
+def check_memory(ground: Ground, memory: memoranda.Memory, clients: Mapping[Person, memoranda.Client]) -> list[Checked]:
     """Hold everything that was answered against what is there; `clients` reach a server that runs."""
     books = [
         Book(worker, read_deeds(ground.journal(worker.name)), memory.in_tenant(worker.person.tenant))
@@ -76,7 +76,7 @@ def check_memory(ground: Ground, memory: recollect.Memory, clients: Mapping[Pers
     ]
 
 
-def check_ledgers(memory: recollect.Memory, when: str) -> list[Checked]:
+def check_ledgers(memory: memoranda.Memory, when: str) -> list[Checked]:
     """Walk the chain of every tenant."""
     checked = Checked(f"ledger verified for every tenant, {when}")
     for tenant in memory.tenants():
@@ -234,7 +234,7 @@ def _conversations(books: Iterable[Book]) -> Checked:
     return checked
 
 
-def _sleep(memory: recollect.Memory, books: Iterable[Book]) -> Checked:
+def _sleep(memory: memoranda.Memory, books: Iterable[Book]) -> Checked:
     """Every conversation became memory; of all the places that a person named, one is left."""
     checked = Checked("sleep-time: every conversation consolidated, what it taught stands once")
     for tenant in dict.fromkeys(person.tenant for person in PERSONS):
@@ -254,7 +254,7 @@ def _sleep(memory: recollect.Memory, books: Iterable[Book]) -> Checked:
     return checked
 
 
-def _sessions(books: Iterable[Book], clients: Mapping[Person, recollect.Client]) -> Checked:
+def _sessions(books: Iterable[Book], clients: Mapping[Person, memoranda.Client]) -> Checked:
     checked = Checked("ABL agents: a turn is there as a whole or not at all")
     for book in books:
         for deed in book.of("agent"):
@@ -270,7 +270,7 @@ def _sessions(books: Iterable[Book], clients: Mapping[Person, recollect.Client])
     return checked
 
 
-def _runs(books: Iterable[Book], clients: Mapping[Person, recollect.Client]) -> Checked:
+def _runs(books: Iterable[Book], clients: Mapping[Person, memoranda.Client]) -> Checked:
     checked = Checked("machines and workflows: what was answered has ended, its chain is whole, its record is there")
     for book in books:
         boats = Counter(str(one.value["name"]) for one in book.scope.history(BOAT))
@@ -284,7 +284,7 @@ def _runs(books: Iterable[Book], clients: Mapping[Person, recollect.Client]) -> 
     return checked
 
 
-def _apart(memory: recollect.Memory, books: Iterable[Book]) -> Checked:
+def _apart(memory: memoranda.Memory, books: Iterable[Book]) -> Checked:
     """What belongs to one person bears their sign, and nobody else's; neither does what was recalled."""
     checked = Checked("memory of one person never shows up for another")
     signs = {person.sign for person in PERSONS}
@@ -306,7 +306,7 @@ def _apart(memory: recollect.Memory, books: Iterable[Book]) -> Checked:
     return checked
 
 
-def _inspected(memory: recollect.Memory) -> Checked:
+def _inspected(memory: memoranda.Memory) -> Checked:
     checked = Checked("`memory.inspect()` finds nothing")
     for one in memory.inspect():
         checked.see(one.ok, one.what, one.detail)

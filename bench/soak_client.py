@@ -12,8 +12,8 @@ from soak_ground import ABL_AGENT, AGENT, BOAT, MACHINE, NEVER, NOTES, WORKFLOW,
 from soak_journal import Journal
 from soak_working import Start, Task, may_have_happened, meet, read_start, until_answered, work
 
-import recollect
-from recollect.errors import Busy, Conflict, RecollectError, Unavailable
+import memoranda
+from memoranda.errors import Busy, Conflict, MemorandaError, Unavailable
 
 _SLOTS = 8
 """Keys that a worker writes again and again."""
@@ -30,8 +30,8 @@ class Person:
         """Open two clients: one that may do everything, and one that may only read."""
         sign = worker.person.sign
         self._sign, self._name, self._journal, self._ground = sign, worker.name, journal, start.ground
-        self._client = recollect.Client(start.address, start.ground.tokens[sign])
-        self._reader = recollect.Client(start.address, start.ground.reader_tokens[sign])
+        self._client = memoranda.Client(start.address, start.ground.tokens[sign])
+        self._reader = memoranda.Client(start.address, start.ground.reader_tokens[sign])
         self._notes: deque[tuple[str, str]] = deque()
         self._once: deque[str] = deque()
         self._chats = 0
@@ -101,7 +101,7 @@ class Person:
         self._journal.ask("refused", way=n % len(ways))
         try:
             until_answered(ways[n % len(ways)])
-        except RecollectError as error:
+        except MemorandaError as error:
             self._journal.say(n, "refused", code=error.code)
         else:
             self._journal.say(n, "answered")

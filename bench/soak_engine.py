@@ -9,9 +9,9 @@ from soak_ground import NOTES, Ground, Worker
 from soak_journal import Journal
 from soak_working import Task, meet, read_start, until_answered, work
 
-import recollect
-from recollect.errors import Conflict
-from recollect.sleep.sleeping import run_due, settle
+import memoranda
+from memoranda.errors import Conflict
+from memoranda.sleep.sleeping import run_due, settle
 
 _SLOTS = 8
 _NOTES = 40
@@ -22,7 +22,7 @@ _SLEEP_DELAY = 5
 class Insider:
     """Does one thing at a time in this process."""
 
-    def __init__(self, memory: recollect.Memory, ground: Ground, worker: Worker, journal: Journal) -> None:
+    def __init__(self, memory: memoranda.Memory, ground: Ground, worker: Worker, journal: Journal) -> None:
         """Stand in the tenant of a person."""
         self._memory = memory.in_tenant(worker.person.tenant)
         self._scope = self._memory.scope(user=worker.person.user)
@@ -106,7 +106,7 @@ class Insider:
 def main() -> None:
     """Work until told to stop."""
     start, worker, journal = read_start()
-    with recollect.open(start.ground.db) as memory:
+    with memoranda.open(start.ground.db) as memory:
         work(start, journal, Insider(memory, start.ground, worker, journal).tasks())
 
 

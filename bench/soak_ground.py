@@ -7,10 +7,10 @@ from typing import Literal
 
 import msgspec
 
-import recollect
-from recollect.server.auth.keys import create_key
-from recollect.server.parrot import PARROT
-from recollect.server.programs import CHAT_FILE
+import memoranda
+from memoranda.server.auth.keys import create_key
+from memoranda.server.parrot import PARROT
+from memoranda.server.programs import CHAT_FILE
 
 AGENT = "harbour"
 MACHINE = "berths"
@@ -183,10 +183,10 @@ class Ground(msgspec.Struct, frozen=True):
     def settings(self) -> dict[str, str]:
         """What a server is told beside its database and agents: conversations are consolidated soon, and often."""
         return {
-            "RECOLLECT_MACHINES": str(self.folder / "machines"),
-            "RECOLLECT_WORKFLOWS": str(self.folder / "workflows"),
-            "RECOLLECT_SLEEP_DELAY": "5",
-            "RECOLLECT_SLEEP_EVERY": "10",
+            "MEMORANDA_MACHINES": str(self.folder / "machines"),
+            "MEMORANDA_WORKFLOWS": str(self.folder / "workflows"),
+            "MEMORANDA_SLEEP_DELAY": "5",
+            "MEMORANDA_SLEEP_EVERY": "10",
         }
 
 
@@ -198,7 +198,7 @@ def lay_out(folder: Path) -> Ground:
         file.parent.mkdir(exist_ok=True)
         file.write_text(text, encoding="utf-8")
     ground = Ground(folder, {}, {})
-    with recollect.open(ground.db) as memory:
+    with memoranda.open(ground.db) as memory:
         for tenant in dict.fromkeys(person.tenant for person in PERSONS):
             memory.in_tenant(tenant).definitions.create(name="Boat", slug=BOAT, schema=_BOAT, scope="global")
         for person in PERSONS:

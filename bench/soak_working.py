@@ -13,7 +13,7 @@ import msgspec
 from soak_ground import WORKERS, Ground, Worker
 from soak_journal import Journal
 
-from recollect.errors import Busy, RecollectError, Unavailable
+from memoranda.errors import Busy, MemorandaError, Unavailable
 
 T = TypeVar("T")
 Task = Callable[[], None]
@@ -47,7 +47,7 @@ def work(start: Start, journal: Journal, tasks: Mapping[Task, int]) -> None:
         [task] = choose.choices(list(tasks), list(tasks.values()))
         try:
             task()
-        except RecollectError as error:
+        except MemorandaError as error:
             # Whatever a task does not expect is a finding.
             fault = journal.ask("fault", task=task.__name__)
             journal.say(fault, "refused", code=error.code, message=str(error))
@@ -55,7 +55,7 @@ def work(start: Start, journal: Journal, tasks: Mapping[Task, int]) -> None:
             time.sleep(choose.expovariate(1 / start.pause))
 
 
-def until_answered(call: Callable[[], T], *passing: type[RecollectError]) -> T:
+def until_answered(call: Callable[[], T], *passing: type[MemorandaError]) -> T:
     """Make a call that may be repeated until it is answered, and return the answer; `passing` is waited out too."""
     end = time.monotonic() + _PATIENCE
     while True:
@@ -67,7 +67,7 @@ def until_answered(call: Callable[[], T], *passing: type[RecollectError]) -> T:
             time.sleep(_PAUSE)
 
 
-def may_have_happened(error: RecollectError) -> bool:
+def may_have_happened(error: MemorandaError) -> bool:
     """Say whether a call that failed so may have been carried out."""
     return isinstance(error, Unavailable) and bool(error.details.get("sent", True))
 

@@ -14,15 +14,15 @@ from itertools import pairwise
 
 from measuring import Part, share_out
 
-import recollect
-from recollect.agent.models import Ask, Reply
-from recollect.governance import gate
-from recollect.governance.ledger import LedgerEnd
-from recollect.mashin import Budget, Run
-from recollect.mashin.permissions import Permissions
-from recollect.mashin.runtime import calling
-from recollect.mashin.runtime.work import Taking
-from recollect.runs.recording import Recorder
+import memoranda
+from memoranda.agent.models import Ask, Reply
+from memoranda.governance import gate
+from memoranda.governance.ledger import LedgerEnd
+from memoranda.mashin import Budget, Run
+from memoranda.mashin.permissions import Permissions
+from memoranda.mashin.runtime import calling
+from memoranda.mashin.runtime.work import Taking
+from memoranda.runs.recording import Recorder
 
 INPUT = {"station": "Kvitholmen", "level": 3}
 UNLIMITED = Budget(steps=None, model_calls=None, tokens=None, writes=None, machine_calls=None)
@@ -130,12 +130,12 @@ _REPLY = Reply(text="calm", value={"entry": "calm"})
 class Row:
     """A machine of many steps, one question after the other, and what may stand between them."""
 
-    def __init__(self, memory: recollect.Memory, steps: Iterable[str], *, calls: str = "allowed to") -> None:
+    def __init__(self, memory: memoranda.Memory, steps: Iterable[str], *, calls: str = "allowed to") -> None:
         """Load it on a memory; `calls` is what is said about its calls of other machines."""
         self.model = Still()
-        self.clerk = recollect.mashin.load(_CLERK, memory=memory)
+        self.clerk = memoranda.mashin.load(_CLERK, memory=memory)
         text = _HEAD.format(calls=calls) + "".join(steps)
-        self.machine = recollect.mashin.load(text, memory=memory, machines=[self.clerk], model=self.model)
+        self.machine = memoranda.mashin.load(text, memory=memory, machines=[self.clerk], model=self.model)
 
     def run(self) -> Run:
         """Run it to its end, or to where it waits."""
@@ -149,7 +149,7 @@ class Row:
 
 
 def asking_row(
-    memory: recollect.Memory, asks: int, kind: Kind = ASKS, *, between: Kind | None = None, count: int = 0
+    memory: memoranda.Memory, asks: int, kind: Kind = ASKS, *, between: Kind | None = None, count: int = 0
 ) -> Row:
     """Return a row of so many questions, and after each so many steps of another kind; see that all are on record."""
     row = Row(memory, asking_steps(asks, kind, between=between, count=count))
@@ -160,7 +160,7 @@ def asking_row(
     return row
 
 
-def held_row(memory: recollect.Memory, asks: int) -> Row:
+def held_row(memory: memoranda.Memory, asks: int) -> Row:
     """Return a row of so many questions, which then waits for approval to call another machine."""
     counted = _CALL.format(name="counted", number=asks)
     row = Row(memory, [*asking_steps(asks), counted], calls="requires approval for")

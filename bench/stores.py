@@ -1,4 +1,4 @@
-"""A folder and vectors in, stores that search by meaning out: Recollect and its peers, each through its own API.
+"""A folder and vectors in, stores that search by meaning out: Memoranda and its peers, each through its own API.
 
 All of them get the same vectors, made before anything is timed, and one notion of scope: the user. Each returns the
 texts of the ten nearest notes of a user, best first, so that what they find can be compared as well.
@@ -20,11 +20,11 @@ from corpus import COLLECTION, LIMIT, Note
 from numpy.typing import NDArray
 from settings import settings_of, settings_of_ours
 
-import recollect
-from recollect.retrieval.embed.wordllama import WordLlama
-from recollect.store.sqlite.connection import LONGEST_LOG
+import memoranda
+from memoranda.retrieval.embed.wordllama import WordLlama
+from memoranda.store.sqlite.connection import LONGEST_LOG
 
-OURS = "Recollect"
+OURS = "Memoranda"
 SQLITE = "SqliteStore (WAL)"
 SQLITE_AS_SHIPPED = "SqliteStore"
 QDRANT = "Qdrant local"
@@ -77,9 +77,9 @@ Opening = Callable[[Path, Vectors], AbstractContextManager[Store]]
 
 
 class _KnownVectors:
-    """An embedder for Recollect that looks vectors up, as the peers' do.
+    """An embedder for Memoranda that looks vectors up, as the peers' do.
 
-    Recollect weighs the words of a question by how rare they are, so the vector it asks with is its own. It is made
+    Memoranda weighs the words of a question by how rare they are, so the vector it asks with is its own. It is made
     when a question is first asked, which is before anything is timed, and looked up from then on.
     """
 
@@ -108,9 +108,9 @@ class _KnownVectors:
 
 @contextmanager
 def open_ours(folder: Path, vectors: Vectors) -> Iterator[Store]:
-    """Open a new Recollect database at full durability; its bulk path is `remember_many`, once for each user."""
+    """Open a new Memoranda database at full durability; its bulk path is `remember_many`, once for each user."""
     embedder = _KnownVectors(vectors)
-    with recollect.open(folder / "recollect.db", embedder=embedder) as memory:
+    with memoranda.open(folder / "memoranda.db", embedder=embedder) as memory:
 
         def add(note: Note) -> object:
             return memory.scope(user=note.user).remember(note.text, collection=COLLECTION, metadata=note.metadata)

@@ -61,11 +61,11 @@ from workflow_rows import (
     row_text,
 )
 
-import recollect
-from recollect.engine import schemas
-from recollect.engine.schemas import contract_of
-from recollect.workflow.expressions import Template
-from recollect.workflow.records import load_memory
+import memoranda
+from memoranda.engine import schemas
+from memoranda.engine.schemas import contract_of
+from memoranda.workflow.expressions import Template
+from memoranda.workflow.records import load_memory
 
 IN_MEMORY = ":memory:"
 EDGE = 100
@@ -105,7 +105,7 @@ MANY_RECORDS = f"the same, with {MANY} records loaded"
 
 PYTHON = "a plain Python loop: inputs, action, output"
 JSONATA = "jsonata-python: the five expressions"
-OUR_INPUTS = "Recollect: the five expressions"
+OUR_INPUTS = "Memoranda: the five expressions"
 SCHEMA = "jsonschema_rs: the inputs"
 COMMIT = "SQLite: the event's row, committed"
 COMMIT_FILED = "SQLite: the same, in a file"
@@ -119,7 +119,7 @@ def measure_steps(run: Run) -> list[Line]:
         memory, many = (stack.enter_context(_with_plots(IN_MEMORY, plots)) for plots in (FEW, MANY))
         file = run.make_folder("steps") / "memory.db"
         filed = stack.enter_context(_with_plots(str(file), FEW))
-        run.settings["Recollect, in a file"] = settings_of_ours(filed.memory)
+        run.settings["Memoranda, in a file"] = settings_of_ours(filed.memory)
         rows = {
             NOTES.name: Row(memory.memory, counts.notes),
             NOTES_CALL.name: Row(memory.memory, counts.notes, NOTES_CALL),
@@ -173,14 +173,14 @@ def measure_steps(run: Run) -> list[Line]:
 class Plots:
     """A memory, and the ids of its definitions."""
 
-    memory: recollect.Memory
+    memory: memoranda.Memory
     ids: Sequence[str]
 
 
 @contextmanager
 def _with_plots(url: str, count: int) -> Iterator[Plots]:
     """Open a memory with so many definitions, each with its record."""
-    with recollect.open(url) as memory:
+    with memoranda.open(url) as memory:
         ids = define_plots(memory, count)
         fill_plots(memory, ids)
         yield Plots(memory, ids)
@@ -195,7 +195,7 @@ def _bare_parts(stack: ExitStack, run: Run, file: Path) -> dict[str, Sampling]:
     jsonata, python = evaluate_expressions(texts, variables), act_in_python(_note, variables)
     ours = _inputs_of_a_step(variables)
     if ours() != {**jsonata(), "unit": "kg"}:
-        raise RuntimeError(f"the expressions give {ours()} with Recollect and {jsonata()} without")
+        raise RuntimeError(f"the expressions give {ours()} with Memoranda and {jsonata()} without")
     inputs = {name: {"type": "string"} for name in ours()}
     schema = {"type": "object", "properties": inputs, "required": list(inputs), "additionalProperties": False}
     notes = run.counts.notes
@@ -214,7 +214,7 @@ def _note(**inputs: str) -> dict[str, Any]:
 
 def _inputs_of_a_step(variables: Mapping[str, Any]) -> Callable[[], Any]:
     """Return what computes the inputs of the second task of a row, as a run does."""
-    document = recollect.workflow.parse(row_text(2))
+    document = memoranda.workflow.parse(row_text(2))
     template = Template(document.find("entry_1").inputs)
     return lambda: template.value(variables)
 
@@ -292,7 +292,7 @@ def measure_parts(run: Run) -> list[Line]:
 
 def measure_checks(run: Run) -> list[Line]:
     """Hold a record against the schema of its definition, in turns with jsonschema_rs alone."""
-    with recollect.open(IN_MEMORY) as memory:
+    with memoranda.open(IN_MEMORY) as memory:
         plain = memory.definitions.create(name="Plain", slug="plain", schema=plot_schema("Plain"))
         schema = plot_schema("Filled")
         schema["properties"]["press"] = {"type": "string", "default": "large"}
@@ -332,8 +332,8 @@ def measure_parallel(run: Run) -> list[Line]:
     )
     ours: list[float] = []
     bare: list[float] = []
-    with recollect.open(IN_MEMORY) as memory, show_progress("parallel blocks", run.counts.parallels) as advance:
-        flow = recollect.workflow.load(text, memory=memory, name="naps", actions=[_nap])
+    with memoranda.open(IN_MEMORY) as memory, show_progress("parallel blocks", run.counts.parallels) as advance:
+        flow = memoranda.workflow.load(text, memory=memory, name="naps", actions=[_nap])
         for _ in range(run.counts.parallels):
             start = time.perf_counter()
             outputs = flow.run(owner=OWNER).check().outputs
@@ -349,8 +349,8 @@ def measure_parallel(run: Run) -> list[Line]:
     ]
 
 
-@recollect.workflow.action("nap")
-def _nap(call: recollect.workflow.Call) -> dict[str, Any]:
+@memoranda.workflow.action("nap")
+def _nap(call: memoranda.workflow.Call) -> dict[str, Any]:
     """Sleep for a second."""
     time.sleep(1.0)
     return {"slept": 1}

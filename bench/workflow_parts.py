@@ -10,11 +10,11 @@ from itertools import cycle
 from measuring import Part, share_out
 from workflow_rows import Row
 
-from recollect.governance import gate
-from recollect.governance.ledger import LedgerEnd
-from recollect.runs.recording import Recorder
-from recollect.workflow.expressions import Template
-from recollect.workflow.runtime import doing
+from memoranda.governance import gate
+from memoranda.governance.ledger import LedgerEnd
+from memoranda.runs.recording import Recorder
+from memoranda.workflow.expressions import Template
+from memoranda.workflow.runtime import doing
 
 _PARTS: tuple[Part, ...] = (
     ("inputs and settings computed", Template, "value"),

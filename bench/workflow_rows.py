@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
-import recollect
-from recollect.workflow import Run
-from recollect.workflow.records import load_memory
+import memoranda
+from memoranda.workflow import Run
+from memoranda.workflow.records import load_memory
 
 OWNER, WORKFLOW, THREAD = "ines", "orchard", "t1"
 INPUT: dict[str, Any] = {"grower": "Inês Carvalho", "crates": 14}
@@ -39,7 +39,7 @@ def plot_schema(title: str) -> dict[str, Any]:
     return {"type": "object", "title": title, "properties": properties, "required": ["variety", "season"]}
 
 
-def define_plots(memory: recollect.Memory, count: int) -> list[str]:
+def define_plots(memory: memoranda.Memory, count: int) -> list[str]:
     """Make so many definitions, each with a schema of its own: half of them global, the rest by workflow and thread.
 
     Return their ids.
@@ -56,7 +56,7 @@ def define_plots(memory: recollect.Memory, count: int) -> list[str]:
     ]
 
 
-def fill_plots(memory: recollect.Memory, ids: Sequence[str]) -> None:
+def fill_plots(memory: memoranda.Memory, ids: Sequence[str]) -> None:
     """Write a record of each definition."""
     working = load_memory(memory, owner=OWNER, definition_ids=ids, workflow=WORKFLOW, thread=THREAD)
     working.write({slug: PLOT for slug in working.definitions})
@@ -166,7 +166,7 @@ class Row:
 
     def __init__(
         self,
-        memory: recollect.Memory,
+        memory: memoranda.Memory,
         notes: int,
         kind: Kind = NOTES,
         *,
@@ -181,12 +181,12 @@ class Row:
         self.on_note: Callable[[], None] | None = None
         self.text = row_text(notes, kind, between=between, count=count, definition_ids=definition_ids)
         self._thread = thread
-        self._flow = recollect.workflow.load(
+        self._flow = memoranda.workflow.load(
             self.text,
             memory=memory,
             name=WORKFLOW,
             actions=self._actions(),
-            workflows=[recollect.workflow.load(_CLERK, memory=memory, name="clerk")],
+            workflows=[memoranda.workflow.load(_CLERK, memory=memory, name="clerk")],
         )
         expected = 2 + notes * (kind.events + (between.events * count if between else 0))
         left = self.run().summary.events
@@ -201,19 +201,19 @@ class Row:
             if self.on_note is not None:
                 self.on_note()
 
-        @recollect.workflow.action
+        @memoranda.workflow.action
         def note(grower: str, variety: str, line: str, grade: str, before: str, unit: str = "kg") -> dict[str, Any]:
             """Note the moment."""
             note_moment()
             return {"noted": grade, "unit": unit}
 
-        @recollect.workflow.action("note_call")
-        def note_call(call: recollect.workflow.Call) -> dict[str, Any]:
+        @memoranda.workflow.action("note_call")
+        def note_call(call: memoranda.workflow.Call) -> dict[str, Any]:
             """Note the moment."""
             note_moment()
             return {"noted": call.inputs["grade"], "unit": call.inputs["unit"]}
 
-        @recollect.workflow.action
+        @memoranda.workflow.action
         def rest() -> dict[str, Any]:
             """Do nothing."""
             return {}

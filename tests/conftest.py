@@ -18,10 +18,10 @@ import anthropic_server
 import certificates
 import openai_server
 import pytest
-import warm_recollect
+import warm_memoranda
 from hypothesis import HealthCheck, settings
 
-DEEP = os.environ.get("RECOLLECT_DEPTH") == "deep"
+DEEP = os.environ.get("MEMORANDA_DEPTH") == "deep"
 
 _SLOW_IS_FINE = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
 
@@ -90,7 +90,7 @@ class Child:
 
     def __init__(self, script: str, *args: object) -> None:
         self._complaints = tempfile.TemporaryFile()
-        self._process = warm_recollect.Fork(*args, program=dedent(script), stderr=self._complaints)
+        self._process = warm_memoranda.Fork(*args, program=dedent(script), stderr=self._complaints)
         self._watchdog = threading.Timer(PATIENCE, self._process.kill)
         self._watchdog.daemon = True
         self._watchdog.start()

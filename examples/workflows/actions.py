@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from recollect.workflow import Call, action
+from memoranda.workflow import Call, action
 
 _RENTALS = {"ada": ["cello", "bow"], "noor": ["clarinet"]}
 _HOURS = {"string": 1.5, "peg": 1.0, "crack": 6.0, "key": 2.0}

@@ -9,9 +9,9 @@ from textwrap import indent
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.testing import FakeClock
 
 BESIDE = Path(__file__).parents[3] / "shared"
 DOCUMENTS = sorted(BESIDE.glob("*/00[01]_*.txt"))
@@ -31,19 +31,19 @@ every_sample = pytest.mark.parametrize("sample", SAMPLES.values(), ids=SAMPLES)
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=FakeClock()) as memory:
+    with memoranda.open(":memory:", clock=FakeClock()) as memory:
         yield memory
 
 
 def completed(sample: str) -> str:
     """Return a sample as a whole agent: with a head, its lines in a step, and the steps that it leads to."""
-    document = recollect.abl.parse(sample, fragment=True)
+    document = memoranda.abl.parse(sample, fragment=True)
     if document.body is not None:
         sample = "FLOW:\n  sample:\n    REASONING: false\n" + indent(sample, "    ")
     text = sample if document.name is not None else HEAD + sample
     if "FLOW:\n" not in text:
         text += "FLOW:\n" + STEP.format(name="sample")
-    missing = {text[one.span.start : one.span.end] for one in recollect.abl.check(text) if one.code == "unknown_step"}
+    missing = {text[one.span.start : one.span.end] for one in memoranda.abl.check(text) if one.code == "unknown_step"}
     return text + "".join(STEP.format(name=name) for name in sorted(missing))
 
 
@@ -57,9 +57,9 @@ def test_there_are_as_many_samples_as_the_documents_show() -> None:
 
 @every_sample
 def test_a_sample_is_a_document_or_a_part_of_one_without_a_fault(sample: str) -> None:
-    said = recollect.abl.check(sample, fragment=True)
+    said = memoranda.abl.check(sample, fragment=True)
     assert [one.message for one in said if one.severity == "error"] == []
-    document = recollect.abl.parse(sample, fragment=True)
+    document = memoranda.abl.parse(sample, fragment=True)
     assert any((document.memory, document.flow, document.constraints, document.body))
 
 
@@ -67,7 +67,7 @@ def test_a_sample_is_a_document_or_a_part_of_one_without_a_fault(sample: str) ->
 def test_a_sample_runs_as_an_agent(sample: str, memory: Memory) -> None:
     text = completed(sample)
     tools = {name: lambda a=None, b=None, c=None, d=None: {} for name in called(text)}
-    agent = recollect.abl.load(text, memory=memory, tools=tools)
+    agent = memoranda.abl.load(text, memory=memory, tools=tools)
     session = agent.start(user="ada", project="sample")
     turns = [session.opening]
     for words in ("hello", "2", "Lisbon", "2026-05-01"):

@@ -14,14 +14,14 @@ import demo_server
 import httpx
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.chat.turns import chat
-from recollect.model.policy import OWNER
-from recollect.server.admin.signing import COOKIE, find_session
-from recollect.server.auth.keys import create_key
-from recollect.server.chat_agents import read_chat_agents
-from recollect.server.demo import settings_in
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.chat.turns import chat
+from memoranda.model.policy import OWNER
+from memoranda.server.admin.signing import COOKIE, find_session
+from memoranda.server.auth.keys import create_key
+from memoranda.server.chat_agents import read_chat_agents
+from memoranda.server.demo import settings_in
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 _GUIDE = read_chat_agents('[agents.guide]\nmodel = "demo:parrot"\nmemory_policy = {archival_mode = "auto"}')[0]
@@ -100,7 +100,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Generator[demo_server.Demo
 @pytest.fixture(scope="session")
 def beside(demo: demo_server.Demo) -> Generator[Memory]:
     """The memory of the server, opened by another process: this one."""
-    with recollect.open(settings_in(demo.folder).db) as memory:
+    with memoranda.open(settings_in(demo.folder).db) as memory:
         yield memory
 
 
@@ -113,7 +113,7 @@ def house(demo: demo_server.Demo, beside: Memory, request: pytest.FixtureRequest
 
 def find_browser() -> str | None:
     """Return the program of a browser that can be driven."""
-    named = os.environ.get("RECOLLECT_BROWSER")
+    named = os.environ.get("MEMORANDA_BROWSER")
     return named or next((found for name in BROWSERS if (found := shutil.which(name))), None)
 
 
@@ -123,7 +123,7 @@ def browser() -> Generator[Any]:
     """One browser for all tests of a file."""
     program = find_browser()
     if program is None:
-        pytest.skip("no browser: apt-get install chromium, or let RECOLLECT_BROWSER name one")
+        pytest.skip("no browser: apt-get install chromium, or let MEMORANDA_BROWSER name one")
     api = pytest.importorskip("playwright.sync_api")
     with api.sync_playwright() as playwright:
         # Debian's browser refuses to sandbox for root, and tests in containers are root.

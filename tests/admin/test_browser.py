@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memoranda
 
 SECTIONS = (
     "",
@@ -61,7 +61,7 @@ def filled(house: Any) -> Any:
 
 def test_signing_in_and_out_leaves_no_key_in_the_browser(open_page: Callable[..., Any], house: Any) -> None:
     page = open_page("/blocks", role=None)
-    page.get_by_label("API key").fill("rk_wrong_" + "x" * 40)
+    page.get_by_label("API key").fill("mk_wrong_" + "x" * 40)
     page.keyboard.press("Enter")
     page.get_by_text("The key was not taken").wait_for()
     page.get_by_label("API key").fill(house.key("ada", "member"))
@@ -71,7 +71,7 @@ def test_signing_in_and_out_leaves_no_key_in_the_browser(open_page: Callable[...
     assert page.get_by_role("heading", name="Overview").is_visible()
     kept = page.evaluate("() => document.cookie + JSON.stringify([localStorage, sessionStorage]) + location")
     secret = page.context.cookies()[0]["value"]
-    assert "/admin" in kept and "rk_" not in kept and secret not in kept
+    assert "/admin" in kept and "mk_" not in kept and secret not in kept
     page.get_by_role("button", name="Sign out").click()
     page.get_by_role("heading", name="Sign in").wait_for()
     page.go_back()
@@ -154,8 +154,8 @@ def test_a_block_that_is_saved_unchanged_stays_as_it_is(open_page: Callable[...,
 
 
 def test_nobody_approves_by_pressing_enter(open_page: Callable[..., Any], filled: Any) -> None:
-    careful = recollect.Policy.of(approve=("memory.write",))
-    with pytest.raises(recollect.ApprovalRequired):
+    careful = memoranda.Policy.of(approve=("memory.write",))
+    with pytest.raises(memoranda.ApprovalRequired):
         filled.memory.acting_as("agent:porter", policy=careful).scope(user="ada").set("door", "open")
     page = open_page("/approvals", user="eve")
     page.get_by_label("Reason").fill("not at night")

@@ -7,9 +7,9 @@ from typing import Any
 import httpx
 import pytest
 
-from recollect.model.scope import Scope
-from recollect.server.admin.signing import COOKIE, find_session
-from recollect.server.auth.keys import SYSTEM_TENANT, find_key, revoke_key
+from memoranda.model.scope import Scope
+from memoranda.server.admin.signing import COOKIE, find_session
+from memoranda.server.auth.keys import SYSTEM_TENANT, find_key, revoke_key
 
 
 def cookie_of(visitor: Any) -> str:
@@ -67,7 +67,7 @@ def test_the_database_holds_neither_the_key_nor_the_cookie(house: Any) -> None:
         assert fact.expires_at is not None
 
 
-@pytest.mark.parametrize("key", ["", "rk_unknown_" + "x" * 43, "schlüssel", "x" * 9_000, "a.b.c"])
+@pytest.mark.parametrize("key", ["", "mk_unknown_" + "x" * 43, "schlüssel", "x" * 9_000, "a.b.c"])
 def test_what_is_no_key_gets_nobody_in(house: Any, key: str) -> None:
     with httpx.Client(base_url=house.address, headers={"Origin": house.address}) as stranger:
         answer = stranger.post("/admin/sign-in", data={"key": key})

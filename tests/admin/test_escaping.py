@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.model.policy import OWNER, Policy, Rule
+import memoranda
+from memoranda.model.policy import OWNER, Policy, Rule
 
 ATTACK = """<script>alert("x")</script><img src=x onerror='alert(1)'>{{ 7 * 7 }}"""
 MARKS = ("<script>alert", "<img src=x", "onerror='alert")
@@ -37,9 +37,9 @@ def hostile(house: Any) -> Any:
     house.memory.definitions.create(name=ATTACK, slug="attack", schema=schema)
     ada.set("attack", {"a": ATTACK})
     house.talk(ATTACK, f"I prefer {ATTACK}", id=ATTACK)
-    recollect.sleep.run_sleep_time(house.memory, ATTACK, user=ATTACK)
+    memoranda.sleep.run_sleep_time(house.memory, ATTACK, user=ATTACK)
     careful = Policy(rules=(Rule("approve", "memory.write"),))
-    with pytest.raises(recollect.ApprovalRequired):
+    with pytest.raises(memoranda.ApprovalRequired):
         house.memory.acting_as(ATTACK, policy=careful, door="x").scope(user=ATTACK).set("waits", ATTACK)
     return house
 

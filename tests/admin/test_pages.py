@@ -10,11 +10,11 @@ from typing import Any
 import httpx
 import pytest
 
-import recollect
-from recollect.chat.conversations import conversation_scope
-from recollect.model.policy import OWNER, Policy, Rule
-from recollect.sleep import jobs, run_sleep_time
-from recollect.sleep.jobs import KIND
+import memoranda
+from memoranda.chat.conversations import conversation_scope
+from memoranda.model.policy import OWNER, Policy, Rule
+from memoranda.sleep import jobs, run_sleep_time
+from memoranda.sleep.jobs import KIND
 
 KEEPER = {
     "type": "object",
@@ -403,7 +403,7 @@ def test_an_approval_is_granted_or_refused_and_then_it_happens_or_not(house: Any
     careful = Policy(rules=(Rule("allow", "memory.read"), Rule("approve", "memory.write")))
     robot = house.memory.acting_as("agent:porter", policy=careful, door="abl").scope(user="ada")
     for key in ("door", "window"):
-        with pytest.raises(recollect.ApprovalRequired):
+        with pytest.raises(memoranda.ApprovalRequired):
             robot.set(key, "open")
     door, window = (house.memory.approvals.list()[number].id for number in (0, 1))
     visitor = house.visitor("eve")

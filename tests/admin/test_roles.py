@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from litestar.routes import HTTPRoute
 
-import recollect
-from recollect.server.admin.protection import ENTRANCE
-from recollect.server.admin.routing import create_pages
-from recollect.server.callers import failed_attempts
-from recollect.server.programs import Programs
-from recollect.server.settings import Settings
+import memoranda
+from memoranda.server.admin.protection import ENTRANCE
+from memoranda.server.admin.routing import create_pages
+from memoranda.server.callers import failed_attempts
+from memoranda.server.programs import Programs
+from memoranda.server.settings import Settings
 
 SCHEMA = '{"type": "object", "properties": {"hives": {"type": "integer"}}}'
 PLACE = {"scope": "user:ada", "key": "room"}
@@ -71,12 +71,12 @@ def filled(house: Any) -> Any:
     ada.remember("The ferry leaves at nine", collection="notes")
     house.memory.definitions.create(name="Keeper", slug="keeper", schema={"type": "object"})
     house.talk("ada", "I prefer tea.")
-    recollect.sleep.run_sleep_time(house.memory, "chat", user="ada")
+    memoranda.sleep.run_sleep_time(house.memory, "chat", user="ada")
     return house
 
 
 def test_every_route_that_changes_something_is_among_those_tried_here(filled: Any) -> None:
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         pages = create_pages(Settings(), memory, Programs(memory), failed_attempts(Settings()))
     handlers = [
         (route.path.removeprefix("/admin"), handler)

@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from recollect.agent.connecting import connect
-from recollect.agent.models import Ask, Reply, Said, ToolSpec
-from recollect.agent.requests import ANSWER
-from recollect.errors import ModelError, ModelFailed, ModelUnavailable
-from recollect.lang.diagnostics import Diagnostics
-from recollect.mashin.contracts import contract
-from recollect.mashin.parser import read
-from recollect.mashin.programs import Programs
-from recollect.mashin.runtime.asking import Question, ask_model
+from memoranda.agent.connecting import connect
+from memoranda.agent.models import Ask, Reply, Said, ToolSpec
+from memoranda.agent.requests import ANSWER
+from memoranda.errors import ModelError, ModelFailed, ModelUnavailable
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.mashin.contracts import contract
+from memoranda.mashin.parser import read
+from memoranda.mashin.programs import Programs
+from memoranda.mashin.runtime.asking import Question, ask_model
 
 NAME = "anthropic:claude-sonnet-4-6"
 HELLO = (Said("user", "Hello"),)

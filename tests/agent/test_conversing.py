@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.connecting import connect
-from recollect.agent.conversing import CORRECTIONS, Conversation, Heard, ToolFailed
-from recollect.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
-from recollect.errors import (
+from memoranda.agent.connecting import connect
+from memoranda.agent.conversing import CORRECTIONS, Conversation, Heard, ToolFailed
+from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
+from memoranda.errors import (
     EvaluationFailed,
     InvalidValue,
     LimitExceeded,

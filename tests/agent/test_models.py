@@ -23,10 +23,10 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from recollect.agent.connecting import connect
-from recollect.agent.models import Ask, Model, Reply, Said, ToolCall, ToolSpec
-from recollect.agent.requests import ANSWER
-from recollect.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
+from memoranda.agent.connecting import connect
+from memoranda.agent.models import Ask, Model, Reply, Said, ToolCall, ToolSpec
+from memoranda.agent.requests import ANSWER
+from memoranda.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
 
 HELLO = Ask("Be brief.", (Said("user", "Hello"),))
 ROOMS = ToolSpec(
@@ -313,7 +313,7 @@ def test_a_model_that_is_late_is_a_failure_and_can_be_asked_again():
 
 
 def test_a_model_that_blocks_its_loop_does_not_hold_up_the_next_request(monkeypatch):
-    from recollect.agent import background
+    from memoranda.agent import background
 
     monkeypatch.setattr(background, "_GRACE", 0.05)
     blocking = threading.Event()
@@ -441,13 +441,13 @@ def test_without_pydantic_ai_it_says_what_to_install(monkeypatch):
     monkeypatch.setattr(builtins, "__import__", without)
     with pytest.raises(ModelUnavailable) as raised:
         connect("openai:gpt-5.2").reply(HELLO)
-    assert 'pip install "recollect[llm]"' in raised.value.hint
+    assert 'pip install "memoranda[llm]"' in raised.value.hint
 
 
 def test_naming_a_model_imports_nothing():
     program = """
         import sys
-        from recollect.agent.connecting import connect
+        from memoranda.agent.connecting import connect
         connect("anthropic:claude-sonnet-4-6")
         print([name for name in ("pydantic_ai", "pydantic", "asyncio", "httpx") if name in sys.modules])
     """
@@ -568,7 +568,7 @@ def test_a_model_object_with_its_own_provider_is_asked(server):
         async with given:
             pass
 
-    from recollect.agent.background import BACKGROUND
+    from memoranda.agent.background import BACKGROUND
 
     BACKGROUND.run(close(), timeout=5)
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.agent.prompt import data_fence
+from memoranda.agent.prompt import data_fence
 
 values = st.recursive(
     st.none()

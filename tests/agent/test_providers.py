@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 from pydantic_ai.models.test import TestModel
 
-from recollect.agent.connecting import connect
-from recollect.agent.models import Ask, Reply, Said, ToolSpec
-from recollect.agent.providers import Access
-from recollect.errors import ModelError, ModelFailed, ModelUnavailable, RecollectError, UsageError
+from memoranda.agent.connecting import connect
+from memoranda.agent.models import Ask, Reply, Said, ToolSpec
+from memoranda.agent.providers import Access
+from memoranda.errors import MemorandaError, ModelError, ModelFailed, ModelUnavailable, UsageError
 
 HELLO = Ask("Be brief.", (Said("user", "Hello"),))
 ONCE = Ask("", (Said("user", "Hello"),), once=True)
@@ -211,7 +211,7 @@ def test_a_key_is_not_shown_where_a_model_is():
 def test_a_short_key_is_a_word_and_hides_nothing(there):
     model = connect(there.name, base_url=there.url, api_key="none")
     there.server.waiting.append(there.wire.refuses(400, "there is none of these"))
-    with pytest.raises(RecollectError, match="there is none of these"):
+    with pytest.raises(MemorandaError, match="there is none of these"):
         model.reply(ONCE)
 
 
@@ -227,7 +227,7 @@ def test_a_server_that_does_not_know_the_path_leads_to_a_hint(there):
 def test_naming_a_model_with_its_address_imports_nothing():
     program = """
         import sys
-        from recollect.agent.connecting import connect
+        from memoranda.agent.connecting import connect
         connect("anthropic:claude-sonnet-4-6", base_url="https://models.example.com", api_key="made-up-by-nobody")
         print([name for name in ("pydantic_ai", "pydantic", "asyncio", "httpx") if name in sys.modules])
     """

@@ -17,10 +17,10 @@ from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, Functi
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.models.wrapper import WrapperModel
 
-from recollect.agent.connecting import connect
-from recollect.agent.conversing import Conversation
-from recollect.agent.models import Ask, Model, Reply, Said, StreamingModel, ToolCall, ToolSpec, hear
-from recollect.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
+from memoranda.agent.connecting import connect
+from memoranda.agent.conversing import Conversation
+from memoranda.agent.models import Ask, Model, Reply, Said, StreamingModel, ToolCall, ToolSpec, hear
+from memoranda.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
 
 HELLO = Ask("Be brief.", (Said("user", "Hello"),))
 ROOMS = ToolSpec("rooms.find", "Find rooms", {"type": "object", "properties": {"city": {"type": "string"}}})
@@ -227,7 +227,7 @@ def test_a_model_can_be_heard_while_a_loop_runs_in_this_thread():
 
 
 def test_a_model_that_blocks_its_loop_in_the_middle_does_not_hold_up_the_next_request(monkeypatch):
-    from recollect.agent import background
+    from memoranda.agent import background
 
     monkeypatch.setattr(background, "_GRACE", 0.05)
     blocking = threading.Event()

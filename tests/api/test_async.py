@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 from async_types import STUB, stub
 
-import recollect
-from recollect import AsyncMemory
-from recollect.api import aio
-from recollect.api.scoped import ScopedMemory
+import memoranda
+from memoranda import AsyncMemory
+from memoranda.api import aio
+from memoranda.api.scoped import ScopedMemory
 
 
 def test_every_call_of_a_scope_can_be_awaited() -> None:
@@ -36,7 +36,7 @@ def test_facts_definitions_batches_and_errors_work_as_in_sync() -> None:
             ada = memory.scope(user="ada")
             fact = await ada.set("language", "en")
             assert (await ada.set("language", "fr", expect=fact.version)).version == 2
-            with pytest.raises(recollect.Conflict) as conflict:
+            with pytest.raises(memoranda.Conflict) as conflict:
                 await ada.set("language", "de", expect=1)
             assert conflict.value.actual == 2
             assert await ada.value("language") == "fr"
@@ -44,7 +44,7 @@ def test_facts_definitions_batches_and_errors_work_as_in_sync() -> None:
             await memory.definitions.create(
                 name="Profile", slug="profile", schema={"type": "object", "properties": {"name": {"type": "string"}}}
             )
-            with pytest.raises(recollect.SchemaViolation):
+            with pytest.raises(memoranda.SchemaViolation):
                 await ada.set("profile", {"name": 3})
 
             async with memory.batch() as batch:
@@ -55,7 +55,7 @@ def test_facts_definitions_batches_and_errors_work_as_in_sync() -> None:
             session = await ada.session("s1")
             await session.set("step", 1)
             await session.end()
-            with pytest.raises(recollect.ScopeEnded):
+            with pytest.raises(memoranda.ScopeEnded):
                 await session.set("step", 2)
 
             receipt = await memory.erase(user="ada")
@@ -95,9 +95,9 @@ def test_every_handle_has_a_class_of_its_own_for_asyncio() -> None:
 
 
 PROGRAM = """
-import recollect
+import memoranda
 
-async def main(memory: recollect.AsyncMemory) -> None:
+async def main(memory: memoranda.AsyncMemory) -> None:
     ada = memory.scope(user="ada")
     fact = await ada.set("cup", {"size": 2})
     reveal_type(fact.version)

@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect import Memory
+import memoranda
+from memoranda import Memory
 
 
 @pytest.fixture
 def memory() -> Iterator[Memory]:
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         memory.scope(user="ada").set("kiln.cone", 6)
         yield memory
 

@@ -1,4 +1,4 @@
-"""What `import recollect` shows is what it says it shows."""
+"""What `import memoranda` shows is what it says it shows."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import inspect
 import subprocess
 import sys
 
-import recollect
-from recollect import errors
-from recollect.api.blocks import Blocks
-from recollect.api.desk import Desk
+import memoranda
+from memoranda import errors
+from memoranda.api.blocks import Blocks
+from memoranda.api.desk import Desk
 
 
 def test_all_is_what_is_visible() -> None:
     visible = {
         name
-        for name, member in vars(recollect).items()
+        for name, member in vars(memoranda).items()
         if not name.startswith("_") and not inspect.ismodule(member) and name not in ("TYPE_CHECKING", "Any")
     }
     classes = {"AsyncClient", "AsyncMemory", "AsyncScopedMemory", "Client"}
     later = classes | {"abl", "chat", "mashin", "sleep", "testing", "workflow"}
-    assert sorted(visible | later) == sorted(recollect.__all__)
-    for name in recollect.__all__:
-        assert getattr(recollect, name).__doc__
+    assert sorted(visible | later) == sorted(memoranda.__all__)
+    for name in memoranda.__all__:
+        assert getattr(memoranda, name).__doc__
 
 
 def test_a_prompt_completes_what_is_public_and_nothing_else() -> None:
-    script = "import recollect; print(*[name for name in dir(recollect) if name[0] != '_'])"
+    script = "import memoranda; print(*[name for name in dir(memoranda) if name[0] != '_'])"
     names = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert names == sorted(recollect.__all__)
+    assert names == sorted(memoranda.__all__)
 
 
 WITHOUT_EXAMPLE = {"Memory.close": "a `with` block does it", "Runs.decision": "a run has to wait for it first"}
@@ -41,7 +41,7 @@ def examples_of(kind: type) -> str:
 
 
 def test_every_call_of_a_handle_is_shown_in_an_example() -> None:
-    kinds = [recollect.Memory, recollect.ScopedMemory, recollect.Batch, Blocks, *Desk.__subclasses__()]
+    kinds = [memoranda.Memory, memoranda.ScopedMemory, memoranda.Batch, Blocks, *Desk.__subclasses__()]
     calls = [
         (f"{kind.__name__}.{name}", f".{name}(" in examples_of(kind))
         for kind in kinds
@@ -54,23 +54,23 @@ def test_every_call_of_a_handle_is_shown_in_an_example() -> None:
 
 def test_every_error_is_exported_with_a_code_of_its_own() -> None:
     kinds = [
-        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RecollectError)
+        kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MemorandaError)
     ]
-    assert {kind.__name__ for kind in kinds} <= set(recollect.__all__)
+    assert {kind.__name__ for kind in kinds} <= set(memoranda.__all__)
     assert len({kind.code for kind in kinds}) == len(kinds) > 20
 
 
 def test_the_drawn_tree_of_errors_is_the_real_one() -> None:
     drawn = errors.__doc__ or ""
     for kind in vars(errors).values():
-        if isinstance(kind, type) and issubclass(kind, errors.RecollectError):
+        if isinstance(kind, type) and issubclass(kind, errors.MemorandaError):
             assert kind.__name__ in drawn, f"{kind.__name__} is missing from the picture"
 
 
 def test_importing_it_loads_no_extra_and_no_command_line() -> None:
-    script = "import sys, recollect; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
+    script = "import sys, memoranda; print(*sorted({name.partition('.')[0] for name in sys.modules}))"
     loaded = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True).stdout.split()
-    assert "recollect" in loaded and "apsw" in loaded
+    assert "memoranda" in loaded and "apsw" in loaded
     extras = {"asyncio", "typer", "rich", "litestar", "httpx", "pydantic", "psycopg", "hypothesis", "pytest"}
     not_yet = {"numpy", "jsonschema_rs"}
     assert not (extras | not_yet) & set(loaded)

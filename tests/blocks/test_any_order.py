@@ -11,11 +11,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-import recollect
-from recollect import Block, Conflict, LimitExceeded, Memory, NotFound
-from recollect.model.block import BlockType
-from recollect.store.memory import MemoryStore
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Block, Conflict, LimitExceeded, Memory, NotFound
+from memoranda.model.block import BlockType
+from memoranda.store.memory import MemoryStore
+from memoranda.testing import FakeClock
 
 Place = tuple[tuple[tuple[str, str], ...], BlockType]
 
@@ -137,7 +137,7 @@ class BlocksBesideADictionary(RuleBasedStateMachine):
 
 
 def _in_sqlite(clock: FakeClock) -> Memory:
-    return recollect.open(":memory:", clock=clock, embedder="hashing:64")
+    return memoranda.open(":memory:", clock=clock, embedder="hashing:64")
 
 
 def _in_dictionaries(clock: FakeClock) -> Memory:

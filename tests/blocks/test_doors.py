@@ -9,10 +9,10 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
-from recollect import AsyncMemory, Policy, Rule, Scope
-from recollect.api.blocks import Blocks
-from recollect.store.sqlite.queries import SQL
+import memoranda
+from memoranda import AsyncMemory, Policy, Rule, Scope
+from memoranda.api.blocks import Blocks
+from memoranda.store.sqlite.queries import SQL
 
 
 def test_every_call_can_be_awaited() -> None:
@@ -23,7 +23,7 @@ def test_every_call_can_be_awaited() -> None:
                 assert name.startswith("_") or inspect.iscoroutinefunction(getattr(blocks, name)), name
             core = await blocks.update("core", "- Plays chess", expected_updated_at=None)
             assert await blocks.get("core") == core
-            with pytest.raises(recollect.Conflict):
+            with pytest.raises(memoranda.Conflict):
                 await blocks.update("core", "- Plays go", expected_updated_at=None)
             await blocks.update("archival", "- Won on Sunday", expected_updated_at=None)
             assert [match.line_number for match in await blocks.recall("Sunday")] == [1]
@@ -34,7 +34,7 @@ def test_every_call_can_be_awaited() -> None:
 
 
 def test_a_handle_of_one_user_reaches_no_other() -> None:
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         for user in ("ada", "bob"):
             memory.scope(user=user).blocks.update("core", f"- {user}", expected_updated_at=None)
             memory.scope(user=user).blocks.update("archival", "heron", expected_updated_at=None)
@@ -55,7 +55,7 @@ def test_a_handle_of_one_user_reaches_no_other() -> None:
             lambda: bob.update("core", "mine", expected_updated_at=stamp.updated_at if stamp else None),
             lambda: handle.scope(tenant="other", user="ada").blocks.list(scope="all"),
         ):
-            with pytest.raises(recollect.Denied):
+            with pytest.raises(memoranda.Denied):
                 reach()
         assert memory.scope(user="bob").blocks.get("core") == stamp
 
@@ -63,7 +63,7 @@ def test_a_handle_of_one_user_reaches_no_other() -> None:
 def test_the_blocks_of_a_users_agents_are_found_by_their_key(tmp_path: Path) -> None:
     """One user's list must not walk through all that this user remembers, nor through other users' blocks."""
     path = tmp_path / "memory.db"
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.scope(user="ada", agent="mail").blocks.update("core", "x", expected_updated_at=None)
     connection = apsw.Connection(str(path))
     plan = connection.execute(
@@ -77,11 +77,11 @@ def test_the_blocks_of_a_users_agents_are_found_by_their_key(tmp_path: Path) -> 
 
 def test_a_damaged_value_is_seen_by_the_inspection_and_not_by_a_traceback(tmp_path: Path) -> None:
     path = tmp_path / "memory.db"
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.scope(user="ada").blocks.update("core", "one", expected_updated_at=None)
         assert all(finding.ok for finding in memory.inspect())
     connection = apsw.Connection(str(path))
     connection.execute("UPDATE facts SET payload = ? WHERE key = 'blocks.core'", (b'"two"',))
     connection.close()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         assert not all(finding.ok for finding in memory.inspect())

@@ -7,7 +7,7 @@ from pathlib import Path
 from threading import Barrier
 from typing import Any
 
-import recollect
+import memoranda
 
 THREADS = 64
 PROCESSES = 4
@@ -15,10 +15,10 @@ WRITES = 15
 
 # Adds lines of its own to a block that others change too, and says how often it came too late.
 WRITER = """
-import sys, recollect
+import sys, memoranda
 path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
 conflicts = 0
-with recollect.open(path, busy_timeout=60) as memory:
+with memoranda.open(path, busy_timeout=60) as memory:
     blocks = memory.scope(user="ada").blocks
     print("ready", flush=True)
     sys.stdin.readline()
@@ -29,23 +29,23 @@ with recollect.open(path, busy_timeout=60) as memory:
             try:
                 blocks.update("archival", text, expected_updated_at=stamp)
                 break
-            except recollect.Conflict:
+            except memoranda.Conflict:
                 conflicts += 1
 print(conflicts, flush=True)
 """
 
 
 def test_of_many_threads_with_one_stamp_exactly_one_wins(tmp_path: Path) -> None:
-    with recollect.open(tmp_path / "memory.db", busy_timeout=60) as memory:
+    with memoranda.open(tmp_path / "memory.db", busy_timeout=60) as memory:
         blocks = memory.scope(user="ada").blocks
         first = blocks.update("core", "first", expected_updated_at=None)
         start = Barrier(THREADS)
 
-        def write(number: int) -> recollect.Block | None:
+        def write(number: int) -> memoranda.Block | None:
             start.wait()
             try:
                 return blocks.update("core", f"from {number}", expected_updated_at=first.updated_at)
-            except recollect.Conflict as conflict:
+            except memoranda.Conflict as conflict:
                 assert conflict.current_updated_at > first.updated_at
                 return None
 
@@ -57,7 +57,7 @@ def test_of_many_threads_with_one_stamp_exactly_one_wins(tmp_path: Path) -> None
 
 def test_processes_that_read_change_and_write_lose_no_line(tmp_path: Path, run_child: Any) -> None:
     path = str(tmp_path / "memory.db")
-    with recollect.open(path, busy_timeout=60) as memory:
+    with memoranda.open(path, busy_timeout=60) as memory:
         blocks = memory.scope(user="ada").blocks
         blocks.update("archival", "begin", expected_updated_at=None)
         writers = [run_child(WRITER, path, f"p{number}", WRITES) for number in range(PROCESSES)]

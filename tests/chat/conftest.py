@@ -8,11 +8,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.chat.agents import Agent
-from recollect.chat.turns import Turn, chat
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.chat.agents import Agent
+from memoranda.chat.turns import Turn, chat
+from memoranda.testing import FakeClock
 
 
 class Scripted:
@@ -55,8 +55,8 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def memory(tmp_path: Path, clock: FakeClock) -> Iterator[recollect.Memory]:
-    with recollect.open(tmp_path / "chat.db", clock=clock) as opened:
+def memory(tmp_path: Path, clock: FakeClock) -> Iterator[memoranda.Memory]:
+    with memoranda.open(tmp_path / "chat.db", clock=clock) as opened:
         yield opened
 
 
@@ -80,7 +80,7 @@ Say = Callable[..., Turn]
 
 
 @pytest.fixture
-def say(memory: recollect.Memory, gardener: Agent) -> Say:
+def say(memory: memoranda.Memory, gardener: Agent) -> Say:
     """Return a way to say something, in one conversation, under message ids that count up."""
     numbers = iter(range(1, 1_000_000))
 
@@ -96,10 +96,10 @@ def say(memory: recollect.Memory, gardener: Agent) -> Say:
 
 
 @pytest.fixture
-def write(memory: recollect.Memory) -> Callable[..., recollect.Block]:
+def write(memory: memoranda.Memory) -> Callable[..., memoranda.Block]:
     """Return a way to write a block of Ada's, whatever stands there."""
 
-    def written(block: Any, content: str, *, agent: str | None = None, user: str = "ada") -> recollect.Block:
+    def written(block: Any, content: str, *, agent: str | None = None, user: str = "ada") -> memoranda.Block:
         place = memory.scope(user=user) if agent is None else memory.scope(user=user, agent=agent)
         standing = place.blocks.get(block)
         return place.blocks.update(block, content, expected_updated_at=standing.updated_at if standing else None)

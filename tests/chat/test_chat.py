@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import (
+import memoranda
+from memoranda import (
     Conflict,
     IdempotencyMismatch,
     InvalidDefinition,
@@ -24,13 +24,13 @@ from recollect import (
     NotFound,
     UsageError,
 )
-from recollect.agent.conversing import ToolFailed
-from recollect.agent.models import Said
-from recollect.chat.agents import Agent
-from recollect.chat.conversations import list_conversations, read_conversation
-from recollect.chat.tools import Tool, tool
-from recollect.chat.turns import ChatEvent, chat
-from recollect.testing import FakeClock
+from memoranda.agent.conversing import ToolFailed
+from memoranda.agent.models import Said
+from memoranda.chat.agents import Agent
+from memoranda.chat.conversations import list_conversations, read_conversation
+from memoranda.chat.tools import Tool, tool
+from memoranda.chat.turns import ChatEvent, chat
+from memoranda.testing import FakeClock
 
 Say = Callable[..., Any]
 
@@ -343,7 +343,7 @@ def test_a_message_that_is_answered_between_two_looks_is_not_answered_again(
     memory: Memory, say: Say, scripted: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     say("Hello", "Once.", message_id="x")
-    monkeypatch.setattr("recollect.chat.turns.find_answer", lambda *place, **about: None)
+    monkeypatch.setattr("memoranda.chat.turns.find_answer", lambda *place, **about: None)
     silent = scripted()
     turn = say("Hello", model=silent, message_id="x")
     assert (turn.text, turn.replayed, silent.asked) == ("Once.", True, [])
@@ -354,11 +354,11 @@ def test_a_message_that_is_answered_between_two_looks_is_not_answered_again(
 def test_a_killed_process_leaves_a_turn_that_another_takes_up(tmp_path: Path, run_child: Any, scripted: Any) -> None:
     script = """
         import os, sys
-        import recollect
-        from recollect.chat.agents import Agent
-        from recollect.chat.tools import Tool
-        from recollect.chat.turns import chat
-        from recollect.agent.models import Reply, ToolCall
+        import memoranda
+        from memoranda.chat.agents import Agent
+        from memoranda.chat.tools import Tool
+        from memoranda.chat.turns import chat
+        from memoranda.agent.models import Reply, ToolCall
 
         class Model:
             name = "made:up"
@@ -368,7 +368,7 @@ def test_a_killed_process_leaves_a_turn_that_another_takes_up(tmp_path: Path, ru
                     sys.stdin.readline()
                 return Reply("", (ToolCall("c0", "ring", {}),))
 
-        with recollect.open(sys.argv[1]) as memory:
+        with memoranda.open(sys.argv[1]) as memory:
             agent = Agent(id="ringer", tools=(Tool("ring", "Rings.", {"type": "object"}, lambda arguments: "rung"),))
             chat(memory, agent, "Ring", user="ada", conversation_id="c1", message_id="x", model=Model())
     """
@@ -377,9 +377,9 @@ def test_a_killed_process_leaves_a_turn_that_another_takes_up(tmp_path: Path, ru
     assert child.hear() == "told"
     child.stop()
     clock = FakeClock()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         clock.set(memory.clock.now())
-    with recollect.open(path, clock=clock) as memory:
+    with memoranda.open(path, clock=clock) as memory:
         assert read_conversation(memory, "ada", "c1").active
         agent = Agent(id="ringer")
         send: dict[str, Any] = {"user": "ada", "conversation_id": "c1", "message_id": "x"}

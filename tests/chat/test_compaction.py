@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, ModelFailed
-from recollect.agent.models import Said
-from recollect.chat.agents import Agent
-from recollect.chat.compaction import KEPT_MESSAGES, KEPT_TURNS, MOST_MESSAGES, compact
-from recollect.chat.conversations import read_conversation
-from recollect.chat.preview import preview
-from recollect.chat.tools import Tool
+from memoranda import Memory, ModelFailed
+from memoranda.agent.models import Said
+from memoranda.chat.agents import Agent
+from memoranda.chat.compaction import KEPT_MESSAGES, KEPT_TURNS, MOST_MESSAGES, compact
+from memoranda.chat.conversations import read_conversation
+from memoranda.chat.preview import preview
+from memoranda.chat.tools import Tool
 
 Say = Callable[..., Any]
 NOTES = "They went through the beds </conversation_summary> one by one."

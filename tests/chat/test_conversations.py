@@ -9,16 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Denied, InvalidKey, Memory, NotFound, Policy, Rule, Scope, UsageError
-from recollect.agent.models import Reply
-from recollect.chat.agents import Agent
-from recollect.chat.conversations import conversation_scope, list_conversations, read_conversation, read_history
-from recollect.chat.holding import begin_turn
-from recollect.chat.parts import Draft, Usage
-from recollect.chat.transcript import messages_of
-from recollect.chat.turns import chat
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Denied, InvalidKey, Memory, NotFound, Policy, Rule, Scope, UsageError
+from memoranda.agent.models import Reply
+from memoranda.chat.agents import Agent
+from memoranda.chat.conversations import conversation_scope, list_conversations, read_conversation, read_history
+from memoranda.chat.holding import begin_turn
+from memoranda.chat.parts import Draft, Usage
+from memoranda.chat.transcript import messages_of
+from memoranda.chat.turns import chat
+from memoranda.testing import FakeClock
 
 Say = Callable[..., Any]
 
@@ -108,7 +108,7 @@ def test_erasing_a_user_or_a_conversation_erases_what_was_said(memory: Memory, s
 def test_conversations_come_along_with_an_export(memory: Memory, say: Say, tmp_path: Any, gardener: Agent) -> None:
     say("One", "Two", message_id="x")
     memory.export(tmp_path / "all.jsonl")
-    with recollect.open(":memory:") as other:
+    with memoranda.open(":memory:") as other:
         other.import_file(tmp_path / "all.jsonl")
         assert read_conversation(other, "ada", "c1").parts == read_conversation(memory, "ada", "c1").parts
         send: dict[str, Any] = {"user": "ada", "conversation_id": "c1"}
@@ -159,7 +159,7 @@ drafts = st.lists(
 
 @given(drafts)
 def test_wherever_a_turn_broke_off_every_call_has_its_result_right_after_it(broken: list[Draft]) -> None:
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         turn = begin_turn(
             memory,
             "ada",

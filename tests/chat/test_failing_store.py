@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Busy, Conflict
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.chat.agents import Agent
-from recollect.chat.conversations import read_conversation
-from recollect.chat.tools import Tool
-from recollect.chat.turns import Turn, chat
-from recollect.governance.gate import Gate
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Busy, Conflict
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.chat.agents import Agent
+from memoranda.chat.conversations import read_conversation
+from memoranda.chat.tools import Tool
+from memoranda.chat.turns import Turn, chat
+from memoranda.governance.gate import Gate
+from memoranda.testing import FakeClock
 
 PERFORM = Gate.perform
 
@@ -68,7 +68,7 @@ def survived(monkeypatch: pytest.MonkeyPatch, at: int, *, after: bool) -> bool:
     clock = FakeClock()
     rung: list[Any] = []
     agent = Agent(id="ringer", tools=(Tool("ring", "Rings.", {"type": "object"}, rung.append),))
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         memory.scope(user="ada").blocks.update("archival", "- The bell is old", expected_updated_at=None)
 
         def send() -> Turn:

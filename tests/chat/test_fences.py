@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Block, BlockMatch, Memory
-from recollect.chat.agents import Agent
-from recollect.chat.memory_prompt import escape, reminders, unescape, user_memory
-from recollect.chat.preview import preview
+from memoranda import Block, BlockMatch, Memory
+from memoranda.chat.agents import Agent
+from memoranda.chat.memory_prompt import escape, reminders, unescape, user_memory
+from memoranda.chat.preview import preview
 
 NOW = datetime(2031, 5, 1, 8, 30, tzinfo=UTC)
 _SHOWN = re.compile(

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Policy, Rule, Scope
-from recollect.chat.agents import Agent
-from recollect.chat.conversations import read_conversation
-from recollect.chat.turns import chat
+from memoranda import Memory, Policy, Rule, Scope
+from memoranda.chat.agents import Agent
+from memoranda.chat.conversations import read_conversation
+from memoranda.chat.turns import chat
 
 Say = Callable[..., Any]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect import LimitExceeded, Memory, UsageError
-from recollect.chat.agents import Agent
-from recollect.chat.memory_policy import MemoryPolicy, policy_for
-from recollect.chat.preview import preview
+from memoranda import LimitExceeded, Memory, UsageError
+from memoranda.chat.agents import Agent
+from memoranda.chat.memory_policy import MemoryPolicy, policy_for
+from memoranda.chat.preview import preview
 
 DEFAULTS: dict[str, Any] = {
     "archival_mode": "tool_only",

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import InvalidValue, LimitExceeded, Memory, UsageError
-from recollect.agent.models import Said
-from recollect.chat.agents import Agent
-from recollect.chat.conversations import list_conversations, read_conversation
-from recollect.chat.memory_policy import MemoryPolicy
-from recollect.chat.preview import Prompt, preview
-from recollect.chat.tools import Tool, tool
+import memoranda
+from memoranda import InvalidValue, LimitExceeded, Memory, UsageError
+from memoranda.agent.models import Said
+from memoranda.chat.agents import Agent
+from memoranda.chat.conversations import list_conversations, read_conversation
+from memoranda.chat.memory_policy import MemoryPolicy
+from memoranda.chat.preview import Prompt, preview
+from memoranda.chat.tools import Tool, tool
 
 ARCHIVE = "- Plot 7: the heather was moved in March.\n\n- Plot 9: leeks, sown late.\n- The pump wants grease."
 
@@ -88,7 +88,7 @@ def test_i1_the_same_user_in_another_tenant_is_somebody_else(
 ) -> None:
     say("My secret is moss", "I see.")
     policy = {"archival_mode": "auto"}
-    with recollect.open(memory.url, tenant="other") as other:
+    with memoranda.open(memory.url, tenant="other") as other:
         for here, shown in ((memory, True), (other, False)):
             prompt = preview(here, gardener, "heather", user="ada", conversation_id="c1", memory_policy=policy)
             for secret in ("Keeps bees", "Latin names", "Plot 7", "moss"):

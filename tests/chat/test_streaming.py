@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory, ModelFailed
-from recollect.agent.models import Ask, Reply
-from recollect.chat.agents import Agent
-from recollect.chat.conversations import read_conversation
-from recollect.chat.holding import is_being_answered
-from recollect.chat.tools import Tool
-from recollect.chat.turns import ChatEvent, chat
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Memory, ModelFailed
+from memoranda.agent.models import Ask, Reply
+from memoranda.chat.agents import Agent
+from memoranda.chat.conversations import read_conversation
+from memoranda.chat.holding import is_being_answered
+from memoranda.chat.tools import Tool
+from memoranda.chat.turns import ChatEvent, chat
+from memoranda.testing import FakeClock
 
 Say = Callable[..., Any]
 
@@ -266,9 +266,9 @@ def test_numbers_go_up_over_a_process_that_died_in_the_middle_of_a_long_answer(
 ) -> None:
     script = """
         import sys
-        import recollect
-        from recollect.chat.agents import Agent
-        from recollect.chat.turns import chat
+        import memoranda
+        from memoranda.chat.agents import Agent
+        from memoranda.chat.turns import chat
 
         class Model:
             name = "made:up"
@@ -283,7 +283,7 @@ def test_numbers_go_up_over_a_process_that_died_in_the_middle_of_a_long_answer(
             if event.seq > 50_000:
                 sys.stdin.readline()
 
-        with recollect.open(sys.argv[1]) as memory:
+        with memoranda.open(sys.argv[1]) as memory:
             send = {"user": "ada", "conversation_id": "c1", "message_id": "x"}
             chat(memory, Agent(id="gardener"), "Hello", model=Model(), on_event=listen, **send)
     """
@@ -294,9 +294,9 @@ def test_numbers_go_up_over_a_process_that_died_in_the_middle_of_a_long_answer(
         last = int(child.hear())
     child.stop()
     clock = FakeClock()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         clock.set(memory.clock.now())
-    with recollect.open(path, clock=clock) as memory:
+    with memoranda.open(path, clock=clock) as memory:
         where: dict[str, Any] = {"message_id": "x"}
         assert is_being_answered(memory, "ada", "c1", **where)
         assert not is_being_answered(memory, "ada", "c1", message_id="y")

@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import apsw
 import openai_server
 import pytest
-import warm_recollect
+import warm_memoranda
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
+from memoranda.cli.app import app
 
 
 class Result(NamedTuple):
@@ -40,7 +40,7 @@ Call = Callable[..., Result]
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder, and an environment in which nothing is set."""
-    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+    for name in [name for name in os.environ if name.startswith("MEMORANDA_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "80")
     monkeypatch.delenv("FORCE_COLOR", raising=False)
@@ -81,13 +81,13 @@ def _calling(*command: str) -> Call:
 @pytest.fixture
 def process() -> Call:
     """Call a command as its own process, forked from one that has imported what commands need."""
-    return _calling(str(warm_recollect.folder() / "recollect"))
+    return _calling(str(warm_memoranda.folder() / "memoranda"))
 
 
 @pytest.fixture
 def started() -> Call:
     """Call a command as its own process, started as a shell starts it."""
-    return _calling(sys.executable, "-m", "recollect.cli")
+    return _calling(sys.executable, "-m", "memoranda.cli")
 
 
 def change_a_byte(file: str | Path, position: int, *, old: bytes = b'"owner"', new: bytes = b'"ownex"') -> None:

@@ -1,4 +1,4 @@
-"""`recollect blocks`: what it prints, what it refuses, and with which code it leaves."""
+"""`memoranda blocks`: what it prints, what it refuses, and with which code it leaves."""
 
 from __future__ import annotations
 

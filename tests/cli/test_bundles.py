@@ -1,4 +1,4 @@
-"""`recollect workflows`: a workflow is exported from one database and imported into another."""
+"""`memoranda workflows`: a workflow is exported from one database and imported into another."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def test_a_workflow_moves_to_another_database_with_its_definitions(cli, id):
 
 def test_a_bundle_goes_through_a_pipe(cli, process, id):
     bundle = cli("workflows", "export", "reader.yaml", "--db", "here.db")
-    assert list(bundle.json) == ["recollect", "workflow", "definitions"]
+    assert list(bundle.json) == ["memoranda", "workflow", "definitions"]
     assert bundle.json["workflow"] == WORKFLOW % id
     text = process("workflows", "import", "-", "--db", "there.db", input=bundle.out)
     made = process("definitions", "show", "shelf", "--db", "there.db", "--json").json["id"]
@@ -113,7 +113,7 @@ def test_a_definition_that_is_missing_is_named(cli, id):
 
 def test_files_that_cannot_be_are_refused_and_make_no_database(cli, id):
     cli("workflows", "export", "reader.yaml", "--out", "reader.json", "--db", "here.db")
-    Path("odd.json").write_text('{"recollect": 1, "workflow": 3}')
+    Path("odd.json").write_text('{"memoranda": 1, "workflow": 3}')
     Path("broken.json").write_text("{")
     for arguments, says in {
         ("export", "reader.agent.yaml"): "this is an agent",
@@ -129,7 +129,7 @@ def test_files_that_cannot_be_are_refused_and_make_no_database(cli, id):
     assert not Path("none.db").exists()
     odd = cli("workflows", "import", "odd.json", "--db", "none.db")
     assert odd.code == 2
-    assert "hint: Name what `recollect workflows export` wrote" in odd.err
+    assert "hint: Name what `memoranda workflows export` wrote" in odd.err
     assert cli("workflows", "import", "reader.json", "--db", "none.db").code == 0
 
 

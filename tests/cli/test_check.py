@@ -1,4 +1,4 @@
-"""`recollect check` and `format`: everything that is wrong with a file at once, and its canonical layout."""
+"""`memoranda check` and `format`: everything that is wrong with a file at once, and its canonical layout."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ flow:
 """
 CARRYING = WORKFLOW.replace("send_text_message", "carry").replace("text:", "suitcase:")
 ACTIONS = """\
-from recollect.workflow import action
+from memoranda.workflow import action
 
 @action("carry", inputs={"type": "object", "properties": {"suitcase": {}}, "additionalProperties": False})
 def carry(call):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import recollect
-from recollect.model.collection import Calibration
-from recollect.retrieval.embed.hashing import Hashing
+import memoranda
+from memoranda.model.collection import Calibration
+from memoranda.retrieval.embed.hashing import Hashing
 
 LINES = ("The heron stands in the pond", "A stork on the chimney", "Cranes fly south in autumn")
 
@@ -15,7 +15,7 @@ LINES = ("The heron stands in the pond", "A stork on the chimney", "Cranes fly s
 @pytest.fixture(autouse=True)
 def embedder(folder, monkeypatch):
     """An embedder that needs nothing to be loaded."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:64")
 
 
 @pytest.fixture
@@ -148,7 +148,7 @@ def interrupt(to: str) -> None:
     def stop(done: int, total: int) -> None:
         raise KeyboardInterrupt
 
-    with recollect.open("memory.db", embedder="hashing:64") as memory, pytest.raises(KeyboardInterrupt):
+    with memoranda.open("memory.db", embedder="hashing:64") as memory, pytest.raises(KeyboardInterrupt):
         memory.collections.reembed("birds", to, progress=stop)
 
 
@@ -187,12 +187,12 @@ class Own:
 
 
 def test_another_embedder_than_the_collections_own_is_told_with_what_to_do(cli):
-    with recollect.open("memory.db", embedder=Own()) as memory:
+    with memoranda.open("memory.db", embedder=Own()) as memory:
         memory.scope(user="ada").remember("A stork", collection="birds")
     done = cli("recall", "stork", "--collection", "birds", "--user", "ada")
     assert done.code == 1
     assert done.err.startswith("error[embedder_mismatch]: this collection needs the embedder `own`")
-    assert "hint: Name it with --embedder or RECOLLECT_EMBEDDER, or move the collection" in done.err
+    assert "hint: Name it with --embedder or MEMORANDA_EMBEDDER, or move the collection" in done.err
     by_words = cli("recall", "stork", "--collection", "birds", "--user", "ada", "--mode", "keyword", "--json")
     assert by_words.json["count"] == 1
     assert cli("collections", "reembed", "birds", "--to", "hashing:64").code == 0

@@ -119,4 +119,4 @@ def test_a_missing_definition_points_to_the_command(cli, profile):
     for command in ("show", "records"):
         done = cli("definitions", command, "nothing")
         assert done.code == 1
-        assert "hint: List them with `recollect definitions list`" in done.err
+        assert "hint: List them with `memoranda definitions list`" in done.err

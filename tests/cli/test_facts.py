@@ -89,7 +89,7 @@ def test_a_missing_fact_leaves_with_one_and_a_message(cli):
     assert (done.code, done.out) == (1, "")
     assert done.err == (
         "error[not_found]: there is no fact `nothing` in `user:ada`\n"
-        "hint: `recollect facts list` with the same options shows what is there\n"
+        "hint: `memoranda facts list` with the same options shows what is there\n"
     )
     assert cli("facts", "get", "nothing", "--json").error["code"] == "not_found"
     assert cli("facts", "delete", "nothing").code == 1

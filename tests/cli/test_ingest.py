@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.sources import split_sections
-from recollect.errors import EmbeddingFailed
-from recollect.retrieval.embed.hashing import Hashing
+from memoranda.cli.sources import split_sections
+from memoranda.errors import EmbeddingFailed
+from memoranda.retrieval.embed.hashing import Hashing
 
 IN_DOCS = ("--collection", "docs", "--project", "house")
 
@@ -44,7 +44,7 @@ Water the roses.
 @pytest.fixture(autouse=True)
 def embedder(folder, monkeypatch):
     """An embedder that needs nothing to be loaded."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:64")
 
 
 def write(name: str, *lines: object) -> str:

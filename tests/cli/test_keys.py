@@ -1,4 +1,4 @@
-"""`recollect keys`: made and shown once, listed, revoked, rotated."""
+"""`memoranda keys`: made and shown once, listed, revoked, rotated."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-import recollect
-from recollect import Unauthenticated
-from recollect.server.auth.keys import find_key
+import memoranda
+from memoranda import Unauthenticated
+from memoranda.server.auth.keys import find_key
 
 
 def whose(token: str) -> tuple[str, str, str]:
-    with recollect.open("memory.db") as memory:
+    with memoranda.open("memory.db") as memory:
         key = find_key(memory, token)
         return key.tenant, key.user, key.role
 
@@ -62,7 +62,7 @@ def test_the_list_shows_keys_of_the_tenant_and_never_a_token(cli):
 
 def test_no_keys_says_what_to_do(cli):
     cli("facts", "set", "k", "v")
-    assert "recollect keys create" in cli("keys").err
+    assert "memoranda keys create" in cli("keys").err
     assert cli("keys", "list", "--json").json == []
 
 
@@ -96,7 +96,7 @@ def test_a_rotated_key_lives_on_for_its_grace(cli):
         (("--user", ""), "invalid_scope"),
         (("--user", "u", "--expires", "soon"), "invalid_duration"),
         (("--user", "u", "--allow", "everything"), "invalid_policy"),
-        (("--user", "u", "--tenant", "recollect.system"), "usage_error"),
+        (("--user", "u", "--tenant", "memoranda.system"), "usage_error"),
     ],
 )
 def test_a_key_that_cannot_be_is_a_wrong_call(cli, arguments, code):
@@ -123,8 +123,8 @@ def test_keys_need_no_web_framework():
 import sys
 for name in ("litestar", "uvicorn", "jwt", "cryptography", "httpx"):
     sys.modules[name] = None
-from recollect.cli import main
-sys.argv = ["recollect", "keys", "create", "--user", "pippin"]
+from memoranda.cli import main
+sys.argv = ["memoranda", "keys", "create", "--user", "pippin"]
 sys.exit(main())
 """
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)

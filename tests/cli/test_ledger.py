@@ -98,6 +98,6 @@ def test_show_one_event(cli, three_events):
 
 
 def test_ledger_mode_all_records_reads(cli, three_events, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_LEDGER", "all")
+    monkeypatch.setenv("MEMORANDA_LEDGER", "all")
     cli("facts", "get", "k0", "--user", "ada")
     assert cli("ledger", "tail", "-n", "9", "--json").json[3]["effect"] == "get_fact"

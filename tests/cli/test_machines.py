@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from recollect.cli.junit import Outcome, Suite, write_junit
+from memoranda.cli.junit import Outcome, Suite, write_junit
 
 LENDING = """\
 machine lending
@@ -99,7 +99,7 @@ GIVEN = '{"reader": "Ada", "title": "Emma"}'
 
 @pytest.fixture(autouse=True)
 def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:64")
     for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
         monkeypatch.delenv(name, raising=False)
     for name, text in {
@@ -134,12 +134,12 @@ def test_a_run_waits_in_one_process_and_is_approved_in_another(process):
     assert waits == f"{id} waits for approval: the step `lend` needs memory.write."
     assert "  collection: loans" in about
     assert "  content: Ada has borrowed Emma" in about
-    assert approve == f"Approve: recollect approve {id} lend --db library.db"
-    assert refuse == f"Refuse:  recollect approve {id} lend --refuse --db library.db"
+    assert approve == f"Approve: memoranda approve {id} lend --db library.db"
+    assert refuse == f"Refuse:  memoranda approve {id} lend --refuse --db library.db"
     listed = process("entries", "--user", "ada", "--collection", "loans", "--db", "library.db", "--json")
     assert "borrowed" not in listed.out
 
-    words = approve.removeprefix("Approve: recollect ").split()
+    words = approve.removeprefix("Approve: memoranda ").split()
     second = process(*words, "--reason", "as agreed")
     assert (second.code, second.err) == (0, f"{id} is completed\n")
     assert json.loads(second.out) == {"message": "Ada: Emma (0 before)", "stored": True}
@@ -198,12 +198,12 @@ def test_only_the_step_that_waits_can_be_decided(cli):
     wrong = cli("approve", id, "known")
     assert (wrong.code, wrong.out) == (2, "")
     assert f"the run `{id}` waits at `lend`, not at `known`" in wrong.err
-    assert f"recollect approve {id} lend" in wrong.err
+    assert f"memoranda approve {id} lend" in wrong.err
     assert cli("approve", id, "known", "--json").error["details"] == {"run": id, "step": "lend"}
     assert entries(cli) == []
     payload = cli("resume", id, "--payload", "{}")
     assert payload.code == 2
-    assert f"waits for approval of `lend`\nhint: Go on: recollect approve {id} lend" in payload.err
+    assert f"waits for approval of `lend`\nhint: Go on: memoranda approve {id} lend" in payload.err
     assert cli("approve", "run_nowhere", "lend").code == 1
     assert cli("approve", id, "lend").code == 0
 
@@ -217,7 +217,7 @@ def test_what_was_decided_elsewhere_only_has_to_go_on(cli):
     assert cli("approvals", "approve", approval["id"]).code == 0
     late = cli("approve", id, "lend", "--refuse")
     assert late.code == 1
-    assert f"was approved by `owner` already\nhint: Go on: recollect resume {id}" in late.err
+    assert f"was approved by `owner` already\nhint: Go on: memoranda resume {id}" in late.err
     done = cli("resume", id)
     assert (done.code, json.loads(done.out)["stored"]) == (0, True)
 
@@ -230,7 +230,7 @@ def test_a_run_waits_for_an_event_and_another_process_delivers_it(process):
     assert (first.code, first.out) == (0, "")
     id = first.err.split()[0]
     assert first.err == (
-        f"{id} waits at `parcel` for the event `parcel`.\nDeliver: recollect resume {id} --payload JSON\n"
+        f"{id} waits at `parcel` for the event `parcel`.\nDeliver: memoranda resume {id} --payload JSON\n"
     )
     wrong = process("resume", id, "--payload", '{"state": 3}')
     assert wrong.code == 2
@@ -250,7 +250,7 @@ def test_a_payload_comes_from_a_file_and_has_to_be_json(cli):
     assert cli("resume", id, "--payload", "@nowhere.json").code == 2
     approve = cli("approve", id, "parcel")
     assert approve.code == 2
-    assert f"waits for an event at `parcel`\nhint: Go on: recollect resume {id} --payload JSON" in approve.err
+    assert f"waits for an event at `parcel`\nhint: Go on: memoranda resume {id} --payload JSON" in approve.err
     Path("parcel.json").write_text('{"state": "whole"}')
     done = cli("resume", id, "--payload", "@parcel.json", "--json")
     assert (done.code, done.json["output"]) == (0, {"state": "whole"})
@@ -277,7 +277,7 @@ def test_a_run_that_waits_for_another_is_followed(process):
     assert (first.code, first.out) == (0, "")
     outer, inner = (line.split()[0] for line in first.err.splitlines()[:2])
     assert first.err.splitlines()[0] == f"{outer} waits at `lent` for {inner}, a run of the machine `lending`."
-    assert f"Approve: recollect approve {inner} lend --machines lending.mashin\n" in first.err
+    assert f"Approve: memoranda approve {inner} lend --machines lending.mashin\n" in first.err
     done = process("approve", outer, "lend")
     assert done.code == 0, done.err
     assert json.loads(done.out) == {"told": "At the branch, Kim: Emma (0 before)"}

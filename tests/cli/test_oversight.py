@@ -11,7 +11,7 @@ def waiting(cli):
     cli("permissions", "grant", "mail", "memory.write", "--level", "approve", "--user", "ada")
     done = cli("facts", "set", "k", "v", "--user", "ada", "--actor", "mail", "--json")
     assert (done.code, done.error["code"]) == (1, "approval_required")
-    assert done.error["hint"].endswith(": recollect approvals approve ID")
+    assert done.error["hint"].endswith(": memoranda approvals approve ID")
     return done.error["details"]["approval"]
 
 
@@ -20,9 +20,9 @@ def test_an_actor_may_what_was_granted(cli):
     denied = cli("facts", "get", "k", "--user", "ada", "--actor", "mail")
     assert denied.code == 1
     assert denied.err.startswith("error[denied]: `mail` may not do this")
-    assert "hint: Grant it with `recollect permissions grant mail memory.read --scope user:ada`\n" in denied.err
+    assert "hint: Grant it with `memoranda permissions grant mail memory.read --scope user:ada`\n" in denied.err
     everywhere = cli("facts", "get", "k", "--actor", "the mail")
-    assert "hint: Grant it with `recollect permissions grant 'the mail' memory.read`\n" in everywhere.err
+    assert "hint: Grant it with `memoranda permissions grant 'the mail' memory.read`\n" in everywhere.err
     granted = cli("permissions", "grant", "mail", "memory.read", "--user", "ada", "--path", "k", "--json").json
     assert {**granted, "id": ""} == {
         "id": "",

@@ -11,13 +11,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-COMMAND = [sys.executable, "-m", "recollect.cli"]
+COMMAND = [sys.executable, "-m", "memoranda.cli"]
 
 # Tests may run in the background, where a shell has SIGINT ignored.
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from recollect.cli import main
+from memoranda.cli import main
 main()
 """
 
@@ -51,19 +51,19 @@ def test_a_broken_ledger_fails_verify_and_doctor(started, tamper):
 
 
 def test_version_and_help(started):
-    assert started("--version").out.startswith("recollect ")
+    assert started("--version").out.startswith("memoranda ")
     assert "Commands:" in started("--help").out
     assert "--ttl" in started("facts", "set", "-h").out
     bare = started()
     assert (bare.code, bare.out) == (2, "")
-    assert "Usage: recollect" in bare.err
+    assert "Usage: memoranda" in bare.err
     assert started("facts").code == 2
 
 
 def test_usage_errors_look_like_the_others(started):
     done = started("facts", "set", "k")
     assert (done.code, done.out) == (2, "")
-    assert done.err == "error[usage_error]: Missing argument 'VALUE'\nhint: Try `recollect facts set --help`\n"
+    assert done.err == "error[usage_error]: Missing argument 'VALUE'\nhint: Try `memoranda facts set --help`\n"
     assert started("facts", "set", "k", "--json").error["code"] == "usage_error"
     assert started("facts", "get", "k", "--colour").code == 2
     assert "Did you mean 'facts'?" in started("fact").err

@@ -15,7 +15,7 @@ BIKE = "The bicycle has a flat tyre"
 @pytest.fixture(autouse=True)
 def embedder(folder, monkeypatch):
     """An embedder that needs nothing to be loaded."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:256")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:256")
 
 
 @pytest.fixture
@@ -180,7 +180,7 @@ def test_no_content_can_steer_the_terminal(cli):
 
 
 def test_the_default_embedder_finds_by_meaning(process, monkeypatch):
-    monkeypatch.delenv("RECOLLECT_EMBEDDER")
+    monkeypatch.delenv("MEMORANDA_EMBEDDER")
     for text in ("Her doctor told her to stop smoking", "The train to Vienna leaves at nine"):
         assert process("remember", text, *IN_NOTES).code == 0
     document = process("recall", "advice of the physician", *IN_NOTES, "--json").json

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from every_command import ALL
 
-import recollect
-from recollect.api.memory import DEFAULT_EMBEDDER
-from recollect.cli import options, settings
-from recollect.cli.index import COMMANDS
-from recollect.model.scope import KINDS
+import memoranda
+from memoranda.api.memory import DEFAULT_EMBEDDER
+from memoranda.cli import options, settings
+from memoranda.cli.index import COMMANDS
+from memoranda.model.scope import KINDS
 
 DOCS = Path(__file__).parents[2].joinpath("docs", "cli.md").read_text(encoding="utf-8")
 
@@ -26,8 +26,8 @@ def flags(command: Any) -> list[str]:
 
 def section(name: str) -> str:
     """Return what docs/cli.md says under the heading of a command."""
-    match = re.search(rf"^#+ `recollect {re.escape(name)}[ `].*?(?=^#|\Z)", DOCS, re.DOTALL | re.MULTILINE)
-    assert match, f"docs/cli.md has no heading for `recollect {name}`"
+    match = re.search(rf"^#+ `memoranda {re.escape(name)}[ `].*?(?=^#|\Z)", DOCS, re.DOTALL | re.MULTILINE)
+    assert match, f"docs/cli.md has no heading for `memoranda {name}`"
     return match[0]
 
 
@@ -40,7 +40,7 @@ def test_the_walk_finds_every_command():
 def test_every_command_has_help_and_an_example_of_itself(name):
     command = ALL[name]
     assert command.help and len(command.help.splitlines()[0]) <= 120
-    assert command.epilog and f"recollect {name}" in command.epilog
+    assert command.epilog and f"memoranda {name}" in command.epilog
     for parameter in command.params:
         assert getattr(parameter, "help", None), f"{parameter.name} of {name} has no help"
 
@@ -60,13 +60,13 @@ def test_every_command_takes_the_common_options(name):
 
 
 def test_docs_name_no_command_that_does_not_exist():
-    named = set(re.findall(r"^#+ `recollect ([a-z ]+?)(?: [A-Z\[].*)?`", DOCS, re.MULTILINE))
+    named = set(re.findall(r"^#+ `memoranda ([a-z ]+?)(?: [A-Z\[].*)?`", DOCS, re.MULTILINE))
     assert named == set(ALL)
 
 
 @pytest.mark.parametrize("group", [name for name in COMMANDS if name not in ALL])
 def test_every_group_has_an_example_in_the_docs(group):
-    assert re.search(rf"^\$ recollect {group} ", DOCS, re.MULTILINE)
+    assert re.search(rf"^\$ memoranda {group} ", DOCS, re.MULTILINE)
 
 
 @pytest.mark.parametrize("name", [name for name in ALL if name in COMMANDS])
@@ -90,12 +90,12 @@ def test_docs_name_every_variable():
 
 def test_help_imports_no_more_than_it_needs():
     code = (
-        "import sys; from recollect.cli.app import run; run(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
+        "import sys; from memoranda.cli.app import run; run(['--help']); print(*sorted(sys.modules), file=sys.stderr)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
     loaded = set(done.stderr.split())
     assert not {name for name in loaded if name.partition(".")[0] in ("rich", "numpy", "wordllama")}
-    assert not loaded & {f"recollect.cli.{entry.module}" for entry in COMMANDS.values()}
+    assert not loaded & {f"memoranda.cli.{entry.module}" for entry in COMMANDS.values()}
 
 
 LANGUAGES = {"abl", "mashin", "workflow"}
@@ -106,9 +106,9 @@ FILES = {
 }
 LOADED = """
 import sys
-from recollect.cli.app import run
+from memoranda.cli.app import run
 assert run(sys.argv[1:]) == 0
-print(*{name.split(".")[1] for name in sys.modules if name.startswith("recollect.")}, file=sys.stderr)
+print(*{name.split(".")[1] for name in sys.modules if name.startswith("memoranda.")}, file=sys.stderr)
 """
 
 
@@ -130,7 +130,7 @@ def test_a_command_loads_no_language_but_that_of_its_file(command, languages, tm
     monkeypatch.chdir(tmp_path)
     for name, text in FILES.items():
         Path(name).write_text(text)
-    recollect.open("runs.db").close()
+    memoranda.open("runs.db").close()
     done = subprocess.run([sys.executable, "-c", LOADED, *command.split()], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
     assert set(done.stderr.splitlines()[-1].split()) & LANGUAGES == languages

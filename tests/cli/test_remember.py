@@ -14,7 +14,7 @@ IN_NOTES = ("--collection", "notes", "--user", "ada")
 @pytest.fixture(autouse=True)
 def embedder(folder, monkeypatch):
     """An embedder that needs nothing to be loaded."""
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:256")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:256")
 
 
 def contents(cli, *options: str) -> list[object]:
@@ -104,7 +104,7 @@ def test_what_is_too_long_points_to_ingest(cli):
     done = cli("remember", "-", *IN_NOTES, input="word " * 20_000)
     assert done.code == 2
     assert done.err.startswith("error[limit_exceeded]:")
-    assert "hint: Remember it in parts with `recollect ingest`" in done.err
+    assert "hint: Remember it in parts with `memoranda ingest`" in done.err
     assert cli("remember", "-", *IN_NOTES, input="word " * 2_000).code == 0
 
 
@@ -188,5 +188,5 @@ def test_forget_names_one_entry_that_is_there(cli):
         done = cli("forget", *IN_NOTES, *arguments)
         assert done.code == 1
         assert done.err.startswith("error[not_found]: there is no entry ")
-        assert "hint: `recollect entries` with the same options shows what is there" in done.err
+        assert "hint: `memoranda entries` with the same options shows what is there" in done.err
     assert contents(cli) == ["one"]

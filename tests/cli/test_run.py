@@ -1,4 +1,4 @@
-"""`recollect run`: a chat on a terminal and over a pipe, messages, JSON, and memory that outlives the process."""
+"""`memoranda run`: a chat on a terminal and over a pipe, messages, JSON, and memory that outlives the process."""
 
 from __future__ import annotations
 
@@ -283,7 +283,7 @@ def test_words_of_an_agent_cannot_steer_the_terminal(cli):
 INTERRUPTIBLE = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from recollect.cli import main
+from memoranda.cli import main
 main()
 """
 

@@ -1,4 +1,4 @@
-"""`recollect runs` and `recollect ledger show RUN`: where runs stand, and what they did."""
+"""`memoranda runs` and `memoranda ledger show RUN`: where runs stand, and what they did."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Any
 import msgspec
 import pytest
 
-import recollect
-from recollect.model.effect import RecordRun, SetFact
-from recollect.model.event import GENESIS
-from recollect.model.key import RUN_RECORD
-from recollect.model.run import RunNote
-from recollect.model.scope import Scope
-from recollect.model.value import encode
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.model.effect import RecordRun, SetFact
+from memoranda.model.event import GENESIS
+from memoranda.model.key import RUN_RECORD
+from memoranda.model.run import RunNote
+from memoranda.model.scope import Scope
+from memoranda.model.value import encode
+from memoranda.testing import FakeClock
 
 START, END = RunNote(kind="exec_start", detail={"machine": "glaze"}), RunNote(kind="exec_end")
 STEP = RunNote(kind="step_record", step="mix", decision="deny", payload=b'{"secret":1}', detail={"capability": "http"})
 
 
-def record(memory: recollect.Memory, run: str, *notes: RunNote, **said: Any) -> None:
+def record(memory: memoranda.Memory, run: str, *notes: RunNote, **said: Any) -> None:
     """Record a whole run of the machine `glaze`, or of another."""
     about = {"language": "mashin", "program": "glaze", "digest": "d1", "actor": "machine:glaze"}
     summary = {**about, "started_at": memory.clock.now(), **said}
@@ -33,7 +33,7 @@ def record(memory: recollect.Memory, run: str, *notes: RunNote, **said: Any) -> 
 def runs() -> None:
     """Three runs in memory.db."""
     clock = FakeClock()
-    with recollect.open("memory.db", clock=clock) as memory:
+    with memoranda.open("memory.db", clock=clock) as memory:
         error = {"type": "permission_denied", "step": "mix", "message": "not allowed to http"}
         record(memory, "r1", START, STEP, END, status="failed", error=error, steps=1)
         clock.advance(1)

@@ -1,4 +1,4 @@
-"""`recollect test`: a line for each test, and for one that failed where, what was expected, and what came."""
+"""`memoranda test`: a line for each test, and for one that failed where, what was expected, and what came."""
 
 from __future__ import annotations
 

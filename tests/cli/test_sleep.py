@@ -1,4 +1,4 @@
-"""`recollect sleep`: jobs are listed, what is due is done, and it can be taken back."""
+"""`memoranda sleep`: jobs are listed, what is due is done, and it can be taken back."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.chat.conversations import read_history
-from recollect.chat.holding import begin_turn
-from recollect.chat.parts import Draft, Usage
+import memoranda
+from memoranda.chat.conversations import read_history
+from memoranda.chat.holding import begin_turn
+from memoranda.chat.parts import Draft, Usage
 
 
 def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:
-    with recollect.open("memory.db") as memory:
+    with memoranda.open("memory.db") as memory:
         history = read_history(memory, user, conversation)
         draft = Draft(kind="user", text=text)
         turn = begin_turn(
@@ -82,7 +82,7 @@ def test_a_conversation_that_is_not_there_is_not_called_gone(cli: Any, learned: 
     done = cli("sleep", "undo", "c2", "--user", "ada", "--json")
     assert done.code == 1
     assert done.error["message"] == "nothing was learned from a conversation `c2` of `ada`"
-    assert "recollect sleep list" in done.error["hint"]
+    assert "memoranda sleep list" in done.error["hint"]
 
 
 def test_no_jobs_says_so(cli: Any) -> None:

@@ -1,4 +1,4 @@
-"""`recollect test` of workflows: a line for each test, and whose tests a file holds."""
+"""`memoranda test` of workflows: a line for each test, and whose tests a file holds."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ flow: [{do: say}, {do: loud}]
 outputs: {loud: =$output.loud}
 """
 ACTIONS = """\
-import recollect.workflow
+import memoranda.workflow
 
 
-@recollect.workflow.action
+@memoranda.workflow.action
 def shout(text: str) -> str:
     '''Say it louder.'''
     return text.upper()

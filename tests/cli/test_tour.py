@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.cli.chapters import CHAPTERS
-from recollect.cli.touring import empty_folder
+from memoranda.cli.chapters import CHAPTERS
+from memoranda.cli.touring import empty_folder
 
 REFUSED = {
     "schema_violation": "facts set stay '{\"room\": 0}'",
@@ -23,9 +23,9 @@ REFUSED = {
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("tour")
-    away = {**os.environ, "RECOLLECT_DB": str(folder / "mine.db"), "TMPDIR": str(folder), "COLUMNS": "100"}
+    away = {**os.environ, "MEMORANDA_DB": str(folder / "mine.db"), "TMPDIR": str(folder), "COLUMNS": "100"}
     ran = subprocess.run(
-        [sys.executable, "-m", "recollect.cli", "tour"],
+        [sys.executable, "-m", "memoranda.cli", "tour"],
         env=away,
         cwd=folder,
         stdin=subprocess.DEVNULL,
@@ -42,7 +42,7 @@ def test_every_chapter_and_every_command_is_shown(shown: str) -> None:
     for number, chapter in enumerate(CHAPTERS, 1):
         assert f"{number} of {len(CHAPTERS)} · {chapter.title}" in shown
         for command in chapter.commands:
-            assert f"$ recollect {command.split('{run}')[0]}" in shown
+            assert f"$ memoranda {command.split('{run}')[0]}" in shown
 
 
 def test_files_fit_a_narrow_terminal() -> None:
@@ -52,7 +52,7 @@ def test_files_fit_a_narrow_terminal() -> None:
 
 
 def test_only_what_should_be_refused_is(shown: str) -> None:
-    steps = shown.split("\n$ recollect ")[1:]
+    steps = shown.split("\n$ memoranda ")[1:]
     refused = [(code[1], step) for step in steps if (code := re.search(r"^error\[(\w+)\]", step, re.M))]
     assert [code for code, _ in refused] == list(REFUSED)
     assert all(step.startswith(REFUSED[code]) for code, step in refused)
@@ -79,9 +79,9 @@ def test_it_shows_one_memory(shown: str) -> None:
 
 def test_settings_are_as_they_were(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("RECOLLECT_DB", "mine.db")
+    monkeypatch.setenv("MEMORANDA_DB", "mine.db")
     with pytest.raises(ZeroDivisionError), empty_folder():
-        assert "RECOLLECT_DB" not in os.environ
+        assert "MEMORANDA_DB" not in os.environ
         assert Path.cwd() != tmp_path
         raise ZeroDivisionError
-    assert (os.environ["RECOLLECT_DB"], Path.cwd()) == ("mine.db", tmp_path)
+    assert (os.environ["MEMORANDA_DB"], Path.cwd()) == ("mine.db", tmp_path)

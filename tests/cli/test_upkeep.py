@@ -54,7 +54,7 @@ def test_export_and_import_carry_memory(cli):
 
 
 def test_entries_travel_expire_and_are_erased(cli, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:64")
     cli("remember", "A heron", "--collection", "birds", "--user", "ada")
     assert cli("export", "all.jsonl").out == "1 item of tenant default written to all.jsonl\n"
     done = cli("import", "all.jsonl", "--db", "other.db", "--embedder", "hashing:32")
@@ -94,7 +94,7 @@ def test_doctor_is_content_with_a_healthy_database(cli):
     assert done.code == 0
     assert done.json["ok"] is True
     named = [finding["what"] for finding in done.json["findings"]]
-    assert {"recollect", "Python", "SQLite", "database file", "free disk space", "durability", "schema"} <= set(named)
+    assert {"memoranda", "Python", "SQLite", "database file", "free disk space", "durability", "schema"} <= set(named)
     assert "embedder" in named
     assert {"ledger of default", "ledger of other", "facts of default agree with the ledger"} <= set(named)
     text, told = cli("doctor")[1:]
@@ -135,7 +135,7 @@ def test_doctor_says_whether_the_embedder_loads(cli, monkeypatch):
         return done.code, finding["ok"], finding["detail"]
 
     assert embedder() == (0, True, "wordllama:256, 256 dimensions")
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", "hashing:64")
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", "hashing:64")
     assert embedder() == (0, True, "hashing:64, 64 dimensions")
     for name in ("onnx:nowhere", "word2vec"):
         code, well, detail = embedder("--embedder", name)
@@ -144,14 +144,14 @@ def test_doctor_says_whether_the_embedder_loads(cli, monkeypatch):
 
 
 def test_config_says_where_each_value_came_from(cli, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_TENANT", "acme")
-    monkeypatch.setenv("RECOLLECT_BUSY_TIMEOUT", "0.5")
+    monkeypatch.setenv("MEMORANDA_TENANT", "acme")
+    monkeypatch.setenv("MEMORANDA_BUSY_TIMEOUT", "0.5")
     shown = cli("config", "show", "--db", "x.db", "--json").json
-    assert shown["db"] == {"value": "x.db", "origin": "flag", "variable": "RECOLLECT_DB"}
-    assert shown["tenant"] == {"value": "acme", "origin": "environment", "variable": "RECOLLECT_TENANT"}
+    assert shown["db"] == {"value": "x.db", "origin": "flag", "variable": "MEMORANDA_DB"}
+    assert shown["tenant"] == {"value": "acme", "origin": "environment", "variable": "MEMORANDA_TENANT"}
     assert shown["busy_timeout"]["value"] == 0.5
     assert (shown["durability"]["value"], shown["ledger"]["origin"]) == ("full", "default")
-    assert shown["embedder"] == {"value": "wordllama", "origin": "default", "variable": "RECOLLECT_EMBEDDER"}
+    assert shown["embedder"] == {"value": "wordllama", "origin": "default", "variable": "MEMORANDA_EMBEDDER"}
     assert cli("config", "show", "--embedder", "hashing:64", "--json").json["embedder"]["origin"] == "flag"
     assert "acme" in cli("config", "show").out
 
@@ -165,7 +165,7 @@ def test_config_show_says_where_the_database_is_without_its_password(cli):
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("RECOLLECT_DURABILITY", "maybe"), ("RECOLLECT_LEDGER", "none"), ("RECOLLECT_BUSY_TIMEOUT", "nan")],
+    [("MEMORANDA_DURABILITY", "maybe"), ("MEMORANDA_LEDGER", "none"), ("MEMORANDA_BUSY_TIMEOUT", "nan")],
 )
 def test_a_wrong_variable_is_named(cli, monkeypatch, name, value):
     monkeypatch.setenv(name, value)
@@ -175,11 +175,11 @@ def test_a_wrong_variable_is_named(cli, monkeypatch, name, value):
 
 
 def test_the_environment_names_database_and_tenant(cli, monkeypatch):
-    monkeypatch.setenv("RECOLLECT_DB", "sqlite:///team.db")
-    monkeypatch.setenv("RECOLLECT_TENANT", "acme")
+    monkeypatch.setenv("MEMORANDA_DB", "sqlite:///team.db")
+    monkeypatch.setenv("MEMORANDA_TENANT", "acme")
     cli("facts", "set", "k", "v")
     assert Path("team.db").exists()
-    monkeypatch.delenv("RECOLLECT_DB")
+    monkeypatch.delenv("MEMORANDA_DB")
     assert cli("facts", "get", "k", "--db", "team.db", "--tenant", "acme").out == "v\n"
 
 

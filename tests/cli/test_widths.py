@@ -17,11 +17,11 @@ import pytest
 from every_command import ALL
 from typer.testing import CliRunner
 
-import recollect
-from recollect.cli import fitting
-from recollect.cli.app import app
-from recollect.cli.index import COMMANDS
-from recollect.server.auth.keys import create_key
+import memoranda
+from memoranda.cli import fitting
+from memoranda.cli.app import app
+from memoranda.cli.index import COMMANDS
+from memoranda.server.auth.keys import create_key
 
 HELP = [[], *([name] for name in COMMANDS if name not in ALL), *(name.split() for name in ALL)]
 FAMILY = "👩‍👧 und 日本語のノート"
@@ -35,7 +35,7 @@ def widest(text: str) -> int:
 @pytest.mark.parametrize("command", HELP, ids=" ".join)
 def test_no_line_of_help_is_wider_than_the_terminal(command: list[str]):
     shown = CliRunner().invoke(app, [*command, "--help"], env={"COLUMNS": "80"}).stdout
-    assert "Usage: recollect" in shown
+    assert "Usage: memoranda" in shown
     assert widest(shown) <= 80
     # The list of commands says whole sentences, and the usage shows a FILE as it is typed.
     assert "..." not in shown.replace("[ARGS]...", "").replace("FILE...", "")
@@ -46,7 +46,7 @@ def test_no_line_of_help_is_wider_than_the_terminal(command: list[str]):
 def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A database with what does not fit: long keys, labels and texts, signs that take two places, many rows."""
     file = str(tmp_path_factory.mktemp("filled") / "greenhouse.db")
-    with recollect.open(file, embedder="hashing:64") as memory:
+    with memoranda.open(file, embedder="hashing:64") as memory:
         ada = memory.scope(user="ada")
         ada.set(LONG_KEY, "half past seven in summer, " * 4)
         ada.set("profile.name", FAMILY)
@@ -68,7 +68,7 @@ def filled(tmp_path_factory: pytest.TempPathFactory) -> str:
             label=("word " * 20).strip(),
         )
         gardener = memory.acting_as("agent:the-gardener-of-the-house")
-        with pytest.raises(recollect.ApprovalRequired):
+        with pytest.raises(memoranda.ApprovalRequired):
             gardener.scope(user="ada").set(LONG_KEY, "later")
     return file
 
@@ -142,7 +142,7 @@ def on_terminal(width: int, *arguments: str, typed: str = "", interrupted_at: st
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
     kept = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "NO_COLOR", "TERM")}
     running = subprocess.Popen(
-        [sys.executable, "-m", "recollect.cli", *arguments],
+        [sys.executable, "-m", "memoranda.cli", *arguments],
         stdin=slave,
         stdout=slave,
         stderr=slave,
@@ -194,7 +194,7 @@ def test_errors_and_remarks_are_broken_between_words_on_a_terminal_only(filled: 
 def test_a_pipe_is_as_wide_as_need_be(filled: str):
     # Nobody said how wide: what a grep looks for is there.
     kept = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-    command = [sys.executable, "-m", "recollect.cli", "facts", "list", "--user", "ada", "--db", filled]
+    command = [sys.executable, "-m", "memoranda.cli", "facts", "list", "--user", "ada", "--db", filled]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, env=kept)
     assert done.returncode == 0
     [row] = [line for line in done.stdout.splitlines() if line.startswith(LONG_KEY)]
@@ -265,18 +265,18 @@ def test_a_terminal_of_ascii_gets_ascii():
 
 
 def test_a_command_in_a_hint_stays_on_one_line():
-    text = "hint: Ask for it with `recollect keys create --user ada`, or wait"
+    text = "hint: Ask for it with `memoranda keys create --user ada`, or wait"
     assert fitting.wrap(text, 40, indent="  ").splitlines() == [
         "hint: Ask for it with",
-        "  `recollect keys create --user ada`, or",
+        "  `memoranda keys create --user ada`, or",
         "  wait",
     ]
     assert fitting.wrap(text, 400) == text
     assert fitting.wrap("x" * 50, 10) == "x" * 50
-    bare = "hint: If that is meant: recollect approve run_01a1 settle"
+    bare = "hint: If that is meant: memoranda approve run_01a1 settle"
     assert fitting.wrap(bare, 40, indent="  ").splitlines() == [
         "hint: If that is meant:",
-        "  recollect approve run_01a1 settle",
+        "  memoranda approve run_01a1 settle",
     ]
 
 
@@ -287,7 +287,7 @@ def test_blanks_alone_are_an_empty_line():
 def test_what_is_quoted_and_does_not_fit_is_broken_unless_it_is_a_command():
     said = "after `I want a room for two nights in Lisbon`"
     assert fitting.wrap(said, 24).splitlines() == ["after `I want a room for", "two nights in Lisbon`"]
-    command = "Ask with `recollect keys create --user ada --role member`"
+    command = "Ask with `memoranda keys create --user ada --role member`"
     assert fitting.wrap(command, 30).splitlines() == ["Ask with", command.removeprefix("Ask with ")]
 
 
@@ -349,7 +349,7 @@ def test_a_step_of_a_trace_goes_on_below_what_is_told_of_it(tmp_path):
         '  implements\n    remember kept\n      content: "A book"\n      collection: "books"\n'
     )
     shown = on_terminal(
-        60, "run", "keep.mashin", "--input", "{}", "--trace", NO_COLOR="1", RECOLLECT_EMBEDDER="hashing:64"
+        60, "run", "keep.mashin", "--input", "{}", "--trace", NO_COLOR="1", MEMORANDA_EMBEDDER="hashing:64"
     )
     [(head, margin)] = re.findall(r"(   3  kept  memory  )collection=.*\n( +)id=entry_", shown)
     assert len(margin) == len(head)
@@ -363,7 +363,7 @@ def test_what_was_recalled_goes_on_behind_its_number(filled: str):
 
 def test_a_command_of_the_tour_goes_on_further_in():
     shown = on_terminal(80, "tour", "--all", NO_COLOR="1").splitlines()
-    [at] = [number for number, line in enumerate(shown) if line.startswith("$ recollect definitions create")]
+    [at] = [number for number, line in enumerate(shown) if line.startswith("$ memoranda definitions create")]
     assert shown[at + 1].startswith("    '{")
 
 
@@ -381,7 +381,7 @@ def test_an_interruption_ends_its_line(filled: str):
 
 def test_a_server_says_where_to_look_and_how_to_stop_it():
     shown = on_terminal(80, "serve", "--port", "0", interrupted_at="startup complete", NO_COLOR="1")
-    [address] = re.findall(r"^Recollect listens on (\S+)$", shown, re.MULTILINE)
+    [address] = re.findall(r"^Memoranda listens on (\S+)$", shown, re.MULTILINE)
     assert f"pages   {address}/admin\nroutes  {address}/docs\nstop    Ctrl-C\n" in shown
 
 

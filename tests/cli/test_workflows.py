@@ -56,7 +56,7 @@ flow:
   - do: close
 """
 ACTIONS = """\
-from recollect.workflow import action
+from memoranda.workflow import action
 
 @action("price", inputs={"type": "object", "properties": {"part": {"type": "string"}}, "required": ["part"]})
 def price(call):
@@ -312,11 +312,11 @@ def test_a_run_waits_in_one_process_and_is_answered_in_another(process):
     waits, reply = first.err.splitlines()
     id = waits.split()[0]
     assert waits == f"{id} waits at `listen` for the event `reply`."
-    assert reply == f"Reply: recollect resume {id} --message TEXT --db shop.db"
+    assert reply == f"Reply: memoranda resume {id} --message TEXT --db shop.db"
 
     still = process("resume", id, "--db", "shop.db")
     assert (still.code, still.out, still.err) == (0, "", first.err)
-    words = reply.removeprefix("Reply: recollect ").split()
+    words = reply.removeprefix("Reply: memoranda ").split()
     words[words.index("TEXT")] = "A new chain"
     second = process(*words)
     assert (second.code, second.err) == (0, f"{id} is completed\n")
@@ -333,7 +333,7 @@ def test_a_run_waits_in_one_process_and_is_answered_in_another(process):
 def test_what_waits_for_an_event_is_given_json(cli):
     id = begun(cli, "parcel.yaml", "--tools", "parts.py")
     shown = cli("resume", id, "--tools", "parts.py")
-    assert shown.err.endswith(f"Deliver: recollect resume {id} --payload JSON --tools parts.py\n")
+    assert shown.err.endswith(f"Deliver: memoranda resume {id} --payload JSON --tools parts.py\n")
     assert "waits at `parcel` for the event `delivery`." in shown.err
     assert cli("resume", id, "--tools", "parts.py", "--payload", "torn").code == 2
     without = cli("resume", id, "--payload", "1")
@@ -387,7 +387,7 @@ def test_a_run_that_waits_for_another_is_followed(process):
     assert (first.code, first.out) == (0, "The shop is open.\nWhat is to be done?\n"), first.err
     outer, inner = (line.split()[0] for line in first.err.splitlines()[:2])
     assert first.err.splitlines()[0] == f"{outer} waits at `order` for {inner}, a run of the workflow `ask`."
-    assert first.err.endswith(f"Reply: recollect resume {inner} --message TEXT --workflows ask.yaml\n")
+    assert first.err.endswith(f"Reply: memoranda resume {inner} --message TEXT --workflows ask.yaml\n")
     done = process("resume", outer, "-m", "A new chain")
     assert done.code == 0, done.err
     assert done.out == "Noted: A new chain\nUntil tomorrow, for: A new chain\n"
@@ -419,7 +419,7 @@ def test_what_an_inner_run_asks_again_is_heard(cli, bicycle):
     first = cli("resume", outer, "-m", "A bell")
     assert (first.code, first.out) == (0, "Which colour?\n")
     inner = first.err.splitlines()[-2].split()[0]
-    assert first.err.endswith(f"Reply: recollect resume {inner} --message TEXT\n")
+    assert first.err.endswith(f"Reply: memoranda resume {inner} --message TEXT\n")
     second = cli("resume", inner, "-m", "Green")
     assert (second.code, second.out) == (0, "Noted: Green\nUntil tomorrow, for: Green\n")
 
@@ -447,7 +447,7 @@ def test_a_run_that_waits_is_cancelled(cli, bicycle):
 
 def test_a_run_whose_process_is_gone_is_cancelled_by_force(cli, started):
     Path("gone.py").write_text(
-        "import os, signal\nfrom recollect.workflow import action\n\n"
+        "import os, signal\nfrom memoranda.workflow import action\n\n"
         '@action("vanish")\ndef vanish(call):\n    os.kill(os.getpid(), signal.SIGKILL)\n'
     )
     Path("gone.yaml").write_text("defs:\n  v: {kind: task, action: vanish}\nflow:\n  - do: v\n")
@@ -455,7 +455,7 @@ def test_a_run_whose_process_is_gone_is_cancelled_by_force(cli, started):
     [id] = [one["id"] for one in cli("runs", "--status", "running", "--json").json]
     done = cli("cancel", id)
     assert (done.code, done.out) == (1, "")
-    assert f"is running\nhint: If its process is gone: recollect cancel {id} --force\n" in done.err
+    assert f"is running\nhint: If its process is gone: memoranda cancel {id} --force\n" in done.err
     assert cli("cancel", id, "--force").out == f"{id} is cancelled\n"
     assert "is cancelled and waits for nothing" in cli("cancel", id, "--force").err
 
@@ -477,7 +477,7 @@ def test_cancelling_the_inner_run_says_who_waited_for_it(cli, bicycle):
     inner = cli("resume", outer, "--json").json["waiting"]["run"]
     done = cli("cancel", inner)
     assert (done.code, done.out) == (0, f"{inner} is cancelled\n")
-    assert done.err == f"{outer} waited for it. Go on: recollect resume {outer}\n"
+    assert done.err == f"{outer} waited for it. Go on: memoranda resume {outer}\n"
     payload = cli("resume", outer, "-m", "A bell")
     assert payload.code == 2
     assert "waits for another run at `order`, which waits for nothing" in payload.err
@@ -494,10 +494,10 @@ def test_a_workflow_is_neither_approved_nor_replayed(cli, bicycle):
     approve = cli("approve", id, "listen")
     assert (approve.code, approve.out) == (2, "")
     assert f"the run `{id}` is of a workflow, whose steps wait for no approval" in approve.err
-    assert f"hint: If it waits: recollect resume {id}\n" in approve.err
+    assert f"hint: If it waits: memoranda resume {id}\n" in approve.err
     replay = cli("replay", id)
     assert (replay.code, replay.out) == (2, "")
-    assert f"hint: `recollect ledger show {id}` shows what it did\n" in replay.err
+    assert f"hint: `memoranda ledger show {id}` shows what it did\n" in replay.err
     assert cli("replay", id, "--json").error["details"] == {"run": id}
     machines = cli("resume", id, "--machines", "one.mashin")
     assert machines.code == 2

@@ -16,10 +16,10 @@ from typing import Any
 import pytest
 from clocked_server import Served
 
-import recollect
-from recollect.client import repeating
+import memoranda
+from memoranda.client import repeating
 
-KEY = "rk_loopback_5ecret"
+KEY = "mk_loopback_5ecret"
 
 
 def _load(name: str) -> ModuleType:
@@ -94,9 +94,9 @@ def connect(request: pytest.FixtureRequest) -> Iterator[Callable[..., Any]]:
 
         def connect(url: str, key: str | None = KEY, **options: Any) -> Any:
             if request.param == "sync":
-                made.append(recollect.Client(url, key, **options))
+                made.append(memoranda.Client(url, key, **options))
             else:
-                made.append(Awaited(recollect.AsyncClient(url, key, **options), runner))
+                made.append(Awaited(memoranda.AsyncClient(url, key, **options), runner))
             return made[-1]
 
         yield connect

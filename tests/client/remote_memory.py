@@ -15,23 +15,23 @@ from typing import Any, ClassVar, NoReturn
 import pytest
 from msgspec import structs
 
-import recollect
-from recollect.engine.erase import Receipt
-from recollect.engine.expiry import Swept
-from recollect.governance.inspection import Finding, inspect_tenant
-from recollect.model.block import BlockType
-from recollect.model.entry import Entry
-from recollect.model.event import Event
-from recollect.model.fact import Fact, Revision
-from recollect.model.policy import Grant, Rule
-from recollect.model.recall import Match, Recalled
-from recollect.model.scope import DEFAULT_TENANT, Scope
-from recollect.store.base import Reader, Store
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import FakeClock
-from recollect.testing.conformance import Capability
-from recollect.testing.conformance.base import ConformanceBase
-from recollect.wire import collections as wire_collections
+import memoranda
+from memoranda.engine.erase import Receipt
+from memoranda.engine.expiry import Swept
+from memoranda.governance.inspection import Finding, inspect_tenant
+from memoranda.model.block import BlockType
+from memoranda.model.entry import Entry
+from memoranda.model.event import Event
+from memoranda.model.fact import Fact, Revision
+from memoranda.model.policy import Grant, Rule
+from memoranda.model.recall import Match, Recalled
+from memoranda.model.scope import DEFAULT_TENANT, Scope
+from memoranda.store.base import Reader, Store
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance import Capability
+from memoranda.testing.conformance.base import ConformanceBase
+from memoranda.wire import collections as wire_collections
 
 OWNER = "owner-of-the-desk"
 """The user whose key is used for what belongs to the whole tenant."""
@@ -131,17 +131,17 @@ class _Rows:
 class RemoteMemory:
     """A memory behind a server."""
 
-    def __init__(self, served: Any, names: Names, clock: FakeClock, connect: Callable[..., recollect.Client]) -> None:
+    def __init__(self, served: Any, names: Names, clock: FakeClock, connect: Callable[..., memoranda.Client]) -> None:
         self._served = served
         self._names = names
         self._connect = connect
         self.clock = clock
         self.tenant = DEFAULT_TENANT
 
-    def client(self, user: str, tenant: str = DEFAULT_TENANT) -> recollect.Client:
+    def client(self, user: str, tenant: str = DEFAULT_TENANT) -> memoranda.Client:
         try:
             key = self._served.key(user, tenant=self._names.there(tenant))
-        except recollect.UsageError:
+        except memoranda.UsageError:
             cannot("no key is made for a user of that name")
         return self._connect(self._served.url, key)
 
@@ -184,7 +184,7 @@ class RemoteMemory:
         return self._desk.approvals
 
     @property
-    def _desk(self) -> recollect.Client:
+    def _desk(self) -> memoranda.Client:
         return self.client(OWNER, self.tenant)
 
     def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
@@ -247,7 +247,7 @@ UNREACHED = {
 class RemoteScope:
     """The memory of a user, or of a place below one."""
 
-    def __init__(self, client: recollect.Client, names: Names, scope: Scope) -> None:
+    def __init__(self, client: memoranda.Client, names: Names, scope: Scope) -> None:
         self._client = client
         self._names = names
         self._below = scope.path.partition("/")[2] or None
@@ -332,7 +332,7 @@ class RemoteScope:
 class RemoteBlocks:
     """The blocks of a user, or of one agent."""
 
-    def __init__(self, client: recollect.Client, agent: str | None, names: Names) -> None:
+    def __init__(self, client: memoranda.Client, agent: str | None, names: Names) -> None:
         self._memory = client.memory
         self._agent = agent
         self._names = names
@@ -393,7 +393,7 @@ class RemoteBatch:
 class RemotePermissions:
     """The grants of a tenant."""
 
-    def __init__(self, client: recollect.Client, names: Names) -> None:
+    def __init__(self, client: memoranda.Client, names: Names) -> None:
         self._permissions = client.permissions
         self._names = names
 
@@ -418,7 +418,7 @@ class RemotePermissions:
 class RemoteDefinitions:
     """The definitions of a tenant."""
 
-    def __init__(self, client: recollect.Client, names: Names) -> None:
+    def __init__(self, client: memoranda.Client, names: Names) -> None:
         self._definitions = client.definitions
         self._names = names
 
@@ -450,7 +450,7 @@ class RemoteDefinitions:
 class RemoteCollections:
     """The collections of a tenant."""
 
-    def __init__(self, client: recollect.Client) -> None:
+    def __init__(self, client: memoranda.Client) -> None:
         self._collections = client.collections
 
     def list(self, *, below: Scope | None = None) -> list[Any]:
@@ -470,7 +470,7 @@ class RemoteCollections:
 class RemoteLedger:
     """The ledger of a tenant, under the tenant's name on the server: it is part of what is hashed."""
 
-    def __init__(self, client: recollect.Client) -> None:
+    def __init__(self, client: memoranda.Client) -> None:
         self._ledger = client.ledger
 
     def events(self, *, start: int = 1, limit: int | None = None) -> list[Event]:
@@ -543,11 +543,11 @@ class RemoteConformance(ConformanceBase):
     @pytest.fixture
     def open_memory(self, served: Any, names: Names, clock: RemoteClock) -> Iterator[Callable[..., Any]]:
         """Return what gives further clients of the same tenants."""
-        clients: dict[str, recollect.Client] = {}
+        clients: dict[str, memoranda.Client] = {}
 
-        def connect(url: str, key: str) -> recollect.Client:
+        def connect(url: str, key: str) -> memoranda.Client:
             if key not in clients:
-                clients[key] = recollect.Client(url, key, timeout=60)
+                clients[key] = memoranda.Client(url, key, timeout=60)
             return clients[key]
 
         yield lambda: RemoteMemory(served, names, clock, connect)

@@ -1,4 +1,4 @@
-"""A server on the loopback that answers what it was told to answer, as a Recollect server or anything else would.
+"""A server on the loopback that answers what it was told to answer, as a Memoranda server or anything else would.
 
 It gives what is in `waiting`, one answer a request, and then `default`. What it was asked is in `asked`.
 """

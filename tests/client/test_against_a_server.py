@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memoranda
 
 _numbers = count(1)
 
@@ -37,7 +37,7 @@ def test_blocks_are_created_read_listed_replaced_and_deleted(mara: Any) -> None:
     assert mara.memory.get("core") is None
     core = mara.memory.update("core", "- Grows tomatoes\n- Speaks Dutch", expected_updated_at=None)
     beds = mara.memory.update("core", "- Waters at six", expected_updated_at=None, agent_id="agent_beds")
-    assert isinstance(core, recollect.Block)
+    assert isinstance(core, memoranda.Block)
     assert (core.scope, core.agent_id, core.block_type) == ("user", None, "core")
     assert (beds.scope, beds.agent_id) == ("agent", "agent_beds")
     assert core.created_at == core.updated_at and core.updated_at.tzinfo is not None
@@ -77,11 +77,11 @@ def test_whoever_was_slower_meets_a_conflict_and_can_recover(mara: Any, connect:
     other = connect(served.url, served.key("mara", tenant=tenant))
     core = mara.memory.update("core", "- One", expected_updated_at=None)
     theirs = other.memory.update("core", "- One\n- Two", expected_updated_at=core.updated_at)
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         mara.memory.update("core", "- One\n- Three", expected_updated_at=core.updated_at)
     assert raised.value.current_updated_at == theirs.updated_at
     assert mara.memory.get("core") == theirs
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         mara.memory.update("core", "- Anew", expected_updated_at=None)
     seen = mara.memory.get("core")
     mended = mara.memory.update("core", seen.content + "\n- Three", expected_updated_at=seen.updated_at)
@@ -89,13 +89,13 @@ def test_whoever_was_slower_meets_a_conflict_and_can_recover(mara: Any, connect:
 
 
 def test_of_many_writers_with_one_stamp_exactly_one_wins(served: Any, tenant: str) -> None:
-    with recollect.Client(served.url, served.key("mara", tenant=tenant), timeout=60) as client:
+    with memoranda.Client(served.url, served.key("mara", tenant=tenant), timeout=60) as client:
         core = client.memory.update("core", "- start", expected_updated_at=None)
 
         def write(number: int) -> str | None:
             try:
                 return client.memory.update("core", f"- {number}", expected_updated_at=core.updated_at).content
-            except recollect.Conflict as conflict:
+            except memoranda.Conflict as conflict:
                 assert "repeated" not in conflict.details
                 return None
 
@@ -109,7 +109,7 @@ def test_of_many_writers_with_one_stamp_exactly_one_wins(served: Any, tenant: st
 def test_what_is_too_long_is_refused_with_both_numbers_and_changes_nothing(mara: Any) -> None:
     core = mara.memory.update("core", "x" * 4_000, expected_updated_at=None)
     for text, limit, actual, what in (("x" * 4_001, 4_000, 4_001, "characters"), ("- a\n" * 21, 20, 21, "entries")):
-        with pytest.raises(recollect.LimitExceeded) as raised:
+        with pytest.raises(memoranda.LimitExceeded) as raised:
             mara.memory.update("core", text, expected_updated_at=core.updated_at)
         assert (raised.value.limit, raised.value.actual, raised.value.what) == (limit, actual, what)
     assert mara.memory.get("core") == core
@@ -137,14 +137,14 @@ def test_facts_have_versions_a_history_and_an_end(mara: Any) -> None:
     assert (fact.version, fact.domain, fact.origin.source, fact.origin.door) == (1, "garden", "probe:1", "rest")
     assert fact.expires_at == fact.updated_at + timedelta(hours=1)
     assert mara.facts.get("garden.soil") == fact
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         mara.facts.set("garden.soil", 7, expect=4)
     assert (raised.value.expected, raised.value.actual) == (4, 1)
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         mara.facts.create("garden.soil", 7)
     assert mara.facts.update("garden.soil", lambda soil: {**soil, "lime": True}).value == {"ph": 6.5, "lime": True}
     assert mara.facts.update("count", lambda n: n + 1, default=0).value == 1
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         mara.facts.update("nothing", lambda n: n)
     assert [one.key for one in mara.facts.list("garden")] == ["garden.soil"]
     assert [one.version for one in mara.facts.history("garden.soil")] == [1, 2]
@@ -177,7 +177,7 @@ def test_the_past_can_be_asked_for(mara: Any, served: Any) -> None:
 def test_a_write_with_an_idempotency_key_happens_once(mara: Any) -> None:
     first = mara.facts.set("visits", 1, idempotency_key="visit-1")
     assert mara.facts.set("visits", 1, idempotency_key="visit-1") == first
-    with pytest.raises(recollect.IdempotencyMismatch):
+    with pytest.raises(memoranda.IdempotencyMismatch):
         mara.facts.set("visits", 2, idempotency_key="visit-1")
     assert mara.facts.set("visits", 2).version == 2
     core = mara.memory.update("core", "- One", expected_updated_at=None, idempotency_key="block-1")
@@ -189,7 +189,7 @@ def test_an_idempotency_key_may_be_in_any_script(mara: Any) -> None:
     assert mara.facts.set("visits", 1, idempotency_key="visita-à-倉庫-🧵") == first
     assert mara.facts.delete("visits", idempotency_key="ç") and mara.facts.delete("visits", idempotency_key="ç")
     for wrong in ("two\nlines", " blank", 7):
-        with pytest.raises(recollect.UsageError, match="the idempotency key cannot be used"):
+        with pytest.raises(memoranda.UsageError, match="the idempotency key cannot be used"):
             mara.facts.set("visits", 1, idempotency_key=wrong)
 
 
@@ -239,17 +239,17 @@ def test_definitions_hold_values_to_their_schema(mara: Any) -> None:
     )
     assert (made.slug, made.ttl) == ("bed", 86_400)
     mara.facts.set("bed", {"crop": "kale"})
-    with pytest.raises(recollect.SchemaViolation) as raised:
+    with pytest.raises(memoranda.SchemaViolation) as raised:
         mara.facts.set("bed", {"crop": 7})
     assert "crop" in raised.value.path
-    with pytest.raises(recollect.AlreadyExists):
+    with pytest.raises(memoranda.AlreadyExists):
         mara.definitions.create(name="Bed", slug="bed", schema={"type": "object"})
     assert [record.value for record in mara.definitions.records("bed")] == [{"crop": "kale"}]
     assert mara.definitions.update("bed", name="Raised bed", clear_ttl=True).ttl is None
     assert mara.definitions.get(made.id).name == "Raised bed"
     assert [one.slug for one in mara.definitions.list()] == ["bed"]
     mara.definitions.delete("bed")
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         mara.definitions.get("bed")
     assert mara.facts.get("bed") is None
 
@@ -280,7 +280,7 @@ def test_an_administrator_reads_the_ledger_erases_and_exports(
 def batched(client: Any, fill: Any, **options: Any) -> Any:
     """Fill a batch of either client, and return what came of its writes."""
     batch = client.batch(**options)
-    if isinstance(client, recollect.Client):
+    if isinstance(client, memoranda.Client):
         with batch:
             fill(batch)
     else:
@@ -309,7 +309,7 @@ def test_a_batch_is_written_whole_or_not_at_all(mara: Any) -> None:
         batch.set("path", "gravel")
         batch.set("bed", "flooded", expect=0)
 
-    with pytest.raises(recollect.Conflict) as met:
+    with pytest.raises(memoranda.Conflict) as met:
         batched(mara, clash)
     assert (met.value.current_version, mara.facts.get("path"), mara.facts.value("bed")) == (1, None, "dug")
     assert batched(mara, lambda batch: None) == []
@@ -317,7 +317,7 @@ def test_a_batch_is_written_whole_or_not_at_all(mara: Any) -> None:
         batched(mara, lambda batch: batch.set("path", "x") or 1 / 0)
     assert mara.facts.get("path") is None
     assert mara.facts.delete("path", expect=0) is False
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         mara.facts.delete("bed", expect=0)
 
 
@@ -331,7 +331,7 @@ def test_the_texts_of_a_block_are_told_and_taken_back(mara: Any) -> None:
     assert mara.memory.history("core", agent_id="agent_beds") == []
     back = mara.memory.undo("core", expected_updated_at=core.updated_at)
     assert back.content == "- Grows kale"
-    with pytest.raises(recollect.Conflict) as met:
+    with pytest.raises(memoranda.Conflict) as met:
         mara.memory.undo("core", expected_updated_at=core.updated_at)
     assert met.value.current_updated_at == back.updated_at
 
@@ -340,7 +340,7 @@ def test_many_things_and_long_texts_are_remembered_and_forgotten_by_key(mara: An
     items = [{"content": "Frost on Monday", "key": "frost"}, {"content": {"mm": 4}, "metadata": {"about": "rain"}}]
     assert [one.stored for one in mara.collections.remember_many(items, collection="weather")] == [True, True]
     for bad in ({"metadata": {}}, "text", {"content": ""}, {"content": "x", "colour": "red"}):
-        with pytest.raises(recollect.UsageError):
+        with pytest.raises(memoranda.UsageError):
             mara.collections.remember_many([{"content": "Hail"}, bad], collection="weather")
     assert mara.collections.remember_many([], collection="weather") == []
     parts = mara.collections.remember_text("Sow in rows.\n\nWater at dusk.", collection="weather", chunk=15)
@@ -348,12 +348,12 @@ def test_many_things_and_long_texts_are_remembered_and_forgotten_by_key(mara: An
     assert noor.collections.forget(key="frost", collection="weather") is False
     assert mara.collections.forget(key="frost", collection="weather") is True
     for neither in ({}, {"id": "e1", "key": "frost"}):
-        with pytest.raises(recollect.UsageError):
+        with pytest.raises(memoranda.UsageError):
             mara.collections.forget(collection="weather", **neither)
     contents = [one.content for one in mara.collections.entries(collection="weather")]
     assert contents == [{"mm": 4}, "Sow in rows.", "Water at dusk."]
     assert mara.collections.delete("weather") == 4, "what was forgotten is kept for earlier moments until then"
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         mara.collections.delete("weather")
 
 
@@ -365,7 +365,7 @@ def test_an_administrator_makes_keys_grants_and_decides(
     noor = connect(served.url, made.token)
     assert noor.facts.list() == []
     turned = mara.keys.rotate(made.key.id)
-    with pytest.raises(recollect.Unauthenticated):
+    with pytest.raises(memoranda.Unauthenticated):
         noor.facts.list()
     assert mara.keys.revoke(turned.key.id).revoked_at is not None
     assert {one.label for one in mara.keys.list()} == {"", "shed"}
@@ -375,11 +375,11 @@ def test_an_administrator_makes_keys_grants_and_decides(
     mara.permissions.revoke(grant.id)
     assert (mara.permissions.list(), mara.approvals.list(status="all")) == ([], [])
     for call in (mara.approvals.get, mara.approvals.approve, mara.approvals.refuse, mara.permissions.revoke):
-        with pytest.raises(recollect.NotFound):
+        with pytest.raises(memoranda.NotFound):
             call("nothing-of-that-id")
     member = connect(served.url, served.key("noor", tenant=tenant, role="member"))
     for call in (member.keys.list, member.permissions.list, member.approvals.list, member.sweep):
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             call()
 
 
@@ -402,10 +402,10 @@ def test_an_administrator_anchors_the_ledger_sweeps_and_imports(
     assert other.sweep().facts == 0
     other.facts.set("guest", "Ola", scope="session:tea")
     assert other.end("session:tea")["facts"] == 1
-    with pytest.raises(recollect.ScopeEnded):
+    with pytest.raises(memoranda.ScopeEnded):
         other.facts.set("guest", "Ola", scope="session:tea")
     assert other.sleep.list() == []
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         other.sleep.undo("talk-1")
     assert other.sleep.forget("talk-1") == []
 
@@ -417,20 +417,20 @@ def test_what_a_role_may_not_do_is_denied_with_the_capability(
     reader = connect(served.url, served.key("mara", tenant=tenant, role="reader"))
     member = connect(served.url, served.key("mara", tenant=tenant, role="member"))
     assert reader.facts.value("garden.soil") == "clay"
-    with pytest.raises(recollect.Denied) as raised:
+    with pytest.raises(memoranda.Denied) as raised:
         reader.facts.set("garden.soil", "sand")
     assert raised.value.capability == "memory.write"
     assert "a key whose role may" in raised.value.hint and "grant" not in raised.value.hint
     assert member.facts.set("garden.soil", "sand").version == 2
     for call in (member.ledger.list, lambda: member.erase(user="mara"), lambda: member.export("/dev/null/no")):
-        with pytest.raises((recollect.Denied, NotADirectoryError)):
+        with pytest.raises((memoranda.Denied, NotADirectoryError)):
             call()
     assert mara.ledger.verify().ok
 
 
 def test_a_wrong_key_is_told_apart_from_a_missing_right(connect: Any, served: Any) -> None:
-    for key in (None, "rk_nobody_knows", "Bearer"):
-        with pytest.raises(recollect.Unauthenticated) as raised:
+    for key in (None, "mk_nobody_knows", "Bearer"):
+        with pytest.raises(memoranda.Unauthenticated) as raised:
             connect(served.url, key).facts.get("garden.soil")
         assert raised.value.status == 401
     assert connect(served.url, None).health().status == "ok"
@@ -440,7 +440,7 @@ def test_an_address_that_is_no_route_is_an_error_and_not_an_empty_memory(
     connect: Any, served: Any, tenant: str
 ) -> None:
     wrong = connect(f"{served.url}/elsewhere", served.key("mara", tenant=tenant))
-    with pytest.raises(recollect.RecollectError):
+    with pytest.raises(memoranda.MemorandaError):
         wrong.facts.get("garden.soil")
     assert connect(served.url, served.key("mara", tenant=tenant)).facts.get("garden.soil") is None
 
@@ -463,6 +463,6 @@ def test_an_address_that_is_no_route_is_an_error_and_not_an_empty_memory(
     ],
 )
 def test_what_the_server_refuses_is_a_usage_error(mara: Any, call: Any) -> None:
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         call(mara)
     assert mara.facts.set("k", 1).version == 1

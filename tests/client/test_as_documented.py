@@ -1,4 +1,4 @@
-"""The calls that programs know from elsewhere work as they are written there, against `recollect serve` itself."""
+"""The calls that programs know from elsewhere work as they are written there, against `memoranda serve` itself."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import recollect
+import memoranda
 
 
 @pytest.fixture(scope="module")
@@ -19,7 +19,7 @@ def serving(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, str
     """Return the address and the first key of a server that was started as users start it."""
     folder: Path = tmp_path_factory.mktemp("serving")
     process = subprocess.Popen(
-        [sys.executable, "-m", "recollect.cli", "serve", "--port", "0", "--json"],
+        [sys.executable, "-m", "memoranda.cli", "serve", "--port", "0", "--json"],
         cwd=folder,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
@@ -37,7 +37,7 @@ def test_blocks_are_read_updated_and_recalled_as_written(
     serving: tuple[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     async def main() -> None:
-        async with recollect.AsyncClient(*serving) as client:
+        async with memoranda.AsyncClient(*serving) as client:
             await client.memory.update("core", "- Sells honey", expected_updated_at=None)
             await client.memory.update("core", "- Replies in verse", expected_updated_at=None, agent_id="agent_mail")
             notes = "- Orchard lease: the owner wants two offers before the harvest\n- Mill repair: the beam is paid"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from scripted_server import Answer, LoopbackServer, answers
 
-import recollect
-from recollect.client.calls import path
+import memoranda
+from memoranda.client.calls import path
 
 BLOCK = {
     "id": "mem_1",
@@ -39,7 +39,7 @@ def test_every_call_carries_the_key_in_one_header_and_nowhere_else(client: Any, 
     client.memory.update("core", "- x", expected_updated_at=None)
     assert len(loopback.asked) == 2
     for asked in loopback.asked:
-        assert asked.headers["authorization"] == "Bearer rk_loopback_5ecret"
+        assert asked.headers["authorization"] == "Bearer mk_loopback_5ecret"
         others = {name: value for name, value in asked.headers.items() if name != "authorization"}
         assert "5ecret" not in f"{asked.target}{others}{asked.content!r}"
     assert "5ecret" not in repr(client) and loopback.url in repr(client)
@@ -48,15 +48,15 @@ def test_every_call_carries_the_key_in_one_header_and_nowhere_else(client: Any, 
 def test_the_key_comes_from_the_environment_unless_it_is_given(
     connect: Any, loopback: LoopbackServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("RECOLLECT_API_KEY", raising=False)
+    monkeypatch.delenv("MEMORANDA_API_KEY", raising=False)
     connect(loopback.url, None).memory.list()
-    monkeypatch.setenv("RECOLLECT_API_KEY", "rk_from_environment")
+    monkeypatch.setenv("MEMORANDA_API_KEY", "mk_from_environment")
     connect(loopback.url, None).memory.list()
-    connect(loopback.url, "rk_given").memory.list()
+    connect(loopback.url, "mk_given").memory.list()
     assert [asked.headers.get("authorization") for asked in loopback.asked] == [
         None,
-        "Bearer rk_from_environment",
-        "Bearer rk_given",
+        "Bearer mk_from_environment",
+        "Bearer mk_given",
     ]
 
 
@@ -124,7 +124,7 @@ def test_no_name_leads_to_another_address(client: Any, loopback: LoopbackServer,
 @pytest.mark.parametrize("key", ["", ".", "..", None, 7, "half \ud800"])
 def test_what_cannot_be_part_of_an_address_is_not_sent(client: Any, loopback: LoopbackServer, key: Any) -> None:
     loopback.default = answers(FACT)
-    with pytest.raises(recollect.UsageError, match="cannot be part of an address"):
+    with pytest.raises(memoranda.UsageError, match="cannot be part of an address"):
         client.facts.get(key)
     client.facts.get("garden")
     assert len(loopback.asked) == 1
@@ -138,9 +138,9 @@ def test_what_json_cannot_say_is_refused_as_the_engine_does_it(
     client: Any, loopback: LoopbackServer, value: Any, path: str
 ) -> None:
     loopback.default = answers(FACT)
-    with pytest.raises(recollect.InvalidValue) as raised:
+    with pytest.raises(memoranda.InvalidValue) as raised:
         client.facts.set("k", value)
-    with recollect.open(":memory:") as memory, pytest.raises(recollect.InvalidValue) as same:
+    with memoranda.open(":memory:") as memory, pytest.raises(memoranda.InvalidValue) as same:
         memory.scope(user="mara").set("k", value)
     assert raised.value.path == same.value.path == path
     assert str(raised.value) == str(same.value)
@@ -161,7 +161,7 @@ def test_a_write_of_a_fact_says_version_and_time_to_live_in_its_body(client: Any
     assert second.target.endswith("?scope=agent%3Abeds")
     assert second.body == {"value": None, "ttl": 3600}
     assert second.headers["idempotency-key"] == "once-1"
-    with pytest.raises(recollect.InvalidDuration):
+    with pytest.raises(memoranda.InvalidDuration):
         client.facts.set("garden.soil", 1, ttl="soon")
 
 
@@ -223,9 +223,9 @@ def test_definitions_are_changed_only_where_something_is_given(client: Any, loop
 
 
 def test_an_export_is_a_file_only_once_it_is_whole(client: Any, loopback: LoopbackServer, tmp_path: Any) -> None:
-    lines = b'{"recollect":1}\n{"fact":{"key":"caf\xc3\xa9 \xe2\x80\xa8"}}\n'
+    lines = b'{"memoranda":1}\n{"fact":{"key":"caf\xc3\xa9 \xe2\x80\xa8"}}\n'
     loopback.waiting = [Answer(200, lines, {}, cut=20), Answer(200, lines)]
-    with pytest.raises(recollect.Unavailable):
+    with pytest.raises(memoranda.Unavailable):
         client.export(tmp_path / "all.jsonl", scope="user:mara")
     assert list(tmp_path.iterdir()) == []
     assert client.export(tmp_path / "all.jsonl") == 1
@@ -244,9 +244,9 @@ def test_an_export_is_a_file_only_once_it_is_whole(client: Any, loopback: Loopba
         ({"url": None}, "no address"),
         ({"url": "http://memory.example/api/v1/"}, "where the routes of a server lie"),
         ({"url": "http://ada:hunter2@memory.example"}, "no user, password"),
-        ({"key": "rk_a b"}, "no key has"),
-        ({"key": "rk_\r\nX-Evil: 1"}, "no key has"),
-        ({"key": "rk_ключ"}, "no key has"),
+        ({"key": "mk_a b"}, "no key has"),
+        ({"key": "mk_\r\nX-Evil: 1"}, "no key has"),
+        ({"key": "mk_ключ"}, "no key has"),
         ({"timeout": 0}, "not a timeout"),
         ({"timeout": None}, "not a timeout"),
         ({"timeout": math.inf}, "not a timeout"),
@@ -255,8 +255,8 @@ def test_an_export_is_a_file_only_once_it_is_whole(client: Any, loopback: Loopba
     ],
 )
 def test_a_client_is_not_made_with_what_cannot_work(connect: Any, options: dict[str, Any], said: str) -> None:
-    given = {"url": "http://memory.example/", "key": "rk_fine", **options}
-    with pytest.raises(recollect.UsageError, match=said) as raised:
+    given = {"url": "http://memory.example/", "key": "mk_fine", **options}
+    with pytest.raises(memoranda.UsageError, match=said) as raised:
         connect(given.pop("url"), given.pop("key"), **given)
     assert "hunter2" not in str(raised.value) and "Evil" not in str(raised.value)
-    assert connect("http://memory.example/", "rk_fine").url == "http://memory.example"
+    assert connect("http://memory.example/", "mk_fine").url == "http://memory.example"

@@ -11,9 +11,9 @@ import httpx
 import pytest
 from scripted_server import Answer, LoopbackServer, answers, hangs_up, problem
 
-import recollect
-from recollect.client.events import EventReader, ServerEvent
-from recollect.wire.chat import MemoryPolicy
+import memoranda
+from memoranda.client.events import EventReader, ServerEvent
+from memoranda.wire.chat import MemoryPolicy
 
 SAID = {
     "text": "Six it is",
@@ -86,14 +86,14 @@ def test_a_stream_that_fails_raises_what_chat_would(client: Any, loopback: Loopb
     failed = {"type": "error", "content": "the model was too slow", "metadata": {"code": "model_failed"}}
     loopback.waiting = [Answer(200, events({"type": "start"}, failed)), problem(404, "not_found", "no such agent")]
     seen = []
-    with pytest.raises(recollect.ModelFailed, match="the model was too slow"):
+    with pytest.raises(memoranda.ModelFailed, match="the model was too slow"):
         for event in client.stream("beds", "Water at six"):
             seen.append(event.type)
     assert seen == ["start"]
-    with pytest.raises(recollect.NotFound, match="no such agent"):
+    with pytest.raises(memoranda.NotFound, match="no such agent"):
         list(client.stream("nobody", "Water at six"))
     loopback.waiting = [Answer(200, events({"type": "error", "metadata": {"code": "interrupted"}}))]
-    with pytest.raises(recollect.Unavailable) as raised:
+    with pytest.raises(memoranda.Unavailable) as raised:
         list(client.stream("beds", "Water at six"))
     assert raised.value.remote_code == "interrupted"
 
@@ -102,11 +102,11 @@ def test_a_stream_that_breaks_off_is_no_answer(client: Any, loopback: LoopbackSe
     whole = events({"type": "start"}, {"type": "delta", "content": "Six"}, {"type": "end"})
     for answer in (Answer(200, whole, cut=len(whole) - 9), Answer(200, events({"type": "start"}))):
         loopback.waiting = [answer] * 3
-        with pytest.raises(recollect.Unavailable) as raised:
+        with pytest.raises(memoranda.Unavailable) as raised:
             list(client.stream("beds", "Water at six"))
         assert raised.value.sent is True
     loopback.waiting = [Answer(200, b"event: delta\ndata: {half\n\n")]
-    with pytest.raises(recollect.Unavailable, match="cannot read"):
+    with pytest.raises(memoranda.Unavailable, match="cannot read"):
         list(client.stream("beds", "Water at six"))
     loopback.waiting = [Answer(200, whole)]
     assert len(list(client.stream("beds", "Water at six"))) == 3
@@ -138,11 +138,11 @@ def test_a_lost_stream_is_taken_up_after_the_last_event_that_came(client: Any, l
 
 def test_a_stream_is_not_taken_up_for_ever_nor_where_it_was_refused(client: Any, loopback: LoopbackServer) -> None:
     loopback.waiting = [before(3, TOLD), hangs_up, hangs_up, Answer(200, TOLD)]
-    with pytest.raises(recollect.Unavailable):
+    with pytest.raises(memoranda.Unavailable):
         list(client.stream("beds", "Water at six"))
     assert len(loopback.asked) == 3
     loopback.waiting = [before(3, TOLD), problem(409, "conflict"), Answer(200, TOLD)]
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         list(client.stream("beds", "Water at six"))
     assert len(loopback.asked) == 5
     assert len(list(client.stream("beds", "Water at six"))) == 5
@@ -150,7 +150,7 @@ def test_a_stream_is_not_taken_up_for_ever_nor_where_it_was_refused(client: Any,
 
 def test_a_stream_that_is_late_is_not_taken_up(connect: Any, loopback: LoopbackServer) -> None:
     loopback.waiting = [loopback.stays_silent]
-    with pytest.raises(recollect.Unavailable, match="did not answer within"):
+    with pytest.raises(memoranda.Unavailable, match="did not answer within"):
         list(connect(loopback.url, timeout=0.2).stream("beds", "Water at six"))
     assert len(loopback.asked) == 1
 
@@ -190,7 +190,7 @@ def test_runs_are_begun_given_what_they_wait_for_and_ended(client: Any, loopback
         {"reason": "late", "force": True},
     ]
     loopback.waiting = [hangs_up]
-    with pytest.raises(recollect.Unavailable):
+    with pytest.raises(memoranda.Unavailable):
         client.machines.run("digest")
     assert len(loopback.asked) == 6
 
@@ -291,7 +291,7 @@ class Cut(httpx.SyncByteStream):
 @pytest.mark.parametrize("pieces", [1, 3])
 def test_an_answer_is_heard_whole_and_made_once_over_a_network_that_breaks(served: Any, pieces: int) -> None:
     network = Cutting(pieces)
-    with recollect.Client(served.url, served.key(f"iris-{pieces}"), transport=network) as iris:
+    with memoranda.Client(served.url, served.key(f"iris-{pieces}"), transport=network) as iris:
         said = " ".join(f"word{number}" for number in range(20))
         told = list(iris.stream("beds", said, conversation_id="c-1"))
         assert len(network.asked) > 2 and network.asked[0] is None
@@ -314,9 +314,9 @@ def test_a_preview_shows_the_prompt_and_writes_nothing(connect: Any, served: Any
     hidden = ines.preview("beds", "What shall I weed?", memory_policy={"include_user_core": False})
     assert "nettles" not in hidden.system
     assert ines.conversations.list() == []
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         ines.preview("beds", "x", memory_policy={"archival_mode": "psychic"})
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         ines.preview("nobody", "x")
 
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.client import generate
+import memoranda
+from memoranda.client import generate
 
 
 def test_the_client_without_asyncio_is_as_it_is_made() -> None:
-    assert generate.differences() == [], "run `python -m recollect.client.generate`"
+    assert generate.differences() == [], "run `python -m memoranda.client.generate`"
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -54,15 +54,15 @@ def _calls(made: Any) -> dict[str, str]:
 
 
 def test_both_clients_have_the_same_calls() -> None:
-    made = recollect.AsyncClient("http://127.0.0.1:1", "rk_x")
+    made = memoranda.AsyncClient("http://127.0.0.1:1", "mk_x")
     written = _calls(made)
-    with recollect.Client("http://127.0.0.1:1", "rk_x") as client:
+    with memoranda.Client("http://127.0.0.1:1", "mk_x") as client:
         assert {**_calls(client), "aclose": written["aclose"]} == {**written, "close": written["aclose"]}
     assert {"memory.update", "facts.set", "collections.recall", "chat", "ledger.verify", "erase"} <= written.keys()
 
 
 def test_every_public_call_says_what_it_does() -> None:
-    made = recollect.AsyncClient("http://127.0.0.1:1", "rk_x")
+    made = memoranda.AsyncClient("http://127.0.0.1:1", "mk_x")
     desks = [getattr(made, name) for name in vars(made) if not name.startswith("_") and name != "url"]
     calls = [one for desk in (made, *desks) for name, one in inspect.getmembers(desk, callable) if name[0] != "_"]
     assert len(calls) > 30
@@ -70,15 +70,15 @@ def test_every_public_call_says_what_it_does() -> None:
 
 
 def test_both_are_context_managers_that_close() -> None:
-    with recollect.Client("http://127.0.0.1:1", "rk_x", retries=0) as client:
+    with memoranda.Client("http://127.0.0.1:1", "mk_x", retries=0) as client:
         pass
-    with pytest.raises(recollect.Unavailable, match="closed"):
+    with pytest.raises(memoranda.Unavailable, match="closed"):
         client.memory.list()
 
     async def use() -> None:
-        async with recollect.AsyncClient("http://127.0.0.1:1", "rk_x", retries=0) as client:
+        async with memoranda.AsyncClient("http://127.0.0.1:1", "mk_x", retries=0) as client:
             pass
-        with pytest.raises(recollect.Unavailable, match="closed"):
+        with pytest.raises(memoranda.Unavailable, match="closed"):
             await client.memory.list()
 
     import asyncio
@@ -86,15 +86,15 @@ def test_both_are_context_managers_that_close() -> None:
     asyncio.run(use())
 
 
-def test_importing_recollect_does_not_import_httpx_and_the_client_no_server() -> None:
+def test_importing_memoranda_does_not_import_httpx_and_the_client_no_server() -> None:
     script = """
-        import sys, recollect
-        assert "httpx" not in sys.modules and "recollect.client" not in sys.modules
-        recollect.Client("http://127.0.0.1:1", "rk_x").close()
+        import sys, memoranda
+        assert "httpx" not in sys.modules and "memoranda.client" not in sys.modules
+        memoranda.Client("http://127.0.0.1:1", "mk_x").close()
         assert "httpx" in sys.modules
         late = {"litestar", "uvicorn", "jwt", "pydantic_ai", "numpy"} & set(sys.modules)
         assert not late, late
-        assert not [name for name in sys.modules if name.startswith("recollect.server")]
+        assert not [name for name in sys.modules if name.startswith("memoranda.server")]
     """
     _run(script)
 
@@ -103,15 +103,15 @@ def test_without_httpx_the_client_says_what_to_install() -> None:
     script = """
         import sys
         sys.modules["httpx"] = None
-        import recollect
+        import memoranda
         for name in ("Client", "AsyncClient"):
             try:
-                getattr(recollect, name)
-            except recollect.UsageError as error:
-                assert "recollect[client]" in str(error), error
+                getattr(memoranda, name)
+            except memoranda.UsageError as error:
+                assert "memoranda[client]" in str(error), error
             else:
                 raise SystemExit("it was there")
-        assert not hasattr(recollect, "Clinet")
+        assert not hasattr(memoranda, "Clinet")
     """
     _run(script)
 
@@ -132,7 +132,7 @@ def test_the_client_imports_only_what_travels() -> None:
         node.module
         for file in folder.rglob("*.py")
         for node in ast.walk(ast.parse(file.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("recollect")
+        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("memoranda")
     }
     parts = {name.split(".")[1] for name in imported}
     assert parts == {"client", "errors", "model", "wire"}

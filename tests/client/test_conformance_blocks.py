@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from remote_memory import RemoteConformance
 
-from recollect.testing.conformance.blocks import BlockPromises
-from recollect.testing.conformance.erasure import ErasurePromises
-from recollect.testing.conformance.ledger import LedgerPromises
-from recollect.testing.conformance.transfer import TransferPromises
+from memoranda.testing.conformance.blocks import BlockPromises
+from memoranda.testing.conformance.erasure import ErasurePromises
+from memoranda.testing.conformance.ledger import LedgerPromises
+from memoranda.testing.conformance.transfer import TransferPromises
 
 
 class TestThroughTheClient(BlockPromises, LedgerPromises, ErasurePromises, TransferPromises, RemoteConformance):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from remote_memory import RemoteConformance
 
-from recollect.testing.conformance.definitions import DefinitionPromises
-from recollect.testing.conformance.records import RecordPromises
-from recollect.testing.conformance.schemas import SchemaPromises
+from memoranda.testing.conformance.definitions import DefinitionPromises
+from memoranda.testing.conformance.records import RecordPromises
+from memoranda.testing.conformance.schemas import SchemaPromises
 
 
 class TestThroughTheClient(DefinitionPromises, SchemaPromises, RecordPromises, RemoteConformance):

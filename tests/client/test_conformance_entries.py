@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from remote_memory import RemoteConformance
 
-from recollect.testing.conformance.collections import CollectionPromises
-from recollect.testing.conformance.entries import EntryPromises
-from recollect.testing.conformance.entry_lives import EntryLifePromises
-from recollect.testing.conformance.entry_rules import EntryRulePromises
-from recollect.testing.conformance.recall import RecallPromises
+from memoranda.testing.conformance.collections import CollectionPromises
+from memoranda.testing.conformance.entries import EntryPromises
+from memoranda.testing.conformance.entry_lives import EntryLifePromises
+from memoranda.testing.conformance.entry_rules import EntryRulePromises
+from memoranda.testing.conformance.recall import RecallPromises
 
 
 class TestThroughTheClient(

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from remote_memory import LEFT_OUT, RemoteConformance
 
-from recollect.testing.conformance import StoreConformance
-from recollect.testing.conformance.batches import BatchPromises
-from recollect.testing.conformance.expiry import ExpiryPromises
-from recollect.testing.conformance.facts import FactPromises
-from recollect.testing.conformance.history import HistoryPromises
-from recollect.testing.conformance.idempotency import IdempotencyPromises
-from recollect.testing.conformance.scopes import ScopePromises
+from memoranda.testing.conformance import StoreConformance
+from memoranda.testing.conformance.batches import BatchPromises
+from memoranda.testing.conformance.expiry import ExpiryPromises
+from memoranda.testing.conformance.facts import FactPromises
+from memoranda.testing.conformance.history import HistoryPromises
+from memoranda.testing.conformance.idempotency import IdempotencyPromises
+from memoranda.testing.conformance.scopes import ScopePromises
 
 
 class TestThroughTheClient(

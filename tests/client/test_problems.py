@@ -9,21 +9,21 @@ from typing import Any
 import pytest
 from scripted_server import Answer, LoopbackServer, answers, hangs_up, problem
 
-import recollect
-from recollect import errors
+import memoranda
+from memoranda import errors
 
 KINDS = sorted(
-    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RecollectError)),
+    (kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.MemorandaError)),
     key=lambda kind: kind.code,
 )
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.code)
 def test_every_code_becomes_the_class_it_is_made_from(
-    client: Any, loopback: LoopbackServer, kind: type[recollect.RecollectError]
+    client: Any, loopback: LoopbackServer, kind: type[memoranda.MemorandaError]
 ) -> None:
     loopback.default = problem(422, kind.code, "the `x` is wrong", hint="Use a `y`", path="$.x", limit=4, actual=[5])
-    with pytest.raises(recollect.RecollectError) as raised:
+    with pytest.raises(memoranda.MemorandaError) as raised:
         client.facts.set("k", 1)
     error = raised.value
     assert type(error) is kind
@@ -33,7 +33,7 @@ def test_every_code_becomes_the_class_it_is_made_from(
 
 def test_a_conflict_of_blocks_carries_the_stamp_as_a_moment(client: Any, loopback: LoopbackServer) -> None:
     loopback.default = problem(409, "conflict", current_updated_at="2026-03-01T08:00:00.000001Z", expected=None)
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         client.memory.update("core", "- x", expected_updated_at=None)
     assert raised.value.current_updated_at == datetime(2026, 3, 1, 8, 0, 0, 1, tzinfo=UTC)
     assert raised.value.expected is None
@@ -43,14 +43,14 @@ def test_a_conflict_of_blocks_carries_the_stamp_as_a_moment(client: Any, loopbac
 @pytest.mark.parametrize(
     ("status", "kind"),
     [
-        (400, recollect.UsageError),
-        (401, recollect.Unauthenticated),
-        (403, recollect.Denied),
-        (404, recollect.NotFound),
-        (409, recollect.Conflict),
-        (413, recollect.LimitExceeded),
-        (418, recollect.Unavailable),
-        (500, recollect.StorageError),
+        (400, memoranda.UsageError),
+        (401, memoranda.Unauthenticated),
+        (403, memoranda.Denied),
+        (404, memoranda.NotFound),
+        (409, memoranda.Conflict),
+        (413, memoranda.LimitExceeded),
+        (418, memoranda.Unavailable),
+        (500, memoranda.StorageError),
     ],
 )
 def test_a_code_of_a_newer_server_counts_by_its_status(
@@ -70,10 +70,10 @@ def test_only_what_is_not_there_is_none(client: Any, loopback: LoopbackServer) -
     assert client.facts.value("k", "default") == "default"
     for answer in (problem(403, "denied"), Answer(404, b"<h1>Not Found</h1>"), problem(404, "no_such_address")):
         loopback.waiting = [answer]
-        with pytest.raises(recollect.RecollectError):
+        with pytest.raises(memoranda.MemorandaError):
             client.facts.get("k")
     loopback.waiting = [problem(404, "not_found")]
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         client.definitions.get("bed")
 
 
@@ -98,7 +98,7 @@ def test_what_no_such_server_says_is_unavailable_with_its_status(
     connect: Any, loopback: LoopbackServer, answer: Answer
 ) -> None:
     loopback.default = answer
-    with pytest.raises(recollect.Unavailable) as raised:
+    with pytest.raises(memoranda.Unavailable) as raised:
         connect(loopback.url, retries=0).facts.get("k")
     assert raised.value.status == answer.status
     assert raised.value.url == loopback.url
@@ -109,7 +109,7 @@ def test_what_no_such_server_says_is_unavailable_with_its_status(
 def test_fields_of_a_problem_cannot_break_the_error(client: Any, loopback: LoopbackServer) -> None:
     said = {"code": "denied", "detail": 7, "hint": None, "title": "no", "message": "m", "self": 1, "details": {"a": 1}}
     loopback.default = answers({**said, "args": 5, "current_updated_at": "yesterday", "status": "four"}, 403)
-    with pytest.raises(recollect.Denied) as raised:
+    with pytest.raises(memoranda.Denied) as raised:
         client.facts.get("k")
     assert raised.value.message == "no"
     assert raised.value.details["current_updated_at"] == "yesterday"
@@ -128,15 +128,15 @@ def test_fields_that_a_newer_server_adds_are_left_aside(client: Any, loopback: L
 def test_a_server_that_is_not_there_is_unavailable_and_nothing_was_sent(
     connect: Any, nobody: str, hurried: None
 ) -> None:
-    with pytest.raises(recollect.Unavailable, match="cannot be reached") as raised:
+    with pytest.raises(memoranda.Unavailable, match="cannot be reached") as raised:
         connect(nobody).facts.set("k", 1)
     assert (raised.value.sent, raised.value.url) == (False, nobody)
-    assert "recollect serve" in raised.value.hint
+    assert "memoranda serve" in raised.value.hint
 
 
 def test_a_server_that_hangs_up_may_have_done_it(connect: Any, loopback: LoopbackServer) -> None:
     loopback.default = hangs_up
-    with pytest.raises(recollect.Unavailable) as raised:
+    with pytest.raises(memoranda.Unavailable) as raised:
         connect(loopback.url, retries=0).facts.set("k", 1)
     assert raised.value.sent is True
 
@@ -145,9 +145,9 @@ def test_a_closed_client_says_so(client: Any, loopback: LoopbackServer) -> None:
     assert client.memory.list() == []
     client.close()
     client.close()
-    with pytest.raises(recollect.Unavailable, match="this client is closed"):
+    with pytest.raises(memoranda.Unavailable, match="this client is closed"):
         client.memory.list()
-    with pytest.raises(recollect.Unavailable, match="this client is closed"):
+    with pytest.raises(memoranda.Unavailable, match="this client is closed"):
         list(client.stream("porter", "Hello"))
     assert len(loopback.asked) == 1
 
@@ -156,7 +156,7 @@ def test_errors_travel_to_other_processes_whole(client: Any, loopback: LoopbackS
     import pickle
 
     loopback.default = problem(409, "conflict", expected=2, actual=5, current_version=5)
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         client.facts.set("k", 1, expect=2)
     copy = pickle.loads(pickle.dumps(raised.value))
     assert (copy.expected, copy.actual, copy.current_version) == (2, 5, 5)

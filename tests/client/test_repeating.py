@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from scripted_server import Answer, LoopbackServer, Waiting, answers, hangs_up, problem
 
-import recollect
-from recollect.client import repeating
-from recollect.client.repeating import LONGEST_ASKED, retry_after, wait_before
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.client import repeating
+from memoranda.client.repeating import LONGEST_ASKED, retry_after, wait_before
+from memoranda.testing import FakeClock
 
 FACT = {
     "id": "fact_1",
@@ -101,7 +101,7 @@ def test_what_could_happen_twice_is_not_sent_again_after_a_doubtful_end(
 ) -> None:
     loopback.waiting = [failure]
     loopback.default = answers(good)
-    with pytest.raises(recollect.Unavailable):
+    with pytest.raises(memoranda.Unavailable):
         call(client)
     assert len(loopback.asked) == 1
     call(client)
@@ -125,7 +125,7 @@ def test_what_another_attempt_cannot_mend_is_told_at_once(
 ) -> None:
     loopback.waiting = [failure]
     loopback.default = answers(FACT)
-    with pytest.raises(recollect.RecollectError):
+    with pytest.raises(memoranda.MemorandaError):
         client.facts.get("k")
     assert len(loopback.asked) == 1
     assert client.facts.get("k").value == 1
@@ -136,11 +136,11 @@ def test_it_ends_with_the_last_error_when_attempts_are_used_up(
 ) -> None:
     loopback.waiting = [hangs_up, problem(503, "busy"), problem(503, "busy", "still locked")]
     loopback.default = answers(FACT)
-    with pytest.raises(recollect.Busy, match="still locked"):
+    with pytest.raises(memoranda.Busy, match="still locked"):
         connect(loopback.url).facts.get("k")
     assert len(loopback.asked) == 3
     loopback.waiting = [problem(503, "busy")]
-    with pytest.raises(recollect.Busy):
+    with pytest.raises(memoranda.Busy):
         connect(loopback.url, retries=0).facts.get("k")
     assert len(loopback.asked) == 4
     loopback.waiting = [problem(503, "busy")] * 5
@@ -152,7 +152,7 @@ def test_an_address_without_a_server_is_tried_again_even_for_blind_writes(
 ) -> None:
     monkeypatch.setattr(repeating, "_FIRST_WAIT", 0.2)
     begun = time.perf_counter()
-    with pytest.raises(recollect.Unavailable):
+    with pytest.raises(memoranda.Unavailable):
         connect(nobody, retries=1).facts.set("k", 1)
     assert time.perf_counter() - begun >= 0.1  # the least that a first wait takes
 
@@ -161,7 +161,7 @@ def test_what_ran_out_of_time_is_not_sent_again(connect: Any, loopback: Loopback
     loopback.waiting = [loopback.stays_silent]
     loopback.default = answers(FACT)
     client = connect(loopback.url, timeout=0.2)
-    with pytest.raises(recollect.Unavailable, match="did not answer within") as raised:
+    with pytest.raises(memoranda.Unavailable, match="did not answer within") as raised:
         client.facts.get("k")
     assert raised.value.sent is True
     assert len(loopback.asked) == 1
@@ -170,14 +170,14 @@ def test_what_ran_out_of_time_is_not_sent_again(connect: Any, loopback: Loopback
 
 def test_a_conflict_after_a_lost_answer_says_that_the_change_may_be_ours(client: Any, loopback: LoopbackServer) -> None:
     loopback.waiting = [hangs_up, problem(409, "conflict", hint="Read it again", current_updated_at=STAMP)]
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         client.memory.update("core", "- x", expected_updated_at=None)
     assert raised.value.repeated is True
     assert str(raised.value).endswith("Read it again. " + raised.value.hint.partition(". ")[2])
     assert "may be your own" in raised.value.hint
     # No doubt where nothing can have happened before.
     loopback.waiting = [problem(503, "busy"), problem(409, "conflict", hint="Read it again")]
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         client.memory.update("core", "- x", expected_updated_at=None)
     assert raised.value.hint == "Read it again"
 
@@ -185,7 +185,7 @@ def test_a_conflict_after_a_lost_answer_says_that_the_change_may_be_ours(client:
 def test_an_update_of_a_fact_does_not_make_its_own_change_twice(client: Any, loopback: LoopbackServer) -> None:
     """The first write was carried out, its answer lost: the conflict that follows is met by no further attempt."""
     loopback.waiting = [answers(FACT), hangs_up, problem(409, "conflict")]
-    with pytest.raises(recollect.Conflict) as raised:
+    with pytest.raises(memoranda.Conflict) as raised:
         client.facts.update("k", lambda count: count + 1)
     assert raised.value.repeated is True
     loopback.waiting = [
@@ -212,7 +212,7 @@ def test_the_server_says_how_long_to_wait(client: Any, loopback: LoopbackServer)
 def test_a_wait_that_is_too_long_is_left_to_the_caller(client: Any, loopback: LoopbackServer) -> None:
     loopback.waiting = [problem(429, "quota_exceeded", headers={"retry-after": "3600"})]
     loopback.default = answers(FACT)
-    with pytest.raises(recollect.QuotaExceeded) as raised:
+    with pytest.raises(memoranda.QuotaExceeded) as raised:
         client.facts.get("k")
     assert raised.value.retry_after == 3600
     assert len(loopback.asked) == 1

@@ -15,14 +15,14 @@ from typing import Any, ClassVar, TypeVar
 import msgspec
 import pytest
 
-from recollect.model.entry import Entry, Indexed, Shelf, ShelfState
-from recollect.model.event import Event
-from recollect.model.fact import Fact
-from recollect.model.run import RUN_EVENTS
-from recollect.model.scope import Scope
-from recollect.store.base import Transaction
-from recollect.store.memory import MemoryStore
-from recollect.testing.conformance import Capability, StoreConformance
+from memoranda.model.entry import Entry, Indexed, Shelf, ShelfState
+from memoranda.model.event import Event
+from memoranda.model.fact import Fact
+from memoranda.model.run import RUN_EVENTS
+from memoranda.model.scope import Scope
+from memoranda.store.base import Transaction
+from memoranda.store.memory import MemoryStore
+from memoranda.testing.conformance import Capability, StoreConformance
 
 T = TypeVar("T")
 

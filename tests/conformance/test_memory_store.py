@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from recollect.store.memory import MemoryStore
-from recollect.testing.conformance import Capability, StoreConformance
+from memoranda.store.memory import MemoryStore
+from memoranda.testing.conformance import Capability, StoreConformance
 
 
 class TestMemoryStore(StoreConformance):

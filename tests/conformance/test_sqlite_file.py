@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.store.base import Store
-from recollect.store.sqlite import SqliteStore
-from recollect.testing.conformance import StoreConformance
+from memoranda.store.base import Store
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing.conformance import StoreConformance
 
 
 class TestSqliteFile(StoreConformance):

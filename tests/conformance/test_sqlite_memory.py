@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import pytest
 
-from recollect.store.sqlite import SqliteStore
-from recollect.testing.conformance import Capability, StoreConformance
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing.conformance import Capability, StoreConformance
 
 
 class TestSqliteMemory(StoreConformance):

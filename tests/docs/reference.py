@@ -19,10 +19,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import recollect
-from recollect.cli import settings as cli_settings
-from recollect.errors import RecollectError
-from recollect.server import settings as server_settings
+import memoranda
+from memoranda.cli import settings as cli_settings
+from memoranda.errors import MemorandaError
+from memoranda.server import settings as server_settings
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs/reference"
@@ -85,14 +85,14 @@ def settings_page() -> str:
         "Settings",
         prose(
             "What commands and the server go by. A flag beats the environment, which beats the file that `--config` or "
-            "`RECOLLECT_CONFIG` names, which beats the default; `recollect config show` says what is in force and why. "
+            "`MEMORANDA_CONFIG` names, which beats the default; `memoranda config show` says what is in force and why. "
             "The Python package reads none of them: what a program opens is what it says."
         ),
         "\n".join(rows),
         prose(
             "In the environment a list is written with commas, what is true or false as `true` or `false`. Keys of "
             "models are variables of their providers, see [chat](../chat.md); address and key of an embedder are in "
-            "[embedders](../embedders.md#an-openai-compatible-server); the client reads `RECOLLECT_API_KEY`. How to "
+            "[embedders](../embedders.md#an-openai-compatible-server); the client reads `MEMORANDA_API_KEY`. How to "
             "set the server's is in [operations](../operations.md)."
         ),
     )
@@ -232,7 +232,7 @@ def _shape(name: str, shape: dict[str, Any]) -> str:
 
 
 MODULES = tuple(
-    f"recollect{name}" for name in ("", ".chat", ".sleep", ".abl", ".mashin", ".workflow", ".client", ".testing")
+    f"memoranda{name}" for name in ("", ".chat", ".sleep", ".abl", ".mashin", ".workflow", ".client", ".testing")
 )
 """What programs import from."""
 
@@ -263,9 +263,9 @@ def python_page() -> str:
 def _names(module: ModuleType) -> Iterator[str]:
     for public in module.__all__:
         thing = getattr(module, public)
-        if inspect.ismodule(thing) or (inspect.isclass(thing) and issubclass(thing, RecollectError)):
+        if inspect.ismodule(thing) or (inspect.isclass(thing) and issubclass(thing, MemorandaError)):
             continue
-        if module is not recollect and public in recollect.__all__ and getattr(recollect, public) is thing:
+        if module is not memoranda and public in memoranda.__all__ and getattr(memoranda, public) is thing:
             continue
         if public == "AsyncClient":
             continue
@@ -276,11 +276,11 @@ def _names(module: ModuleType) -> Iterator[str]:
             yield "\n".join([f"### {title}", "", *_signature(thing, public), "", _said(thing)])
         else:
             yield f"### {title}\n\n{_constant(module, public)}"
-    if module.__name__ == "recollect":
-        for place, kind in _parts(recollect.Memory, "memory") + _parts(recollect.ScopedMemory, "scoped"):
+    if module.__name__ == "memoranda":
+        for place, kind in _parts(memoranda.Memory, "memory") + _parts(memoranda.ScopedMemory, "scoped"):
             yield from _class(kind, place, made=True)
-    if module.__name__ == "recollect.client":
-        client = recollect.Client("http://127.0.0.1:1", "rk_none")
+    if module.__name__ == "memoranda.client":
+        client = memoranda.Client("http://127.0.0.1:1", "mk_none")
         for name, part in vars(client).items():
             if not name.startswith("_") and hasattr(part, "_connection"):
                 yield from _class(type(part), f"client.{name}", made=True)
@@ -293,7 +293,7 @@ def _parts(owner: type, name: str) -> list[tuple[str, type]]:
     for attribute, value in vars(owner).items():
         if isinstance(value, property) and value.fget is not None:
             kind = value.fget.__globals__.get(value.fget.__annotations__.get("return", ""))
-            if inspect.isclass(kind) and kind.__module__.startswith("recollect.api"):
+            if inspect.isclass(kind) and kind.__module__.startswith("memoranda.api"):
                 found.append((f"{name}.{attribute}", kind))
     return found
 

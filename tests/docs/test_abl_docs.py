@@ -20,22 +20,22 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 import pytest
 
-import recollect
-from recollect.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
-from recollect.abl.checker import recall
-from recollect.abl.functions import FUNCTIONS
-from recollect.abl.keywords import LEVELS, Keyword
-from recollect.abl.runtime import failures, rules
-from recollect.abl.runtime.state import Status
-from recollect.abl.runtime.trace import EVENTS, Kind
-from recollect.abl.understanding import validation
-from recollect.abl.variables import SYSTEM
-from recollect.lang import faults as faults_of_all
-from recollect.lang import layout, unreadable
-from recollect.lang.scripts import reader
+import memoranda
+from memoranda.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
+from memoranda.abl.checker import recall
+from memoranda.abl.functions import FUNCTIONS
+from memoranda.abl.keywords import LEVELS, Keyword
+from memoranda.abl.runtime import failures, rules
+from memoranda.abl.runtime.state import Status
+from memoranda.abl.runtime.trace import EVENTS, Kind
+from memoranda.abl.understanding import validation
+from memoranda.abl.variables import SYSTEM
+from memoranda.lang import faults as faults_of_all
+from memoranda.lang import layout, unreadable
+from memoranda.lang.scripts import reader
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src/recollect/abl"
+SOURCE = ROOT / "src/memoranda/abl"
 REFERENCE = ROOT / "docs/languages/abl.md"
 TUTORIAL = ROOT / "docs/languages/abl-tutorial.md"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
@@ -61,12 +61,12 @@ FORMS = {
 
 def _mechanism() -> ModuleType:
     """Return the test that runs the samples of all pages; it finds the blocks here too."""
-    if "recollect_docs" not in sys.modules:
-        spec = importlib.util.spec_from_file_location("recollect_docs", Path(__file__).with_name("test_docs.py"))
+    if "memoranda_docs" not in sys.modules:
+        spec = importlib.util.spec_from_file_location("memoranda_docs", Path(__file__).with_name("test_docs.py"))
         assert spec and spec.loader
-        sys.modules["recollect_docs"] = module = importlib.util.module_from_spec(spec)
+        sys.modules["memoranda_docs"] = module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
-    return sys.modules["recollect_docs"]
+    return sys.modules["memoranda_docs"]
 
 
 # samples
@@ -85,7 +85,7 @@ def faults(text: str) -> list[str]:
     whole = re.search(r"^(AGENT|SUPERVISOR):", text, re.MULTILINE) is not None
     if not whole and re.search(r"^FLOW:", text, re.MULTILINE):
         text, whole = f"AGENT: Sample\nGOAL: Show\n{text}", True
-    found = recollect.abl.check(text, fragment=not whole)
+    found = memoranda.abl.check(text, fragment=not whole)
     return [f"{one.severity}[{one.code}]: {one.message}" for one in found if one.severity != "note"]
 
 
@@ -100,8 +100,8 @@ def test_nothing_is_wrong_with_the_sample_in_yaml(tmp_path: Path) -> None:
     assert len(found) == 1
     file = tmp_path / "sample.agent.yaml"
     file.write_text(found[0], encoding="utf-8")
-    assert recollect.abl.check(file) == ()
-    assert recollect.abl.parse(file).name is not None
+    assert memoranda.abl.check(file) == ()
+    assert memoranda.abl.parse(file).name is not None
 
 
 def test_a_wrong_sample_is_found() -> None:
@@ -355,7 +355,7 @@ def test_the_tutorial_has_ten_steps_and_each_holds_a_conversation() -> None:
     for step in steps:
         marks = [block.mark for block in _mechanism().blocks(step)]
         assert "python" in marks
-        assert re.search(r"^(>>> |\$ recollect |assert )", step, re.MULTILINE), step[:40]
+        assert re.search(r"^(>>> |\$ memoranda |assert )", step, re.MULTILINE), step[:40]
 
 
 def test_every_agent_of_the_tutorial_is_without_fault() -> None:

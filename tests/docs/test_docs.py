@@ -31,12 +31,12 @@ from xml.etree import ElementTree
 import pytest
 from demo_server import Demo, run_demo
 from shell import Shell
-from warm_recollect import Fork
+from warm_memoranda import Fork
 
-import recollect
-from recollect import errors
-from recollect.model.event import Decision
-from recollect.model.policy import CAPABILITIES
+import memoranda
+from memoranda import errors
+from memoranda.model.event import Decision
+from memoranda.model.policy import CAPABILITIES
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -52,7 +52,7 @@ _FENCE = re.compile(r"^(?P<indent> *)(?P<fence>`{3,}|~{3,})(?P<word>[^\n]*)$")
 _LINK = re.compile(r"(?<!!)\[[^\]]*\]\(([^)\s]+)\)")
 _IMAGE = re.compile(r"!\[([^\]]*)\]\(([^)\s]+)\)")
 _EXIT = re.compile(r"#\s*exit (\d+)\s*$")
-_COMMAND = re.compile(r"\b(recollect|curl)\b|^[A-Z]+=")
+_COMMAND = re.compile(r"\b(memoranda|curl)\b|^[A-Z]+=")
 _SERVER = re.compile(r"\$(URL|KEY)\b|environ\[.(URL|KEY).\]")
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -158,7 +158,7 @@ def run_console(block: Block, shell: Shell, path: str) -> None:
     """Run the commands of a block in a shell and compare what they print, where output is shown."""
     for step in steps(block):
         where = f"{path}:{step.line}: $ {step.command}"
-        assert _COMMAND.search(step.command), f"{where}: only recollect and curl are run; mark the block `text`"
+        assert _COMMAND.search(step.command), f"{where}: only memoranda and curl are run; mark the block `text`"
         wrong = run_step(step, shell)
         assert not wrong, f"{where}\n{wrong}"
 
@@ -231,15 +231,15 @@ def test_every_example_runs(
 
 def test_what_the_quickstart_does_not_run_is_what_make_does() -> None:
     """A server of `make serve` stands behind its samples; what it says of make, address and folder is seen here."""
-    from recollect.server.demo import USER
-    from recollect.server.settings import Settings
+    from memoranda.server.demo import USER
+    from memoranda.server.settings import Settings
 
     text = (DOCS / "quickstart.md").read_text(encoding="utf-8")
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
     serve = re.search(r"^serve: .*\n\t(.*)$", makefile, re.MULTILINE)
-    assert serve and "recollect.server.demo" in serve[1]
+    assert serve and "memoranda.server.demo" in serve[1]
     assert f"export URL=http://{Settings().host}:{Settings().port}\n" in text
-    assert "build/demo" in inspect.getsource(importlib.import_module("recollect.server.demo"))
+    assert "build/demo" in inspect.getsource(importlib.import_module("memoranda.server.demo"))
     assert f"the key of a user, {USER}" in " ".join(text.split())
 
 
@@ -296,9 +296,9 @@ def test_a_wrong_example_fails(tmp_path: Path) -> None:
         run_python(Block("python", "try:\n    x = 1\nexcept KeyError:\n    pass\n", 3), {}, "doc")
     with Shell(tmp_path) as shell:
         for text in (
-            "$ recollect --version\nrecollect 99\n",
-            "$ recollect nonsense\n",
-            "$ recollect --version  # exit 1\n",
+            "$ memoranda --version\nmemoranda 99\n",
+            "$ memoranda nonsense\n",
+            "$ memoranda --version  # exit 1\n",
             "$ ls\n",
             "no command\n",
         ):
@@ -314,25 +314,25 @@ def test_a_right_example_passes(tmp_path: Path) -> None:
     run_python(Block("python", "assert x == 2\n", 1), names, "doc")
     with Shell(tmp_path) as shell:
         for text in (
-            "$ recollect --version\nrecollect …\n",
-            "$ recollect nonsense  # exit 2\n",
-            "$ version=$(recollect --version)\n$ echo $version of recollect\nrecollect … of recollect\n",
+            "$ memoranda --version\nmemoranda …\n",
+            "$ memoranda nonsense  # exit 2\n",
+            "$ version=$(memoranda --version)\n$ echo $version of memoranda\nmemoranda … of memoranda\n",
         ):
             run_console(Block("console", text, 1), shell, "doc")
 
 
-def test_a_recollect_that_need_not_be_imported_is_the_installed_one_in_all_else(tmp_path: Path) -> None:
+def test_a_memoranda_that_need_not_be_imported_is_the_installed_one_in_all_else(tmp_path: Path) -> None:
     said: list[list[tuple[str, int]]] = []
     for warmth in ("commands", "server", None):
         folder = tmp_path / str(warmth)
         folder.mkdir()
         with Shell(folder, warmth=warmth) as shell:
             commands = (
-                "export RECOLLECT_DB=a.db",
-                "printf '\"ü\"' | recollect facts set word - --as-json --user ada && echo done",
-                "recollect facts get word --user ada | cat; ls a.db",
-                "recollect facts get none --user ada",
-                "cd / && recollect facts get word --user ada --db nowhere.db",
+                "export MEMORANDA_DB=a.db",
+                "printf '\"ü\"' | memoranda facts set word - --as-json --user ada && echo done",
+                "memoranda facts get word --user ada | cat; ls a.db",
+                "memoranda facts get none --user ada",
+                "cd / && memoranda facts get word --user ada --db nowhere.db",
             )
             said.append([shell.run(command) for command in commands])
     assert said[0] == said[1] == said[2]
@@ -379,8 +379,8 @@ def test_a_wildcard_stands_for_text_of_one_line_or_for_lines() -> None:
 
 
 def modules() -> list[str]:
-    found = pkgutil.walk_packages(recollect.__path__, "recollect.")
-    return ["recollect", *(module.name for module in found if not module.name.endswith("__main__"))]
+    found = pkgutil.walk_packages(memoranda.__path__, "memoranda.")
+    return ["memoranda", *(module.name for module in found if not module.name.endswith("__main__"))]
 
 
 @pytest.mark.parametrize("module", modules())
@@ -470,7 +470,7 @@ def test_what_is_said_of_others_has_a_source_and_says_where_they_are_ahead() -> 
     sections = {part.partition("\n")[0]: part for part in text.split("\n## ")[1:]}
     others = ("mem0", "Letta", "LangGraph", "Hindsight", "Chroma")
     for other in others:
-        ahead = sections[other].partition("**Where it is ahead.**")[2].partition("**Where Recollect is.**")[0]
+        ahead = sections[other].partition("**Where it is ahead.**")[2].partition("**Where Memoranda is.**")[0]
         assert ahead.count("\n- ") >= 2 and "](https://" in ahead
         assert "](https://" in sections[other].partition("**Where it is ahead.**")[0]
     assert "](https://" not in sections["When to take something else"]
@@ -481,9 +481,9 @@ def test_every_file_that_is_named_exists(document: str) -> None:
     text = _without_blocks((ROOT / document).read_text(encoding="utf-8"))
     named = set(re.findall(r"`([\w./-]+\.(?:py|sql|md|toml|txt))`", text))
     assert named
-    missing = [file for file in named if not any((folder / file).exists() for folder in (ROOT, ROOT / "src/recollect"))]
+    missing = [file for file in named if not any((folder / file).exists() for folder in (ROOT, ROOT / "src/memoranda"))]
     # Below a heading that names the folder, a bare file name is enough.
-    assert [file for file in missing if "/" in file or not list((ROOT / "src/recollect").rglob(file))] == []
+    assert [file for file in missing if "/" in file or not list((ROOT / "src/memoranda").rglob(file))] == []
 
 
 def test_every_document_can_be_reached_from_the_index() -> None:
@@ -499,8 +499,8 @@ def test_every_document_can_be_reached_from_the_index() -> None:
     assert [name(path) for path in EXAMPLES if path not in reached] == []
 
 
-def error_classes() -> list[type[errors.RecollectError]]:
-    found, waiting = [], [errors.RecollectError]
+def error_classes() -> list[type[errors.MemorandaError]]:
+    found, waiting = [], [errors.MemorandaError]
     while waiting:
         kind = waiting.pop()
         if kind.__module__ == errors.__name__:
@@ -515,7 +515,7 @@ def test_the_table_of_errors_holds_every_error_and_no_other() -> None:
 
 
 def test_the_table_of_statuses_holds_every_code_that_a_server_answers_with_and_no_other() -> None:
-    from recollect.server import problems
+    from memoranda.server import problems
 
     section = (DOCS / "errors.md").read_text(encoding="utf-8").partition("## Over HTTP")[2]
     rows = re.findall(r"^\| (\d{3}) \| (.*) \|$", section, re.MULTILINE)
@@ -526,7 +526,7 @@ def test_the_table_of_statuses_holds_every_code_that_a_server_answers_with_and_n
 
 
 def test_the_page_about_security_names_every_address_that_needs_no_token() -> None:
-    from recollect.server.callers import OPEN_PATHS
+    from memoranda.server.callers import OPEN_PATHS
 
     section = (DOCS / "security.md").read_text(encoding="utf-8").partition("## Who is calling")[2].partition("\n## ")[0]
     assert "/health" in OPEN_PATHS
@@ -534,7 +534,7 @@ def test_the_page_about_security_names_every_address_that_needs_no_token() -> No
 
 
 def test_every_public_name_says_what_it_is() -> None:
-    silent = [public for public in recollect.__all__ if not getattr(recollect, public).__doc__]
+    silent = [public for public in memoranda.__all__ if not getattr(memoranda, public).__doc__]
     assert not silent
 
 
@@ -546,7 +546,7 @@ def test_the_table_of_capabilities_holds_every_capability_and_no_other() -> None
 
 def test_every_environment_variable_is_documented() -> None:
     sources = [*(ROOT / "src").rglob("*.py"), *(ROOT / "src").rglob("*.sql")]
-    used = {word for path in sources for word in re.findall(r"RECOLLECT_[A-Z_]+", path.read_text(encoding="utf-8"))}
+    used = {word for path in sources for word in re.findall(r"MEMORANDA_[A-Z_]+", path.read_text(encoding="utf-8"))}
     documented = "".join(path.read_text(encoding="utf-8") for path in EXAMPLES)
     assert used
     assert [word for word in sorted(used) if f"`{word}`" not in documented] == []

@@ -19,32 +19,32 @@ from typing import Any, get_args
 import msgspec
 import pytest
 
-import recollect
-from recollect.agent import conversing
-from recollect.lang import faults as faults_of_all
-from recollect.lang import layout
-from recollect.lang.expression import parsing
-from recollect.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
-from recollect.mashin.constraints import FORMATS
-from recollect.mashin.expression import parser
-from recollect.mashin.expression.methods import METHODS
-from recollect.mashin.expression.namespaces import CONSTANTS, FUNCTIONS
-from recollect.mashin.formatter import format_text
-from recollect.mashin.keywords import CAPABILITIES, COVERS, LEVELS, SECTIONS
-from recollect.mashin.permissions import needed
-from recollect.mashin.runtime import asking, flow
-from recollect.mashin.runtime.failures import FailureType
-from recollect.model.run import RUN_EVENTS, RUN_STATUSES
+import memoranda
+from memoranda.agent import conversing
+from memoranda.lang import faults as faults_of_all
+from memoranda.lang import layout
+from memoranda.lang.expression import parsing
+from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
+from memoranda.mashin.constraints import FORMATS
+from memoranda.mashin.expression import parser
+from memoranda.mashin.expression.methods import METHODS
+from memoranda.mashin.expression.namespaces import CONSTANTS, FUNCTIONS
+from memoranda.mashin.formatter import format_text
+from memoranda.mashin.keywords import CAPABILITIES, COVERS, LEVELS, SECTIONS
+from memoranda.mashin.permissions import needed
+from memoranda.mashin.runtime import asking, flow
+from memoranda.mashin.runtime.failures import FailureType
+from memoranda.model.run import RUN_EVENTS, RUN_STATUSES
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src/recollect/mashin"
+SOURCE = ROOT / "src/memoranda/mashin"
 REFERENCE = ROOT / "docs/languages/mashin.md"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def _neighbour(name: str) -> ModuleType:
     """Return a test of this folder as a module: the one that finds blocks, or the one that reads tables."""
-    known = f"recollect_{name}"
+    known = f"memoranda_{name}"
     if known not in sys.modules:
         spec = importlib.util.spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
         assert spec and spec.loader
@@ -72,7 +72,7 @@ def is_whole(text: str) -> bool:
 
 def faults(text: str) -> list[str]:
     """Return what is wrong with a sample: a whole machine, or any part of one."""
-    found = recollect.mashin.check(text, fragment=not is_whole(text))
+    found = memoranda.mashin.check(text, fragment=not is_whole(text))
     return [f"{one.severity}[{one.code}]: {one.message}" for one in found if one.severity != "note"]
 
 
@@ -95,15 +95,15 @@ WHOLE = [(text, line) for text, line in samples(REFERENCE) if is_whole(text)]
 
 @pytest.mark.parametrize(("text", "line"), WHOLE, ids=[f"line {line}" for _, line in WHOLE])
 def test_every_machine_has_tests_that_pass(text: str, line: int) -> None:
-    with recollect.open(":memory:") as memory:
-        report = recollect.mashin.load(text, memory=memory).test()
+    with memoranda.open(":memory:") as memory:
+        report = memoranda.mashin.load(text, memory=memory).test()
     assert report.cases, f"{REFERENCE.name}:{line}: the machine has no tests"
     assert [(case.name, case.failure) for case in report.cases if not case.passed] == []
 
 
 @pytest.mark.parametrize(("text", "line"), WHOLE, ids=[f"line {line}" for _, line in WHOLE])
 def test_every_machine_is_written_as_it_parses(text: str, line: int) -> None:
-    assert recollect.mashin.parse(format_text(text)) == recollect.mashin.parse(text)
+    assert memoranda.mashin.parse(format_text(text)) == memoranda.mashin.parse(text)
 
 
 def test_every_kind_of_step_and_every_section_has_a_sample() -> None:
@@ -186,7 +186,7 @@ def test_the_reference_has_the_type_of_every_step_in_the_ledger() -> None:
 
 
 def test_the_reference_says_what_each_step_needs() -> None:
-    implements = recollect.mashin.parse(
+    implements = memoranda.mashin.parse(
         """
 recall a
   query: "x"

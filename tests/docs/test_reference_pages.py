@@ -12,12 +12,12 @@ from types import ModuleType
 
 import pytest
 
-import recollect
-from recollect.errors import RecollectError
+import memoranda
+from memoranda.errors import MemorandaError
 
 
 def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("recollect_reference", Path(__file__).with_name("reference.py"))
+    spec = importlib.util.spec_from_file_location("memoranda_reference", Path(__file__).with_name("reference.py"))
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -78,7 +78,7 @@ def test_nothing_visible_is_left_out_of_what_is_public(module: str) -> None:
     package = importlib.import_module(module)
     below = {name for _, name, _ in pkgutil.iter_modules(package.__path__)}
     languages = (
-        {"TYPE_CHECKING", "Any", "import_module", "UsageError"} if module != "recollect" else {"TYPE_CHECKING", "Any"}
+        {"TYPE_CHECKING", "Any", "import_module", "UsageError"} if module != "memoranda" else {"TYPE_CHECKING", "Any"}
     )
     visible = {name for name in vars(package) if not name.startswith("_")}
     assert visible - below - set(package.__all__) - languages == set()
@@ -89,15 +89,15 @@ def test_every_public_name_is_on_the_page(module: str) -> None:
     page = (reference.FOLDER / "python.md").read_text(encoding="utf-8")
     shown = set(re.findall(r"^### ([\w.]+)$", page, re.MULTILINE))
     package = importlib.import_module(module)
-    elsewhere = {"AsyncClient"} | (set(recollect.__all__) if module == "recollect.client" else set())
+    elsewhere = {"AsyncClient"} | (set(memoranda.__all__) if module == "memoranda.client" else set())
     wanted = {
         f"{module}.{name}"
         for name in package.__all__
         if name not in elsewhere
         if not inspect.ismodule(thing := getattr(package, name))
-        if not (inspect.isclass(thing) and issubclass(thing, RecollectError))
+        if not (inspect.isclass(thing) and issubclass(thing, MemorandaError))
     }
-    assert wanted or module == "recollect.client"
+    assert wanted or module == "memoranda.client"
     assert sorted(wanted - shown) == []
 
 

@@ -18,29 +18,29 @@ from typing import Any
 import msgspec
 import pytest
 
-import recollect
-from recollect.agent import conversing
-from recollect.model.run import RUN_EVENTS, RUN_STATUSES
-from recollect.workflow.actions import ai, http
-from recollect.workflow.actions.base import Action, Call, Place
-from recollect.workflow.actions.builtin import BUILTIN
-from recollect.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
-from recollect.workflow.jsonata import UNDEFINED
-from recollect.workflow.keywords import LEVELS
-from recollect.workflow.limits import DEFAULT_BOUNDS, Bounds
-from recollect.workflow.policy import Policy, Retrying
-from recollect.workflow.scripts import file
-from recollect.workflow.threads import MOST_MESSAGES
+import memoranda
+from memoranda.agent import conversing
+from memoranda.model.run import RUN_EVENTS, RUN_STATUSES
+from memoranda.workflow.actions import ai, http
+from memoranda.workflow.actions.base import Action, Call, Place
+from memoranda.workflow.actions.builtin import BUILTIN
+from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
+from memoranda.workflow.jsonata import UNDEFINED
+from memoranda.workflow.keywords import LEVELS
+from memoranda.workflow.limits import DEFAULT_BOUNDS, Bounds
+from memoranda.workflow.policy import Policy, Retrying
+from memoranda.workflow.scripts import file
+from memoranda.workflow.threads import MOST_MESSAGES
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src/recollect/workflow"
+SOURCE = ROOT / "src/memoranda/workflow"
 REFERENCE = ROOT / "docs/languages/workflows.md"
 PAGES = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md")])
 
 
 def _neighbour(name: str) -> ModuleType:
     """Return a test of this folder as a module: the one that finds blocks, or the one that reads tables."""
-    known = f"recollect_{name}"
+    known = f"memoranda_{name}"
     if known not in sys.modules:
         spec = importlib.util.spec_from_file_location(known, Path(__file__).with_name(f"{name}.py"))
         assert spec and spec.loader
@@ -75,7 +75,7 @@ def is_whole(text: object) -> bool:
 
 def faults(text: str) -> list[str]:
     """Return what is wrong with a workflow; that an action is not built in is none: samples have their own."""
-    found = recollect.workflow.check(text)
+    found = memoranda.workflow.check(text)
     return [f"{one.severity}[{one.code}]: {one.message}" for one in found if one.code != "unknown_action"]
 
 
@@ -262,7 +262,7 @@ def test_the_surprises_of_jsonata_are_as_the_table_has_them() -> None:
     rows = re.findall(r"^\| `([^`]+)`[^|]*\| ([^|]*) \| `([^`]+)` \|$", table, re.MULTILINE)
     assert len(rows) == 5
     one = {"input": {"crates": [{"kilos": 20}]}}
-    values = [[recollect.workflow.evaluate(text, one) for text in (written, better)] for written, _, better in rows]
+    values = [[memoranda.workflow.evaluate(text, one) for text in (written, better)] for written, _, better in rows]
     assert values == [
         [{"kilos": 20}, [{"kilos": 20}]],
         [20, [20]],

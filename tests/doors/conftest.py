@@ -13,13 +13,13 @@ import pytest
 from typer.testing import CliRunner
 from ways import KITE, Scripted
 
-import recollect
-from recollect.agent.models import Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.cli.app import app
-from recollect.model.clock import SystemClock
-from recollect.model.definition import Definition
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.agent.models import Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.cli.app import app
+from memoranda.model.clock import SystemClock
+from memoranda.model.definition import Definition
+from memoranda.testing import FakeClock
 
 
 @pytest.fixture
@@ -46,7 +46,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(path: Path, clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(path, clock=clock, embedder="hashing:64") as memory:
+    with memoranda.open(path, clock=clock, embedder="hashing:64") as memory:
         yield memory
 
 
@@ -59,9 +59,9 @@ def kite(memory: Memory) -> Definition:
 @pytest.fixture
 def cli(path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
     """Return how to call a command on the same file; it gives what the command printed as JSON."""
-    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+    for name in [name for name in os.environ if name.startswith("MEMORANDA_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("RECOLLECT_DB", str(path))
+    monkeypatch.setenv("MEMORANDA_DB", str(path))
 
     def call(*arguments: str, fails: bool = False) -> Any:
         done = CliRunner().invoke(app, [*arguments, "--json"])
@@ -119,7 +119,7 @@ class Doors:
         calls = Reply("", (ToolCall("c0", "update_memory", {"memory": {"kite": value}}),))
         run = self.workflow(text, model=self._model(calls, "Noted.")).run(owner="nora").check()
         if run.outputs["answer"]["tool_calls"] != [{"name": "update_memory", "failed": False}]:
-            raise recollect.RecollectError("the tool failed")
+            raise memoranda.MemorandaError("the tool failed")
 
     def _write_abl(self, value: Any) -> None:
         text = """
@@ -139,12 +139,12 @@ class Doors:
               - user.kite = given
             THEN: COMPLETE
         """
-        recollect.abl.load(dedent(text), memory=self.memory).start(user="nora", vars={"given": value})
+        memoranda.abl.load(dedent(text), memory=self.memory).start(user="nora", vars={"given": value})
 
     # workflows
 
     def workflow(self, text: str, **options: Any) -> Any:
-        return recollect.workflow.load(dedent(text), **{"memory": self.memory, "name": "kites", **options})
+        return memoranda.workflow.load(dedent(text), **{"memory": self.memory, "name": "kites", **options})
 
 
 @pytest.fixture

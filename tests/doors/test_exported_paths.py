@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memoranda
 
 AGENT = """
 AGENT: Desk
@@ -41,16 +41,16 @@ flow: [{do: ask}]
 """
 
 
-def start_agent(file: Path, memory: recollect.Memory) -> Any:
-    return recollect.abl.load(file, memory=memory).start(user="ida")
+def start_agent(file: Path, memory: memoranda.Memory) -> Any:
+    return memoranda.abl.load(file, memory=memory).start(user="ida")
 
 
-def run_machine(file: Path, memory: recollect.Memory) -> Any:
-    return recollect.mashin.load(file, memory=memory).run({"n": 2}, user="ida")
+def run_machine(file: Path, memory: memoranda.Memory) -> Any:
+    return memoranda.mashin.load(file, memory=memory).run({"n": 2}, user="ida")
 
 
-def run_workflow(file: Path, memory: recollect.Memory) -> Any:
-    return recollect.workflow.load(file, memory=memory).run(owner="ida", thread="t1")
+def run_workflow(file: Path, memory: memoranda.Memory) -> Any:
+    return memoranda.workflow.load(file, memory=memory).run(owner="ida", thread="t1")
 
 
 @pytest.mark.parametrize(
@@ -66,7 +66,7 @@ def test_an_export_names_the_file_of_a_program_and_not_its_folder(tmp_path: Path
     folder.mkdir()
     file = folder / name
     file.write_text(dedent(text).lstrip())
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         begin(file, memory)
         memory.export(tmp_path / "all.jsonl")
     exported = (tmp_path / "all.jsonl").read_text()

@@ -38,11 +38,11 @@ from ways import (
     why_nothing,
 )
 
-import recollect
-from recollect.model.clock import SystemClock
-from recollect.model.scope import ENDING_KINDS, KINDS
-from recollect.testing import FakeClock
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda.model.clock import SystemClock
+from memoranda.model.scope import ENDING_KINDS, KINDS
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.base import EMBEDDER
 
 ALL = list(cases())
 NAMES = ["-".join((writer.name.replace(" ", "_"), kind, scope)) for writer, kind, scope in ALL]
@@ -68,15 +68,15 @@ def clock() -> FakeClock:
 
 @pytest.fixture(scope="module")
 def house(path: Path, clock: FakeClock, served: Served) -> Iterator[House]:
-    clients: dict[str, recollect.Client] = {}
+    clients: dict[str, memoranda.Client] = {}
 
-    def client(user: str) -> recollect.Client:
+    def client(user: str) -> memoranda.Client:
         if user not in clients:
             key = served.ask(key={"tenant": "default", "user": user, "role": "member"})
-            clients[user] = recollect.Client(served.url, key)
+            clients[user] = memoranda.Client(served.url, key)
         return clients[user]
 
-    with recollect.open(path, clock=clock, embedder=EMBEDDER) as memory, doors_to(memory, agent=DESK.id) as mcp:
+    with memoranda.open(path, clock=clock, embedder=EMBEDDER) as memory, doors_to(memory, agent=DESK.id) as mcp:
         yield House(memory, path.parent, cli=found_by_command, client=client, mcp=mcp)
     for one in clients.values():
         one.close()
@@ -95,10 +95,10 @@ def later(clock: FakeClock, served: Served) -> Callable[[float], None]:
 
 @pytest.fixture(autouse=True)
 def commands_have_our_clock(path: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [name for name in os.environ if name.startswith("RECOLLECT_")]:
+    for name in [name for name in os.environ if name.startswith("MEMORANDA_")]:
         monkeypatch.delenv(name)
-    monkeypatch.setenv("RECOLLECT_DB", str(path))
-    monkeypatch.setenv("RECOLLECT_EMBEDDER", EMBEDDER)
+    monkeypatch.setenv("MEMORANDA_DB", str(path))
+    monkeypatch.setenv("MEMORANDA_EMBEDDER", EMBEDDER)
     monkeypatch.setattr(SystemClock, "now", lambda _: clock.now())
 
 

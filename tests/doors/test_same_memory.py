@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.model.definition import Definition
-from recollect.workflow import action
-from recollect.workflow.threads import add_message, current_thread, messages
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.model.definition import Definition
+from memoranda.workflow import action
+from memoranda.workflow.threads import add_message, current_thread, messages
 
 Cli = Callable[..., Any]
 
@@ -40,7 +40,7 @@ def test_every_door_is_refused_by_the_same_contract(doors: Any, memory: Memory, 
     doors.write("python", {"colour": "blue"})
     try:
         doors.write(writer, value)
-    except (recollect.RecollectError, AssertionError):
+    except (memoranda.MemorandaError, AssertionError):
         pass
     else:
         assert writer == "abl", "an agent goes on with its turn, and its trace says what was refused"
@@ -81,7 +81,7 @@ def kites_file(memory: Memory, path: Path) -> Path:
 def test_records_of_workflows_and_threads_are_facts_of_those_scopes_at_every_door(
     memory: Memory, kites_file: Path, cli: Cli
 ) -> None:
-    flow = recollect.workflow.load(kites_file, memory=memory)
+    flow = memoranda.workflow.load(kites_file, memory=memory)
     flow.run({"records": FIRST}, owner="nora", thread="t1").check()
     places = {"in_workflow": {"workflow": "kites"}, "in_thread": {"thread": "t1"}}
     for slug, place in places.items():
@@ -100,12 +100,12 @@ def test_a_workflow_that_a_command_runs_shares_memory_and_runs_with_python(
     printed = cli("run", str(kites_file), "--user", "nora", "--thread", "t1", "--input", given)
     assert printed["status"] == "waiting"
     assert memory.scope(user="nora", workflow="kites").value("in_workflow") == {"n": 1}
-    found = recollect.workflow.find(memory, printed["run"])
+    found = memoranda.workflow.find(memory, printed["run"])
     assert (found.owner, found.thread, found.status) == ("nora", "t1", "waiting")
     done = found.deliver("It flies.").check()
     assert done.output == {"seen": FIRST, "heard": "It flies."}
 
-    begun = recollect.workflow.load(kites_file, memory=memory).run(
+    begun = memoranda.workflow.load(kites_file, memory=memory).run(
         {"records": SECOND, "wait": True}, owner="nora", thread="t1"
     )
     printed = cli("resume", begun.id, "--payload", '"It fell."')
@@ -137,12 +137,12 @@ def test_a_machine_recalls_what_an_action_of_a_workflow_remembered_and_the_other
     """Machines know entries and no records, so that the two meet at what an action remembers."""
 
     @action("note_down")
-    def note_down(words: str, call: recollect.workflow.Call) -> dict[str, Any]:
+    def note_down(words: str, call: memoranda.workflow.Call) -> dict[str, Any]:
         """Remember words for the owner."""
         return {"id": memory.scope(user=call.place.owner).remember(words, collection="kites").id}
 
     @action("find_again")
-    def find_again(words: str, call: recollect.workflow.Call) -> list[str]:
+    def find_again(words: str, call: memoranda.workflow.Call) -> list[str]:
         """Recall words of the owner."""
         return [one.content for one in memory.scope(user=call.place.owner).recall(words, collection="kites").results]
 
@@ -155,28 +155,28 @@ def test_a_machine_recalls_what_an_action_of_a_workflow_remembered_and_the_other
       - do: find
     outputs: {found: "=$output.find"}
     """
-    recollect.mashin.load(REMEMBER, memory=memory).run({"words": "the red kite flies high"}, user="nora").check()
+    memoranda.mashin.load(REMEMBER, memory=memory).run({"words": "the red kite flies high"}, user="nora").check()
     flow = doors.workflow(text, actions=[note_down, find_again])
     run = flow.run({"text": "the blue kite flies low"}, owner="nora").check()
     assert set(run.output["found"]) == {"the red kite flies high", "the blue kite flies low"}
-    seen = recollect.mashin.load(RECALL, memory=memory).run({"words": "which kite flies low"}, user="nora").check()
+    seen = memoranda.mashin.load(RECALL, memory=memory).run({"words": "which kite flies low"}, user="nora").check()
     assert {one["content"] for one in seen.output["results"]} == set(run.output["found"])
-    other = recollect.mashin.load(RECALL, memory=memory).run({"words": "which kite flies low"}, user="otto").check()
+    other = memoranda.mashin.load(RECALL, memory=memory).run({"words": "which kite flies low"}, user="otto").check()
     assert other.output["results"] == []
 
 
 def test_runs_of_machines_and_of_workflows_are_told_apart(doors: Any, memory: Memory) -> None:
     doors.write("workflow", {"colour": "red"})
-    machine = recollect.mashin.load(REMEMBER, memory=memory)
+    machine = memoranda.mashin.load(REMEMBER, memory=memory)
     machine.run({"words": "the red kite"}, user="nora").check()
     found = {one.language: one for one in memory.runs.list()}
     assert {language: one.program for language, one in found.items()} == {"mashin": "notes", "workflow": "kites"}
     assert [one.program for one in memory.runs.list(language="workflow")] == ["kites"]
-    for door, wrong in ((recollect.mashin, "workflow"), (recollect.workflow, "mashin")):
-        with pytest.raises(recollect.RecollectError, match=found[wrong].program):
+    for door, wrong in ((memoranda.mashin, "workflow"), (memoranda.workflow, "mashin")):
+        with pytest.raises(memoranda.MemorandaError, match=found[wrong].program):
             door.find(memory, found[wrong].id)
-    assert recollect.mashin.find(memory, found["mashin"].id).status == "completed"
-    assert recollect.workflow.find(memory, found["workflow"].id).status == "completed"
+    assert memoranda.mashin.find(memory, found["mashin"].id).status == "completed"
+    assert memoranda.workflow.find(memory, found["workflow"].id).status == "completed"
     assert all(memory.runs.verify(one.id).ok for one in found.values())
 
 
@@ -239,13 +239,13 @@ def test_erasing_a_person_takes_records_threads_and_runs_written_through_every_d
     memory.erase(user="nora")
     for wait in (False, True):
         gone, stays = runs["nora", wait].id, runs["otto", wait].id
-        with pytest.raises(recollect.NotFound):
+        with pytest.raises(memoranda.NotFound):
             memory.runs.get(gone)
-        with pytest.raises(recollect.NotFound):
-            recollect.workflow.find(memory, gone)
+        with pytest.raises(memoranda.NotFound):
+            memoranda.workflow.find(memory, gone)
         assert memory.runs.verify(gone).ok, "that it happened stays on record"
         assert memory.runs.get(stays).status == ("waiting" if wait else "completed")
-    with pytest.raises(recollect.RecollectError):
+    with pytest.raises(memoranda.MemorandaError):
         runs["nora", True].deliver("on")
     for one in (kite, *scoped):
         assert {str(fact.scope).partition("/")[0] for fact in memory.definitions.records(one.slug)} <= {"user:otto"}

@@ -12,22 +12,22 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import errors
-from recollect.model.policy import Policy, Quota
-from recollect.model.scope import Scope
-from recollect.store.memory import MemoryStore
-from recollect.store.sqlite import SqliteStore
-from recollect.testing.clock import FakeClock
-from recollect.testing.conformance.base import snapshot
+import memoranda
+from memoranda import errors
+from memoranda.model.policy import Policy, Quota
+from memoranda.model.scope import Scope
+from memoranda.store.memory import MemoryStore
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing.clock import FakeClock
+from memoranda.testing.conformance.base import snapshot
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 
 
 @pytest.fixture(params=[MemoryStore, lambda: SqliteStore(":memory:")], ids=["memory", "sqlite"])
-def memory(request: pytest.FixtureRequest) -> Iterator[recollect.Memory]:
+def memory(request: pytest.FixtureRequest) -> Iterator[memoranda.Memory]:
     """Return a memory that already holds something of everything, so that harm would show."""
-    with recollect.Memory(request.param(), clock=FakeClock()) as memory:
+    with memoranda.Memory(request.param(), clock=FakeClock()) as memory:
         memory.definitions.create(name="Counter", slug="counter", schema=SCHEMA)
         memory.permissions.grant("agent", "memory")
         ada = memory.scope(user="ada")
@@ -43,8 +43,8 @@ def label(value: object) -> str:
 
 
 def refused(
-    memory: recollect.Memory, attempt: Callable[[], object], kind: type[errors.RecollectError] = errors.UsageError
-) -> errors.RecollectError:
+    memory: memoranda.Memory, attempt: Callable[[], object], kind: type[errors.MemorandaError] = errors.UsageError
+) -> errors.MemorandaError:
     """Make the attempt; check that it is refused as this kind of error and changes nothing at all."""
     store = memory._gate._store
     before = snapshot(store)
@@ -100,7 +100,7 @@ BAD_VALUES: list[tuple[Any, str]] = [
 
 
 @pytest.mark.parametrize(("value", "path"), BAD_VALUES, ids=label)
-def test_a_value_that_is_not_json_is_refused_with_its_path(memory: recollect.Memory, value: Any, path: str) -> None:
+def test_a_value_that_is_not_json_is_refused_with_its_path(memory: memoranda.Memory, value: Any, path: str) -> None:
     ada = memory.scope(user="ada")
     assert refused(memory, lambda: ada.set("k", value), errors.InvalidValue).path == path
     refused(memory, lambda: ada.create("new", value), errors.InvalidValue)
@@ -134,16 +134,16 @@ def _deep(levels: int) -> Any:
 
 
 @pytest.mark.parametrize("make", [_cyclic_list, _cyclic_dict, lambda: _deep(65), lambda: _deep(500)])
-def test_a_value_that_holds_itself_or_is_too_deep_is_refused(memory: recollect.Memory, make: Callable[[], Any]) -> None:
+def test_a_value_that_holds_itself_or_is_too_deep_is_refused(memory: memoranda.Memory, make: Callable[[], Any]) -> None:
     refused(memory, lambda: memory.scope(user="ada").set("k", make()), errors.LimitExceeded)
 
 
-def test_a_value_of_the_greatest_depth_is_kept(memory: recollect.Memory) -> None:
+def test_a_value_of_the_greatest_depth_is_kept(memory: memoranda.Memory) -> None:
     memory.scope(user="ada").set("k", _deep(64))
     assert memory.scope(user="ada").value("k") == _deep(64)
 
 
-def test_a_value_that_is_too_large_is_refused_naming_the_limit(memory: recollect.Memory) -> None:
+def test_a_value_that_is_too_large_is_refused_naming_the_limit(memory: memoranda.Memory) -> None:
     ada = memory.scope(user="ada")
     for value in ("x" * 10_000_000, ["é" * 10] * 100_000, {str(n): n for n in range(200_000)}):
         error = refused(memory, lambda value=value: ada.set("k", value), errors.LimitExceeded)
@@ -153,7 +153,7 @@ def test_a_value_that_is_too_large_is_refused_naming_the_limit(memory: recollect
         assert "Limits(value_bytes" in error.hint
 
 
-def test_a_value_of_exactly_the_largest_size_is_kept(memory: recollect.Memory) -> None:
+def test_a_value_of_exactly_the_largest_size_is_kept(memory: memoranda.Memory) -> None:
     ada = memory.scope(user="ada")
     ada.set("k", "x" * (1_048_576 - 2))
     error = refused(memory, lambda: ada.set("k", "x" * (1_048_576 - 1)), errors.LimitExceeded)
@@ -161,7 +161,7 @@ def test_a_value_of_exactly_the_largest_size_is_kept(memory: recollect.Memory) -
 
 
 def test_limits_can_be_changed() -> None:
-    with recollect.Memory(MemoryStore(), limits=recollect.Limits(value_bytes=10, depth=1)) as memory:
+    with memoranda.Memory(MemoryStore(), limits=memoranda.Limits(value_bytes=10, depth=1)) as memory:
         ada = memory.scope(user="ada")
         assert ada.set("k", "x" * 8).version == 1
         for value in ("x" * 9, [[1]]):
@@ -203,7 +203,7 @@ BAD_KEYS: list[Any] = [
 
 
 @pytest.mark.parametrize("key", BAD_KEYS, ids=label)
-def test_a_key_that_cannot_name_a_fact_is_refused(memory: recollect.Memory, key: Any) -> None:
+def test_a_key_that_cannot_name_a_fact_is_refused(memory: memoranda.Memory, key: Any) -> None:
     ada = memory.scope(user="ada")
     for attempt in (
         lambda: ada.get(key),
@@ -221,7 +221,7 @@ def test_a_key_that_cannot_name_a_fact_is_refused(memory: recollect.Memory, key:
         refused(memory, lambda: ada.list(key), errors.InvalidKey)
 
 
-def test_keys_that_look_unusual_but_are_visible_are_kept(memory: recollect.Memory) -> None:
+def test_keys_that_look_unusual_but_are_visible_are_kept(memory: memoranda.Memory) -> None:
     ada = memory.scope(user="ada")
     for key in ("x" * 512, "é", "日本.語", "a b", "a/b:c", "%", "_", "'; drop table facts; --", "🧠", "-", "0"):
         assert ada.set(key, key).key == key
@@ -251,7 +251,7 @@ BAD_IDS: list[Any] = [
 
 @pytest.mark.parametrize("id", BAD_IDS, ids=label)
 @pytest.mark.parametrize("kind", ["user", "agent", "session", "tenant"])
-def test_an_id_that_cannot_name_a_memory_is_refused(memory: recollect.Memory, kind: str, id: Any) -> None:
+def test_an_id_that_cannot_name_a_memory_is_refused(memory: memoranda.Memory, kind: str, id: Any) -> None:
     for attempt in (
         lambda: memory.scope(**{kind: id}),
         lambda: memory.erase(**({"user": "ada"} | {kind: id})),
@@ -263,7 +263,7 @@ def test_an_id_that_cannot_name_a_memory_is_refused(memory: recollect.Memory, ki
         refused(memory, lambda: memory.scope(user="ada").session(id), errors.InvalidScope)
 
 
-def test_an_unknown_kind_of_scope_is_refused(memory: recollect.Memory) -> None:
+def test_an_unknown_kind_of_scope_is_refused(memory: memoranda.Memory) -> None:
     for kind in ("users", "User", "team", "x"):
         error = refused(memory, lambda kind=kind: memory.scope(**{kind: "a"}), errors.InvalidScope)
         assert kind in error.message
@@ -275,7 +275,7 @@ def test_an_unknown_kind_of_scope_is_refused(memory: recollect.Memory) -> None:
     ["user", "user:", ":ada", "nobody:ada", "user:ada/", "/user:ada", "user:ada//agent:x", "agent:x/user:ada",
      "user:a/user:b", "user:a%2fb", "user:a%", "user: ada", "user:e\u0301", "USER:ada", 5, None, b"user:ada"],
 )  # fmt: skip
-def test_text_that_is_not_a_canonical_scope_is_refused(memory: recollect.Memory, text: Any) -> None:
+def test_text_that_is_not_a_canonical_scope_is_refused(memory: memoranda.Memory, text: Any) -> None:
     refused(memory, lambda: memory.at(text).get("k"), errors.InvalidScope)
 
 
@@ -323,7 +323,7 @@ BAD_DURATIONS: list[Any] = [
 
 
 @pytest.mark.parametrize("ttl", BAD_DURATIONS, ids=label)
-def test_a_duration_that_is_none_is_refused(memory: recollect.Memory, ttl: Any) -> None:
+def test_a_duration_that_is_none_is_refused(memory: memoranda.Memory, ttl: Any) -> None:
     ada = memory.scope(user="ada")
     for attempt in (
         lambda: ada.set("k", 1, ttl=ttl),
@@ -340,7 +340,7 @@ def test_a_duration_that_is_none_is_refused(memory: recollect.Memory, ttl: Any) 
 
 
 @pytest.mark.parametrize("expect", ["1", -1, True, False, 1.0, [], object()], ids=label)
-def test_an_expected_version_is_a_whole_number(memory: recollect.Memory, expect: Any) -> None:
+def test_an_expected_version_is_a_whole_number(memory: memoranda.Memory, expect: Any) -> None:
     ada = memory.scope(user="ada")
     for attempt in (
         lambda: ada.set("k", 1, expect=expect),
@@ -355,7 +355,7 @@ BAD_LABELS: list[Any] = ["", " ", "x" * 257, "a\0b", "a\u202eb", "a ", "e\u0301"
 
 
 @pytest.mark.parametrize("text", BAD_LABELS, ids=label)
-def test_idempotency_keys_domains_and_sources_are_short_visible_text(memory: recollect.Memory, text: Any) -> None:
+def test_idempotency_keys_domains_and_sources_are_short_visible_text(memory: memoranda.Memory, text: Any) -> None:
     ada = memory.scope(user="ada")
     for attempt in (
         lambda: ada.set("k", 1, idempotency_key=text),
@@ -369,7 +369,7 @@ def test_idempotency_keys_domains_and_sources_are_short_visible_text(memory: rec
 
 
 @pytest.mark.parametrize("text", BAD_LABELS, ids=label)
-def test_the_idempotency_key_of_a_batch_is_short_visible_text(memory: recollect.Memory, text: Any) -> None:
+def test_the_idempotency_key_of_a_batch_is_short_visible_text(memory: memoranda.Memory, text: Any) -> None:
     def batch() -> None:
         with memory.batch(idempotency_key=text) as batch:
             batch.set(memory.scope(user="ada"), "k", 1)
@@ -377,7 +377,7 @@ def test_the_idempotency_key_of_a_batch_is_short_visible_text(memory: recollect.
     refused(memory, batch)
 
 
-LIMITED: dict[str, Callable[[recollect.Memory, Any], object]] = {
+LIMITED: dict[str, Callable[[memoranda.Memory, Any], object]] = {
     "list": lambda memory, limit: memory.scope(user="ada").list(limit=limit),
     "records": lambda memory, limit: memory.definitions.records("counter", limit=limit),
     "events": lambda memory, limit: memory.ledger.events(limit=limit),
@@ -387,12 +387,12 @@ LIMITED: dict[str, Callable[[recollect.Memory, Any], object]] = {
 
 @pytest.mark.parametrize("limit", [-1, "5", 1.5, True, [], 2**63], ids=repr)
 @pytest.mark.parametrize("verb", LIMITED)
-def test_a_limit_is_a_whole_number_from_zero(memory: recollect.Memory, verb: str, limit: Any) -> None:
+def test_a_limit_is_a_whole_number_from_zero(memory: memoranda.Memory, verb: str, limit: Any) -> None:
     refused(memory, lambda: LIMITED[verb](memory, limit))
 
 
 @pytest.mark.parametrize("start", [0, -1, "1", 1.5, 2**63], ids=repr)
-def test_a_ledger_begins_at_one(memory: recollect.Memory, start: Any) -> None:
+def test_a_ledger_begins_at_one(memory: memoranda.Memory, start: Any) -> None:
     refused(memory, lambda: memory.ledger.events(start=start))
 
 
@@ -402,7 +402,7 @@ def test_a_ledger_begins_at_one(memory: recollect.Memory, start: Any) -> None:
      5, True, object()],
     ids=label,
 )  # fmt: skip
-def test_a_moment_is_a_datetime_or_its_text(memory: recollect.Memory, moment: Any) -> None:
+def test_a_moment_is_a_datetime_or_its_text(memory: memoranda.Memory, moment: Any) -> None:
     ada = memory.scope(user="ada")
     for attempt in (
         lambda: ada.get("k", as_of=moment),
@@ -417,7 +417,7 @@ def test_a_moment_is_a_datetime_or_its_text(memory: recollect.Memory, moment: An
     [datetime.min, datetime.max, datetime.min.replace(tzinfo=UTC), datetime.max.replace(tzinfo=UTC)],
     ids=str,
 )
-def test_the_most_distant_moments_can_be_asked_about(memory: recollect.Memory, moment: Any) -> None:
+def test_the_most_distant_moments_can_be_asked_about(memory: memoranda.Memory, moment: Any) -> None:
     ada = memory.scope(user="ada")
     found = ada.get("k", as_of=moment)
     assert (found is not None) == str(moment).startswith("9999")
@@ -425,12 +425,12 @@ def test_the_most_distant_moments_can_be_asked_about(memory: recollect.Memory, m
 
 
 @pytest.mark.parametrize("argument", ["after", "domain", "prefix"])
-def test_arguments_of_a_list_are_text(memory: recollect.Memory, argument: str) -> None:
+def test_arguments_of_a_list_are_text(memory: memoranda.Memory, argument: str) -> None:
     for value in (5, b"x", object()):
         refused(memory, lambda value=value: memory.scope(user="ada").list(**{argument: value}))
 
 
-def test_update_needs_at_least_one_attempt(memory: recollect.Memory) -> None:
+def test_update_needs_at_least_one_attempt(memory: memoranda.Memory) -> None:
     for attempts in (0, -1):
         refused(memory, lambda n=attempts: memory.scope(user="ada").update("k", lambda value: value, attempts=n))
 
@@ -468,7 +468,7 @@ def _deep_schema() -> Any:
     ],
     ids=["object", "set", "bytes", "datetime", "NaN", "infinity", "surrogate", "int name", "regex", "cyclic", "deep"],
 )
-def test_a_schema_that_is_not_json_is_refused(memory: recollect.Memory, schema: Any) -> None:
+def test_a_schema_that_is_not_json_is_refused(memory: memoranda.Memory, schema: Any) -> None:
     refused(memory, lambda: memory.definitions.create(name="N", slug="n", schema=schema))
     refused(memory, lambda: memory.definitions.update("counter", schema=schema))
 
@@ -489,12 +489,12 @@ def test_a_schema_that_is_not_json_is_refused(memory: recollect.Memory, schema: 
     ],
     ids=str,
 )
-def test_a_grant_of_wrong_types_is_refused(memory: recollect.Memory, arguments: dict[str, Any]) -> None:
+def test_a_grant_of_wrong_types_is_refused(memory: memoranda.Memory, arguments: dict[str, Any]) -> None:
     good: dict[str, Any] = {"actor": "agent", "capability": "memory"}
     refused(memory, lambda: memory.permissions.grant(**(good | arguments)))
 
 
-NAMED: dict[str, Callable[[recollect.Memory, Any], object]] = {
+NAMED: dict[str, Callable[[memoranda.Memory, Any], object]] = {
     "get definition": lambda memory, name: memory.definitions.get(name),
     "records": lambda memory, name: memory.definitions.records(name),
     "update definition": lambda memory, name: memory.definitions.update(name, name="X"),
@@ -507,12 +507,12 @@ NAMED: dict[str, Callable[[recollect.Memory, Any], object]] = {
 
 @pytest.mark.parametrize("name", [5, None, object(), "\ud800"], ids=label)
 @pytest.mark.parametrize("verb", NAMED)
-def test_names_that_cannot_exist_are_not_found(memory: recollect.Memory, verb: str, name: Any) -> None:
+def test_names_that_cannot_exist_are_not_found(memory: memoranda.Memory, verb: str, name: Any) -> None:
     with pytest.raises((errors.NotFound, errors.UsageError)):
         NAMED[verb](memory, name)
 
 
-UNFIT: dict[str, Callable[[recollect.Memory], object]] = {
+UNFIT: dict[str, Callable[[memoranda.Memory], object]] = {
     "scope of a definition": lambda memory: memory.definitions.create(name="N", slug="n", schema=SCHEMA, scope=[]),  # type: ignore[arg-type]
     "status of approvals": lambda memory: memory.approvals.list(status="waiting"),  # type: ignore[arg-type]
     "anchor": lambda memory: memory.ledger.verify(anchor={"length": 1, "head": "x"}),  # type: ignore[arg-type]
@@ -521,12 +521,12 @@ UNFIT: dict[str, Callable[[recollect.Memory], object]] = {
 
 
 @pytest.mark.parametrize("what", UNFIT)
-def test_what_is_of_no_fitting_type_is_refused_in_words(memory: recollect.Memory, what: str) -> None:
+def test_what_is_of_no_fitting_type_is_refused_in_words(memory: memoranda.Memory, what: str) -> None:
     refused(memory, lambda: UNFIT[what](memory))
 
 
 @pytest.mark.parametrize("actor", ["", "a\0b", "a\u202eb", 5, None], ids=repr)
-def test_an_actor_is_short_visible_text(memory: recollect.Memory, actor: Any) -> None:
+def test_an_actor_is_short_visible_text(memory: memoranda.Memory, actor: Any) -> None:
     refused(memory, lambda: memory.acting_as(actor, policy=Policy.of(allow=("*",))).scope(user="ada").set("k", 2))
 
 
@@ -564,18 +564,18 @@ def test_opening_with_nonsense_is_refused() -> None:
         *({"url": ":memory:", "busy_timeout": wait} for wait in (-1, "5", True, math.nan, math.inf)),
     ):
         with pytest.raises(errors.UsageError) as caught:
-            recollect.open(**arguments)  # type: ignore[arg-type]
+            memoranda.open(**arguments)  # type: ignore[arg-type]
         assert caught.value.hint
 
 
 # the errors themselves
 
 
-def _tree(kind: type[errors.RecollectError] = errors.RecollectError) -> list[type[errors.RecollectError]]:
+def _tree(kind: type[errors.MemorandaError] = errors.MemorandaError) -> list[type[errors.MemorandaError]]:
     return [kind, *(below for child in kind.__subclasses__() for below in _tree(child))]
 
 
-OURS = [kind for kind in _tree() if kind.__module__ == "recollect.errors"]
+OURS = [kind for kind in _tree() if kind.__module__ == "memoranda.errors"]
 
 
 def test_every_error_has_a_code_of_its_own() -> None:
@@ -583,19 +583,19 @@ def test_every_error_has_a_code_of_its_own() -> None:
     assert len(set(codes)) == len(codes) > 20
     assert all(code.replace("_", "").isalpha() and code == code.lower() for code in codes)
     assert errors.InvalidKey.code == "invalid_key"
-    assert errors.RecollectError.code == "recollect_error"
+    assert errors.MemorandaError.code == "memoranda_error"
 
 
 def test_every_error_is_exported_and_described() -> None:
     for kind in OURS:
-        assert getattr(recollect, kind.__name__) is kind
-        assert kind.__name__ in recollect.__all__
+        assert getattr(memoranda, kind.__name__) is kind
+        assert kind.__name__ in memoranda.__all__
         assert kind.__doc__
         assert kind.__name__ in str(errors.__doc__)
 
 
 @pytest.mark.parametrize("kind", OURS, ids=lambda kind: kind.code)
-def test_an_error_travels_whole(kind: type[errors.RecollectError]) -> None:
+def test_an_error_travels_whole(kind: type[errors.MemorandaError]) -> None:
     error = kind("what happened", hint="What to do", limit=5, path="$.a", value={"n": [1]}, scope=Scope.of(user="a"))
     for again in (pickle.loads(pickle.dumps(error)), copy.copy(error), copy.deepcopy(error)):
         assert type(again) is kind
@@ -617,7 +617,7 @@ class _Named(str):
     """A text that is not plain `str`."""
 
 
-def test_the_name_of_a_collection_is_refused_however_often_a_like_one_was_good(memory: recollect.Memory) -> None:
+def test_the_name_of_a_collection_is_refused_however_often_a_like_one_was_good(memory: memoranda.Memory) -> None:
     ada = memory.scope(user="ada")
     for _ in range(2):
         ada.remember("The kiln is warm", collection="1")

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect.engine import definitions
-from recollect.engine import validator as validator_module
-from recollect.engine.schema_rules import prepare_schema
-from recollect.engine.schemas import Contract, fill_defaults
-from recollect.engine.validator import Evaluation, Validator
-from recollect.errors import Busy, InvalidDefinition, LimitExceeded, SchemaViolation
+import memoranda
+from memoranda.engine import definitions
+from memoranda.engine import validator as validator_module
+from memoranda.engine.schema_rules import prepare_schema
+from memoranda.engine.schemas import Contract, fill_defaults
+from memoranda.engine.validator import Evaluation, Validator
+from memoranda.errors import Busy, InvalidDefinition, LimitExceeded, SchemaViolation
 
 Json = dict[str, Any]
 SOON = 120.0
@@ -335,7 +335,7 @@ def test_the_evaluation_agrees_with_the_library(schema: Json, values: list[Any])
 
 
 def test_the_attack_is_answered_and_nothing_is_kept_of_it(tmp_path) -> None:
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         memory.definitions.create(name="Trap", slug="trap", schema=ATTACK)
         scope = memory.scope(user="ada")
         with pytest.raises(SchemaViolation):
@@ -355,7 +355,7 @@ def big_expression(depth: int) -> Any:
 
 
 def test_others_write_while_a_long_check_is_done(tmp_path) -> None:
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         memory.definitions.create(name="Sum", slug="sum", schema=EXPRESSION)
         value = {"root": big_expression(13)}
         done = threading.Event()
@@ -383,7 +383,7 @@ def test_others_write_while_a_long_check_is_done(tmp_path) -> None:
 
 
 def test_a_long_check_is_not_for_callers_who_must_not_be_held_up(tmp_path) -> None:
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         memory.definitions.create(name="Sum", slug="sum", schema=EXPRESSION)
         hurried = memory.at_once().scope(user="ada")
         with pytest.raises(Busy):
@@ -397,7 +397,7 @@ def test_a_long_check_is_not_for_callers_who_must_not_be_held_up(tmp_path) -> No
 
 
 def test_a_definition_that_changes_during_a_long_check_decides(tmp_path, monkeypatch) -> None:
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         memory.definitions.create(name="Sum", slug="sum", schema=EXPRESSION)
         changed: list[int] = []
         record = Contract.record
@@ -419,7 +419,7 @@ def test_a_definition_that_changes_during_a_long_check_decides(tmp_path, monkeyp
 
 def test_a_batch_that_merges_into_one_record_many_times_is_checked_each_time(tmp_path) -> None:
     schema = {**EXPRESSION, "properties": {**EXPRESSION["properties"], "note": {"type": "string", "default": "none"}}}
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         memory.definitions.create(name="Sum", slug="sum", schema=schema)
         scope = memory.scope(user="ada")
         with memory.batch() as batch:
@@ -431,12 +431,12 @@ def test_a_batch_that_merges_into_one_record_many_times_is_checked_each_time(tmp
 def test_a_stored_definition_that_would_be_refused_today_is_loaded_and_bounded(tmp_path, monkeypatch) -> None:
     look_ahead = {"type": "object", "properties": {"a": {"type": "string", "pattern": "(?=.*x)y"}}}
     doubling = chain(40, lambda below: {"anyOf": [below, below]})
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         with monkeypatch.context() as before:  # as 0.1.0 stored them
             before.setattr(definitions, "prepare_schema", lambda schema: schema)
             memory.definitions.create(name="Old", slug="old", schema=look_ahead)
             memory.definitions.create(name="Older", slug="older", schema=doubling)
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         scope = memory.scope(user="ada")
         scope.set("plain", 1)
         assert scope.set("old", {}).version == 1

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Limits, Memory
-from recollect.model.collection import Calibration
-from recollect.model.recall import MODES
-from recollect.retrieval import rank as rank_module
-from recollect.retrieval.embed.base import Vectors
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.store.memory import MemoryStore
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Limits, Memory
+from memoranda.model.collection import Calibration
+from memoranda.model.recall import MODES
+from memoranda.retrieval import rank as rank_module
+from memoranda.retrieval.embed.base import Vectors
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.store.memory import MemoryStore
+from memoranda.testing import FakeClock
 
 SPACES = 24
 
@@ -189,7 +189,7 @@ def contents(memory: Memory, **options: Any) -> list[Any]:
 def test_what_was_recalled_before_is_not_shown_once_it_is_gone(tmp_path: Path, how: str, elsewhere: bool):
     clock = FakeClock()
     options: dict[str, Any] = {"embedder": "hashing:64", "clock": clock, "durability": "normal"}
-    with recollect.open(tmp_path / "a.db", **options) as memory, recollect.open(tmp_path / "a.db", **options) as other:
+    with memoranda.open(tmp_path / "a.db", **options) as memory, memoranda.open(tmp_path / "a.db", **options) as other:
         ada = memory.scope(user="ada")
         ttl = "5s" if how in ("expired", "swept") else None
         plan = ada.remember("the first plan", collection="notes", key="plan", ttl=ttl)
@@ -268,7 +268,7 @@ def embedder() -> Interrupted:
 
 @pytest.fixture
 def memory(tmp_path: Path, embedder: Interrupted) -> Iterator[Memory]:
-    with recollect.open(tmp_path / "memory.db", embedder=embedder, durability="normal") as memory:
+    with memoranda.open(tmp_path / "memory.db", embedder=embedder, durability="normal") as memory:
         yield memory
 
 

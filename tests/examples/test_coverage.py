@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect.abl import document as abl
-from recollect.abl.formatter import format_text
-from recollect.abl.keywords import ACCESSES, RECALL_ACTIONS, RULES, SCOPES
+import memoranda
+from memoranda.abl import document as abl
+from memoranda.abl.formatter import format_text
+from memoranda.abl.keywords import ACCESSES, RECALL_ACTIONS, RULES, SCOPES
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "abl"
-HOTEL = recollect.abl.parse(EXAMPLES / "hotel" / "hotel.abl")
-CONCIERGE = recollect.abl.parse(EXAMPLES / "hotel" / "concierge.abl")
-BANK = recollect.abl.parse(EXAMPLES / "wire_transfer" / "wire_transfer.abl")
+HOTEL = memoranda.abl.parse(EXAMPLES / "hotel" / "hotel.abl")
+CONCIERGE = memoranda.abl.parse(EXAMPLES / "hotel" / "concierge.abl")
+BANK = memoranda.abl.parse(EXAMPLES / "wire_transfer" / "wire_transfer.abl")
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*/*.abl")), ids=lambda path: path.name)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect.abl.scripts.run import run_scripts
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl.scripts.run import run_scripts
+from memoranda.testing import FakeClock
 
 HOTEL = Path(__file__).parents[2] / "examples" / "abl" / "hotel"
 
@@ -20,16 +20,16 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def memory(tmp_path: Path, clock: FakeClock) -> Iterator[recollect.Memory]:
-    with recollect.open(tmp_path / "hotel.db", clock=clock) as opened:
+def memory(tmp_path: Path, clock: FakeClock) -> Iterator[memoranda.Memory]:
+    with memoranda.open(tmp_path / "hotel.db", clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
-def desk(memory: recollect.Memory):
+def desk(memory: memoranda.Memory):
     tools = HOTEL / "tools.py"
-    concierge = recollect.abl.load(HOTEL / "concierge.abl", memory=memory, tools=tools)
-    return recollect.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools, agents=[concierge])
+    concierge = memoranda.abl.load(HOTEL / "concierge.abl", memory=memory, tools=tools)
+    return memoranda.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools, agents=[concierge])
 
 
 def said(turn) -> str:
@@ -53,9 +53,9 @@ def test_the_scripts_pass():
 
 
 def test_it_has_nothing_to_complain_about():
-    agent = recollect.abl.check(HOTEL / "hotel.abl")
+    agent = memoranda.abl.check(HOTEL / "hotel.abl")
     assert [one.code for one in agent] == ["deprecated"]
-    assert recollect.abl.check(HOTEL / "concierge.abl") == ()
+    assert memoranda.abl.check(HOTEL / "concierge.abl") == ()
 
 
 def test_a_fact_of_one_session_greets_in_the_next_and_no_stranger(desk, memory, clock):
@@ -87,14 +87,14 @@ def test_a_fact_of_one_session_greets_in_the_next_and_no_stranger(desk, memory, 
 def test_a_session_goes_on_after_a_restart(tmp_path, clock):
     file = tmp_path / "hotel.db"
     tools = HOTEL / "tools.py"
-    with recollect.open(file, clock=clock) as memory:
-        session = recollect.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools).start(user="ada", project="quay")
+    with memoranda.open(file, clock=clock) as memory:
+        session = memoranda.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools).start(user="ada", project="quay")
         session.say("I'm Ada")
         session.say("Lisbon")
         number = session.id
-    with recollect.open(file, clock=clock) as memory:
-        recollect.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools)
-        session = recollect.abl.resume(memory, number)
+    with memoranda.open(file, clock=clock) as memory:
+        memoranda.abl.load(HOTEL / "hotel.abl", memory=memory, tools=tools)
+        session = memoranda.abl.resume(memory, number)
         assert (session.step, session.vars["destination"]) == ("plan_trip", "Lisbon")
         turn = session.say("from 12 January to 15 January")
         assert "For how many guests?" in said(turn)

@@ -20,11 +20,11 @@ import openai_server
 import pytest
 from shell import Shell
 
-import recollect
-from recollect.mashin.document import Node
-from recollect.mashin.formatter import format_text
-from recollect.mashin.keywords import LEVELS
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.mashin.document import Node
+from memoranda.mashin.formatter import format_text
+from memoranda.mashin.keywords import LEVELS
+from memoranda.testing import FakeClock
 
 ROOT = Path(__file__).parents[2]
 MACHINES = ROOT / "examples" / "mashin"
@@ -43,7 +43,7 @@ def _load(path: Path, name: str) -> ModuleType:
     return sys.modules[name]
 
 
-DOCS = _load(ROOT / "tests/docs/test_docs.py", "recollect_test_docs")
+DOCS = _load(ROOT / "tests/docs/test_docs.py", "memoranda_test_docs")
 
 
 # the files
@@ -51,8 +51,8 @@ DOCS = _load(ROOT / "tests/docs/test_docs.py", "recollect_test_docs")
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
 def test_there_is_nothing_to_say_about_a_file_and_its_tests_pass(path: Path) -> None:
-    with recollect.open(":memory:") as memory:
-        machine = recollect.mashin.load(path, memory=memory)
+    with memoranda.open(":memory:") as memory:
+        machine = memoranda.mashin.load(path, memory=memory)
         report = machine.test()
         assert memory.runs.list() == []
     assert machine.diagnostics == ()
@@ -70,9 +70,9 @@ def test_a_file_that_breaks_its_promise_fails_its_test() -> None:
     text = (MACHINES / "ingest.mashin").read_text(encoding="utf-8")
     broken = text.replace("stored: keep_page.stored", "stored: true")
     assert broken != text
-    with recollect.open(":memory:") as memory:
-        assert recollect.mashin.load(text, memory=memory).test().failed == 0
-        assert recollect.mashin.load(broken, memory=memory).test().failed == 1
+    with memoranda.open(":memory:") as memory:
+        assert memoranda.mashin.load(text, memory=memory).test().failed == 0
+        assert memoranda.mashin.load(broken, memory=memory).test().failed == 1
 
 
 def parts(value: object) -> Iterator[Node]:
@@ -87,7 +87,7 @@ def parts(value: object) -> Iterator[Node]:
 
 
 def test_together_the_machines_use_every_kind_of_step_and_all_configuration_of_memory() -> None:
-    found = [part for path in FILES for part in parts(recollect.mashin.parse(path))]
+    found = [part for path in FILES for part in parts(memoranda.mashin.parse(path))]
     kinds = {type(part).__name__ for part in found}
     assert {"Compute", "Ask", "Decide", "Remember", "Recall", "WaitFor", "Retry", "RunFlow", "Flow"} <= kinds
     assert {"Guard", "Permission", "Test", "Assumption"} <= kinds
@@ -117,7 +117,7 @@ class Mechanic:
         self.tasks: list[str] = []
 
     def reply(self, ask: Any, *, timeout: float = 30.0) -> Any:
-        from recollect.agent.models import Reply
+        from memoranda.agent.models import Reply
 
         self.tasks.append(ask.messages[-1].text)
         return Reply(value={"reply": f"answer {len(self.tasks)}", "words": f"answer {len(self.tasks)}"})
@@ -129,17 +129,17 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def memory(clock: FakeClock) -> Iterator[recollect.Memory]:
-    with recollect.open(":memory:", clock=clock) as opened:
+def memory(clock: FakeClock) -> Iterator[memoranda.Memory]:
+    with memoranda.open(":memory:", clock=clock) as opened:
         yield opened
 
 
-def test_an_answer_reads_the_pages_of_its_category_and_no_other(memory: recollect.Memory) -> None:
-    ingest = recollect.mashin.load(MACHINES / "ingest.mashin", memory=memory)
+def test_an_answer_reads_the_pages_of_its_category_and_no_other(memory: memoranda.Memory) -> None:
+    ingest = memoranda.mashin.load(MACHINES / "ingest.mashin", memory=memory)
     for url, (category, text) in PAGES.items():
         assert ingest.run({"document": text, "url": url, "category": category}).check().output["stored"]
     mechanic = Mechanic()
-    answer = recollect.mashin.load(MACHINES / "answer.mashin", memory=memory, model=mechanic)
+    answer = memoranda.mashin.load(MACHINES / "answer.mashin", memory=memory, model=mechanic)
     for url, (category, text) in PAGES.items():
         run = answer.run({"question": "Why does my brake squeal?", "category": category}).check()
         assert (run.output["sources"], run.output["pages"]) == ([url], 1)
@@ -149,17 +149,17 @@ def test_an_answer_reads_the_pages_of_its_category_and_no_other(memory: recollec
     assert len(mechanic.tasks) == 3
 
 
-def test_neither_half_of_the_exercise_can_do_what_the_other_does(memory: recollect.Memory) -> None:
+def test_neither_half_of_the_exercise_can_do_what_the_other_does(memory: memoranda.Memory) -> None:
     for name, lacks in (("ingest", {"memory.read", "llm_call"}), ("answer", {"memory.write"})):
-        machine = recollect.mashin.load(MACHINES / f"{name}.mashin", memory=memory)
+        machine = memoranda.mashin.load(MACHINES / f"{name}.mashin", memory=memory)
         allowed = set(machine.plan.permissions.capabilities)
         assert allowed and not allowed & lacks
 
 
-def test_a_page_of_an_unknown_category_is_refused_and_leaves_no_trace(memory: recollect.Memory) -> None:
-    ingest = recollect.mashin.load(MACHINES / "ingest.mashin", memory=memory)
+def test_a_page_of_an_unknown_category_is_refused_and_leaves_no_trace(memory: memoranda.Memory) -> None:
+    ingest = memoranda.mashin.load(MACHINES / "ingest.mashin", memory=memory)
     given = {"document": "Saddles are a matter of taste.", "url": "https://workshop.example/saddles"}
-    with pytest.raises(recollect.SchemaViolation):
+    with pytest.raises(memoranda.SchemaViolation):
         ingest.run({**given, "category": "saddles"})
     assert memory.runs.list() == []
     ingest.run({**given, "category": "wheels"}).check()
@@ -167,10 +167,10 @@ def test_a_page_of_an_unknown_category_is_refused_and_leaves_no_trace(memory: re
 
 
 def test_a_conversation_is_known_to_one_customer_until_the_season_is_over(
-    memory: recollect.Memory, clock: FakeClock
+    memory: memoranda.Memory, clock: FakeClock
 ) -> None:
     mechanic = Mechanic()
-    counter = recollect.mashin.load(MACHINES / "counter.mashin", memory=memory, model=mechanic)
+    counter = memoranda.mashin.load(MACHINES / "counter.mashin", memory=memory, model=mechanic)
     counter.run({"customer": "kim", "says": "My chain skips on hills."}).check()
     counter.run({"customer": "kim", "says": "The chain still skips."}).check()
     assert "Customer: My chain skips on hills.\nCounter: answer 1" in mechanic.tasks[-1]
@@ -181,12 +181,12 @@ def test_a_conversation_is_known_to_one_customer_until_the_season_is_over(
     assert "on hills" not in mechanic.tasks[-1]
 
 
-def test_an_order_that_does_not_come_is_chased(memory: recollect.Memory, clock: FakeClock) -> None:
-    order = recollect.mashin.load(MACHINES / "parts_order.mashin", memory=memory)
+def test_an_order_that_does_not_come_is_chased(memory: memoranda.Memory, clock: FakeClock) -> None:
+    order = memoranda.mashin.load(MACHINES / "parts_order.mashin", memory=memory)
     run = order.run({"part": "freewheel", "customer": "kim"})
     assert (run.status, run.resume().status) == ("waiting", "waiting")
     clock.advance(15 * DAY)
-    late = recollect.mashin.resume(memory, run.id)
+    late = memoranda.mashin.resume(memory, run.id)
     assert late.output == {"status": "overdue", "shelf": "none"}
     notes = memory.scope().entries(collection="orders", namespace="kim")
     assert [note.content for note in notes] == [

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect.abl.scripts.run import run_scripts
+import memoranda
+from memoranda.abl.scripts.run import run_scripts
 
 BANK = Path(__file__).parents[2] / "examples" / "abl" / "wire_transfer"
 
@@ -47,15 +47,15 @@ def books() -> Books:
 
 
 @pytest.fixture
-def memory() -> Iterator[recollect.Memory]:
-    with recollect.open(":memory:") as opened:
+def memory() -> Iterator[memoranda.Memory]:
+    with memoranda.open(":memory:") as opened:
         yield opened
 
 
 @pytest.fixture
 def desk(memory, books):
-    compliance = recollect.abl.load(BANK / "compliance.abl", memory=memory)
-    return recollect.abl.load(BANK / "wire_transfer.abl", memory=memory, tools=books.tools(), agents=[compliance])
+    compliance = memoranda.abl.load(BANK / "compliance.abl", memory=memory)
+    return memoranda.abl.load(BANK / "wire_transfer.abl", memory=memory, tools=books.tools(), agents=[compliance])
 
 
 def order(session, amount: str, *, payee: str = "Bea Miller", country: str = "Portugal", currency: str = "EUR"):
@@ -72,8 +72,8 @@ def test_the_scripts_pass():
 
 
 def test_there_is_nothing_to_say_about_the_files():
-    assert recollect.abl.check(BANK / "wire_transfer.abl") == ()
-    assert recollect.abl.check(BANK / "compliance.abl") == ()
+    assert memoranda.abl.check(BANK / "wire_transfer.abl") == ()
+    assert memoranda.abl.check(BANK / "compliance.abl") == ()
 
 
 def test_what_is_allowed_is_sent_once(desk, books, memory):

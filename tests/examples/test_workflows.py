@@ -19,17 +19,17 @@ import anthropic_server
 import openai_server
 import pytest
 
-import recollect
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.modules import load_module
-from recollect.lang.source import Source
-from recollect.lang.yaml import compose
-from recollect.testing import FakeClock
-from recollect.workflow.keywords import LEVELS
-from recollect.workflow.runtime import flow
-from recollect.workflow.scripts.file import read_scripts
-from recollect.workflow.scripts.run import run_scripts
+import memoranda
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.modules import load_module
+from memoranda.lang.source import Source
+from memoranda.lang.yaml import compose
+from memoranda.testing import FakeClock
+from memoranda.workflow.keywords import LEVELS
+from memoranda.workflow.runtime import flow
+from memoranda.workflow.scripts.file import read_scripts
+from memoranda.workflow.scripts.run import run_scripts
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "examples" / "workflows"
@@ -49,7 +49,7 @@ def _load(path: Path, name: str) -> ModuleType:
     return sys.modules[name]
 
 
-MASHIN = _load(ROOT / "tests/examples/test_mashin.py", "recollect_test_mashin")
+MASHIN = _load(ROOT / "tests/examples/test_mashin.py", "memoranda_test_mashin")
 ACTIONS = load_module(FOLDER / "actions.py", what="actions")
 
 
@@ -68,8 +68,8 @@ def test_the_page_names_every_workflow() -> None:
 
 @pytest.mark.parametrize("path", FILES, ids=names(FILES))
 def test_there_is_nothing_to_say_about_a_file(path: Path) -> None:
-    assert recollect.workflow.check(path, actions=[ACTIONS]) == ()
-    assert [one.code for one in recollect.workflow.check(DESK)] == ["unknown_action"] * 7
+    assert memoranda.workflow.check(path, actions=[ACTIONS]) == ()
+    assert [one.code for one in memoranda.workflow.check(DESK)] == ["unknown_action"] * 7
 
 
 @pytest.mark.parametrize("path", FILES, ids=names(FILES))
@@ -85,7 +85,7 @@ def test_its_tests_pass_and_come_to_every_task_at_least_once(path: Path, monkeyp
     monkeypatch.setattr(flow, "do_task", noting)
     report = run_scripts(path)
     assert [(case.name, case.failure) for case in report.cases if not case.passed] == []
-    tasks = [one.name.text for one in recollect.workflow.parse(path).defs if one.kind and one.kind.text == "task"]
+    tasks = [one.name.text for one in memoranda.workflow.parse(path).defs if one.kind and one.kind.text == "task"]
     assert tasks and [task for task in tasks if task not in begun] == []
 
 
@@ -199,31 +199,31 @@ def clock() -> FakeClock:
 
 
 @pytest.fixture
-def memory(clock: FakeClock) -> Iterator[recollect.Memory]:
-    with recollect.open(":memory:", clock=clock) as opened:
+def memory(clock: FakeClock) -> Iterator[memoranda.Memory]:
+    with memoranda.open(":memory:", clock=clock) as opened:
         for slug, one in definitions(DESK).items():
             opened.definitions.create(slug=slug, **one)
         yield opened
 
 
-def test_a_player_who_signed_up_is_greeted_by_name(memory: recollect.Memory) -> None:
-    greeting = recollect.workflow.load(FOLDER / "greeting.yaml", memory=memory)
+def test_a_player_who_signed_up_is_greeted_by_name(memory: memoranda.Memory) -> None:
+    greeting = memoranda.workflow.load(FOLDER / "greeting.yaml", memory=memory)
     assert greeting.run(owner="ada").messages == ["Good evening, dear guest!"]
-    sign_up = recollect.workflow.load(FOLDER / "sign_up.yaml", memory=memory)
+    sign_up = memoranda.workflow.load(FOLDER / "sign_up.yaml", memory=memory)
     sign_up.run({"first_name": "Ada", "plays": ["cello"]}, owner="ada").check()
     assert greeting.run(owner="ada").messages == ["Good evening, Ada!"]
     assert greeting.run(owner="noor").messages == ["Good evening, dear guest!"]
     assert memory.scope(user="ada").value("player_profile") == {"first_name": "Ada", "instruments": ["cello"]}
 
 
-def test_a_reply_reads_the_conversation_and_what_is_remembered(memory: recollect.Memory) -> None:
+def test_a_reply_reads_the_conversation_and_what_is_remembered(memory: memoranda.Memory) -> None:
     update = {"memory": {"player_profile": {"first_name": "Ada", "language": "en"}}}
     model = Scripted(
         Reply(calls=(ToolCall("1", "update_memory", update),)),
         Reply("Welcome, Ada."),
         Reply("You said that you are Ada."),
     )
-    reply = recollect.workflow.load(FOLDER / "reply.yaml", memory=memory, model=model)
+    reply = memoranda.workflow.load(FOLDER / "reply.yaml", memory=memory, model=model)
     assert reply.run({"text": "I am Ada"}, owner="ada", thread="letters").check().output == {"reply": "Welcome, Ada."}
     reply.run({"text": "Who am I?"}, owner="ada", thread="letters").check()
     first, _, last = model.asked
@@ -241,24 +241,24 @@ def reading(*faults: tuple[str, str]) -> Reply:
     return Reply(value={"wants": "repair", "faults": listed})
 
 
-def desk(memory: recollect.Memory, *replies: Reply) -> Any:
-    return recollect.workflow.load(
+def desk(memory: memoranda.Memory, *replies: Reply) -> Any:
+    return memoranda.workflow.load(
         DESK, memory=memory, actions=[ACTIONS], workflows=[FOLDER / "repair_visit.yaml"], model=Scripted(*replies)
     )
 
 
-def test_a_repair_goes_from_the_letter_to_the_day_of_the_visit(memory: recollect.Memory, clock: FakeClock) -> None:
+def test_a_repair_goes_from_the_letter_to_the_day_of_the_visit(memory: memoranda.Memory, clock: FakeClock) -> None:
     run = desk(memory, reading(("cello", "crack"), ("trombone", "slide"), ("bow", "string"))).run(
         {"text": "Cello and bow are broken"}, owner="ada", thread="letters"
     )
     assert run.messages == ["cello, crack: 180; bow, string: 45. That is 225 in all. Shall we?"]
     clock.advance(DAY)
     kit = {"actions": [ACTIONS], "workflows": [FOLDER / "repair_visit.yaml"]}
-    run = recollect.workflow.find(memory, run.id, **kit).deliver("yes, please")
+    run = memoranda.workflow.find(memory, run.id, **kit).deliver("yes, please")
     visit = memory.runs.get(run.waiting.run)
     assert (run.status, visit.program, visit.parent) == ("waiting", "repair_visit", run.id)
     clock.advance(2 * DAY)
-    run = recollect.workflow.find(memory, run.id, **kit).deliver({"text": "thursday"}).check()
+    run = memoranda.workflow.find(memory, run.id, **kit).deliver({"text": "thursday"}).check()
     assert {**run.output, "received": ""} == {
         "state": "booked",
         "total": 225,
@@ -278,7 +278,7 @@ def test_a_repair_goes_from_the_letter_to_the_day_of_the_visit(memory: recollect
     assert memory.scope(**ada, run=run.id).value("worksheet") is None
 
 
-def test_an_offer_that_nobody_answers_ends_after_two_days(memory: recollect.Memory, clock: FakeClock) -> None:
+def test_an_offer_that_nobody_answers_ends_after_two_days(memory: memoranda.Memory, clock: FakeClock) -> None:
     run = desk(memory, reading(("cello", "crack"))).run({"text": "A crack!"}, owner="ada", thread="letters")
     clock.advance(2 * DAY - 1)
     assert run.resume().status == "waiting"
@@ -286,7 +286,7 @@ def test_an_offer_that_nobody_answers_ends_after_two_days(memory: recollect.Memo
     assert run.resume().output["state"] == "declined"
 
 
-def test_two_players_know_nothing_of_each_other(memory: recollect.Memory) -> None:
+def test_two_players_know_nothing_of_each_other(memory: memoranda.Memory) -> None:
     question = Reply(value={"wants": "question", "faults": []})
     flow = desk(memory, question, Reply("At ten."), question, Reply("At ten."))
     first = flow.run({"text": "When do you open?"}, owner="ada", thread="letters").check()

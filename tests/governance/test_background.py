@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Denied, Memory, Policy
-from recollect.chat.conversations import read_history
-from recollect.chat.holding import begin_turn
-from recollect.chat.parts import Draft, Usage
-from recollect.model.scope import Scope
-from recollect.sleep import extract_by_rules, jobs, sleeping, taking_back
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Denied, Memory, Policy
+from memoranda.chat.conversations import read_history
+from memoranda.chat.holding import begin_turn
+from memoranda.chat.parts import Draft, Usage
+from memoranda.model.scope import Scope
+from memoranda.sleep import extract_by_rules, jobs, sleeping, taking_back
+from memoranda.testing import FakeClock
 
 CHAT = Scope.of(user="ada", thread="c1")
 READING = Policy.of(allow=("memory.read",))
@@ -99,7 +99,7 @@ def now(memory: Memory) -> Any:
 @pytest.fixture
 def owner(tmp_path: Path) -> Iterator[Memory]:
     clock = FakeClock()
-    with recollect.open(tmp_path / "m.db", clock=clock) as memory:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as memory:
         history = read_history(memory, "ada", "c1")
         draft = Draft(kind="user", text="I live in Porto.")
         turn = begin_turn(

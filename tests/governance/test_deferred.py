@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import pytest
 
-import recollect
-from recollect.governance.deferred import DeferredEvents
-from recollect.governance.ledger import Signature
-from recollect.model.event import Note
-from recollect.store.memory import MemoryStore
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.governance.deferred import DeferredEvents
+from memoranda.governance.ledger import Signature
+from memoranda.model.event import Note
+from memoranda.store.memory import MemoryStore
+from memoranda.testing import FakeClock
 
 
-def reads(memory: recollect.Memory) -> list[tuple[str, str | None]]:
+def reads(memory: memoranda.Memory) -> list[tuple[str, str | None]]:
     return [(event.effect, event.key) for event in memory.ledger.events() if event.effect == "get_fact"]
 
 
 def test_reads_are_events_only_when_asked_for(tmp_path) -> None:
-    with recollect.open(str(tmp_path / "quiet.db")) as memory:
+    with memoranda.open(str(tmp_path / "quiet.db")) as memory:
         memory.scope(user="ada").get("language")
         memory.settle()
         assert reads(memory) == []
-    with recollect.open(str(tmp_path / "all.db"), ledger="all") as memory:
+    with memoranda.open(str(tmp_path / "all.db"), ledger="all") as memory:
         memory.scope(user="ada").get("language")
         memory.settle()
         assert reads(memory) == [("get_fact", "language")]
@@ -29,18 +29,18 @@ def test_reads_are_events_only_when_asked_for(tmp_path) -> None:
 
 def test_what_was_put_off_is_written_by_close(tmp_path) -> None:
     path = str(tmp_path / "m.db")
-    memory = recollect.open(path, ledger="all")
+    memory = memoranda.open(path, ledger="all")
     for number in range(20):
         memory.scope(user="ada").get(f"key{number}")
     memory.close()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         assert len(reads(memory)) == 20
         assert memory.ledger.verify().ok
 
 
 def test_what_was_put_off_is_written_by_the_background_thread(tmp_path) -> None:
     path = str(tmp_path / "m.db")
-    with recollect.open(path, ledger="all") as memory, recollect.open(path) as other:
+    with memoranda.open(path, ledger="all") as memory, memoranda.open(path) as other:
         memory.scope(user="ada").get("language")
         for _ in range(1_000):
             if reads(other):
@@ -56,7 +56,7 @@ class FullStore(MemoryStore):
 
     def transact(self, work):
         if self.full:
-            raise recollect.Full("no space left", hint="Make room")
+            raise memoranda.Full("no space left", hint="Make room")
         return super().transact(work)
 
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_written_waits_and_is_not_forgotten() -> None:
     deferred = DeferredEvents(store)
     signature = Signature(tenant="default", at=FakeClock().now(), actor="owner", door="python", decision="allow")
     deferred.add(Note(effect="get_fact", key="language"), signature)
-    with pytest.raises(recollect.Full):
+    with pytest.raises(memoranda.Full):
         deferred.flush()
     store.full = False
     deferred.close()

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory, Policy, Quota
-from recollect.model.collection import Collection
-from recollect.store.memory import MemoryStore
+from memoranda import Memory, Policy, Quota
+from memoranda.model.collection import Collection
+from memoranda.store.memory import MemoryStore
 
 
 class Watched(MemoryStore):

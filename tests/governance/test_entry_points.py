@@ -11,18 +11,18 @@ import msgspec
 import pytest
 from typer.main import get_command
 
-import recollect
-from recollect import Denied, Policy
-from recollect.api import approvals, batch, blocks, collections, definitions, ledger, memory, permissions, runs, scoped
-from recollect.cli.app import app
-from recollect.engine.verbs import VERBS
-from recollect.governance.oversight import OVERSIGHT
-from recollect.governance.runs import RUNS
-from recollect.mcp.reaching import InDatabase, confined
-from recollect.mcp.tools import TOOLS
-from recollect.model import effect
-from recollect.model.policy import CAPABILITIES
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Denied, Policy
+from memoranda.api import approvals, batch, blocks, collections, definitions, ledger, memory, permissions, runs, scoped
+from memoranda.cli.app import app
+from memoranda.engine.verbs import VERBS
+from memoranda.governance.oversight import OVERSIGHT
+from memoranda.governance.runs import RUNS
+from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.mcp.tools import TOOLS
+from memoranda.model import effect
+from memoranda.model.policy import CAPABILITIES
+from memoranda.testing import FakeClock
 
 EVERYTHING = Policy.of(allow=("*",))
 NOTHING = Policy()
@@ -237,7 +237,7 @@ def public_methods() -> set[str]:
 
 def commands() -> set[str]:
     root = get_command(app)
-    context = click.Context(root, info_name="recollect")
+    context = click.Context(root, info_name="memoranda")
     names = set()
     for name in root.list_commands(context):
         command = root.get_command(context, name)
@@ -277,7 +277,7 @@ def test_every_mutating_effect_has_an_entry_point() -> None:
 
 @pytest.fixture
 def opened(clock: FakeClock):
-    with recollect.open(":memory:", clock=clock, embedder="hashing:64") as opened:
+    with memoranda.open(":memory:", clock=clock, embedder="hashing:64") as opened:
         yield opened
 
 
@@ -286,66 +286,66 @@ def clock() -> FakeClock:
     return FakeClock()
 
 
-def ensure_definition(owner: recollect.Memory, slug: str) -> str:
+def ensure_definition(owner: memoranda.Memory, slug: str) -> str:
     if slug not in [definition.slug for definition in owner.definitions.list()]:
         owner.definitions.create(name=slug.upper(), slug=slug, schema=SCHEMA)
     return slug
 
 
-def waiting(owner: recollect.Memory) -> str:
+def waiting(owner: memoranda.Memory) -> str:
     asking = owner.acting_as("agent:asks", policy=Policy.of(approve=("memory.write",)))
-    with pytest.raises(recollect.ApprovalRequired) as waits:
+    with pytest.raises(memoranda.ApprovalRequired) as waits:
         asking.scope(user="ada").set("asked", 1)
     return waits.value.approval
 
 
-def exported(owner: recollect.Memory, folder: Path) -> Path:
+def exported(owner: memoranda.Memory, folder: Path) -> Path:
     owner.scope(user="ada").set("known", 1)
     owner.export(folder / "export.jsonl")
     return folder / "export.jsonl"
 
 
-def end_session(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def end_session(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     owner.scope(user="ada").session("s2")
     memory.scope(session="s2").end()
 
 
-def update(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def update(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     owner.scope(user="ada").set("known", 1)
     memory.scope(user="ada").update("known", lambda value: value + 1)
 
 
-def send_batch(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def send_batch(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     with memory.batch() as writes:
         writes.set(memory.scope(user="ada"), "batched", 1)
 
 
-def undo(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def undo(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     mine = owner.scope(user="ada").blocks
     current = mine.get("core") or mine.update("core", "- Plays chess", expected_updated_at=None)
     current = mine.update("core", "- Plays go", expected_updated_at=current.updated_at)
     memory.scope(user="ada").blocks.undo("core", expected_updated_at=current.updated_at)
 
 
-def remember_many(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def remember_many(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     memory.scope(user="ada").remember_many([{"content": "Ada plays chess."}], collection="notes")
 
 
-def remember_text(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def remember_text(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     memory.scope(user="ada").remember_text("Ada plays chess. She won on Sunday.", collection="notes", chunk=20)
 
 
-def forget(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def forget(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     known = owner.scope(user="ada").remember("Ada has a cat.", collection="notes")
     memory.scope(user="ada").forget(known.id, collection="notes")
 
 
-def ensure_collection(owner: recollect.Memory, name: str) -> str:
+def ensure_collection(owner: memoranda.Memory, name: str) -> str:
     owner.scope(user="ada").remember("Ada has a cat.", collection=name)
     return name
 
 
-def give_up(memory: recollect.Memory, owner: recollect.Memory, folder: Path) -> None:
+def give_up(memory: memoranda.Memory, owner: memoranda.Memory, folder: Path) -> None:
     name = ensure_collection(owner, "moving")
     with pytest.raises(KeyboardInterrupt):
         owner.collections.reembed(name, "hashing:32", progress=interrupt)

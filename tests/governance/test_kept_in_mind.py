@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Denied, SchemaViolation
-from recollect.engine import schemas
-from recollect.governance import gate
+import memoranda
+from memoranda import Denied, SchemaViolation
+from memoranda.engine import schemas
+from memoranda.governance import gate
 
 
 def test_grants_of_any_number_of_actors_are_kept_in_mind_by_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gate, "_MOST_ACTORS", 2)
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         held: Any = memory.root
         for number in range(5):
             memory.permissions.grant(f"agent:{number}", "memory.write")
@@ -30,7 +30,7 @@ def test_grants_of_any_number_of_actors_are_kept_in_mind_by_a_few(monkeypatch: p
 def test_contracts_of_any_number_of_tenants_are_kept_in_mind_by_a_few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(schemas, "_MOST_TENANTS", 2)
     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         held: Any = memory.root
         tenants = [memory.in_tenant(f"studio-{number}") for number in range(5)]
         for tenant in tenants:

@@ -10,13 +10,13 @@ import apsw
 import msgspec
 import pytest
 
-import recollect
-from recollect.model.effect import RecordRun, SetFact, StartSession
-from recollect.model.event import GENESIS, hash_body
-from recollect.model.key import RUN_RECORD
-from recollect.model.run import Recorded, RunNote
-from recollect.model.scope import Scope
-from recollect.model.value import canonical, decode, encode
+import memoranda
+from memoranda.model.effect import RecordRun, SetFact, StartSession
+from memoranda.model.event import GENESIS, hash_body
+from memoranda.model.key import RUN_RECORD
+from memoranda.model.run import Recorded, RunNote
+from memoranda.model.scope import Scope
+from memoranda.model.value import canonical, decode, encode
 
 NOTES = (
     RunNote(kind="exec_start", payload=b'{"tea":"green"}'),
@@ -28,7 +28,7 @@ NOTES = (
 
 
 def record(
-    memory: recollect.Memory, run: str, *, status: str = "completed", notes: tuple[RunNote, ...] = NOTES
+    memory: memoranda.Memory, run: str, *, status: str = "completed", notes: tuple[RunNote, ...] = NOTES
 ) -> None:
     """Record a run, one note at a time, with other events between them."""
     scope = Scope.of(run=run)
@@ -59,7 +59,7 @@ def record(
 def file(tmp_path: Path) -> Path:
     """A database with two runs."""
     path = tmp_path / "m.db"
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         record(memory, "r1")
         record(memory, "r2")
         assert memory.runs.verify("r1").ok and memory.runs.verify("r2").ok
@@ -79,13 +79,13 @@ def edit(file: Path) -> Iterator[Callable[..., None]]:
     connection.close()
 
 
-def verify(file: Path, run: str = "r1") -> recollect.RunVerification:
-    with recollect.open(file) as memory:
+def verify(file: Path, run: str = "r1") -> memoranda.RunVerification:
+    with memoranda.open(file) as memory:
         return memory.runs.verify(run)
 
 
 def position(file: Path, index: int) -> int:
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         return memory.runs.events("r1")[index - 1].position
 
 
@@ -120,7 +120,7 @@ def test_an_event_that_was_edited_and_hashed_again_is_found_by_the_next_one(
     rewrite(file, edit, index, actor="nobody")
     found = verify(file)
     assert (found.ok, found.index) == (False, caught)
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         assert not memory.ledger.verify().ok
 
 
@@ -155,7 +155,7 @@ def test_events_that_changed_places_are_found(file: Path, edit: Callable[..., No
 
 
 def test_an_event_of_another_run_does_not_pass(file: Path, edit: Callable[..., None]) -> None:
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         stranger = memory.runs.events("r2")[1].position
     edit("UPDATE events SET run = 'r1' WHERE position = ?", stranger)
     found = verify(file)
@@ -177,10 +177,10 @@ def test_a_record_that_cannot_be_read_is_said_to_be_damaged(file: Path, edit: Ca
     found = verify(file)
     assert (found.ok, found.index) == (False, None)
     assert "record of run `r1`" in found.reason
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         assert memory.runs.get("r2").status == "completed"
         for ask in (lambda: memory.runs.get("r1"), memory.runs.list):
-            with pytest.raises(recollect.Corrupt, match="record of run `r1`"):
+            with pytest.raises(memoranda.Corrupt, match="record of run `r1`"):
                 ask()
         assert {finding.what for finding in memory.inspect() if not finding.ok} == {
             "facts of default agree with the ledger",
@@ -189,7 +189,7 @@ def test_a_record_that_cannot_be_read_is_said_to_be_damaged(file: Path, edit: Ca
 
 
 def test_a_record_that_says_more_than_the_chain_holds_is_found(file: Path, edit: Callable[..., None]) -> None:
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         head = memory.runs.get("r1").head
     edit(
         "UPDATE facts SET payload = CAST(replace(CAST(payload AS TEXT), ?, ?) AS BLOB) WHERE scope = 'run:r1'",
@@ -202,7 +202,7 @@ def test_a_record_that_says_more_than_the_chain_holds_is_found(file: Path, edit:
 
 
 def test_a_run_that_still_runs_is_whole_without_its_end(tmp_path: Path) -> None:
-    with recollect.open(tmp_path / "m.db") as memory:
+    with memoranda.open(tmp_path / "m.db") as memory:
         record(memory, "r1", status="running", notes=NOTES[:3])
         assert memory.runs.verify("r1").ok
         record(memory, "r2", status="completed", notes=NOTES[:3])
@@ -210,7 +210,7 @@ def test_a_run_that_still_runs_is_whole_without_its_end(tmp_path: Path) -> None:
 
 
 def test_a_long_run_is_read_page_by_page(tmp_path: Path) -> None:
-    with recollect.open(tmp_path / "m.db", durability="normal") as memory:
+    with memoranda.open(tmp_path / "m.db", durability="normal") as memory:
         steps = tuple(RunNote(kind="step_record", step=f"s{number}") for number in range(700))
         scope = Scope.of(run="long")
         effect = RecordRun(scope=scope, run="long", index=0, previous=GENESIS, notes=(NOTES[0], *steps))

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidPolicy
-from recollect.governance.permissions import decide
-from recollect.model.effect import GetFact, SetFact, WriteFacts
-from recollect.model.policy import Policy, Rule
-from recollect.model.scope import Scope
+from memoranda.errors import InvalidPolicy
+from memoranda.governance.permissions import decide
+from memoranda.model.effect import GetFact, SetFact, WriteFacts
+from memoranda.model.policy import Policy, Rule
+from memoranda.model.scope import Scope
 
 NILS = Scope.of(user="nils")
 WRITES = Policy.of(allow=("memory.write",))

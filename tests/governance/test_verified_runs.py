@@ -10,10 +10,10 @@ import apsw
 import msgspec
 import pytest
 
-import recollect
-from recollect.errors import NotVerified
-from recollect.model.event import hash_body
-from recollect.model.value import canonical
+import memoranda
+from memoranda.errors import NotVerified
+from memoranda.model.event import hash_body
+from memoranda.model.value import canonical
 
 FLOW = """
 defs:
@@ -39,10 +39,10 @@ LANGUAGES = ["workflow", "machine"]
 Edit = Callable[[str], None]
 
 
-def open_run(memory: recollect.Memory, language: str, id: str) -> Any:
+def open_run(memory: memoranda.Memory, language: str, id: str) -> Any:
     if language == "workflow":
-        return recollect.workflow.load(FLOW, memory=memory, name="till").find(id)
-    return recollect.mashin.load(MACHINE, memory=memory).find(id)
+        return memoranda.workflow.load(FLOW, memory=memory, name="till").find(id)
+    return memoranda.mashin.load(MACHINE, memory=memory).find(id)
 
 
 @pytest.fixture
@@ -57,11 +57,11 @@ def language(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def run(file: Path, language: str) -> str:
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         if language == "workflow":
-            begun: Any = recollect.workflow.load(FLOW, memory=memory, name="till").run(owner="ada")
+            begun: Any = memoranda.workflow.load(FLOW, memory=memory, name="till").run(owner="ada")
         else:
-            begun = recollect.mashin.load(MACHINE, memory=memory).run()
+            begun = memoranda.mashin.load(MACHINE, memory=memory).run()
         assert begun.status == "waiting"
         memory.scope(user="ada").set("something", "else")  # the ledger goes on
         return begun.id
@@ -79,7 +79,7 @@ def edit_fact(file: Path, run: str, key: str, old: bytes, new: bytes) -> None:
 
 def attempt(file: Path, language: str, run: str) -> None:
     """See that the run does not go on, and that it can be cancelled."""
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         with pytest.raises(NotVerified) as caught:
             open_run(memory, language, run).deliver("a coin")
         assert caught.value.run == run
@@ -88,7 +88,7 @@ def attempt(file: Path, language: str, run: str) -> None:
 
 
 def test_a_run_that_nobody_touched_goes_on(file: Path, language: str, run: str) -> None:
-    with recollect.open(file) as memory:
+    with memoranda.open(file) as memory:
         done = open_run(memory, language, run).deliver("a coin")
         assert done.status == "completed"
         assert "Paid: no" in (done.messages if language == "workflow" else [done.output])
@@ -122,8 +122,8 @@ def test_a_fact_that_is_missing_is_missed(file: Path, language: str, run: str) -
 
 def test_a_state_from_an_earlier_pause_does_not_come_back(file: Path) -> None:
     twice = FLOW.replace("  - do: second", "  - do: second\n  - do: hear")
-    with recollect.open(file) as memory:
-        flow = recollect.workflow.load(twice, memory=memory, name="twice")
+    with memoranda.open(file) as memory:
+        flow = memoranda.workflow.load(twice, memory=memory, name="twice")
         run = flow.run(owner="ada")
         connection = apsw.Connection(str(file))
         kept = list(connection.execute("SELECT version, payload FROM facts WHERE key = 'runs.journal.000000'"))
@@ -158,8 +158,8 @@ def test_a_kept_text_that_was_edited_is_not_compiled(file: Path, language: str, 
     )
     assert connection.changes() == 1
     connection.close()
-    find = recollect.workflow.find if language == "workflow" else recollect.mashin.find
-    with recollect.open(file) as memory, pytest.raises(NotVerified, match="not the one"):
+    find = memoranda.workflow.find if language == "workflow" else memoranda.mashin.find
+    with memoranda.open(file) as memory, pytest.raises(NotVerified, match="not the one"):
         find(memory, run)
 
 
@@ -177,8 +177,8 @@ machine vault "Keep what somebody agreed to"
       content: input.note
       collection: "vault"
 """
-    with recollect.open(file) as memory:
-        vault = recollect.mashin.load(text, memory=memory)
+    with memoranda.open(file) as memory:
+        vault = memoranda.mashin.load(text, memory=memory)
         run = vault.run({"note": "mine"}, user="ada")
         edit_fact(file, run.id, "runs.begun", b'"mine"', b'"ours"')
         with pytest.raises(NotVerified):
@@ -198,9 +198,9 @@ flow:
   - do: ask
   - do: tell
 """
-    with recollect.open(file) as memory:
-        called = recollect.workflow.load(inner, memory=memory, name="inner")
-        flow = recollect.workflow.load(outer, memory=memory, name="outer", workflows=[called])
+    with memoranda.open(file) as memory:
+        called = memoranda.workflow.load(inner, memory=memory, name="inner")
+        flow = memoranda.workflow.load(outer, memory=memory, name="outer", workflows=[called])
         run = flow.run(owner="ada")
         assert run.waiting is not None and run.waiting.run is not None
         id = run.waiting.run

@@ -15,29 +15,29 @@ import apsw
 import msgspec
 import pytest
 
-import recollect
-from recollect import Policy
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.errors import (
+import memoranda
+from memoranda import Policy
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.errors import (
     Denied,
     InvalidKey,
     LimitExceeded,
+    MemorandaError,
     NotFound,
     QuotaExceeded,
-    RecollectError,
     RunFailed,
     SourceError,
 )
-from recollect.model.definition import Definition
-from recollect.model.effect import RecordRun
-from recollect.model.policy import Quota, Rule
-from recollect.model.scope import Scope
-from recollect.model.text import escape_hidden
-from recollect.testing import FakeClock
-from recollect.workflow import Run, Workflow, action
-from recollect.workflow.limits import Bounds
-from recollect.workflow.threads import messages, open_thread
+from memoranda.model.definition import Definition
+from memoranda.model.effect import RecordRun
+from memoranda.model.policy import Quota, Rule
+from memoranda.model.scope import Scope
+from memoranda.model.text import escape_hidden
+from memoranda.testing import FakeClock
+from memoranda.workflow import Run, Workflow, action
+from memoranda.workflow.limits import Bounds
+from memoranda.workflow.threads import messages, open_thread
 
 Load = Callable[..., Workflow]
 
@@ -87,7 +87,7 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def memory(path: Path, clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(path, clock=clock, embedder="hashing:64") as memory:
+    with memoranda.open(path, clock=clock, embedder="hashing:64") as memory:
         yield memory
 
 
@@ -99,7 +99,7 @@ def note(memory: Memory) -> Definition:
 @pytest.fixture
 def load(memory: Memory, note: Definition) -> Load:
     def load(text: str = LOOM, **options: Any) -> Workflow:
-        return recollect.workflow.load(dedent(text), **{"memory": memory, "name": "loom", **options})
+        return memoranda.workflow.load(dedent(text), **{"memory": memory, "name": "loom", **options})
 
     return load
 
@@ -159,7 +159,7 @@ def test_a_refusal_of_the_gate_is_not_tried_again(load: Load, memory: Memory) ->
     text = LOOM.replace(
         "flow:", "defaults: {settings: {retries: {enabled: true, max_attempts: 5, backoff_ms: 1}}}\nflow:"
     )
-    behaviour = recollect.workflow.Behaviour(sleep=waits.append)
+    behaviour = memoranda.workflow.Behaviour(sleep=waits.append)
     run = load(text, memory=guest(memory, "runs", "memory.read"), behaviour=behaviour).run({"text": "x"}, owner="nora")
     assert run.error is not None and run.error.type == "denied"
     assert (len(refusals(memory)), waits) == (1, [])
@@ -373,7 +373,7 @@ def test_no_owner_sees_anothers_records_thread_or_runs(load: Load, memory: Memor
     assert hers.messages == [SECRET]
     try:
         other = flow.run({"text": "mine"}, owner=owner, thread="t1")
-    except RecollectError as error:
+    except MemorandaError as error:
         assert error.code == "invalid_scope"
         return
     assert (other.messages, other.context) == ([], {"memory": {}})
@@ -407,7 +407,7 @@ def test_owners_at_the_same_time_are_apart(load: Load, memory: Memory) -> None:
 
 def test_who_is_erased_while_their_workflow_runs_leaves_nothing(load: Load, memory: Memory, path: Path) -> None:
     @action("forget")
-    def forget(call: recollect.workflow.Call) -> str:
+    def forget(call: memoranda.workflow.Call) -> str:
         """Erase whose run it is, if that is asked for."""
         if call.place.owner == "nora":
             memory.erase(user="nora")
@@ -426,7 +426,7 @@ def test_who_is_erased_while_their_workflow_runs_leaves_nothing(load: Load, memo
       - do: keep
     """
     flow = load(text, actions=[forget])
-    with pytest.raises(recollect.ScopeEnded):
+    with pytest.raises(memoranda.ScopeEnded):
         flow.run({"text": SECRET}, owner="nora", thread="t1")
     assert memory.runs.list() == []
     assert not [payload for payload in payloads(path) if SECRET.encode() in payload]
@@ -437,10 +437,10 @@ def test_who_is_erased_while_their_workflow_runs_leaves_nothing(load: Load, memo
 
 def test_tenants_share_neither_records_nor_runs(path: Path, memory: Memory, load: Load) -> None:
     run = load().run({"text": SECRET}, owner="nora").check()
-    with recollect.open(path, tenant="elsewhere", embedder="hashing:64") as elsewhere:
+    with memoranda.open(path, tenant="elsewhere", embedder="hashing:64") as elsewhere:
         with pytest.raises(NotFound):
-            recollect.workflow.find(elsewhere, run.id)
-        flow = recollect.workflow.load(LOOM, memory=elsewhere, name="loom")
+            memoranda.workflow.find(elsewhere, run.id)
+        flow = memoranda.workflow.load(LOOM, memory=elsewhere, name="loom")
         refused = flow.run({"text": "blue"}, owner="nora")
         assert refused.error is not None and refused.error.type == "not_found", "the definition is none of theirs"
         assert refused.context["memory"] == {}
@@ -448,7 +448,7 @@ def test_tenants_share_neither_records_nor_runs(path: Path, memory: Memory, load
         assert flow.run({"text": "blue"}, owner="nora").check().output == {"kept": "blue"}
         assert {one.id for one in elsewhere.runs.list()}.isdisjoint({one.id for one in memory.runs.list()})
     assert value(memory) == {"text": SECRET}
-    assert recollect.workflow.find(memory, run.id).output == {"kept": SECRET}
+    assert memoranda.workflow.find(memory, run.id).output == {"kept": SECRET}
 
 
 WAITING = """
@@ -465,27 +465,27 @@ def test_a_run_goes_on_with_the_rights_of_whoever_began_it(load: Load, memory: M
     begun = load(WAITING, memory=guest(memory, "runs", "memory.read")).run(owner="nora")
     assert begun.status == "waiting"
     try:
-        went_on = recollect.workflow.find(memory, begun.id).deliver("blue")
+        went_on = memoranda.workflow.find(memory, begun.id).deliver("blue")
     except Denied:
         went_on = begun.deliver("blue")
     assert went_on.error is not None and went_on.error.type == "denied"
     assert value(memory) is None
     mine = load(WAITING).run(owner="nora")
-    assert recollect.workflow.find(memory, mine.id).deliver("blue").check().status == "completed"
+    assert memoranda.workflow.find(memory, mine.id).deliver("blue").check().status == "completed"
     assert value(memory) == {"text": "blue"}
 
 
 def test_a_handle_for_one_person_finds_and_goes_on_with_their_runs_and_nobody_elses(load: Load, memory: Memory) -> None:
     otto = load(WAITING).run({"text": SECRET}, owner="otto")
     hers = for_nora(memory)
-    for look in (lambda: recollect.workflow.find(hers, otto.id), lambda: load(WAITING, memory=hers).find(otto.id)):
+    for look in (lambda: memoranda.workflow.find(hers, otto.id), lambda: load(WAITING, memory=hers).find(otto.id)):
         with pytest.raises((NotFound, Denied)) as caught:
             look()
         assert SECRET not in str(caught.value)
     with pytest.raises(Denied):
         hers.scope(run=otto.id).list("runs")
     begun = load(WAITING, memory=hers).run(owner="nora")
-    assert recollect.workflow.find(hers, begun.id).status == "waiting"
+    assert memoranda.workflow.find(hers, begun.id).status == "waiting"
     assert begun.deliver("blue").check().status == "completed"
     assert load(WAITING, memory=hers).find(begun.id).outputs["hear"] == {"text": "blue"}
     assert otto.deliver("red").check().input == {"text": SECRET}
@@ -501,7 +501,7 @@ def test_a_handle_that_is_narrowed_to_one_person_finds_nobody_elses_runs(load: L
     for attempt in (
         lambda: load(WAITING, memory=hers).find(otto.id),
         lambda: load(WAITING, memory=hers).find(otto.id).deliver("mallory"),
-        lambda: recollect.workflow.find(hers, otto.id),
+        lambda: memoranda.workflow.find(hers, otto.id),
     ):
         with pytest.raises((NotFound, Denied)):
             attempt()
@@ -518,8 +518,8 @@ def test_a_stranger_neither_goes_on_with_a_run_nor_ends_it(load: Load, memory: M
     )
     for stranger in strangers:
         for attempt in (
-            lambda stranger=stranger: recollect.workflow.find(stranger, run.id, kept_text=True).deliver("mallory"),
-            lambda stranger=stranger: recollect.workflow.find(stranger, run.id).cancel(reason="mallory"),
+            lambda stranger=stranger: memoranda.workflow.find(stranger, run.id, kept_text=True).deliver("mallory"),
+            lambda stranger=stranger: memoranda.workflow.find(stranger, run.id).cancel(reason="mallory"),
         ):
             with pytest.raises(Denied):
                 attempt()
@@ -588,13 +588,13 @@ def test_an_event_of_a_run_that_is_edited_or_gone_is_found_and_named(
         edited = bytes(body).replace(b'"workflow"', b'"werkflow"')
         assert edited != bytes(body)
         connection.execute("UPDATE events SET body = ? WHERE position = ?", (edited, position))
-    with recollect.open(path, clock=clock, embedder="hashing:64") as again:
+    with memoranda.open(path, clock=clock, embedder="hashing:64") as again:
         assert [again.runs.verify(id).ok for id in ids] == [True, False, True]
         assert again.runs.verify(ids[1]).index == index
         assert not again.ledger.verify().ok
     with closing(apsw.Connection(str(path))) as connection:
         connection.execute("DELETE FROM events WHERE position = ?", (position,))
-    with recollect.open(path, clock=clock, embedder="hashing:64") as again:
+    with memoranda.open(path, clock=clock, embedder="hashing:64") as again:
         assert (again.runs.verify(ids[1]).ok, again.runs.verify(ids[1]).index) == (False, index)
 
 
@@ -626,13 +626,13 @@ def test_what_cannot_be_recorded_does_not_happen(
         if isinstance(effect, RecordRun):
             recorded.append(effect)
             if len(recorded) == fails_at:
-                raise recollect.Unavailable("the disk is gone", hint="Find it")
+                raise memoranda.Unavailable("the disk is gone", hint="Find it")
         return perform(effect, caller)
 
     with monkeypatch.context() as patched:
         patched.setattr(gate, "perform", failing)
         if fails_at <= 3:
-            with pytest.raises(recollect.Unavailable, match="disk"):
+            with pytest.raises(memoranda.Unavailable, match="disk"):
                 flow.run(owner="nora")
         else:
             flow.run(owner="nora").check()
@@ -706,7 +706,7 @@ def test_the_type_of_a_failure_is_a_word_and_never_what_was_said(load: Load, mem
     @action("stumble")
     def stumble(type: str) -> None:
         """Fail with a type of its own."""
-        raise recollect.ActionFailed("it failed", type=type)
+        raise memoranda.ActionFailed("it failed", type=type)
 
     text = 'defs:\n  trip: {kind: task, action: stumble, inputs: {type: "=$input.type"}}\nflow: [{do: trip}]\n'
     flow = load(text, actions=[stumble])
@@ -731,7 +731,7 @@ def test_what_is_kept_of_a_failure_is_short_however_much_was_wrong(load: Load, m
 def test_what_is_kept_of_a_run_goes_in_time_and_its_events_stay(
     load: Load, memory: Memory, clock: FakeClock, path: Path
 ) -> None:
-    lasting = recollect.workflow.Behaviour(keep=None)
+    lasting = memoranda.workflow.Behaviour(keep=None)
     run = load().run({"text": SECRET}, owner="otto").check()
     kept = load(behaviour=lasting).run({"text": "plain"}, owner="nora").check()
     clock.advance(29 * 86_400)
@@ -784,7 +784,7 @@ def test_what_comes_in_from_anywhere_is_never_computed(load: Load, memory: Memor
     memory.scope(user="nora").set("kept", {"text": text, "deep": [{"text": text}]})
 
     @action("echo")
-    def echo(call: recollect.workflow.Call) -> Any:
+    def echo(call: memoranda.workflow.Call) -> Any:
         """Give what it is given."""
         return call.inputs
 
@@ -904,7 +904,7 @@ def test_a_key_that_stands_in_the_file_itself_is_not_repeated(
     text = ASK.format(key=KEY, url="http://127.0.0.1:9/v1")
     try:
         run = load(text).run(owner="nora")
-    except RecollectError as error:
+    except MemorandaError as error:
         assert KEY not in str(error) + repr(error.details)
         assert KEY not in everywhere(path, memory)
         return
@@ -935,7 +935,7 @@ def test_a_credential_that_is_missing_is_named_before_anybody_is_asked(
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with wire.OpenAIServer() as server:
         text = ASK.format(key="DYE_KEY", url=server.url)
-        with pytest.raises(RecollectError, match="DYE_KEY") as caught:
+        with pytest.raises(MemorandaError, match="DYE_KEY") as caught:
             load(text).run(owner="nora").check()
         assert server.asked == [], "no other key is sent in its place"
         assert KEY not in str(caught.value)
@@ -976,7 +976,7 @@ def test_an_input_that_is_too_large_or_too_deep_begins_no_run(load: Load, memory
     for _ in range(memory.limits.depth + 1):
         deep = [deep]
     for bad in ({"text": "x" * memory.limits.value_bytes}, {"text": deep}, {"text": float("nan")}, {5: "x"}):
-        with pytest.raises(recollect.UsageError):
+        with pytest.raises(memoranda.UsageError):
             load().run(bad, owner="nora")
     assert memory.runs.list() == []
     assert load().run({"text": "x" * 1000}, owner="nora").check().status == "completed"
@@ -997,7 +997,7 @@ def test_what_a_task_gives_has_to_be_something_that_can_be_kept(load: Load, memo
     }
 
     @action("give")
-    def give(which: str, call: recollect.workflow.Call) -> Any:
+    def give(which: str, call: memoranda.workflow.Call) -> Any:
         """Give something."""
         return gifts[which]
 
@@ -1029,7 +1029,7 @@ def test_contexts_messages_and_payloads_have_limits_too(load: Load, memory: Memo
     assert [one.text for one in messages(memory, open_thread(memory, owner="nora", id="t1"), 5)] == ["short"]
     waiting = load(WAITING).run(owner="nora", thread="t1")
     for bad in (long, {"text": long}, "x" * (memory.limits.value_bytes + 1), "\0", float("nan")):
-        with pytest.raises(recollect.UsageError):
+        with pytest.raises(memoranda.UsageError):
             waiting.deliver(bad)
         assert memory.runs.get(waiting.id).status == "waiting"
     assert waiting.deliver("blue").check().status == "completed"
@@ -1116,7 +1116,7 @@ def test_an_expression_without_an_end_fails_its_task_and_the_run_is_on_record(
     flow:
       - do: keep
     """
-    behaviour = recollect.workflow.Behaviour(bounds=Bounds(seconds=0.3))
+    behaviour = memoranda.workflow.Behaviour(bounds=Bounds(seconds=0.3))
     run = load(text.replace("EXPRESSION", endless), behaviour=behaviour).run(owner="nora")
     assert run.error is not None
     assert run.error.step == "keep"
@@ -1134,7 +1134,7 @@ def test_a_name_that_cannot_be_a_scope_is_refused(load: Load, memory: Memory, na
     if name is None:
         assert load(name=None).name == "workflow"
         return
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         load(name=name)
     assert memory.runs.list() == []
     assert load(name="looms/second").run({"text": "blue"}, owner="nora").check().workflow == "looms/second"
@@ -1171,15 +1171,15 @@ def test_the_records_in_the_context_cannot_be_set_but_by_writing_them(
 
 def test_a_run_that_is_found_again_holds_no_more_than_it_was(load: Load, memory: Memory) -> None:
     run = load().run({"text": "blue"}, owner="nora").check()
-    found: Run = recollect.workflow.find(memory, run.id)
+    found: Run = memoranda.workflow.find(memory, run.id)
     for field in ("id", "status", "input", "output", "outputs", "context", "messages", "error", "waiting", "owner"):
         assert getattr(found, field) == getattr(run, field), field
     assert msgspec.json.encode(found.summary) == msgspec.json.encode(run.summary)
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         load(name="other").find(run.id)
     memory.definitions.delete("note")
-    assert recollect.workflow.find(memory, run.id).outputs == run.outputs
-    assert recollect.workflow.find(memory, run.id).context == {"memory": {}}
+    assert memoranda.workflow.find(memory, run.id).outputs == run.outputs
+    assert memoranda.workflow.find(memory, run.id).context == {"memory": {}}
     for nothing in ("none", "", "a/b", "x" * 1000):
         with pytest.raises(NotFound):
-            recollect.workflow.find(memory, nothing)
+            memoranda.workflow.find(memory, nothing)

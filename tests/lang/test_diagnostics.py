@@ -2,9 +2,9 @@ import pickle
 
 import pytest
 
-from recollect.errors import SourceError, UsageError
-from recollect.lang.diagnostics import Diagnostic, Diagnostics, closest, did_you_mean, render
-from recollect.lang.source import Source, Span
+from memoranda.errors import SourceError, UsageError
+from memoranda.lang.diagnostics import Diagnostic, Diagnostics, closest, did_you_mean, render
+from memoranda.lang.source import Source, Span
 
 SOURCE = Source("desk.abl", "AGENT: Desk\n\tGAOL: help\n")
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import UsageError
-from recollect.lang.egress import LOCAL_EGRESS, Request, RequestFailed, egress_policy, fetch
+from memoranda.errors import UsageError
+from memoranda.lang.egress import LOCAL_EGRESS, Request, RequestFailed, egress_policy, fetch
 
 SERVER = egress_policy(())
 
@@ -154,7 +154,7 @@ def test_a_loopback_address_is_known_however_it_is_spelled(listener: Listener, h
     url = f"http://{host}:{listener.port}/x"
     denied = refusal(url, SERVER)
     assert (denied.reason, listener.asked) == ("denied", [])
-    assert "RECOLLECT_EGRESS_ALLOW=" in denied.hint and "egress=[" in denied.hint
+    assert "MEMORANDA_EGRESS_ALLOW=" in denied.hint and "egress=[" in denied.hint
     assert get(url, egress_policy(["127.0.0.0/8", "::1"])) == 200
     assert listener.asked == ["/x"]
 
@@ -169,7 +169,7 @@ def test_a_dot_behind_a_name_changes_nothing(listener: Listener, resolver: Any) 
 def test_what_the_hint_says_to_set_allows_the_request(listener: Listener) -> None:
     for host in ("127.0.0.1", "localhost"):
         url = f"http://{host}:{listener.port}/x"
-        entry = refusal(url, SERVER).hint.partition("RECOLLECT_EGRESS_ALLOW=")[2].partition(" ")[0]
+        entry = refusal(url, SERVER).hint.partition("MEMORANDA_EGRESS_ALLOW=")[2].partition(" ")[0]
         assert get(url, egress_policy([entry])) == 200
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import UsageError
-from recollect.lang.modules import load_module
+from memoranda.errors import UsageError
+from memoranda.lang.modules import load_module
 
 
 def written(folder: Path, text: str) -> Path:

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidValue, LimitExceeded
-from recollect.lang.plain import encode_plain, plain
-from recollect.model.limits import Limits
+from memoranda.errors import InvalidValue, LimitExceeded
+from memoranda.lang.plain import encode_plain, plain
+from memoranda.model.limits import Limits
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False, allow_infinity=False),

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.lang.source import Excerpt, Position, Source, Span, excerpt
+from memoranda.lang.source import Excerpt, Position, Source, Span, excerpt
 
 TEXT = "AGENT: Desk\n\n  GOAL: help\n"
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.lang.diagnostics import Diagnostic, Diagnostics
-from recollect.lang.source import Source
-from recollect.lang.yaml import Node, compose, excerpt
+from memoranda.lang.diagnostics import Diagnostic, Diagnostics
+from memoranda.lang.source import Source
+from memoranda.lang.yaml import Node, compose, excerpt
 
 
 def read(text: str, **options: bool) -> tuple[Node | None, tuple[Diagnostic, ...]]:

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect
-from recollect.agent.models import Ask, Reply
-from recollect.api.memory import Memory
-from recollect.mashin import Machine
-from recollect.model.collection import Calibration
-from recollect.retrieval.embed.base import Vectors
-from recollect.testing import FakeClock
-from recollect.testing.conformance.embedders import WatchedEmbedder
+import memoranda
+from memoranda.agent.models import Ask, Reply
+from memoranda.api.memory import Memory
+from memoranda.mashin import Machine
+from memoranda.model.collection import Calibration
+from memoranda.retrieval.embed.base import Vectors
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.embedders import WatchedEmbedder
 
 Load = Callable[..., Machine]
 
@@ -36,7 +36,7 @@ def embedder() -> WatchedEmbedder:
 
 @pytest.fixture
 def memory(clock: FakeClock, embedder: WatchedEmbedder) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock, embedder=embedder) as memory:
+    with memoranda.open(":memory:", clock=clock, embedder=embedder) as memory:
         yield memory
 
 
@@ -57,7 +57,7 @@ def load(memory: Memory) -> Load:
     """Return how to load a machine from the sections that matter to a test."""
 
     def load(text: str, *, name: str = "desk", **options: Any) -> Machine:
-        return recollect.mashin.load(whole(text, name), **{"memory": memory, **options})
+        return memoranda.mashin.load(whole(text, name), **{"memory": memory, **options})
 
     return load
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.mashin import Machine
-from recollect.mashin.formatter import format_text
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.mashin import Machine
+from memoranda.mashin.formatter import format_text
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Machine]
 
@@ -81,7 +81,7 @@ def collection_of(name: str) -> str:
 @pytest.fixture
 def memory(clock: FakeClock, table: Any) -> Iterator[Memory]:
     """A memory in which everything is near, so that no threshold stands in the way."""
-    with recollect.open(":memory:", clock=clock, embedder=table({})) as memory:
+    with memoranda.open(":memory:", clock=clock, embedder=table({})) as memory:
         yield memory
 
 
@@ -95,7 +95,7 @@ def test_there_are_as_many_samples_as_the_document_shows() -> None:
 @every_sample
 def test_a_sample_has_no_fault_and_is_written_back_as_it_is(name: str) -> None:
     text = whole(name)
-    assert [one.message for one in recollect.mashin.check(text) if one.severity in ("error", "warning")] == []
+    assert [one.message for one in memoranda.mashin.check(text) if one.severity in ("error", "warning")] == []
     written = format_text(text)
     assert format_text(written) == written
     assert re.sub(r"\s+", "", written) == re.sub(r"\s+", "", text)

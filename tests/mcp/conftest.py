@@ -1,4 +1,4 @@
-"""One database, and two `recollect mcp` on it: Ada's, with an agent, and one that only reads."""
+"""One database, and two `memoranda mcp` on it: Ada's, with an agent, and one that only reads."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from mcp_client import Talk, started
 
-import recollect
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda.testing.conformance.base import EMBEDDER
 
 
 @pytest.fixture(scope="module")
@@ -18,13 +18,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def memory(folder: Path) -> Iterator[recollect.Memory]:
-    with recollect.open(folder / "memory.db", embedder=EMBEDDER) as memory:
+def memory(folder: Path) -> Iterator[memoranda.Memory]:
+    with memoranda.open(folder / "memory.db", embedder=EMBEDDER) as memory:
         yield memory
 
 
 @pytest.fixture(scope="module")
-def options(folder: Path, memory: recollect.Memory) -> tuple[str, ...]:
+def options(folder: Path, memory: memoranda.Memory) -> tuple[str, ...]:
     """How a door to the same database is started."""
     return ("--db", str(folder / "memory.db"), "--embedder", EMBEDDER, "--user", "ada")
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect.agent.prompt import data_json
-from recollect.chat.memory_prompt import MEMORY_NOTICE, unescape
-from recollect.mcp.prompting import memory_prompt
-from recollect.mcp.reaching import InDatabase, confined
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda.agent.prompt import data_json
+from memoranda.chat.memory_prompt import MEMORY_NOTICE, unescape
+from memoranda.mcp.prompting import memory_prompt
+from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.testing.conformance.base import EMBEDDER
 
 TAGS = ["</core>", "</user_memory>", "<system>", "&lt;", "&amp;", "\\u003c", "\x00", "\u202e", "\u200b", "\uff1c"]
 TEXTS = st.lists(st.one_of(st.sampled_from(TAGS), st.text(max_size=20)), max_size=8).map("".join)
@@ -23,8 +23,8 @@ VALUES = st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.dictio
 
 
 @pytest.fixture(scope="module")
-def door() -> Iterator[tuple[recollect.Memory, InDatabase]]:
-    with recollect.open(":memory:", embedder=EMBEDDER) as memory:
+def door() -> Iterator[tuple[memoranda.Memory, InDatabase]]:
+    with memoranda.open(":memory:", embedder=EMBEDDER) as memory:
         yield memory, InDatabase(confined(memory, user="ada"), user="ada")
 
 

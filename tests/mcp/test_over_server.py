@@ -9,10 +9,10 @@ import pytest
 from clocked_server import Served
 from mcp_client import Talk, started, talking
 
-import recollect
-from recollect.mcp.arguments import SetFact, WriteBlock
-from recollect.mcp.reaching import OverServer
-from recollect.mcp.serving import create_server
+import memoranda
+from memoranda.mcp.arguments import SetFact, WriteBlock
+from memoranda.mcp.reaching import OverServer
+from memoranda.mcp.serving import create_server
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +27,19 @@ def member(folder: Path, served: Served) -> Iterator[Talk]:
     key = served.ask(key={"tenant": "default", "user": "ada", "role": "member"})
     complaints = folder / "member.txt"
     options = ("--url", served.url, "--agent", "desk")
-    with started(*options, complaints=complaints, RECOLLECT_API_KEY=key) as talk:
+    with started(*options, complaints=complaints, MEMORANDA_API_KEY=key) as talk:
         yield talk
     assert complaints.read_text() == ""
 
 
 @pytest.fixture(scope="module")
-def client(served: Served) -> Iterator[recollect.Client]:
+def client(served: Served) -> Iterator[memoranda.Client]:
     key = served.ask(key={"tenant": "default", "user": "ada", "role": "member"})
-    with recollect.Client(served.url, key) as client:
+    with memoranda.Client(served.url, key) as client:
         yield client
 
 
-def test_every_tool_works_through_a_server(member: Talk, client: recollect.Client) -> None:
+def test_every_tool_works_through_a_server(member: Talk, client: memoranda.Client) -> None:
     told = member.call("set_fact", key="loom.warp", value=240, ttl="2h", expect=0)
     fact = client.facts.get("loom.warp")
     assert fact is not None and (fact.value, fact.version) == (240, told["version"])
@@ -59,10 +59,10 @@ def test_every_tool_works_through_a_server(member: Talk, client: recollect.Clien
     assert member.call("recall", query="vat")["results"] == []
 
 
-def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, client: recollect.Client) -> None:
+def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, client: memoranda.Client) -> None:
     written = member.call("update_memory_block", block="core", content="- Weaves", expected_updated_at=None)["written"]
     theirs = client.memory.update("core", "- Weaves linen", expected_updated_at=written["updated_at"])
-    with pytest.raises(recollect.Conflict) as met:
+    with pytest.raises(memoranda.Conflict) as met:
         member.call("update_memory_block", block="core", content="- Spins", expected_updated_at=written["updated_at"])
     assert met.value.current["content"] == theirs.content
     stamp = met.value.current["updated_at"]
@@ -71,16 +71,16 @@ def test_blocks_resources_and_the_prompt_come_through_a_server(member: Talk, cli
     assert member.call("recall_blocks", query="Ines")["memories"][0]["scope"] == "agent"
     assert member.call("get_memory_block", block="core")["content"] == "- Spins"
     listed = [str(one.uri) for one in member.ask("list_resources").resources]
-    assert listed == ["recollect://blocks/user/core", "recollect://blocks/agent/archival"]
+    assert listed == ["memoranda://blocks/user/core", "memoranda://blocks/agent/archival"]
     [message] = member.ask("get_prompt", "user_memory", {"about": "Ines"}).messages
     assert "- Spins\n</core>" in message.content.text and "- Ines\n</memory>" in message.content.text
 
 
 @pytest.mark.parametrize("agent", ["team/desk", "desk%2Fteam", "90%"])
-def test_an_agent_of_any_name_has_a_place_of_its_own(client: recollect.Client, agent: str) -> None:
+def test_an_agent_of_any_name_has_a_place_of_its_own(client: memoranda.Client, agent: str) -> None:
     reach = OverServer(client, agent=agent)
     reach.set_fact(SetFact(key="dye", value=agent, scope="agent"))
-    place = recollect.Scope.of(agent=agent).path
+    place = memoranda.Scope.of(agent=agent).path
     assert [(fact.key, fact.value) for fact in client.facts.list(scope=place)] == [("dye", agent)]
     reach.update_block(WriteBlock(block="core", content=f"- {agent}", expected_updated_at=None, scope="agent"))
     (block,) = client.memory.list(scope="agent", agent_id=agent)
@@ -88,11 +88,11 @@ def test_an_agent_of_any_name_has_a_place_of_its_own(client: recollect.Client, a
 
 
 def test_what_a_server_refuses_is_told_in_the_same_words(member: Talk) -> None:
-    with pytest.raises(recollect.InvalidKey):
+    with pytest.raises(memoranda.InvalidKey):
         member.call("set_fact", key="a..b", value=1)
-    with pytest.raises(recollect.NotFound, match="there is no fact `nowhere`"):
+    with pytest.raises(memoranda.NotFound, match="there is no fact `nowhere`"):
         member.call("get_fact", key="nowhere")
-    with pytest.raises(recollect.LimitExceeded) as refused:
+    with pytest.raises(memoranda.LimitExceeded) as refused:
         member.call("recall_blocks", query="Ines", limit=101)
     assert refused.value.limit == 100
     assert member.call("set_fact", key="fine", value=1)["value"] == 1
@@ -101,9 +101,9 @@ def test_what_a_server_refuses_is_told_in_the_same_words(member: Talk) -> None:
 def test_a_key_that_only_reads_writes_nothing(served: Served) -> None:
     key = served.ask(key={"tenant": "default", "user": "ada", "role": "reader"})
     with (
-        recollect.Client(served.url, key) as client,
+        memoranda.Client(served.url, key) as client,
         talking(create_server(OverServer(client), version="1")) as reader,
     ):
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             reader.call("set_fact", key="tried", value=1)
         assert reader.call("list_facts", prefix="tried")["facts"] == []

@@ -8,9 +8,9 @@ from pathlib import Path
 
 from typer.main import get_group
 
-from recollect.cli.mcp import app
-from recollect.mcp.resources import BLOCK_ADDRESS, DEFINITION_ADDRESS
-from recollect.mcp.tools import TOOLS
+from memoranda.cli.mcp import app
+from memoranda.mcp.resources import BLOCK_ADDRESS, DEFINITION_ADDRESS
+from memoranda.mcp.tools import TOOLS
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "mcp.md").read_text(encoding="utf-8")
 
@@ -21,7 +21,7 @@ def test_the_table_has_every_tool_and_says_which_of_them_write() -> None:
 
 
 def test_the_page_has_every_address() -> None:
-    assert re.findall(r"^\| `(recollect://[^`]+)`", PAGE, re.MULTILINE) == [BLOCK_ADDRESS, DEFINITION_ADDRESS]
+    assert re.findall(r"^\| `(memoranda://[^`]+)`", PAGE, re.MULTILINE) == [BLOCK_ADDRESS, DEFINITION_ADDRESS]
 
 
 def test_what_a_client_is_configured_with_can_be_called() -> None:
@@ -30,6 +30,6 @@ def test_what_a_client_is_configured_with_can_be_called() -> None:
     known = {flag for option in command.params for flag in option.opts}
     for one in shown:
         started = one["mcpServers"]["memory"]
-        assert (started["command"], started["args"][0]) == ("recollect", "mcp")
+        assert (started["command"], started["args"][0]) == ("memoranda", "mcp")
         assert {word for word in started["args"] if word.startswith("-")} <= known
     assert len(shown) == 2

@@ -1,4 +1,4 @@
-"""How a `recollect mcp` begins and ends; nothing but the protocol is on its stdout, and nothing on its stderr."""
+"""How a `memoranda mcp` begins and ends; nothing but the protocol is on its stdout, and nothing on its stderr."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 from ways import command
 
-import recollect
-from recollect.mcp.reaching import InDatabase, confined
-from recollect.mcp.tools import TOOLS
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.mcp.tools import TOOLS
+from memoranda.testing.conformance.base import EMBEDDER
 
 PATIENCE = 60
 HELLO = {
@@ -35,7 +35,7 @@ def start(options: tuple[str, ...]) -> Iterator[Start]:
 
     def begin(*more: str) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "recollect.cli", "mcp", *options, *more],
+            [sys.executable, "-m", "memoranda.cli", "mcp", *options, *more],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -66,7 +66,7 @@ def hear(process: subprocess.Popen[str]) -> dict[str, Any]:
 def test_what_is_no_message_ends_nothing_and_the_end_of_input_ends_it_without_a_word(start: Start) -> None:
     process = start()
     say(process, HELLO)
-    assert hear(process)["result"]["serverInfo"]["name"] == "recollect"
+    assert hear(process)["result"]["serverInfo"]["name"] == "memoranda"
     say(process, "{no json", "", "[]", "\x00\u202e", {"jsonrpc": "2.0", "id": 2, "method": "no/such"})
     assert hear(process)["error"]["code"] == -32601
     say(process, {"jsonrpc": "2.0", "method": "notifications/initialized"})
@@ -101,12 +101,12 @@ def test_ctrl_c_ends_it_at_once_while_the_client_still_listens(start: Start) -> 
 
 def test_somebody_has_to_be_named(folder: Path) -> None:
     file = folder / "none.db"
-    with pytest.raises(recollect.UsageError) as refused:
+    with pytest.raises(memoranda.UsageError) as refused:
         command("mcp", "--db", str(file))
     assert "--user" in refused.value.hint
-    with pytest.raises(recollect.InvalidScope):
+    with pytest.raises(memoranda.InvalidScope):
         command("mcp", "--db", str(file), "--user", "")
-    with pytest.raises(recollect.InvalidScope):
+    with pytest.raises(memoranda.InvalidScope):
         command("mcp", "--db", str(file), "--user", "ada", "--agent", "a\nb")
     assert not file.exists()
 
@@ -115,17 +115,17 @@ def test_somebody_has_to_be_named(folder: Path) -> None:
     "flag", [["--user", "ada"], ["--read-only"], ["--db", "x.db"], ["--actor", "agent:x"]], ids=str
 )
 def test_through_a_server_the_key_says_who_calls(flag: list[str]) -> None:
-    with pytest.raises(recollect.UsageError, match=f"^{flag[0]} says what the key of a server says") as refused:
+    with pytest.raises(memoranda.UsageError, match=f"^{flag[0]} says what the key of a server says") as refused:
         command("mcp", "--url", "http://127.0.0.1:9", *flag)
     assert "keys create --role reader" in refused.value.hint
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.delitem(sys.modules, "recollect.mcp.serving", raising=False)
+    monkeypatch.delitem(sys.modules, "memoranda.mcp.serving", raising=False)
     monkeypatch.setitem(sys.modules, "mcp", None)
-    with pytest.raises(recollect.UsageError, match="needs a package that is not installed: mcp") as refused:
+    with pytest.raises(memoranda.UsageError, match="needs a package that is not installed: mcp") as refused:
         command("mcp", "--db", str(folder / "none.db"), "--user", "ada")
-    assert 'pip install "recollect[mcp]"' in refused.value.hint
+    assert 'pip install "memoranda[mcp]"' in refused.value.hint
     assert not (folder / "none.db").exists()
 
 
@@ -133,7 +133,7 @@ def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPat
 
 
 def test_somebody_else_acts_under_what_was_granted_to_them_and_only_here() -> None:
-    with recollect.open(":memory:", embedder=EMBEDDER) as memory:
+    with memoranda.open(":memory:", embedder=EMBEDDER) as memory:
         memory.permissions.grant("agent:clerk", "memory.read")
         memory.permissions.grant("agent:clerk", "memory.write", level="approve")
         memory.scope(user="ada").set("loom", "oak")
@@ -141,17 +141,17 @@ def test_somebody_else_acts_under_what_was_granted_to_them_and_only_here() -> No
         clerk = confined(memory.acting_as("agent:clerk"), user="ada")
         door = InDatabase(clerk, user="ada")
         assert TOOLS["get_fact"].call(door, {"key": "loom"})["value"] == "oak"
-        with pytest.raises(recollect.ApprovalRequired) as waits:
+        with pytest.raises(memoranda.ApprovalRequired) as waits:
             TOOLS["set_fact"].call(door, {"key": "loom", "value": "ash"})
         assert (waits.value.approval, memory.scope(user="ada").value("loom")) == (memory.approvals.list()[0].id, "oak")
         # What was granted everywhere holds here only: the other half of the handle says so.
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             clerk.scope(user="bob").get("loom")
         assert memory.ledger.tail(1)[0].door == "mcp"
 
 
 def test_without_an_agent_the_user_acts_and_nobody_else_is_reached() -> None:
-    with recollect.open(":memory:", embedder=EMBEDDER) as memory:
+    with memoranda.open(":memory:", embedder=EMBEDDER) as memory:
         ada = confined(memory, user="ada")
         assert ada.actor == "user:ada"
         ada.scope(user="ada").set("loom", "oak")
@@ -166,6 +166,6 @@ def test_without_an_agent_the_user_acts_and_nobody_else_is_reached() -> None:
             lambda: reader.scope(user="ada").set("loom", "elm"),
         ]
         for attempt in outside:
-            with pytest.raises(recollect.Denied):
+            with pytest.raises(memoranda.Denied):
                 attempt()
         assert memory.scope(user="ada").value("loom") == "oak"

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidDuration
-from recollect.model.duration import LONGEST, parse_duration
+from memoranda.errors import InvalidDuration
+from memoranda.model.duration import LONGEST, parse_duration
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidKey
-from recollect.model.key import LONGEST_KEY, check_key, keys_below, lies_under
+from memoranda.errors import InvalidKey
+from memoranda.model.key import LONGEST_KEY, check_key, keys_below, lies_under
 
 keys = st.text(st.sampled_from("ab.-/0%_é"), min_size=1, max_size=8).filter(lambda key: "" not in key.split("."))
 

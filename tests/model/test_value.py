@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidValue, LimitExceeded
-from recollect.model.limits import Limits
-from recollect.model.value import canonical, decode, encode, encode_checked
+from memoranda.errors import InvalidValue, LimitExceeded
+from memoranda.model.limits import Limits
+from memoranda.model.value import canonical, decode, encode, encode_checked
 
 texts = st.text(st.characters(exclude_categories=("Cs",), exclude_characters="\0"))
 scalars = (

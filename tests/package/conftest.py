@@ -21,7 +21,7 @@ from certificates import as_before
 ROOT = Path(__file__).parents[2]
 PATIENCE = 900.0
 """Seconds after which a command counts as hung; an environment may have to be downloaded."""
-_FOREIGN = "^RECOLLECT_|^PYTHON|^VIRTUAL_ENV$|_API_KEY$|_BASE_URL$"
+_FOREIGN = "^MEMORANDA_|^PYTHON|^VIRTUAL_ENV$|_API_KEY$|_BASE_URL$"
 
 Install = Callable[..., "Environment"]
 
@@ -64,14 +64,14 @@ class Environment:
         """Run a script; return what it printed."""
         return self.run(self.bin / "python", "-W", "error", "-c", script, *arguments, code=code, **variables)
 
-    def recollect(self, *arguments: object, code: int = 0, **variables: str) -> str:
+    def memoranda(self, *arguments: object, code: int = 0, **variables: str) -> str:
         """Run the command that the package installs; return what it printed."""
-        return self.run(self.bin / "recollect", *arguments, code=code, **variables)
+        return self.run(self.bin / "memoranda", *arguments, code=code, **variables)
 
     def add(self, *packages: str) -> None:
         """Install tools beside the package, without changing the version of anything that is there."""
         held = self.folder / "held.txt"
-        held.write_text(uv("pip", "freeze", "--exclude", "recollect", "--python", self.bin / "python"))
+        held.write_text(uv("pip", "freeze", "--exclude", "memoranda", "--python", self.bin / "python"))
         uv("pip", "install", "--quiet", "--python", self.bin / "python", "--constraints", held, *packages)
 
     @property
@@ -139,7 +139,7 @@ def install(built: Built, tmp_path_factory: pytest.TempPathFactory) -> Install:
             shutil.rmtree(folder, ignore_errors=True)
             shutil.rmtree(folder.with_name(f"{folder.name}-work"), ignore_errors=True)
             uv("venv", "--quiet", "--python", python, folder)
-            wheel = f"recollect[{','.join(extras)}] @ {built.wheel.as_uri()}" if extras else built.wheel
+            wheel = f"memoranda[{','.join(extras)}] @ {built.wheel.as_uri()}" if extras else built.wheel
             to = ("--python", folder / "bin" / "python")
             uv("pip", "install", "--quiet", *to, *versions, wheel)
             made[named] = Environment(folder)

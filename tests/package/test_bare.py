@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-import recollect
+import memoranda
 
 ROOT = Path(__file__).parents[2]
 OF_EXTRAS = {
@@ -40,22 +40,22 @@ def first_sample(document: Path) -> str:
 
 def test_it_is_imported_without_what_extras_bring(bare: Any) -> None:
     script = f"""
-import importlib.util, recollect
-print(recollect.__version__)
-print(recollect.__file__)
+import importlib.util, memoranda
+print(memoranda.__version__)
+print(memoranda.__file__)
 print(*[name for name in {sorted(OF_EXTRAS)} if importlib.util.find_spec(name)])
 """
     version, file, there = bare.python(script).split("\n")[:3]
-    assert version == recollect.__version__
+    assert version == memoranda.__version__
     assert Path(file).is_relative_to(bare.folder)
     assert there == ""
 
 
 def test_every_module_is_imported_or_names_what_an_extra_brings(bare: Any) -> None:
     script = """
-import importlib, json, pkgutil, recollect
+import importlib, json, pkgutil, memoranda
 missing = {}
-for module in pkgutil.walk_packages(recollect.__path__, "recollect.", onerror=lambda name: None):
+for module in pkgutil.walk_packages(memoranda.__path__, "memoranda.", onerror=lambda name: None):
     if not module.name.endswith("__main__"):
         try:
             importlib.import_module(module.name)
@@ -67,26 +67,26 @@ print(json.dumps(missing))
     missing: dict[str, str | None] = json.loads(bare.python(script))
     assert len(missing) > 300
     assert {name for name in missing.values() if name} <= OF_EXTRAS | OF_TESTS
-    lacking = {module.removeprefix("recollect.") for module, name in missing.items() if name}
+    lacking = {module.removeprefix("memoranda.") for module, name in missing.items() if name}
     assert {module for module in lacking if module.startswith("store.")} == {"store.postgres"}
     assert {module.split(".")[0] for module in lacking} <= {"client", "mcp", "server", "store", "testing"}
-    assert missing["recollect.abl.loading"] is missing["recollect.chat.turns"] is missing["recollect.cli.app"] is None
+    assert missing["memoranda.abl.loading"] is missing["memoranda.chat.turns"] is missing["memoranda.cli.app"] is None
 
 
 def test_the_command_line_is_there(bare: Any) -> None:
-    assert "facts" in bare.recollect("--help")
-    assert bare.recollect("--version").split() == ["recollect", recollect.__version__]
+    assert "facts" in bare.memoranda("--help")
+    assert bare.memoranda("--version").split() == ["memoranda", memoranda.__version__]
 
 
 def test_the_tour_goes_through_all_chapters(bare: Any) -> None:
-    shown = bare.recollect("tour", "--all")
+    shown = bare.memoranda("tour", "--all")
     chapters = re.findall(r"^(\d+) of (\d+) · ", shown, re.MULTILINE)
     assert [int(number) for number, _ in chapters] == list(range(1, int(chapters[0][1]) + 1))
 
 
 def test_the_sample_of_the_readme_runs(bare: Any) -> None:
     sample = first_sample(ROOT / "README.md")
-    assert "recollect.open" in sample
+    assert "memoranda.open" in sample
     bare.python(sample)
     with pytest.raises(AssertionError, match="left with 1"):
         bare.python(sample.replace("memory.db", "other.db").replace("The piano tuner comes", "A ferry leaves", 1))
@@ -94,10 +94,10 @@ def test_the_sample_of_the_readme_runs(bare: Any) -> None:
 
 def test_an_agent_a_machine_and_a_workflow_run_without_a_model(bare: Any) -> None:
     script = '''
-import recollect
+import memoranda
 
-with recollect.open(":memory:") as memory:
-    agent = recollect.abl.load("""
+with memoranda.open(":memory:") as memory:
+    agent = memoranda.abl.load("""
 AGENT: Till
 GOAL: "Sell tickets"
 FLOW:
@@ -111,7 +111,7 @@ FLOW:
     THEN: COMPLETE
 """, memory=memory)
     print(agent.start(user="ola").say("four").text)
-    machine = recollect.mashin.load("""
+    machine = memoranda.mashin.load("""
 machine stalls
   accepts
     seats as number, is required
@@ -122,7 +122,7 @@ machine stalls
       { price: input.seats * 12 }
 """, memory=memory)
     print(machine.run({"seats": 4}, user="ola").check().output)
-    flow = recollect.workflow.load("""
+    flow = memoranda.workflow.load("""
 defs:
   greet: {kind: task, action: send_text_message, inputs: {text: "='Row ' & $input.row & '.'"}}
 flow:
@@ -136,29 +136,29 @@ flow:
 # what needs an extra
 
 NEEDS = {
-    "client": ("recollect.Client()", "UsageError"),
+    "client": ("memoranda.Client()", "UsageError"),
     "llm": (
-        "recollect.chat.chat(memory, recollect.chat.Agent(id='a', model='openai:gpt-5.2'), 'Hello', user='ola', "
+        "memoranda.chat.chat(memory, memoranda.chat.Agent(id='a', model='openai:gpt-5.2'), 'Hello', user='ola', "
         "conversation_id='c', message_id='m')",
         "ModelUnavailable",
     ),
     "onnx": (
-        "recollect.open(':memory:', embedder='onnx:folder').scope().remember('a', collection='b')",
+        "memoranda.open(':memory:', embedder='onnx:folder').scope().remember('a', collection='b')",
         "EmbeddingFailed",
     ),
-    "postgres": ("recollect.open('postgresql://ola@localhost/stalls')", "Unavailable"),
+    "postgres": ("memoranda.open('postgresql://ola@localhost/stalls')", "Unavailable"),
     "api": (
-        "recollect.open(':memory:', embedder='openai:small').scope().remember('a', collection='b')",
+        "memoranda.open(':memory:', embedder='openai:small').scope().remember('a', collection='b')",
         "EmbeddingFailed",
     ),
 }
 TRY = """
-import os, recollect
+import os, memoranda
 os.environ["OPENAI_API_KEY"] = "sk-made-up"
-with recollect.open(":memory:") as memory:
+with memoranda.open(":memory:") as memory:
     try:
         {}
-    except recollect.RecollectError as error:
+    except memoranda.MemorandaError as error:
         print(type(error).__name__, error.hint)
 """
 
@@ -170,21 +170,21 @@ def test_what_needs_an_extra_says_which(extra: str, bare: Any) -> None:
         (bare.work / "folder").mkdir(exist_ok=True)
         for name in ("model.onnx", "tokenizer.json"):
             (bare.work / "folder" / name).touch()
-    assert bare.python(TRY.format(call)) == f'{kind} Install it with `pip install "recollect[{extra}]"`\n'
+    assert bare.python(TRY.format(call)) == f'{kind} Install it with `pip install "memoranda[{extra}]"`\n'
 
 
 def test_a_server_needs_its_extra_and_says_so(bare: Any) -> None:
-    said = bare.recollect("serve", "--port", "0", code=2)
+    said = bare.memoranda("serve", "--port", "0", code=2)
     assert "error[usage_error]: the server needs a package that is not installed" in said
-    assert 'hint: Install it with `pip install "recollect[server]"`' in said
+    assert 'hint: Install it with `pip install "memoranda[server]"`' in said
 
 
 def test_a_tool_over_http_needs_its_extra_and_says_so(bare: Any) -> None:
     script = '''
-import recollect
+import memoranda
 
-with recollect.open(":memory:") as memory:
-    agent = recollect.abl.load("""
+with memoranda.open(":memory:") as memory:
+    agent = memoranda.abl.load("""
 AGENT: Till
 GOAL: "Sell tickets"
 TOOLS:
@@ -199,4 +199,4 @@ FLOW:
 """, memory=memory)
     print(*agent.start(user="ola").opening.events)
 '''
-    assert 'pip install "recollect[api]"' in bare.python(script)
+    assert 'pip install "memoranda[api]"' in bare.python(script)

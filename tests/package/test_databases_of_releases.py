@@ -16,13 +16,13 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.chat import list_conversations, read_conversation
-from recollect.server.auth.keys import find_key
-from recollect.sleep import sleep_jobs, sources_of
-from recollect.store.sqlite.migrate import SCHEMA, VERSION
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.chat import list_conversations, read_conversation
+from memoranda.server.auth.keys import find_key
+from memoranda.sleep import sleep_jobs, sources_of
+from memoranda.store.sqlite.migrate import SCHEMA, VERSION
+from memoranda.testing import FakeClock
 
 DATABASES = Path(__file__).parents[1] / "fixtures" / "databases"
 RELEASES = sorted(file.stem for file in DATABASES.glob("*.db"))
@@ -55,7 +55,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(file: Path, clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(file, clock=clock) as memory:
+    with memoranda.open(file, clock=clock) as memory:
         yield memory
 
 
@@ -75,7 +75,7 @@ def test_opening_one_brings_it_to_the_schema_of_today(file: Path, clock: FakeClo
     def shape(connection: apsw.Connection) -> set[Any]:
         return set(connection.execute("SELECT type, name, sql FROM sqlite_schema WHERE sql IS NOT NULL"))
 
-    recollect.open(file, clock=clock).close()
+    memoranda.open(file, clock=clock).close()
     fresh, old = apsw.Connection(":memory:"), apsw.Connection(str(file))
     fresh.execute(SCHEMA)
     assert old.pragma("user_version") == VERSION
@@ -84,7 +84,7 @@ def test_opening_one_brings_it_to_the_schema_of_today(file: Path, clock: FakeClo
 
 
 def test_the_ledger_of_every_tenant_holds_and_everything_agrees_with_it(memory: Memory) -> None:
-    assert sorted(memory.tenants()) == ["default", "recollect.system", "vineyard"]
+    assert sorted(memory.tenants()) == ["default", "memoranda.system", "vineyard"]
     for tenant in memory.tenants():
         verified = memory.in_tenant(tenant).ledger.verify()
         assert (verified.ok, verified.reason) == (True, "") and verified.length > 0
@@ -96,7 +96,7 @@ def test_a_changed_database_is_found_out(file: Path, clock: FakeClock) -> None:
     changed = "UPDATE events SET body = CAST(replace(body, 'ida', 'eve') AS BLOB) WHERE position = 1"
     connection.execute(changed)
     connection.close()
-    with recollect.open(file, clock=clock) as memory:
+    with memoranda.open(file, clock=clock) as memory:
         assert not memory.ledger.verify().ok
 
 
@@ -121,7 +121,7 @@ def test_facts_are_read_with_versions_history_origin_and_end(memory: Memory, clo
 def test_a_request_that_was_made_is_not_made_again(memory: Memory) -> None:
     seen = memory.scope(user="ida", agent="desk")
     assert seen.set("seen", 3, idempotency_key="once").version == 1
-    with pytest.raises(recollect.IdempotencyMismatch):
+    with pytest.raises(memoranda.IdempotencyMismatch):
         seen.set("seen", 4, idempotency_key="once")
     assert seen.set("seen", 4).version == 2
 
@@ -130,7 +130,7 @@ def test_a_definition_still_refuses_and_lists_its_records(memory: Memory) -> Non
     assert [one.slug for one in memory.definitions.list()] == ["variety"]
     assert [one.value for one in memory.definitions.records("variety")] == [{"name": "Winter Banana", "trees": 4}]
     ida = memory.scope(user="ida")
-    with pytest.raises(recollect.SchemaViolation):
+    with pytest.raises(memoranda.SchemaViolation):
         ida.set("variety", {"name": "Boskoop", "trees": -1})
     assert ida.set("variety", {"name": "Boskoop", "trees": 1}).version == 2
 
@@ -179,28 +179,28 @@ def test_a_run_is_proved_and_one_that_waits_goes_on(memory: Memory) -> None:
     runs = {run.program: run for run in memory.runs.list()}
     assert {name: run.status for name, run in runs.items()} == {"grafting": "completed", "harvest": "waiting"}
     assert memory.runs.verify(runs["grafting"].id).ok
-    assert recollect.mashin.find(memory, runs["grafting"].id).output == {"said": "the quince is grafted."}
-    harvest = recollect.workflow.find(memory, runs["harvest"].id).deliver({"text": "The fourth"})
+    assert memoranda.mashin.find(memory, runs["grafting"].id).output == {"said": "the quince is grafted."}
+    harvest = memoranda.workflow.find(memory, runs["harvest"].id).deliver({"text": "The fourth"})
     assert (harvest.status, harvest.output) == ("completed", {"row": "The fourth"})
     assert memory.runs.verify(harvest.id).ok
 
 
 def test_a_session_of_an_agent_is_taken_up(memory: Memory) -> None:
     assert memory.scope(user="ida").value("crates") == 6
-    session = recollect.abl.load(WRITING["DESK"], memory=memory).resume("order")
+    session = memoranda.abl.load(WRITING["DESK"], memory=memory).resume("order")
     assert [turn.input for turn in session.turns()] == [None, "six"]
 
 
 def test_grants_approvals_and_keys_say_who_may(memory: Memory) -> None:
     picker = memory.acting_as("picker").scope(project="orchard")
     assert picker.value("ladder") is not None
-    with pytest.raises(recollect.Denied):
+    with pytest.raises(memoranda.Denied):
         memory.acting_as("thief").scope(project="orchard").value("ladder")
     [waiting] = memory.approvals.list()
     memory.approvals.approve(waiting.id)
     assert picker.value("ladder") == "lent out"
     assert find_key(memory, WRITING["ADMIN_KEY"]).role == "admin"
-    with pytest.raises(recollect.Unauthenticated):
+    with pytest.raises(memoranda.Unauthenticated):
         find_key(memory, WRITING["ADMIN_KEY"] + "x")
 
 
@@ -216,7 +216,7 @@ def test_it_is_exported_and_imported_whole_but_for_runs_and_sessions(
     memory: Memory, tmp_path: Path, clock: FakeClock
 ) -> None:
     memory.export(tmp_path / "all.jsonl")
-    with recollect.open(":memory:", clock=clock) as other:
+    with memoranda.open(":memory:", clock=clock) as other:
         imported = other.import_file(tmp_path / "all.jsonl")
         assert other.scope(user="ida").value("profile.language") == "de"
         other.export(tmp_path / "again.jsonl")

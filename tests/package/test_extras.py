@@ -20,7 +20,7 @@ from anthropic_server import AnthropicServer
 from loopback_server import Answer, Asked, LoopbackServer
 from openai_server import OpenAIServer
 
-from recollect.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.embed.hashing import Hashing
 
 ROOT = Path(__file__).parents[2]
 BROUGHT = {
@@ -36,8 +36,8 @@ BROUGHT = {
 LIFETIME = 600.0
 
 REMEMBER = """
-import sys, recollect
-with recollect.open(":memory:", embedder=sys.argv[1]) as memory:
+import sys, memoranda
+with memoranda.open(":memory:", embedder=sys.argv[1]) as memory:
     ola = memory.scope(user="ola")
     ola.remember("The balcony is closed", collection="notes")
     ola.remember("Programmes are sold out", collection="notes")
@@ -69,7 +69,7 @@ class Served(NamedTuple):
 @contextmanager
 def serving(environment: Any) -> Generator[Served]:
     """Run the server of an environment, on a free port."""
-    command = [str(environment.bin / "recollect"), "serve", "--db", "served.db", "--port", "0", "--json"]
+    command = [str(environment.bin / "memoranda"), "serve", "--db", "served.db", "--port", "0", "--json"]
     process = subprocess.Popen(
         command, cwd=environment.work, env=environment.variables, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
     )
@@ -95,7 +95,7 @@ def served(install: Any) -> Generator[Served]:
 def test_every_extra_is_tried_here(project: dict[str, Any]) -> None:
     extras = project["optional-dependencies"]
     assert set(extras) == {*BROUGHT, "all"}
-    assert extras["all"] == [f"recollect[{','.join(extra for extra in extras if extra != 'all')}]"]
+    assert extras["all"] == [f"memoranda[{','.join(extra for extra in extras if extra != 'all')}]"]
 
 
 @pytest.mark.parametrize("extra", BROUGHT)
@@ -113,8 +113,8 @@ def test_onnx_embeds_with_a_model_in_a_folder(install: Any, tmp_path: Path) -> N
     making["write_model"](tmp_path / "model.onnx", inputs=("input_ids",), output="last_hidden_state")
     making["write_tokenizer"](tmp_path)
     script = """
-import sys, recollect
-with recollect.open(":memory:", embedder=sys.argv[1]) as memory:
+import sys, memoranda
+with memoranda.open(":memory:", embedder=sys.argv[1]) as memory:
     print(memory.scope().remember("noon", collection="notes").stored, memory.collections.list()[0].dimension)
 """
     assert install("onnx").python(script, f"onnx:{tmp_path}").split() == ["True", str(making["DIMENSION"])]
@@ -138,9 +138,9 @@ def test_api_embeds_with_a_model_behind_an_address(install: Any) -> None:
 )
 def test_llm_asks_models_of_both_providers(provider: Any, model: str, variable: str, install: Any) -> None:
     script = """
-import sys, recollect
-from recollect.chat import Agent, chat
-with recollect.open(":memory:") as memory:
+import sys, memoranda
+from memoranda.chat import Agent, chat
+with memoranda.open(":memory:") as memory:
     agent = Agent(id="till", model=sys.argv[1], instructions="You sell tickets.")
     print(chat(memory, agent, "Two, please", user="ola", conversation_id="c", message_id="m").text)
 """
@@ -165,12 +165,12 @@ def test_server_answers_with_its_api_its_pages_and_their_files(served: Served) -
 
 def test_client_reaches_a_server_of_another_environment(install: Any, served: Served) -> None:
     script = """
-import asyncio, sys, recollect
-with recollect.Client(*sys.argv[1:]) as client:
+import asyncio, sys, memoranda
+with memoranda.Client(*sys.argv[1:]) as client:
     print(client.facts.set("seat", "C4").version, client.facts.value("seat"))
 
 async def read():
-    async with recollect.AsyncClient(*sys.argv[1:]) as client:
+    async with memoranda.AsyncClient(*sys.argv[1:]) as client:
         print(await client.facts.value("seat"), "numpy" in sys.modules)
 
 asyncio.run(read())
@@ -180,9 +180,9 @@ asyncio.run(read())
 
 def test_all_brings_everything(install: Any) -> None:
     script = """
-import importlib, pkgutil, recollect
-for module in pkgutil.walk_packages(recollect.__path__, "recollect."):
-    if not module.name.endswith("__main__") and not module.name.startswith("recollect.testing"):
+import importlib, pkgutil, memoranda
+for module in pkgutil.walk_packages(memoranda.__path__, "memoranda."):
+    if not module.name.endswith("__main__") and not module.name.startswith("memoranda.testing"):
         importlib.import_module(module.name)
 print("imported")
 """
@@ -191,16 +191,16 @@ print("imported")
 
 def test_an_extra_does_not_hide_that_another_is_missing(install: Any) -> None:
     script = """
-import recollect
-from recollect.chat import Agent, chat
-with recollect.open(":memory:") as memory:
+import memoranda
+from memoranda.chat import Agent, chat
+with memoranda.open(":memory:") as memory:
     try:
         chat(memory, Agent(id="till", model="openai:gpt-5.2"), "Two", user="ola", conversation_id="c", message_id="m")
-    except recollect.ModelUnavailable as error:
+    except memoranda.ModelUnavailable as error:
         print(error.hint)
 """
-    assert 'pip install "recollect[llm]"' in install("server").python(script, OPENAI_API_KEY="sk-made-up")
-    assert 'pip install "recollect[server]"' in install("llm").recollect("serve", "--port", "0", code=2)
+    assert 'pip install "memoranda[llm]"' in install("server").python(script, OPENAI_API_KEY="sk-made-up")
+    assert 'pip install "memoranda[server]"' in install("llm").memoranda("serve", "--port", "0", code=2)
 
 
 def test_these_tests_run_in_an_environment_with_everything() -> None:

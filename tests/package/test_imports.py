@@ -18,7 +18,7 @@ import pytest
 from packaging.requirements import Requirement
 
 ROOT = Path(__file__).parents[2]
-SOURCE = ROOT / "src" / "recollect"
+SOURCE = ROOT / "src" / "memoranda"
 
 CORE = {"apsw", "msgspec"}
 OPTIONAL_BELOW = {"typing_extensions"}
@@ -49,13 +49,13 @@ def packages(modules: list[str]) -> set[str]:
     tops = {name.partition(".")[0] for name in modules}
     # What Cython and the build of Python leave there belongs to no package.
     made = {top for top in tops if re.match("_?cython|_sysconfigdata", top)}
-    return tops - sys.stdlib_module_names - made - OPTIONAL_BELOW - {"recollect"}
+    return tops - sys.stdlib_module_names - made - OPTIONAL_BELOW - {"memoranda"}
 
 
 def test_importing_it_loads_two_packages_and_the_layers_below_the_doors() -> None:
-    modules = loaded_by("recollect")
+    modules = loaded_by("memoranda")
     assert packages(modules) == CORE
-    assert {name.split(".")[1] for name in modules if name.startswith("recollect.")} == LAYERS
+    assert {name.split(".")[1] for name in modules if name.startswith("memoranda.")} == LAYERS
     assert {name.partition(".")[0] for name in modules} & LATER == set()
     assert len(modules) <= 200
 
@@ -63,15 +63,15 @@ def test_importing_it_loads_two_packages_and_the_layers_below_the_doors() -> Non
 @pytest.mark.parametrize(
     ("module", "also"),
     [
-        ("recollect.chat", set[str]()),
-        ("recollect.sleep", set[str]()),
-        ("recollect.client", set[str]()),
-        ("recollect.mcp.tools", set[str]()),
-        ("recollect.server", set[str]()),
-        ("recollect.abl.loading", set[str]()),
-        ("recollect.mashin.loading", set[str]()),
-        ("recollect.workflow.loading", {"jsonata", "yaml"}),
-        ("recollect.retrieval.embed.hashing", {"numpy"}),
+        ("memoranda.chat", set[str]()),
+        ("memoranda.sleep", set[str]()),
+        ("memoranda.client", set[str]()),
+        ("memoranda.mcp.tools", set[str]()),
+        ("memoranda.server", set[str]()),
+        ("memoranda.abl.loading", set[str]()),
+        ("memoranda.mashin.loading", set[str]()),
+        ("memoranda.workflow.loading", {"jsonata", "yaml"}),
+        ("memoranda.retrieval.embed.hashing", {"numpy"}),
     ],
 )
 def test_a_door_loads_what_it_needs_and_no_more(module: str, also: set[str]) -> None:
@@ -90,8 +90,8 @@ OFFLINE = """
 import json, sys
 reached = []
 sys.addaudithook(lambda event, _: reached.append(event) if event.partition(".")[0] in ("socket", "urllib") else None)
-import recollect
-with recollect.open(sys.argv[1]) as memory:
+import memoranda
+with memoranda.open(sys.argv[1]) as memory:
     ola = memory.scope(user="ola")
     ola.set("seat", "C4")
     ola.remember("The balcony is closed", collection="notes")
@@ -148,7 +148,7 @@ def imported() -> dict[str, set[str]]:
     for file in SOURCE.rglob("*.py"):
         for match in _IMPORT.finditer(file.read_text(encoding="utf-8")):
             found.setdefault(match[match.lastindex or 0], set()).add(file.relative_to(SOURCE).as_posix())
-    return {name: files for name, files in found.items() if name not in {*sys.stdlib_module_names, "recollect"}}
+    return {name: files for name, files in found.items() if name not in {*sys.stdlib_module_names, "memoranda"}}
 
 
 def test_every_package_that_is_imported_is_declared() -> None:
@@ -196,7 +196,7 @@ def test_the_core_brings_no_http_library() -> None:
 def test_the_page_about_installing_names_every_package_of_the_core() -> None:
     page = (ROOT / "docs" / "installing.md").read_text(encoding="utf-8")
     named = re.findall(r"^\| ([\w-]+) \| [\d.]+ \| [^|]+ \|$", page, re.MULTILINE)
-    assert sorted(named) == sorted(installed_with(*declared()[""]) | {"recollect"})
+    assert sorted(named) == sorted(installed_with(*declared()[""]) | {"memoranda"})
     said = re.search(r"It installs (\d+)\s+packages, (\d+) MiB", (ROOT / "README.md").read_text(encoding="utf-8"))
     assert said and int(said[1]) == len(named) and f"It takes about {said[2]} MiB" in page
 

@@ -49,7 +49,7 @@ def test_the_package_and_what_it_needs_are_not_large(bare: Any, capsys: pytest.C
         for name, size in found.items():
             if size >= MIB / 2:
                 print(f"  {name:20} {size / MIB:6.1f} MiB")
-    assert 0 < found["recollect"] <= OWN
+    assert 0 < found["memoranda"] <= OWN
     assert total <= CORE
 
 
@@ -81,7 +81,7 @@ def test_an_import_takes_no_longer_than_that_of_a_large_package(bare: Any, capsy
         # The first compiles what the others load.
         return min(float(bare.python(IMPORT, module)) for _ in range(6))
 
-    took = {module: least(module) for module in ("recollect", "numpy", "asyncio")}
+    took = {module: least(module) for module in ("memoranda", "numpy", "asyncio")}
     with capsys.disabled():
         print("\nprocessor time of an import:", ", ".join(f"{name} {1000 * one:.0f} ms" for name, one in took.items()))
-    assert took["recollect"] <= BESIDE_NUMPY * took["numpy"]
+    assert took["memoranda"] <= BESIDE_NUMPY * took["numpy"]

@@ -52,7 +52,7 @@ def test_it_runs_on_every_python(version: str, install: Any, capsys: pytest.Capt
     environment = install("server", "llm", python=interpreter(version))
     environment.add(*TOOLS)
     assert environment.run(environment.bin / "python", "--version").split()[1].startswith(version)
-    environment.recollect("tour", "--all")
+    environment.memoranda("tour", "--all")
     last = run_tests(environment, "tests/model", "tests/engine")
     with capsys.disabled():
         print(f"\nPython {version}: {last}")

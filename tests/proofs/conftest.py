@@ -11,7 +11,7 @@ import pytest
 @pytest.fixture
 def deep() -> bool:
     """Whether this run goes to full depth (`make fuzz`)."""
-    return os.environ.get("RECOLLECT_DEPTH") == "deep"
+    return os.environ.get("MEMORANDA_DEPTH") == "deep"
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Anchor, Fact, Memory
-from recollect.model.event import GENESIS
-from recollect.testing import Round, kill_rounds
+import memoranda
+from memoranda import Anchor, Fact, Memory
+from memoranda.model.event import GENESIS
+from memoranda.testing import Round, kill_rounds
 
 # What thread number `thread` asks for as its `number`-th request. The parent runs this text too, so that it knows
 # what was asked when the kill came and can ask again.
@@ -43,10 +43,10 @@ WRITER = (
     REQUESTS
     + """
 import itertools, json, os, sys, threading
-import recollect
+import memoranda
 
 path, round = sys.argv[1], int(sys.argv[2])
-memory = recollect.open(path)
+memory = memoranda.open(path)
 
 def work(thread):
     for number in itertools.count():
@@ -82,7 +82,7 @@ class Checks:
         asked = [request(round.number, answer["thread"], answer["number"]) for answer in answers]
         self.acknowledged += zip(asked, answers, strict=True)
         self.kinds |= {each["kind"] for each in asked}
-        with recollect.open(self.path) as memory:
+        with memoranda.open(self.path) as memory:
             assert memory.ledger.verify(anchor=self.anchor).ok  # it only grew
             assert [finding for finding in memory.inspect() if not finding.ok] == []
             for each, answer in zip(asked, answers, strict=True):
@@ -110,7 +110,7 @@ class Checks:
             made = [each for each in own.history(key) if each.origin.source == id]
             assert [each.change for each in made] == ["deleted"] * answer["deleted"]
 
-    def revision(self, place: recollect.ScopedMemory, key: str, version: int) -> recollect.Revision:
+    def revision(self, place: memoranda.ScopedMemory, key: str, version: int) -> memoranda.Revision:
         (found,) = [each for each in place.history(key) if each.version == version]
         return found
 
@@ -145,7 +145,7 @@ def test_g59_nothing_acknowledged_is_lost_to_a_kill(path: str, deep: bool):
     assert checks.kinds == {"set", "update", "batch", "delete"}
     assert checks.sent_again > rounds and checks.had_happened > 0
     # What was acknowledged in the first rounds has survived all later kills.
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         for asked, answer in checks.acknowledged:
             checks.check_answer(memory, asked, answer)
         count = memory.scope(project="shared").get("count")
@@ -162,8 +162,8 @@ BOASTER = (
     REQUESTS
     + """
 import json, os, sys, time
-import recollect
-with recollect.open(sys.argv[1]) as memory:
+import memoranda
+with memoranda.open(sys.argv[1]) as memory:
     memory.scope(user="u0").set("key0", {"id": "first"})
     os.write(1, (json.dumps({"thread": 0, "number": 0, "version": 99, "versions": [99, 99], "value": 99,
                              "deleted": True}) + "\\n").encode())

@@ -13,13 +13,13 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
-from recollect import Memory, RecollectError, StorageError
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import CountingIds, FakeClock, FaultyDisk, Trial, sweep
-from recollect.testing.faults import ErrorName
+import memoranda
+from memoranda import MemorandaError, Memory, StorageError
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Trial, sweep
+from memoranda.testing.faults import ErrorName
 
-STRIDE = 1 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 7
+STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 7
 """At ordinary depth every seventh point is tried, each series beginning at another one."""
 
 
@@ -131,7 +131,7 @@ class Life:
                     self.errors[type(error).__name__] += 1
                     self.failed_at[name] = self.statements.last
                     failure = error
-                except recollect.NotFound:  # there is nothing to update, as the create was refused
+                except memoranda.NotFound:  # there is nothing to update, as the create was refused
                     self.failed_at[name] = "nothing was tried"
                 try:
                     memory.scope(user="bob").list()  # reads go on meanwhile, or say why not
@@ -226,7 +226,7 @@ def test_a_life_that_boasts_is_found_out(statements: Statements):
 
 def test_without_a_fault_the_whole_life_is_lived(tmp_path: Path, disk: FaultyDisk, statements: Statements):
     """The other control: the steps do work, and each of them can be seen."""
-    trial = Trial(tmp_path, recollect.testing.Point("ioerr", False, 0))
+    trial = Trial(tmp_path, memoranda.testing.Point("ioerr", False, 0))
     life = Life(disk, statements)
     life.run(trial)
     assert trial.acknowledged == [name for name, _, _ in STEPS]
@@ -275,7 +275,7 @@ def test_errors_of_the_disk_are_typed(path: str, disk: FaultyDisk):
         for call in calls:
             try:
                 call()
-            except RecollectError:
+            except MemorandaError:
                 continue
         assert disk.fired
         disk.heal()

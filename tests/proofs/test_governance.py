@@ -17,12 +17,12 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
-from recollect import Memory, Scope
-from recollect.model.event import keyed_hash
-from recollect.model.value import encode
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import FakeClock, FaultyDisk
+import memoranda
+from memoranda import Memory, Scope
+from memoranda.model.event import keyed_hash
+from memoranda.model.value import encode
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import FakeClock, FaultyDisk
 
 # bytes on disk
 
@@ -67,9 +67,9 @@ def plant(memory: Memory, user: str) -> Canaries:
     own.session(f"ended-{user}").set("step", canaries.new("ended session"))
     memory.scope(session=f"ended-{user}").end()
     agent = memory.acting_as("agent:a")
-    with pytest.raises(recollect.ApprovalRequired):
+    with pytest.raises(memoranda.ApprovalRequired):
         agent.scope(user=user).set("asked", canaries.new("pending approval"))
-    with pytest.raises(recollect.ApprovalRequired), agent.batch() as batch:
+    with pytest.raises(memoranda.ApprovalRequired), agent.batch() as batch:
         batch.set(agent.scope(project="shared"), "first", 1)
         batch.set(agent.scope(user=user), "second", canaries.new("approval that began elsewhere"))
     with memory.batch() as batch:
@@ -79,7 +79,7 @@ def plant(memory: Memory, user: str) -> Canaries:
 
 @pytest.fixture
 def memory(path: str) -> Iterator[Memory]:
-    with recollect.open(path, ledger_text=True, busy_timeout=0.2) as memory:
+    with memoranda.open(path, ledger_text=True, busy_timeout=0.2) as memory:
         memory.permissions.grant("agent:a", "memory.write", level="approve")
         yield memory
 
@@ -96,7 +96,7 @@ def test_g32_ids_and_versions_are_never_used_again(memory: Memory):
     again = ada.set("name", "again")
     assert again.id not in {each.id for each in (*used, other)}
     assert again.version > max(each.version for each in used)
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         ada.set("name", "late", expect=used[-1].version)
     memory.erase(user="ada")
     memory.erase(user="ada")
@@ -189,7 +189,7 @@ def test_g32_an_old_export_does_not_bring_back_what_was_erased(memory: Memory, t
     fresh = ada.set("name", "new")  # she may come back herself
     assert fresh.version > before.version
     # The positive control: into a memory where nobody was erased, the same file writes everything.
-    with recollect.open(":memory:") as elsewhere:
+    with memoranda.open(":memory:") as elsewhere:
         assert elsewhere.import_file(tmp_path / "export.jsonl").written == 3
 
 
@@ -208,7 +208,7 @@ def test_g32_an_old_export_does_not_bring_back_an_owned_session(memory: Memory, 
 def test_g32_an_old_export_stays_erased_whatever_the_clock_says(back: float, tmp_path: Path):
     """Writes are stamped after each other even when the clock is not; an erasure must come after them all."""
     clock = FakeClock()
-    with recollect.open(str(tmp_path / "memory.db"), clock=clock) as memory:
+    with memoranda.open(str(tmp_path / "memory.db"), clock=clock) as memory:
         ada = memory.scope(user="ada")
         ada.set("name", "Ada")
         ada.set("name", "Ada L.")
@@ -225,11 +225,11 @@ def test_g32_an_old_export_stays_erased_whatever_the_clock_says(back: float, tmp
 def test_g32_importing_a_file_twice_writes_it_once(ahead: float, tmp_path: Path):
     clock = FakeClock()
     clock.advance(ahead)
-    with recollect.open(str(tmp_path / "theirs.db"), clock=clock) as theirs:
+    with memoranda.open(str(tmp_path / "theirs.db"), clock=clock) as theirs:
         theirs.scope(user="ada").set("name", "Ada")
         assert theirs.export(tmp_path / "export.jsonl") == 1
     clock.advance(-ahead)
-    with recollect.open(str(tmp_path / "ours.db"), clock=clock) as ours:
+    with memoranda.open(str(tmp_path / "ours.db"), clock=clock) as ours:
         assert ours.import_file(tmp_path / "export.jsonl").written == 1
         assert ours.import_file(tmp_path / "export.jsonl").written == 0
         fact = ours.scope(user="ada").get("name")
@@ -262,7 +262,7 @@ def test_g33_erased_text_is_gone_from_the_bytes(path: str, memory: Memory):
     memory.close()
     assert ada.seen(path) == set()
     assert kept <= bob.seen(path)
-    with recollect.open(path, ledger_text=True) as reopened:
+    with memoranda.open(path, ledger_text=True) as reopened:
         assert reopened.scope(user="bob").value("plain") == bob.tokens["value"]
         assert reopened.scope(user="ada").list() == []
 
@@ -286,7 +286,7 @@ def test_g33_after_an_erasure_a_request_does_not_confirm_a_guess(memory: Memory)
             with memory.batch(idempotency_key=f"of {user}") as batch:
                 batch.set(memory.scope(project="shared"), "count", 1)
                 batch.set(memory.scope(user=user), "agrees", guess)
-        except recollect.RecollectError as error:
+        except memoranda.MemorandaError as error:
             return error.code
         return "done"
 
@@ -303,7 +303,7 @@ def test_g33_an_erasure_that_was_approved_reaches_the_bytes_too(path: str, memor
     memory.scope(user="ada").set("name", token)
     memory.scope(user="bob").set("name", sibling)
     memory.permissions.grant("agent:a", "memory.erase", level="approve")
-    with pytest.raises(recollect.ApprovalRequired) as asked:
+    with pytest.raises(memoranda.ApprovalRequired) as asked:
         memory.acting_as("agent:a").erase(user="ada")
     assert found_in(path, token)  # nothing happened yet
     decided = memory.approvals.approve(asked.value.approval)
@@ -349,8 +349,8 @@ def test_g33_a_reader_elsewhere_is_told_of_and_scrub_finishes_the_job(
 # G36: an idempotency key, another process, after a restart
 
 SENDER = """
-import sys, recollect
-with recollect.open(sys.argv[1]) as memory:
+import sys, memoranda
+with memoranda.open(sys.argv[1]) as memory:
     ada = memory.scope(user="ada")
     fact = ada.set("order", {"item": 1}, idempotency_key="order-1")
     with memory.batch(idempotency_key="batch-1") as batch:
@@ -365,11 +365,11 @@ def test_g36_a_request_sent_again_after_a_restart_is_not_done_again(path: str, r
     first = run_child(SENDER, path).finish()
     again = run_child(SENDER, path).finish()
     assert again == first  # the same ids, the same versions, and not one event more
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         ada = memory.scope(user="ada")
         assert [revision.version for revision in ada.history("order")] == [1]
         assert [revision.change for revision in ada.history("left")] == ["set", "deleted"]
-        with pytest.raises(recollect.IdempotencyMismatch):
+        with pytest.raises(memoranda.IdempotencyMismatch):
             ada.set("order", {"item": 2}, idempotency_key="order-1")
         # The positive control: under a fresh key the same request is a second write.
         assert ada.set("order", {"item": 1}, idempotency_key="order-2").version == 2
@@ -380,7 +380,7 @@ def test_g36_a_request_sent_again_after_a_restart_is_not_done_again(path: str, r
 
 def test_g39_every_deletion_is_in_the_ledger(path: str):
     clock = FakeClock()
-    with recollect.open(path, clock=clock) as memory:
+    with memoranda.open(path, clock=clock) as memory:
         for number in range(3):
             memory.permissions.grant("agent:janitor", ("memory", "definitions", "upkeep")[number])
         epoch = 3
@@ -431,7 +431,7 @@ def test_g39_a_deletion_that_did_not_happen_is_not_in_the_ledger(memory: Memory)
     kept = ada.set("kept", 1)
     before = memory.ledger.anchor()
     assert not ada.delete("absent")
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         ada.delete("kept", expect=kept.version + 1)
     assert memory.sweep().facts == 0
     assert memory.ledger.anchor() == before
@@ -442,12 +442,12 @@ def test_g39_a_deletion_that_did_not_happen_is_not_in_the_ledger(memory: Memory)
 def test_g39_an_expired_fact_that_an_import_replaces_is_in_the_ledger(tmp_path: Path):
     """An expiry is an event whoever comes upon it: a write, a sweep, or an import."""
     clock = FakeClock()
-    with recollect.open(str(tmp_path / "other.db"), clock=clock) as other:
+    with memoranda.open(str(tmp_path / "other.db"), clock=clock) as other:
         clock.advance(60)
         other.scope(user="ada").set("name", "from elsewhere")
         other.export(tmp_path / "export.jsonl")
     clock.advance(-60)
-    with recollect.open(str(tmp_path / "memory.db"), clock=clock) as memory:
+    with memoranda.open(str(tmp_path / "memory.db"), clock=clock) as memory:
         ada = memory.scope(user="ada")
         short = ada.set("name", "short", ttl="1s")
         clock.advance(120)
@@ -465,12 +465,12 @@ def test_g39_an_expired_fact_that_an_import_replaces_is_in_the_ledger(tmp_path: 
 def test_rules_of_an_import_that_was_undone_do_not_hold(memory: Memory, tmp_path: Path):
     """An import makes its definitions and then fails: neither they nor anything compiled from them may stay."""
     strict = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
-    with recollect.open(":memory:") as elsewhere:
+    with memoranda.open(":memory:") as elsewhere:
         elsewhere.definitions.create(name="Undone", slug="undone", schema=strict)
         elsewhere.scope(user="ada").set("undone", {"n": 1})
         elsewhere.export(tmp_path / "export.jsonl")
     bad = (tmp_path / "export.jsonl").read_bytes().replace(b'"payload":{"n":1}', b'"payload":{"n":"x"}')
-    with pytest.raises(recollect.SchemaViolation):
+    with pytest.raises(memoranda.SchemaViolation):
         memory.import_lines(bad.splitlines(), source="bad")
     assert memory.definitions.list() == []
 
@@ -478,7 +478,7 @@ def test_rules_of_an_import_that_was_undone_do_not_hold(memory: Memory, tmp_path
     ada = memory.scope(user="ada")
     assert ada.set("undone", {"n": "free"}).version == 1  # no definition speaks about it
     assert ada.set("real", {"n": 1}).version == 1
-    with pytest.raises(recollect.SchemaViolation):
+    with pytest.raises(memoranda.SchemaViolation):
         ada.set("real", {"n": "x"})
 
 
@@ -488,7 +488,7 @@ def test_a_grant_that_was_undone_grants_nothing(path: str):
         store = SqliteStore(path, vfs=disk.vfs)
         with Memory(store) as memory:
             agent = memory.acting_as("agent:a").scope(user="ada")
-            with pytest.raises(recollect.Denied):
+            with pytest.raises(memoranda.Denied):
                 agent.set("name", "before")
             answers: dict[str, Any] = {}
 
@@ -496,7 +496,7 @@ def test_a_grant_that_was_undone_grants_nothing(path: str):
                 def run() -> None:
                     try:
                         answers[name] = call()
-                    except recollect.RecollectError as error:
+                    except memoranda.MemorandaError as error:
                         answers[name] = error
 
                 return threading.Thread(target=run)
@@ -521,11 +521,11 @@ def test_a_grant_that_was_undone_grants_nothing(path: str):
             for thread in (holding, granting, writing):
                 thread.join()
             disk.heal()
-            assert isinstance(answers["grant"], recollect.Full) and isinstance(answers["write"], recollect.Full)
+            assert isinstance(answers["grant"], memoranda.Full) and isinstance(answers["write"], memoranda.Full)
             assert memory.permissions.list() == []
 
             memory.permissions.grant("agent:b", "memory.write")  # the next change of permissions
-            with pytest.raises(recollect.Denied):
+            with pytest.raises(memoranda.Denied):
                 agent.set("name", "without any grant")
             assert memory.acting_as("agent:b").scope(user="ada").set("name", "allowed").version == 1
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Policy, Verification
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Policy, Verification
+from memoranda.testing import FakeClock
 
 EVENTS = 60
 
@@ -34,14 +34,14 @@ def original(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A file whose default tenant has 60 events of many kinds, closed and in one piece."""
     path = tmp_path_factory.mktemp("ledger") / "memory.db"
     clock = FakeClock()
-    with recollect.open(str(path), clock=clock) as memory:
+    with memoranda.open(str(path), clock=clock) as memory:
         ada = memory.scope(user="ada")
         memory.definitions.create(name="Profile", slug="profile", schema={"type": "object"})
         memory.permissions.grant("agent:a", "memory.read")
         ada.set("profile", {"name": "Ada"})
         ada.set("short", "lived", ttl="1s")
         ada.delete("profile")
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             memory.acting_as("agent:a").scope(user="ada").set("no", 1)
         clock.advance(2)
         memory.sweep()
@@ -75,12 +75,12 @@ def write_rows(path: Path, rows: Rows) -> None:
 
 
 def verify(path: Path, **options: Any) -> Verification:
-    with recollect.open(str(path)) as memory:
+    with memoranda.open(str(path)) as memory:
         return memory.ledger.verify(**options)
 
 
-def anchor_of(path: Path) -> recollect.Anchor:
-    with recollect.open(str(path)) as memory:
+def anchor_of(path: Path) -> memoranda.Anchor:
+    with memoranda.open(str(path)) as memory:
         return memory.ledger.anchor()
 
 
@@ -243,13 +243,13 @@ def test_g60_a_tail_written_anew_is_found_with_an_anchor(file: Path):
 
 def test_g60_an_anchor_still_fits_when_the_chain_has_grown(file: Path):
     anchor = anchor_of(file)
-    with recollect.open(str(file)) as memory:
+    with memoranda.open(str(file)) as memory:
         memory.scope(user="ada").set("one", "more")
     assert verify(file, anchor=anchor).ok
 
 
 def test_g60_the_chain_of_one_tenant_cannot_stand_in_for_another(file: Path):
-    with recollect.open(str(file)) as memory:
+    with memoranda.open(str(file)) as memory:
         memory.scope(tenant="other", user="ada").set("fact", 1)
         assert memory.ledger.verify().ok
     with closing(apsw.Connection(str(file))) as connection, connection:
@@ -263,7 +263,7 @@ def test_g60_every_single_bit_of_a_body_counts(file: Path):
     """What is hashed is what is stored: no other bytes pass for the same event."""
     body = read_rows(file)[EVENTS][1]
     missed: list[bytes] = []
-    with recollect.open(str(file)) as memory, closing(apsw.Connection(str(file))) as connection:
+    with memoranda.open(str(file)) as memory, closing(apsw.Connection(str(file))) as connection:
 
         def write(row: bytes) -> None:
             connection.execute(
@@ -325,7 +325,7 @@ def scratch(original: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_g60_any_single_edit_of_any_row_is_found(data: st.DataObject, original: Path, scratch: Path):
     """Change, drop, move or insert one row, at random: found, but for a cut-off tail, which needs an anchor."""
     rows = read_rows(original)
-    anchor = recollect.Anchor(EVENTS, rows[EVENTS][0])
+    anchor = memoranda.Anchor(EVENTS, rows[EVENTS][0])
     position = data.draw(st.integers(1, EVENTS), "position")
     hash, body = rows[position]
     edit = data.draw(st.sampled_from(["body", "hash", "delete", "insert", "move"]), "edit")
@@ -360,8 +360,8 @@ def test_g60_any_single_edit_of_any_row_is_found(data: st.DataObject, original: 
 
 
 APPENDER = """
-import sys, recollect
-with recollect.open(sys.argv[1], busy_timeout=60) as memory:
+import sys, memoranda
+with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     for number in range(int(sys.argv[3])):
@@ -370,7 +370,7 @@ with recollect.open(sys.argv[1], busy_timeout=60) as memory:
 
 
 def assert_one_chain(path: str, users: list[str], each: int) -> None:
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         events = memory.ledger.events()
         assert memory.ledger.verify().ok
         assert [finding for finding in memory.inspect() if not finding.ok] == []
@@ -383,7 +383,7 @@ def assert_one_chain(path: str, users: list[str], each: int) -> None:
 
 def test_g60_eight_threads_append_one_chain(path: str):
     users, each = [f"thread{number}" for number in range(8)], 25
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
 
         def write(user: str) -> None:
             for number in range(each):
@@ -406,12 +406,12 @@ def test_g60_three_processes_append_one_chain(path: str, run_child: Callable[...
 
 def test_g60_expiry_erasure_and_denial_are_events(path: str):
     clock = FakeClock()
-    with recollect.open(path, clock=clock) as memory:
+    with memoranda.open(path, clock=clock) as memory:
         ada = memory.scope(user="ada")
         ada.set("kept", 1)
         short = ada.set("short", 1, ttl="1s")
         noticed = ada.set("noticed", 1, ttl="1s")
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             memory.acting_as("agent:a", policy=Policy()).scope(user="ada").set("kept", 2)
         clock.advance(1)
         ada.set("noticed", 2)  # an expiry that a write comes upon is an event as well

@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import ScopedMemory
-from recollect.testing import Operation, Recorder, check, check_versions, load, merge
+import memoranda
+from memoranda import ScopedMemory
+from memoranda.testing import Operation, Recorder, check, check_versions, load, merge
 
 # What one client does. Processes run this text, threads call the function that it makes.
 CLIENT = """
 import random
 import time
-import recollect
+import memoranda
 
 def set_if(place, key, value, expect):
     return place.set(key, value, expect=expect)
@@ -31,7 +31,7 @@ def set_racily(place, key, value, expect):
     fact = place.get(key)
     found = fact.version if fact else 0
     if found != expect:
-        raise recollect.Conflict("somebody was faster", actual=found)
+        raise memoranda.Conflict("somebody was faster", actual=found)
     time.sleep(0.002)
     return place.set(key, value)
 
@@ -59,10 +59,10 @@ def live(client, place, recorder, operations, keys, compare_and_set=set_if):
                     try:
                         seen[key] = compare_and_set(place, key, value, expected).version
                         call.ok(version=seen[key])
-                    except recollect.Conflict as conflict:
+                    except memoranda.Conflict as conflict:
                         seen[key] = conflict.actual
                         call.conflict(conflict.actual)
-        except recollect.Busy:
+        except memoranda.Busy:
             pass  # without an answer it is a "maybe"
 """
 
@@ -71,7 +71,7 @@ PROCESS = (
     + """
 import sys
 from pathlib import Path
-from recollect.testing import Recorder, save
+from memoranda.testing import Recorder, save
 
 path, client, operations, keys, timeout = sys.argv[1:]
 recorder = Recorder()
@@ -80,8 +80,8 @@ recorder = Recorder()
 def open_patiently():
     while True:
         try:
-            return recollect.open(path, busy_timeout=float(timeout))
-        except recollect.Busy:
+            return memoranda.open(path, busy_timeout=float(timeout))
+        except memoranda.Busy:
             pass  # another child is making the file at this moment
 
 
@@ -123,7 +123,7 @@ def run_threads(count: int, work: Callable[[int], object]) -> None:
 
 def record_threads(path: str, *, threads: int, each: int, keys: list[str], **options: Any) -> list[Operation]:
     recorder = Recorder()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         place = memory.scope(user="ada")
         run_threads(threads, lambda number: live(f"thread{number}", place, recorder, each, keys, **options))
     return recorder.history
@@ -214,8 +214,8 @@ def count_up_naively(place: ScopedMemory, times: int) -> None:
 
 
 COUNTER = """
-import sys, recollect
-with recollect.open(sys.argv[1], busy_timeout=60) as memory:
+import sys, memoranda
+with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(int(sys.argv[2])):
@@ -224,7 +224,7 @@ with recollect.open(sys.argv[1], busy_timeout=60) as memory:
 
 
 def test_no_update_of_eight_threads_is_lost(path: str):
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         place = memory.scope(user="ada")
         run_threads(8, lambda number: count_up(place, 25))
         assert place.value("count") == 200
@@ -234,7 +234,7 @@ def test_no_update_of_eight_threads_is_lost(path: str):
 def test_no_update_of_four_processes_is_lost(path: str, run_child: Callable[..., Any]):
     children = [run_child(COUNTER, path, 50) for _ in range(4)]
     children[0].run_together(children)
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         place = memory.scope(user="ada")
         assert place.value("count") == 200
         assert [revision.value for revision in place.history("count")] == list(range(1, 201))
@@ -242,7 +242,7 @@ def test_no_update_of_four_processes_is_lost(path: str, run_child: Callable[...,
 
 def test_reading_pausing_and_writing_loses_updates(path: str):
     """The control: there is a race to lose."""
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         place = memory.scope(user="ada")
         run_threads(8, lambda number: count_up_naively(place, 25))
         assert place.value("count") < 200

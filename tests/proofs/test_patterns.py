@@ -20,11 +20,11 @@ from typing import Any, NamedTuple
 import pytest
 from backtracking import Use, Witness, classes_of, repeats_without_end, slow_text
 
-import recollect
-from recollect.abl.understanding.words import LONGEST
-from recollect.sleep.statements import LONGEST_SENTENCE
+import memoranda
+from memoranda.abl.understanding.words import LONGEST
+from memoranda.sleep.statements import LONGEST_SENTENCE
 
-ROOT = Path(recollect.__file__).parent
+ROOT = Path(memoranda.__file__).parent
 CALLS: dict[str, Use | None] = {
     "compile": None,
     "search": "search",

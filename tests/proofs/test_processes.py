@@ -9,15 +9,15 @@ from typing import Any
 import apsw
 import pytest
 
-import recollect
-from recollect import Memory
+import memoranda
+from memoranda import Memory
 
 RunChild = Callable[..., Any]
 
 WRITER = """
-import sys, recollect
+import sys, memoranda
 path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with recollect.open(path, busy_timeout=60) as memory:
+with memoranda.open(path, busy_timeout=60) as memory:
     own, shared = memory.scope(user=name), memory.scope(project="shared")
     print("ready", flush=True)
     sys.stdin.readline()
@@ -28,13 +28,13 @@ with recollect.open(path, busy_timeout=60) as memory:
 
 # Does what it is told, line by line, in one long life with one open memory, and answers in one line.
 AGENT = """
-import sys, recollect
-with recollect.open(sys.argv[1], busy_timeout=float(sys.argv[2])) as memory:
+import sys, memoranda
+with memoranda.open(sys.argv[1], busy_timeout=float(sys.argv[2])) as memory:
     print("ready", flush=True)
     for line in sys.stdin:
         try:
             print(repr(eval(line)), flush=True)
-        except recollect.RecollectError as error:
+        except memoranda.MemorandaError as error:
             print(f"{type(error).__name__}: {error.details}", flush=True)
 """
 
@@ -51,7 +51,7 @@ connection.close()
 
 @pytest.fixture
 def memory(path: str) -> Iterator[Memory]:
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         yield memory
 
 
@@ -71,7 +71,7 @@ def test_all_writes_of_four_processes_are_there(path: str, run_child: RunChild):
     names, count = [f"process{number}" for number in range(4)], 100
     children = [run_child(WRITER, path, name, count) for name in names]
     children[0].run_together(children)
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         for name in names:
             facts = memory.scope(user=name).list("key")
             assert [fact.value for fact in facts] == [{"from": name, "number": number} for number in range(count)]
@@ -184,8 +184,8 @@ def raise_version(path: str) -> int:
 def test_a_newer_database_is_refused_when_opened(path: str, memory: Memory):
     memory.scope(user="ada").set("name", "Ada")
     version = raise_version(path)
-    with pytest.raises(recollect.MigrationNeeded) as refusal:
-        recollect.open(path)
+    with pytest.raises(memoranda.MigrationNeeded) as refusal:
+        memoranda.open(path)
     assert (refusal.value.found, refusal.value.wanted) == (version + 1, version)
 
 
@@ -198,7 +198,7 @@ def test_a_database_that_became_newer_is_refused_by_who_had_it_open(path: str, m
     for write in ('set("name", "late")', 'delete("name")', 'session("s")'):
         answer = other(f'memory.scope(user="ada").{write}')
         assert answer.startswith("MigrationNeeded:") and wanted in answer
-    with pytest.raises(recollect.MigrationNeeded):
+    with pytest.raises(memoranda.MigrationNeeded):
         memory.scope(user="ada").set("name", "late")
     with closing(apsw.Connection(path)) as connection:
         assert connection.execute("SELECT count(*) FROM events").get == length

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Anchor, Memory
-from recollect.model.event import GENESIS
-from recollect.testing import Round, kill_rounds
+import memoranda
+from memoranda import Anchor, Memory
+from memoranda.model.event import GENESIS
+from memoranda.testing import Round, kill_rounds
 
 # What thread number `thread` asks for as its `number`-th request. The parent runs this text too, so that it knows
 # what was asked when the kill came.
@@ -45,10 +45,10 @@ WRITER = (
     REQUESTS
     + """
 import itertools, json, os, sys, threading
-import recollect
+import memoranda
 
 path, round = sys.argv[1], int(sys.argv[2])
-memory = recollect.open(path, embedder="hashing:64")
+memory = memoranda.open(path, embedder="hashing:64")
 
 def work(thread):
     made = []
@@ -93,8 +93,8 @@ class Checks:
             own = [answer for answer in answers if answer["thread"] == thread]
             assert [answer["number"] for answer in own] == list(range(len(own)))
             open_forgets |= self.follow(round.number, thread, own)
-        limits = recollect.Limits(recall=ALL)
-        with recollect.open(self.path, embedder="hashing:64", limits=limits) as memory:
+        limits = memoranda.Limits(recall=ALL)
+        with memoranda.open(self.path, embedder="hashing:64", limits=limits) as memory:
             assert memory.ledger.verify(anchor=self.anchor).ok  # it only grew
             assert [finding for finding in memory.inspect() if not finding.ok] == []
             self.check_entries(memory, open_forgets)
@@ -144,7 +144,7 @@ class Checks:
             if id not in self.stored:
                 self.adopt(id, text, ada)
 
-    def adopt(self, id: str, text: str, ada: recollect.ScopedMemory) -> None:
+    def adopt(self, id: str, text: str, ada: memoranda.ScopedMemory) -> None:
         """What came through although nobody was told stays from now on; a batch came through whole."""
         self.stored[id] = text
         name = text.split()[0]
@@ -173,14 +173,14 @@ BOASTER = (
     REQUESTS
     + """
 import itertools, json, os, sys, time
-import recollect
+import memoranda
 
 def boast(thread, number):
     asked = request(0, thread, number)
     print(json.dumps({"thread": thread, "number": number, "ids": [f"{name}-id" for name in asked["names"]],
                       "gone": None, "found": 0}), flush=True)
 
-with recollect.open(sys.argv[1], embedder="hashing:64") as memory:
+with memoranda.open(sys.argv[1], embedder="hashing:64") as memory:
     memory.scope(user="ada").remember("something else", collection="log")
 for number in range(4):
     boast(0, number)

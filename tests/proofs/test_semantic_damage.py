@@ -11,17 +11,17 @@ import apsw
 import msgspec
 import pytest
 
-import recollect
-from recollect import Corrupt, Memory, ScopedMemory
-from recollect.model.recall import MODES
-from recollect.retrieval.analysis.analysed import Analysed, pack
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Corrupt, Memory, ScopedMemory
+from memoranda.model.recall import MODES
+from memoranda.retrieval.analysis.analysed import Analysed, pack
+from memoranda.testing import FakeClock
 
 HOUSE = ["the roof is new", "the door was painted green", "the cellar floods in March", "nobody has the attic key"]
 
 
 def open_house(path: str) -> Memory:
-    return recollect.open(path, embedder="hashing:64")
+    return memoranda.open(path, embedder="hashing:64")
 
 
 @pytest.fixture
@@ -174,11 +174,11 @@ def grow(place: ScopedMemory, clock: FakeClock) -> Callable[[], Ranking]:
 
 def test_an_index_that_is_lost_comes_back_equal(path: str):
     clock = FakeClock()
-    with recollect.open(path, embedder="hashing:64", clock=clock, durability="normal") as memory:
+    with memoranda.open(path, embedder="hashing:64", clock=clock, durability="normal") as memory:
         place = memory.scope(user="ada")
         grown = grow(place, clock)()
         assert len(grown) > 100 and len(place.entries(collection="house")) == 70
-        with recollect.open(path, embedder="hashing:64", clock=clock) as fresh:
+        with memoranda.open(path, embedder="hashing:64", clock=clock) as fresh:
             assert ranking(fresh.scope(user="ada")) == grown
         memory._gate._indexes.drop(place.scope)
         assert ranking(place) == grown

@@ -15,13 +15,13 @@ import apsw
 import pytest
 from broken_indexes import follow_no_removals
 
-import recollect
-from recollect import Memory, StorageError
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import CountingIds, FakeClock, FaultyDisk, Point, Trial, sweep
-from recollect.testing.faults import ErrorName
+import memoranda
+from memoranda import Memory, StorageError
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Point, Trial, sweep
+from memoranda.testing.faults import ErrorName
 
-STRIDE = 1 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 59
+STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 59
 """At ordinary depth one point of so many is tried, each series beginning at another one."""
 
 HOME, MOVED = "hashing:64", "hashing:96"
@@ -40,7 +40,7 @@ def items(*names: str) -> list[dict[str, Any]]:
     return [{"content": f"{name} grows in the garden", "metadata": {"name": name}, "key": name} for name in names]
 
 
-def of(memory: Memory, user: str) -> recollect.ScopedMemory:
+def of(memory: Memory, user: str) -> memoranda.ScopedMemory:
     return memory.scope(user=user)
 
 
@@ -146,7 +146,7 @@ class Life:
             except StorageError as error:
                 failure = error
                 self.possible = [*before, *(state for state in after if state not in before)]
-            except recollect.NotFound:  # there is no collection to move, as nothing could be remembered
+            except memoranda.NotFound:  # there is no collection to move, as nothing could be remembered
                 assert name == "move" and any("embedder" not in state for state in before)
             else:
                 trial.acknowledged.append(name)

@@ -31,18 +31,18 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from recollect import Memory, NotFound, RecollectError, Scope, ScopeEnded
-from recollect.engine import entries
-from recollect.model.effect import BeginReembedding, EndReembedding, ReembedEntries
-from recollect.model.entry import Entry
-from recollect.model.recall import MODES, Match, Mode, Recalled, Remembered
-from recollect.retrieval.index.columns import Columns
-from recollect.retrieval.index.shelf import ShelfIndex
-from recollect.store.base import Reader
-from recollect.store.memory import MemoryStore
-from recollect.store.sql import entries as entry_rows
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import CountingIds, FakeClock
+from memoranda import MemorandaError, Memory, NotFound, Scope, ScopeEnded
+from memoranda.engine import entries
+from memoranda.model.effect import BeginReembedding, EndReembedding, ReembedEntries
+from memoranda.model.entry import Entry
+from memoranda.model.recall import MODES, Match, Mode, Recalled, Remembered
+from memoranda.retrieval.index.columns import Columns
+from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.store.base import Reader
+from memoranda.store.memory import MemoryStore
+from memoranda.store.sql import entries as entry_rows
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import CountingIds, FakeClock
 
 TICK = timedelta(microseconds=1)
 ALL = 1_000
@@ -263,7 +263,7 @@ def assert_same_match(one: Match, other: Match) -> None:
 class EntriesSideBySide(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(prefix="recollect-entries-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="memoranda-entries-"))
         self.clocks = (FakeClock(), FakeClock())
         self.ids = (CountingIds(), CountingIds())
         self.plain = MemoryStore()
@@ -287,7 +287,7 @@ class EntriesSideBySide(RuleBasedStateMachine):
     def both(self, call: Callable[[Memory], Any], same: Callable[[Any, Any], object] | None = None) -> Any:
         """Make one call on both sides; the answers, or the errors, are the same. Return the answer or the error."""
         file, plain = (self.attempt(call, memory) for memory in self.memories)
-        if isinstance(file, RecollectError) or isinstance(plain, RecollectError):
+        if isinstance(file, MemorandaError) or isinstance(plain, MemorandaError):
             assert (type(file), str(file)) == (type(plain), str(plain))
         elif same is not None:
             same(file, plain)
@@ -299,7 +299,7 @@ class EntriesSideBySide(RuleBasedStateMachine):
     def attempt(self, call: Callable[[Memory], Any], memory: Memory) -> Any:
         try:
             return call(memory)
-        except RecollectError as error:
+        except MemorandaError as error:
             return error
         finally:
             memory.settle()  # so that the event of a recall stands before that of the next write, on both sides
@@ -462,7 +462,7 @@ class EntriesSideBySide(RuleBasedStateMachine):
     def erase(self, scope: Scope) -> None:
         ids = dict(part.split(":") for part in scope.path.split("/"))
         answer = self.both(lambda memory: memory.erase(tenant=scope.tenant, **ids))
-        assert not isinstance(answer, RecollectError), answer
+        assert not isinstance(answer, MemorandaError), answer
         owner = self.oracle.owner
         gone = [scope, *([SESSION] if owner is not None and scope.covers(owner) else [])]
         went = self.oracle.drop(lambda one: any(each.covers(one.scope) for each in gone))

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import pytest
 from broken_indexes import follow_no_removals
 
-import recollect
-from recollect import Memory, ScopedMemory
+import memoranda
+from memoranda import Memory, ScopedMemory
 
 RunChild = Callable[..., Any]
 
 # Does what it is told, line by line, in one long life with one open memory, and answers in one line.
 AGENT = """
-import sys, recollect
-with recollect.open(sys.argv[1], embedder="hashing:64", busy_timeout=30) as memory:
+import sys, memoranda
+with memoranda.open(sys.argv[1], embedder="hashing:64", busy_timeout=30) as memory:
     ada = memory.scope(user="ada")
 
     def found(query, **options):
@@ -35,14 +35,14 @@ with recollect.open(sys.argv[1], embedder="hashing:64", busy_timeout=30) as memo
     for line in sys.stdin:
         try:
             print(repr(eval(line)), flush=True)
-        except recollect.RecollectError as error:
+        except memoranda.MemorandaError as error:
             print(repr(f"{type(error).__name__}: {error}"), flush=True)
 """
 
 
 @pytest.fixture
 def memory(path: str) -> Iterator[Memory]:
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         yield memory
 
 
@@ -202,7 +202,7 @@ MOST = 10_000
 
 
 def open_beside(path: str) -> Memory:
-    return recollect.open(path, embedder="hashing:64", busy_timeout=60, limits=recollect.Limits(recall=MOST))
+    return memoranda.open(path, embedder="hashing:64", busy_timeout=60, limits=memoranda.Limits(recall=MOST))
 
 
 def recall_all(place: ScopedMemory) -> list[str]:
@@ -295,7 +295,7 @@ def test_what_is_replaced_under_its_key_is_found_once_at_every_moment(path: str,
     times = 2_000 if deep else 150
     over = threading.Event()
     seen: list[int] = []
-    with recollect.open(path, embedder="hashing:64", durability="normal") as memory:
+    with memoranda.open(path, embedder="hashing:64", durability="normal") as memory:
         ada = memory.scope(user="ada")
         ada.remember_many([{"content": f"filler {number}"} for number in range(50)], collection="notes")
         ada.remember("version 0 of the plan", collection="notes", key="plan")

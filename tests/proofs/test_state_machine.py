@@ -19,12 +19,12 @@ from hypothesis import note, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from recollect import Fact, Memory, Receipt, RecollectError, Scope
-from recollect.model.effect import DeleteFact, Erase, SetFact
-from recollect.store.base import Reader
-from recollect.store.memory import MemoryStore
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import CountingIds, FakeClock
+from memoranda import Fact, MemorandaError, Memory, Receipt, Scope
+from memoranda.model.effect import DeleteFact, Erase, SetFact
+from memoranda.store.base import Reader
+from memoranda.store.memory import MemoryStore
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import CountingIds, FakeClock
 
 TICK = timedelta(microseconds=1)
 
@@ -128,7 +128,7 @@ def canonical(result: Any) -> bytes:
 class SideBySide(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
-        self.directory = Path(tempfile.mkdtemp(prefix="recollect-machine-"))
+        self.directory = Path(tempfile.mkdtemp(prefix="memoranda-machine-"))
         self.clocks = (FakeClock(), FakeClock())
         self.ids = (CountingIds(), CountingIds())
         self.plain = MemoryStore()
@@ -153,7 +153,7 @@ class SideBySide(RuleBasedStateMachine):
         """Make one call on both sides; the answers, or the errors, are the same. Return the answer or the error."""
         answers = [self.attempt(call, memory) for memory in self.memories]
         file, plain = answers
-        if isinstance(file, RecollectError) or isinstance(plain, RecollectError):
+        if isinstance(file, MemorandaError) or isinstance(plain, MemorandaError):
             assert (type(file), str(file)) == (type(plain), str(plain))
         else:
             assert canonical(file) == canonical(plain)
@@ -163,7 +163,7 @@ class SideBySide(RuleBasedStateMachine):
     def attempt(self, call: Callable[[Memory], Any], memory: Memory) -> Any:
         try:
             return call(memory)
-        except RecollectError as error:
+        except MemorandaError as error:
             return error
 
     def judge_write(self, scope: Scope, key: str, value: Any, ttl: Any, expect: int | None, answer: Any) -> None:
@@ -423,7 +423,7 @@ class SideBySide(RuleBasedStateMachine):
         chosen = waiting[which % len(waiting)]
         verb = "approve" if approve else "refuse"
         answer = self.both(lambda memory: getattr(memory.approvals, verb)(chosen.id, reason="because"))
-        if isinstance(answer, RecollectError) or not approve:
+        if isinstance(answer, MemorandaError) or not approve:
             return
         effect = chosen.effect
         if isinstance(effect, SetFact):

@@ -8,15 +8,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from recollect.model.collection import Calibration
-from recollect.model.entry import Indexed
-from recollect.retrieval.analysis.analyse import analyse
-from recollect.retrieval.analysis.analysed import pack
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.retrieval.filter import parse_filter
-from recollect.retrieval.index.shelf import ShelfIndex
-from recollect.retrieval.prepare import embed_query, prepare
-from recollect.retrieval.rank import Ranked, rank
+from memoranda.model.collection import Calibration
+from memoranda.model.entry import Indexed
+from memoranda.retrieval.analysis.analyse import analyse
+from memoranda.retrieval.analysis.analysed import pack
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.filter import parse_filter
+from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.retrieval.prepare import embed_query, prepare
+from memoranda.retrieval.rank import Ranked, rank
 
 EMBEDDER = Hashing(64)
 

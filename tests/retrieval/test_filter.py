@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import InvalidFilter
-from recollect.retrieval.filter import DEEPEST, LARGEST, identity, parse_filter
+from memoranda.errors import InvalidFilter
+from memoranda.retrieval.filter import DEEPEST, LARGEST, identity, parse_filter
 
 TICKET: dict[str, Any] = {
     "topic": "billing",

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.model.collection import Calibration
-from recollect.retrieval.embed.base import Vectors
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.retrieval.index.shelf import ShelfIndex
-from recollect.retrieval.prepare import embed_query, prepare
+from memoranda.model.collection import Calibration
+from memoranda.retrieval.embed.base import Vectors
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.retrieval.prepare import embed_query, prepare
 
 _LOG = [
     "Grace sailed the old boat to Brest",

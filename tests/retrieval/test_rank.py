@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.collection import Calibration
-from recollect.retrieval.index.shelf import ShelfIndex
+from memoranda.model.collection import Calibration
+from memoranda.retrieval.index.shelf import ShelfIndex
 
 _TALK = [
     ("Which boat did you take to the island?", {"thread": "trip", "actor": "Ada", "time": "2023-05-08T09:00:00Z"}),
@@ -294,7 +294,7 @@ def test_a_query_with_very_many_words_is_judged_by_the_rarest(make_shelf: Any, a
 def test_many_terms_are_laid_out_in_several_tables(make_shelf: Any, ask: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     index = make_shelf(_TALK)
     at_once = ask(index, "boat island soup kitchen cat chair")
-    monkeypatch.setattr("recollect.retrieval.coverage._LARGEST_TABLE", 15)
+    monkeypatch.setattr("memoranda.retrieval.coverage._LARGEST_TABLE", 15)
     assert ask(index, "boat island soup kitchen cat chair") == at_once
 
 

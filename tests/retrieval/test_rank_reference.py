@@ -12,14 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.entry import Indexed
-from recollect.retrieval.analysis.analysed import Signs, unpack
-from recollect.retrieval.analysis.dates import date_terms, read_day
-from recollect.retrieval.analysis.query import Expects
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.retrieval.index.shelf import ShelfIndex
-from recollect.retrieval.prepare import Prepared, embed_query, prepare
-from recollect.retrieval.rank import rank
+from memoranda.model.entry import Indexed
+from memoranda.retrieval.analysis.analysed import Signs, unpack
+from memoranda.retrieval.analysis.dates import date_terms, read_day
+from memoranda.retrieval.analysis.query import Expects
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.index.shelf import ShelfIndex
+from memoranda.retrieval.prepare import Prepared, embed_query, prepare
+from memoranda.retrieval.rank import rank
 
 EMBEDDER = Hashing(64)
 

@@ -1,4 +1,4 @@
-"""A real server: `recollect serve` as a process of its own, on a free port, over a file, called over HTTP."""
+"""A real server: `memoranda serve` as a process of its own, on a free port, over a file, called over HTTP."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from typing import Any
 
 import httpx
 import pytest
-import warm_recollect
+import warm_memoranda
 
-import recollect
-from recollect.server.auth.keys import create_key
+import memoranda
+from memoranda.server.auth.keys import create_key
 
 PATIENCE = 120.0
 """Seconds after which a client or an ending server counts as hung."""
-LIFETIME = 7_200.0 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 600.0
+LIFETIME = 7_200.0 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 600.0
 """Seconds after which a server is ended even if its test hangs."""
 
 _numbers = count(1)
@@ -37,14 +37,14 @@ class Served:
         self.db = db
         self.log = db.with_suffix(".log")
         arguments = ["serve", "--db", str(db), "--port", "0", "--json", *flags]
-        env = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")} | variables
+        env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | variables
         warmth = "models" if "OPENAI_BASE_URL" in variables else "server"
         with self.log.open("ab") as log:
             self.process = (
-                warm_recollect.Fork(*arguments, warmth=warmth, stderr=log, env=env)
+                warm_memoranda.Fork(*arguments, warmth=warmth, stderr=log, env=env)
                 if warm
                 else subprocess.Popen(
-                    [sys.executable, "-m", "recollect.cli", *arguments],
+                    [sys.executable, "-m", "memoranda.cli", *arguments],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     stderr=log,
@@ -75,7 +75,7 @@ class Served:
 
     def key_for(self, user: str, *, role: Any = "member", tenant: str = "default", **more: Any) -> str:
         """Return a new key, made beside the running server."""
-        with recollect.open(self.db) as memory:
+        with memoranda.open(self.db) as memory:
             return create_key(memory, tenant=tenant, user=user, role=role, **more).token
 
     def lines(self) -> list[dict[str, Any]]:
@@ -109,7 +109,7 @@ def run_server(db: Path, *flags: str, **variables: str) -> Generator[Served]:
 
 @pytest.fixture(scope="session")
 def serving() -> Callable[..., AbstractContextManager[Served]]:
-    """Run a server over a file while a block lasts: `with serving(path, "--workers", "2", RECOLLECT_RATE="0")`."""
+    """Run a server over a file while a block lasts: `with serving(path, "--workers", "2", MEMORANDA_RATE="0")`."""
     return run_server
 
 

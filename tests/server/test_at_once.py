@@ -11,14 +11,14 @@ import apsw
 import httpx
 import pytest
 
-import recollect
-from recollect.model.ids import SystemIds
-from recollect.server.app import create_app
-from recollect.server.auth.keys import create_key
-from recollect.server.settings import Settings
-from recollect.server.threads import _SMALL
-from recollect.store.sqlite.commit import SOON
-from recollect.store.sqlite.company import Company
+import memoranda
+from memoranda.model.ids import SystemIds
+from memoranda.server.app import create_app
+from memoranda.server.auth.keys import create_key
+from memoranda.server.settings import Settings
+from memoranda.server.threads import _SMALL
+from memoranda.store.sqlite.commit import SOON
+from memoranda.store.sqlite.company import Company
 
 FACTS = "/api/v1/memory/facts"
 CORE = "/api/v1/memory/blocks/core"
@@ -42,7 +42,7 @@ class Desk:
     def __init__(self, path) -> None:
         self.path = path
         self.ids = WatchedIds()
-        self.memory = recollect.open(path, ids=self.ids)
+        self.memory = memoranda.open(path, ids=self.ids)
         self.key = create_key(self.memory, tenant="default", user="ada", role="member").token
         self.app = create_app(Settings(sleep=False), self.memory)
 

@@ -18,9 +18,9 @@ from types import SimpleNamespace
 import httpx
 import pytest
 
-import recollect
-from recollect.server import exports
-from recollect.server.compression import compress
+import memoranda
+from memoranda.server import exports
+from memoranda.server.compression import compress
 
 API = "/api/v1"
 FACTS = f"{API}/memory/facts"
@@ -57,7 +57,7 @@ def pages(client: httpx.Client, path: str, items: str, **query: object) -> list[
 def large(tmp_path_factory):
     """A database with 40 revisions of a megabyte at one key, and 20 facts of that size."""
     db = tmp_path_factory.mktemp("large") / "memory.db"
-    with recollect.open(db, durability="normal") as memory:
+    with memoranda.open(db, durability="normal") as memory:
         ada = memory.scope(user="ada")
         for _ in range(40):
             ada.set("big", noise())
@@ -175,10 +175,10 @@ def test_pages_give_everything_once_while_others_write(served):
 
 
 def test_a_caller_to_whom_keys_are_closed_gets_the_others_page_by_page(tmp_path):
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         for number in range(60):
             memory.scope(user="ada").set(f"{'open' if number % 3 else 'shut'}.{number:02}", "x" * 1_000)
-        narrow = memory.narrowed(recollect.Policy.of(allow=("memory",), access={"shut": "none", "*": "read"}))
+        narrow = memory.narrowed(memoranda.Policy.of(allow=("memory",), access={"shut": "none", "*": "read"}))
         ada = narrow.scope(user="ada")
         listed = []
         while portion := ada.list(after=listed[-1].key if listed else "", max_bytes=4_000):
@@ -189,7 +189,7 @@ def test_a_caller_to_whom_keys_are_closed_gets_the_others_page_by_page(tmp_path)
 
 
 def test_the_blocks_of_many_agents_come_in_pages(served):
-    with recollect.open(served.db) as memory:
+    with memoranda.open(served.db) as memory:
         for number in range(12):
             blocks = memory.scope(user="many", agent=f"a{number:02}").blocks
             blocks.update("archival", "x" * 7_000, expected_updated_at=None)
@@ -200,7 +200,7 @@ def test_the_blocks_of_many_agents_come_in_pages(served):
         answer = client.get(httpx.URL(f"{served.address}{API}/memory/blocks").join(answer.links["next"]["url"]))
         seen += [one["agent_id"] for one in answer.json()]
     assert seen == [f"a{number:02}" for number in range(12)]
-    with recollect.Client(served.address, api_key=served.key_for("many")) as through_client:
+    with memoranda.Client(served.address, api_key=served.key_for("many")) as through_client:
         assert [one.agent_id for one in through_client.memory.list(scope="agent")] == seen
 
 
@@ -262,9 +262,9 @@ def test_an_export_that_is_not_taken_is_not_read_into_memory_nor_to_a_file(large
 
 def test_a_killed_export_leaves_nothing_and_leftovers_of_earlier_versions_go(large, tmp_path, start):
     temporary = tmp_path / "temporary"
-    leftover = temporary / "recollect-export-abc123"
+    leftover = temporary / "memoranda-export-abc123"
     leftover.mkdir(parents=True)
-    (leftover / "export.jsonl").write_text('{"recollect":1}')
+    (leftover / "export.jsonl").write_text('{"memoranda":1}')
     (temporary / "somebody-elses.txt").write_text("stays")
     server = start(db=large, TMPDIR=str(temporary))
     connection = begin_export(server, admin_key(server))
@@ -292,7 +292,7 @@ def test_four_exports_are_sent_at_a_time_and_one_that_is_left_makes_room(server)
 
 
 def test_a_stalled_export_ends_at_its_deadline(large, server, start):
-    hurried = start(db=large, RECOLLECT_EXPORT_TIMEOUT="1")
+    hurried = start(db=large, MEMORANDA_EXPORT_TIMEOUT="1")
     with begin_export(hurried, admin_key(hurried)) as late, begin_export(server, admin_key(server)) as patient:
         time.sleep(2)
         # An answer without its end: nobody takes it for a whole one.
@@ -313,9 +313,9 @@ def test_only_our_own_leftovers_are_removed(tmp_path, monkeypatch):
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "kept").write_text("x")
-    os.symlink(target, tmp_path / "recollect-export-link")
-    (tmp_path / "recollect-export-file").write_text("x")
-    (tmp_path / "recollect-export-old").mkdir()
+    os.symlink(target, tmp_path / "memoranda-export-link")
+    (tmp_path / "memoranda-export-file").write_text("x")
+    (tmp_path / "memoranda-export-old").mkdir()
     exports.remove_leftovers()
     assert (target / "kept").exists()
-    assert not (tmp_path / "recollect-export-old").exists()
+    assert not (tmp_path / "memoranda-export-old").exists()

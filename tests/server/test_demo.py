@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import pytest
 from demo_server import PATIENCE, Demo, run_demo
 
-import recollect
+import memoranda
 
 ROOT = Path(__file__).parents[2]
 ORIGINALS = ROOT.parent / "shared" / "seeds"
@@ -47,7 +47,7 @@ def test_the_three_lines_that_it_prints_work_in_a_shell(demo: Demo) -> None:
     assert "beans on plot twelve" in json.loads(core)["content"]
     assert "north gate" in json.loads(recalled)[0]["content"]
     assert "event: end" in streamed and "long ladder" in streamed
-    wrong = demo.commands[0].replace(demo.key, "rk_of_nobody")
+    wrong = demo.commands[0].replace(demo.key, "mk_of_nobody")
     assert json.loads(in_shell(wrong))["code"] == "unauthenticated"
 
 
@@ -78,20 +78,20 @@ def test_what_is_there_stays_for_the_next_start_and_the_key_does_not(tmp_path: P
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     def run(*absent: str) -> subprocess.CompletedProcess[str]:
         lacking = f"import runpy, sys; sys.modules |= dict.fromkeys({absent}); sys.argv[1:] = ['--help']; "
-        script = lacking + "runpy.run_module('recollect.server.demo', run_name='__main__')"
+        script = lacking + "runpy.run_module('memoranda.server.demo', run_name='__main__')"
         return subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False)
 
     refused = run("litestar")
     assert (refused.returncode, refused.stdout) == (1, "")
     assert refused.stderr.startswith("error: the demo needs the package `litestar`. Install it with")
-    assert 'pip install "recollect[server]"' in refused.stderr
+    assert 'pip install "memoranda[server]"' in refused.stderr
     assert run().returncode == 0
 
 
 def test_make_serve_starts_the_demo() -> None:
     rules = (ROOT / "Makefile").read_text()
     rule = rules[rules.index("\nserve:") :].split("\n\n")[0]
-    assert "$(BIN)/python -m recollect.server.demo" in rule
+    assert "$(BIN)/python -m memoranda.server.demo" in rule
 
 
 # the calls of the original document, as they are written there
@@ -170,7 +170,7 @@ def document() -> str:
 @pytest.fixture(scope="module")
 def agents(demo: Demo) -> None:
     """Let the agents that the document speaks of know something."""
-    with recollect.Client(demo.address, demo.key) as client:
+    with memoranda.Client(demo.address, demo.key) as client:
         client.memory.update("core", "- Signs with full name", expected_updated_at=None, agent_id="agent_emails")
         line = "- The Acme renewal is signed by the CFO"
         client.memory.update("archival", line, expected_updated_at=None, agent_id="agent_records")
@@ -184,7 +184,7 @@ def test_the_documents_calls_of_the_client_work_as_written(
     assert [len(re.findall(r"await client\.memory\.(\w+)", code)) for code in statements].count(1) == 6
 
     async def run() -> dict[str, Any]:
-        async with recollect.AsyncClient(demo.address, demo.key) as client:
+        async with memoranda.AsyncClient(demo.address, demo.key) as client:
             names: dict[str, Any] = {"client": client}
             for code in statements:
                 done = eval(compile(code, "document", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT), names)

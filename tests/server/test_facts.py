@@ -5,7 +5,7 @@ from urllib.parse import quote
 
 import pytest
 
-import recollect
+import memoranda
 
 FACTS = "/api/v1/memory/facts"
 
@@ -93,7 +93,7 @@ def test_an_idempotency_key_in_any_script_is_the_one_that_python_knows(served, n
     client = served.client(served.key_for(newcomer))
     once = {"Idempotency-Key": "commande-nº-41-倉".encode()}
     made = client.put(f"{FACTS}/count", json={"value": 1}, headers=once).json()
-    with recollect.open(served.db) as memory:
+    with memoranda.open(served.db) as memory:
         again = memory.scope(user=newcomer).set("count", 1, idempotency_key="commande-nº-41-倉")
     assert (again.id, again.version) == (made["id"], 1)
     assert client.put(f"{FACTS}/count", json={"value": 1}, headers={"Idempotency-Key": b"\xe9"}).json()["version"] == 2

@@ -18,8 +18,8 @@ from packaging.specifiers import SpecifierSet
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 from uvicorn.supervisors.multiprocess import Multiprocess
 
-import recollect
-from recollect.server.connections import Connection
+import memoranda
+from memoranda.server.connections import Connection
 
 ROOT = Path(__file__).parents[2]
 PRIVATE = {("_Application", "_get_default_plugins")}
@@ -82,16 +82,16 @@ def private_overrides(kinds: Iterator[type]) -> set[tuple[str, str]]:
         for name in vars(kind)
         if re.match("_(?!_|abc_)", name)
         for base in kind.__mro__[1:]
-        if base.__module__.partition(".")[0] not in {"recollect", *sys.stdlib_module_names} and name in vars(base)
+        if base.__module__.partition(".")[0] not in {"memoranda", *sys.stdlib_module_names} and name in vars(base)
     }
 
 
 def own_classes() -> Iterator[type]:
     """Yield every class of the package."""
-    for module in pkgutil.walk_packages(recollect.__path__, "recollect."):
-        if not module.name.endswith("__main__") and not module.name.startswith("recollect.testing"):
+    for module in pkgutil.walk_packages(memoranda.__path__, "memoranda."):
+        if not module.name.endswith("__main__") and not module.name.startswith("memoranda.testing"):
             for _, kind in inspect.getmembers(importlib.import_module(module.name), inspect.isclass):
-                if kind.__module__.startswith("recollect."):
+                if kind.__module__.startswith("memoranda."):
                     yield kind
 
 
@@ -109,8 +109,8 @@ def test_an_override_of_a_private_method_is_seen() -> None:
 def test_the_application_loads_neither_pydantic_nor_attrs() -> None:
     program = """
 import sys
-from recollect.server.app import create_app
-from recollect.server.settings import Settings
+from memoranda.server.app import create_app
+from memoranda.server.settings import Settings
 create_app(Settings(db=":memory:")).state.memory.close()
 print("pydantic" in sys.modules, "attr" in sys.modules)
 import litestar

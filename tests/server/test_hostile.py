@@ -19,8 +19,8 @@ def strict(tmp_path_factory, serving):
     """A server that waits a second and takes 64 KiB."""
     with serving(
         tmp_path_factory.mktemp("strict") / "memory.db",
-        RECOLLECT_READ_TIMEOUT="1",
-        RECOLLECT_BODY_BYTES=str(LIMIT),
+        MEMORANDA_READ_TIMEOUT="1",
+        MEMORANDA_BODY_BYTES=str(LIMIT),
     ) as one:
         yield one
 

@@ -5,19 +5,19 @@ from pathlib import Path
 
 import pytest
 
-from recollect.server.app import create_app
-from recollect.server.openapi import document
-from recollect.server.settings import Settings
+from memoranda.server.app import create_app
+from memoranda.server.openapi import document
+from memoranda.server.settings import Settings
 
 CHECKED_IN = Path(__file__).parents[2] / "docs" / "openapi.json"
-AGAIN = "python -m recollect.server.openapi > docs/openapi.json"
+AGAIN = "python -m memoranda.server.openapi > docs/openapi.json"
 
 
 @pytest.fixture(scope="module")
 def described(tmp_path_factory):
-    import recollect
+    import memoranda
 
-    with recollect.open(tmp_path_factory.mktemp("openapi") / "memory.db") as memory:
+    with memoranda.open(tmp_path_factory.mktemp("openapi") / "memory.db") as memory:
         yield document(create_app(Settings(), memory))
 
 

@@ -16,10 +16,10 @@ from pathlib import Path
 import httpx
 import pytest
 
-import recollect
-from recollect.server.app import create_app
-from recollect.server.serving import _listen
-from recollect.server.settings import Settings
+import memoranda
+from memoranda.server.app import create_app
+from memoranda.server.serving import _listen
+from memoranda.server.settings import Settings
 
 FACTS = "/api/v1/memory/facts"
 
@@ -57,7 +57,7 @@ def test_the_bare_address_tells_programs_where_things_are(served, accept):
 
 
 def test_a_server_whose_store_does_not_answer_is_up_but_not_ready(tmp_path):
-    memory = recollect.open(tmp_path / "memory.db")
+    memory = memoranda.open(tmp_path / "memory.db")
     app = create_app(Settings(), memory)
 
     async def ask(path: str) -> httpx.Response:
@@ -88,7 +88,7 @@ def test_a_server_whose_threads_all_wait_for_models_is_ready_all_the_same(tmp_pa
                 told.set()
                 await turn
 
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         assert asyncio.run(ask_meanwhile()) == (200, False)
 
 
@@ -116,7 +116,7 @@ def test_metrics_count_by_route_and_status_and_name_nobody(served, someone):
     assert "hidden-" not in text
     assert "user:" not in text
     assert re.search(r'request_seconds_bucket{route="/metrics",le="\+Inf"} [1-9]', text)
-    assert "recollect_requests_in_flight 1\n" in text
+    assert "memoranda_requests_in_flight 1\n" in text
     for line in text.splitlines():
         assert re.fullmatch(r"# (HELP|TYPE) \S+ .+|[a-z_]+(\{.*\})? [0-9.e+-]+", line), line
 
@@ -131,7 +131,7 @@ def test_the_log_has_a_line_for_each_request_and_neither_content_nor_secrets(ser
         headers={"X-Request-Id": "look-for-me", "Cookie": "confidential-cookie"},
     )
     client.get("/api/v1/memory/blocks/core", headers={"X-Request-Id": "and-for-me"})
-    httpx.get(served.address + FACTS, headers={"Authorization": "Bearer rk_confidential_token"})
+    httpx.get(served.address + FACTS, headers={"Authorization": "Bearer mk_confidential_token"})
     lines = {line.get("request_id"): line for line in served.lines()}
     assert {
         "method": "PUT",
@@ -165,7 +165,7 @@ def test_pages_of_other_origins_are_kept_out_unless_named(served, start):
     asked = {"Origin": "https://a.example", "Access-Control-Request-Method": "GET"}
     closed = httpx.options(served.address + FACTS, headers=asked)
     assert "access-control-allow-origin" not in closed.headers
-    open_to = start(RECOLLECT_CORS="https://a.example, https://b.example")
+    open_to = start(MEMORANDA_CORS="https://a.example, https://b.example")
     answer = httpx.options(open_to.address + FACTS, headers=asked)
     assert answer.headers["access-control-allow-origin"] == "https://a.example"
     other = httpx.options(open_to.address + FACTS, headers=asked | {"Origin": "https://evil.example"})
@@ -229,7 +229,7 @@ def test_ctrl_c_answers_what_is_under_way_and_leaves_no_process_and_no_traceback
     assert one.process.wait(60) == 0
     assert not [pid for pid in started if os.path.exists(f"/proc/{pid}")]
     assert "Traceback" not in one.log.read_text()
-    with recollect.open(one.db) as memory:
+    with memoranda.open(one.db) as memory:
         assert memory.scope(user="admin").value("half") == "half and half"
 
 
@@ -243,7 +243,7 @@ def test_a_worker_that_starts_says_nothing_about_ctrl_c(start):
 
 def test_the_demo_ends_in_good_order_by_ctrl_c(tmp_path):
     with subprocess.Popen(
-        [sys.executable, "-m", "recollect.server.demo", "--folder", str(tmp_path / "demo"), "--port", "0"],
+        [sys.executable, "-m", "memoranda.server.demo", "--folder", str(tmp_path / "demo"), "--port", "0"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -261,7 +261,7 @@ def test_the_demo_ends_in_good_order_by_ctrl_c(tmp_path):
 def test_a_program_that_cannot_be_compiled_stops_the_start_of_all_workers_and_says_where(start, tmp_path):
     (tmp_path / "bell.mashin").write_text("machine bell\n  implments\n")
     with pytest.raises(AssertionError, match=r"(?s)bell\.mashin.*implments"):
-        start("--workers", "2", RECOLLECT_MACHINES=str(tmp_path))
+        start("--workers", "2", MEMORANDA_MACHINES=str(tmp_path))
 
 
 def test_small_answers_leave_at_once():

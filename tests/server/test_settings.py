@@ -5,19 +5,19 @@ import os
 import subprocess
 
 import pytest
-import warm_recollect
+import warm_memoranda
 
-from recollect.errors import UsageError
-from recollect.server.settings import Settings
+from memoranda.errors import UsageError
+from memoranda.server.settings import Settings
 
 
 def show(tmp_path, *flags, **variables):
     done = subprocess.run(
-        [warm_recollect.folder() / "recollect", "config", "show", "--json", *flags],
+        [warm_memoranda.folder() / "memoranda", "config", "show", "--json", *flags],
         capture_output=True,
         text=True,
         cwd=tmp_path,
-        env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")} | variables,
+        env={name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")} | variables,
         timeout=60,
     )
     return json.loads(done.stdout) if done.returncode == 0 else json.loads(done.stderr)["error"]
@@ -27,35 +27,35 @@ def test_a_flag_beats_the_environment_which_beats_the_file_which_beats_the_defau
     (tmp_path / "r.toml").write_text(
         'db = "file.db"\nport = 9000\nworkers = 3\ncors = ["https://a.example"]\nrate = 5\n'
     )
-    told = show(tmp_path, "--config", "r.toml", "--db", "flag.db", RECOLLECT_PORT="9001", RECOLLECT_DB="env.db")
-    assert told["db"] == {"value": "flag.db", "origin": "flag", "variable": "RECOLLECT_DB"}
-    assert told["port"] == {"value": 9001, "origin": "environment", "variable": "RECOLLECT_PORT"}
-    assert told["workers"] == {"value": 3, "origin": "file", "variable": "RECOLLECT_WORKERS"}
+    told = show(tmp_path, "--config", "r.toml", "--db", "flag.db", MEMORANDA_PORT="9001", MEMORANDA_DB="env.db")
+    assert told["db"] == {"value": "flag.db", "origin": "flag", "variable": "MEMORANDA_DB"}
+    assert told["port"] == {"value": 9001, "origin": "environment", "variable": "MEMORANDA_PORT"}
+    assert told["workers"] == {"value": 3, "origin": "file", "variable": "MEMORANDA_WORKERS"}
     assert told["cors"]["value"] == ["https://a.example"]
     assert told["rate"]["value"] == 5.0
-    assert told["host"] == {"value": "127.0.0.1", "origin": "default", "variable": "RECOLLECT_HOST"}
-    assert show(tmp_path, RECOLLECT_CONFIG="r.toml")["db"] == {
+    assert told["host"] == {"value": "127.0.0.1", "origin": "default", "variable": "MEMORANDA_HOST"}
+    assert show(tmp_path, MEMORANDA_CONFIG="r.toml")["db"] == {
         "value": "file.db",
         "origin": "file",
-        "variable": "RECOLLECT_DB",
+        "variable": "MEMORANDA_DB",
     }
 
 
 def test_a_server_sleeps_unless_it_is_told_not_to(tmp_path):
     (tmp_path / "r.toml").write_text('sleep = false\nsleep_delay = 60\nsleep_model = "openai:gpt-5.2"\n')
-    told = show(tmp_path, "--config", "r.toml", RECOLLECT_SLEEP_EVERY="2.5")
-    assert told["sleep"] == {"value": False, "origin": "file", "variable": "RECOLLECT_SLEEP"}
+    told = show(tmp_path, "--config", "r.toml", MEMORANDA_SLEEP_EVERY="2.5")
+    assert told["sleep"] == {"value": False, "origin": "file", "variable": "MEMORANDA_SLEEP"}
     assert [told[f"sleep_{name}"]["value"] for name in ("delay", "every", "model")] == [60, 2.5, "openai:gpt-5.2"]
     assert show(tmp_path)["sleep"]["value"] is True
-    assert show(tmp_path, "--config", "r.toml", RECOLLECT_SLEEP="yes")["sleep"]["value"] is True
+    assert show(tmp_path, "--config", "r.toml", MEMORANDA_SLEEP="yes")["sleep"]["value"] is True
 
 
 def test_the_file_holds_for_every_command(tmp_path):
     (tmp_path / "r.toml").write_text('db = "team.db"\n')
     done = subprocess.run(
-        [warm_recollect.folder() / "recollect", "facts", "set", "a", "b", "--user", "ada"],
+        [warm_memoranda.folder() / "memoranda", "facts", "set", "a", "b", "--user", "ada"],
         cwd=tmp_path,
-        env={**os.environ, "RECOLLECT_CONFIG": "r.toml"},
+        env={**os.environ, "MEMORANDA_CONFIG": "r.toml"},
         timeout=60,
     )
     assert done.returncode == 0
@@ -64,7 +64,7 @@ def test_the_file_holds_for_every_command(tmp_path):
 
 def test_secrets_are_not_shown(tmp_path):
     told = show(
-        tmp_path, RECOLLECT_JWT_SECRET="a-very-long-secret-text-of-forty-signs-xx", RECOLLECT_ADMIN_KEY="keykey-key-key"
+        tmp_path, MEMORANDA_JWT_SECRET="a-very-long-secret-text-of-forty-signs-xx", MEMORANDA_ADMIN_KEY="keykey-key-key"
     )
     assert told["jwt_secret"]["value"] == told["admin_key"]["value"] == "(set)"
     assert "secret-text" not in json.dumps(told)
@@ -95,8 +95,8 @@ def test_a_missing_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize(("name", "value"), [("PORT", "x"), ("JWT", "maybe"), ("LOG_LEVEL", "loud"), ("RATE", "nan")])
 def test_a_wrong_variable_is_named(tmp_path, name, value):
-    told = show(tmp_path, **{f"RECOLLECT_{name}": value})
-    assert f"RECOLLECT_{name}" in told["message"]
+    told = show(tmp_path, **{f"MEMORANDA_{name}": value})
+    assert f"MEMORANDA_{name}" in told["message"]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import recollect
-from recollect.chat.conversations import read_history
-from recollect.chat.holding import begin_turn
-from recollect.chat.parts import Draft, Usage
-from recollect.sleep import run_sleep_time
+import memoranda
+from memoranda.chat.conversations import read_history
+from memoranda.chat.holding import begin_turn
+from memoranda.chat.parts import Draft, Usage
+from memoranda.sleep import run_sleep_time
 
 API = "/api/v1"
 JOBS = f"{API}/sleep/jobs"
@@ -24,7 +24,7 @@ def learn(served, tenant):
     """Let users say something in conversations that are consolidated then."""
 
     def learn(**said: str) -> None:
-        with recollect.open(served.db, tenant=tenant) as memory:
+        with memoranda.open(served.db, tenant=tenant) as memory:
             for user, text in said.items():
                 for number, line in enumerate(text.split(" | ")):
                     id = f"talk-{number}"
@@ -93,7 +93,7 @@ def test_nobody_but_an_administrator_reaches_what_others_were_learned_about(serv
         (served.client(served.key_for("ben", tenant=tenant)), 403),
         (served.client(served.key_for("ben", tenant=tenant, role="reader")), 403),
         (served.client(served.key_for("ada", tenant="elsewhere")), 404),
-        (served.client("rk_nobody_at_all"), 401),
+        (served.client("mk_nobody_at_all"), 401),
     ]
     for stranger, status in strangers:
         listed = stranger.get(JOBS, params={"user": "ada"})

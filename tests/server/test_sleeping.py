@@ -13,10 +13,10 @@ from typing import Any
 
 import httpx
 import pytest
-import warm_recollect
+import warm_memoranda
 
 CORE = "/api/v1/memory/blocks/core"
-SOON = {"RECOLLECT_SLEEP_DELAY": "0", "RECOLLECT_SLEEP_EVERY": "0.1"}
+SOON = {"MEMORANDA_SLEEP_DELAY": "0", "MEMORANDA_SLEEP_EVERY": "0.1"}
 LOOKS = 1.5
 """Seconds in which a server that sleeps would have looked many times."""
 
@@ -26,7 +26,7 @@ def agents(tmp_path):
     folder = tmp_path / "agents"
     folder.mkdir()
     (folder / "chat.toml").write_text('[agents.porter]\nmodel = "demo:parrot"\n')
-    return {"RECOLLECT_AGENTS": str(folder)}
+    return {"MEMORANDA_AGENTS": str(folder)}
 
 
 def chat(client: httpx.Client, text: str) -> None:
@@ -76,10 +76,10 @@ def test_w2_a_settled_conversation_of_any_tenant_is_consolidated_by_the_server_a
 
 
 def test_a_hostile_message_holds_up_neither_the_server_nor_its_end(start, agents):
-    served = start(warm=True, RECOLLECT_SHUTDOWN_TIMEOUT="5", **SOON, **agents)
+    served = start(warm=True, MEMORANDA_SHUTDOWN_TIMEOUT="5", **SOON, **agents)
     client = served.client(served.key_for("ada"))
     chat(client, "-" * 64_000)
-    assert until(lambda: counted(served, 'recollect_slept_total{outcome="done"}'), seconds=20)
+    assert until(lambda: counted(served, 'memoranda_slept_total{outcome="done"}'), seconds=20)
     for number in range(6):
         chat(client, f"{number}. {'The sea is calm. ' * 3_500}")
     began = time.monotonic()
@@ -90,17 +90,17 @@ def test_a_hostile_message_holds_up_neither_the_server_nor_its_end(start, agents
 
 def test_w4_what_fails_while_the_server_sleeps_is_seen_and_chat_goes_on(start, agents, tmp_path):
     # The parrot only repeats what it hears, which is not what a model is asked for here.
-    one = start(RECOLLECT_SLEEP_MODEL="demo:parrot", warm=True, **SOON, **agents)
+    one = start(MEMORANDA_SLEEP_MODEL="demo:parrot", warm=True, **SOON, **agents)
     ada = one.client(one.key_for("ada"))
-    assert counted(one, 'recollect_slept_total{outcome="failed"}') == 0
+    assert counted(one, 'memoranda_slept_total{outcome="failed"}') == 0
     chat(ada, "I live in Aveiro.")
-    until(lambda: counted(one, 'recollect_slept_total{outcome="failed"}'))
-    assert counted(one, 'recollect_sleep_jobs{state="waiting"}') == 1
-    assert counted(one, 'recollect_slept_total{outcome="done"}') == 0
+    until(lambda: counted(one, 'memoranda_slept_total{outcome="failed"}'))
+    assert counted(one, 'memoranda_sleep_jobs{state="waiting"}') == 1
+    assert counted(one, 'memoranda_slept_total{outcome="done"}') == 0
     [line] = until(lambda: [line for line in one.lines() if line["message"].startswith("a conversation could not")])
     assert (line["level"], line["tenant"], line["attempts"], bool(line["code"])) == ("warning", "default", 1, True)
     listed = subprocess.run(
-        [warm_recollect.folder() / "recollect", "sleep", "list", "--db", str(one.db), "--json"],
+        [warm_memoranda.folder() / "memoranda", "sleep", "list", "--db", str(one.db), "--json"],
         capture_output=True,
         check=True,
         timeout=60,
@@ -115,4 +115,4 @@ def test_w4_what_fails_while_the_server_sleeps_is_seen_and_chat_goes_on(start, a
 
 def test_a_model_for_sleeping_that_nobody_knows_stops_the_start(start):
     with pytest.raises(AssertionError, match="does not name a model"):
-        start(RECOLLECT_SLEEP_MODEL="nobody")
+        start(MEMORANDA_SLEEP_MODEL="nobody")

@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from recollect.server.threads import Threads
+from memoranda.server.threads import Threads
 
 
 def test_the_loop_gets_what_a_thread_gave_and_what_it_raised():

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-import recollect
-from recollect import Policy
-from recollect.server.auth.keys import SYSTEM_TENANT
+import memoranda
+from memoranda import Policy
+from memoranda.server.auth.keys import SYSTEM_TENANT
 
 API = "/api/v1"
 FACTS = f"{API}/memory/facts"
@@ -52,9 +52,9 @@ def test_an_export_is_json_lines_that_can_be_imported(served, tmp_path):
     answer = served.client().get("/api/v1/export", params={"scope": "user:mover"})
     assert answer.headers["content-type"] == "application/x-ndjson"
     lines = [json.loads(line) for line in answer.text.splitlines()]
-    assert lines[0]["recollect"] == 1
+    assert lines[0]["memoranda"] == 1
     assert [line["fact"]["key"] for line in lines if "fact" in line] == ["chair"]
-    with recollect.open(tmp_path / "elsewhere.db") as memory:
+    with memoranda.open(tmp_path / "elsewhere.db") as memory:
         assert memory.import_lines(answer.content.splitlines(), source="export").written == 1
         assert memory.scope(user="mover").value("chair") == {"legs": 4}
     assert served.client().get("/api/v1/export", params={"scope": "user"}).status_code == 422
@@ -108,7 +108,7 @@ def test_what_was_exported_is_imported_and_what_is_wrong_changes_nothing(served)
     lodger = served.client(served.key_for("lodger", tenant="moved-to"))
     fact = lodger.get(f"{FACTS}/trunk").json()
     assert (fact["value"], fact["tenant"], fact["origin"]["source"]) == (["coat"], "moved-to", "import:trunk.jsonl")
-    for bad in (b"", b"not json", lines + b'{"fact": {"scope": "user:x"}}\n', b'{"recollect": 99}\n'):
+    for bad in (b"", b"not json", lines + b'{"fact": {"scope": "user:x"}}\n', b'{"memoranda": 99}\n'):
         refused = new.post("/api/v1/import", content=bad)
         assert (refused.status_code, refused.json()["code"]) == (422, "usage_error"), bad
     assert lodger.get(f"{FACTS}/trunk").json() == fact
@@ -160,7 +160,7 @@ def strangers(served, tenant):
         served.client(served.key_for("mate", tenant=tenant)),
         served.client(served.key_for("guest", role="reader", tenant=tenant)),
         served.client(served.key_for("head", role="admin", tenant="elsewhere")),
-        served.client("rk_nobody_at_all"),
+        served.client("mk_nobody_at_all"),
     ]
 
 
@@ -252,7 +252,7 @@ def test_a_key_that_cannot_be_is_refused(admin, body):
 
 def test_the_ledger_of_keys_knows_who_made_them_and_no_tenant_reads_it(served, admin, tenant):
     made = admin.post(f"{API}/keys", json={"user": "ada"}).json()
-    with recollect.open(served.db) as memory:
+    with memoranda.open(served.db) as memory:
         newest = memory.in_tenant(SYSTEM_TENANT).ledger.tail(1)[0]
     assert (newest.actor, newest.door) == (f"{tenant}/user:head", "rest")
     assert made["key"]["id"] in (newest.key or "")
@@ -267,11 +267,11 @@ def test_grants_are_kept_listed_and_taken_back(served, admin, tenant, strangers)
     kept = admin.post(f"{API}/permissions", json=rule)
     assert kept.status_code == 201, kept.text
     assert {**rule, "level": "allow"}.items() <= kept.json().items()
-    with recollect.open(served.db, tenant=tenant) as memory:
+    with memoranda.open(served.db, tenant=tenant) as memory:
         memory.scope(user="ada").set("profile.name", "Ada")
         press = memory.acting_as("agent:press")
         assert press.scope(user="ada").value("profile.name") == "Ada"
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             press.scope(user="ben").value("profile.name")
     id = kept.json()["id"]
     for stranger, status in zip(strangers, (403, 403, 404, 401), strict=True):
@@ -292,10 +292,10 @@ def test_grants_are_kept_listed_and_taken_back(served, admin, tenant, strangers)
 @pytest.fixture
 def waiting(served, tenant):
     """What an agent asked for, and somebody must agree to."""
-    with recollect.open(served.db, tenant=tenant) as memory:
+    with memoranda.open(served.db, tenant=tenant) as memory:
         agent = memory.acting_as("agent:mail", policy=Policy.of(approve=("memory.write",), allow=("memory.read",)))
         for value in ("sent", "binned"):
-            with pytest.raises(recollect.ApprovalRequired):
+            with pytest.raises(memoranda.ApprovalRequired):
                 agent.scope(user="ada").set("draft", value)
         return [one.id for one in memory.approvals.list()]
 

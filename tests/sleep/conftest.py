@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
-from recollect.chat.conversations import read_history
-from recollect.chat.holding import OpenTurn, begin_turn
-from recollect.chat.parts import Draft, Usage
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Memory
+from memoranda.chat.conversations import read_history
+from memoranda.chat.holding import OpenTurn, begin_turn
+from memoranda.chat.parts import Draft, Usage
+from memoranda.testing import FakeClock
 
 
 @pytest.fixture
@@ -23,7 +23,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(tmp_path / "memory.db", clock=clock) as opened:
+    with memoranda.open(tmp_path / "memory.db", clock=clock) as opened:
         yield opened
 
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Denied, Memory, Policy
-from recollect.chat.parts import Draft, Part, Usage
-from recollect.model.policy import Rule
-from recollect.model.scope import Scope
-from recollect.sleep.extracting import Learned, Lesson, Standing
-from recollect.sleep.shelves import only_for
-from recollect.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Denied, Memory, Policy
+from memoranda.chat.parts import Draft, Part, Usage
+from memoranda.model.policy import Rule
+from memoranda.model.scope import Scope
+from memoranda.sleep.extracting import Learned, Lesson, Standing
+from memoranda.sleep.shelves import only_for
+from memoranda.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
+from memoranda.testing import FakeClock
 
 SETTLED = 300
 
@@ -39,12 +39,12 @@ def test_g3_what_two_users_say_alike_is_learned_for_each_alone(
 
 
 def test_g3_the_same_user_in_two_tenants_is_two_users(tmp_path: Path, clock: FakeClock) -> None:
-    from recollect.chat.conversations import read_history
-    from recollect.chat.holding import begin_turn
+    from memoranda.chat.conversations import read_history
+    from memoranda.chat.holding import begin_turn
 
     with (
-        recollect.open(tmp_path / "m.db", clock=clock, tenant="north") as north,
-        recollect.open(tmp_path / "m.db", clock=clock, tenant="south") as south,
+        memoranda.open(tmp_path / "m.db", clock=clock, tenant="north") as north,
+        memoranda.open(tmp_path / "m.db", clock=clock, tenant="south") as south,
     ):
         for memory, drink in ((north, "tea"), (south, "coffee")):
             turn = begin_turn(

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES, check_content, lines_of
-from recollect.model.fact import Origin, Revision
-from recollect.model.scope import Scope
-from recollect.sleep.consolidating import (
+from memoranda.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES, check_content, lines_of
+from memoranda.model.fact import Origin, Revision
+from memoranda.model.scope import Scope
+from memoranda.sleep.consolidating import (
     LearnedLine,
     Merged,
     Shelf,
@@ -22,8 +22,8 @@ from recollect.sleep.consolidating import (
     undone,
     without,
 )
-from recollect.sleep.extracting import Learned, Lesson
-from recollect.sleep.lines import canonical, digest
+from memoranda.sleep.extracting import Learned, Lesson
+from memoranda.sleep.lines import canonical, digest
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 MOMENTS = {seq: NOON + timedelta(minutes=seq) for seq in range(1, 10)}

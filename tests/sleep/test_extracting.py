@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect import Memory
-from recollect.agent.models import Ask, Reply
-from recollect.agent.requests import ANSWER
-from recollect.chat.parts import Part, PartKind
-from recollect.errors import ModelFailed, ModelUnavailable
-from recollect.sleep.extracting import (
+from memoranda import Memory
+from memoranda.agent.models import Ask, Reply
+from memoranda.agent.requests import ANSWER
+from memoranda.chat.parts import Part, PartKind
+from memoranda.errors import ModelFailed, ModelUnavailable
+from memoranda.sleep.extracting import (
     LONGEST_LINE,
     MOST_LESSONS,
     Learned,
@@ -22,9 +22,9 @@ from recollect.sleep.extracting import (
     extract_by_model,
     extract_by_rules,
 )
-from recollect.sleep.lines import canonical
-from recollect.sleep.sleeping import run_due, run_sleep_time, settle
-from recollect.testing import FakeClock
+from memoranda.sleep.lines import canonical
+from memoranda.sleep.sleeping import run_due, run_sleep_time, settle
+from memoranda.testing import FakeClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

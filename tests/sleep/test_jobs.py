@@ -9,10 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import recollect
-from recollect import Conflict, Memory, NotFound, Scope
-from recollect.errors import ModelFailed
-from recollect.sleep.jobs import (
+import memoranda
+from memoranda import Conflict, Memory, NotFound, Scope
+from memoranda.errors import ModelFailed
+from memoranda.sleep.jobs import (
     FIRST_PAUSE,
     LEASE,
     LONGEST_PAUSE,
@@ -28,7 +28,7 @@ from recollect.sleep.jobs import (
     put_off,
     retry,
 )
-from recollect.testing import FakeClock
+from memoranda.testing import FakeClock
 
 ADA = Scope.of(user="ada", thread="c1")
 BOB = Scope.of(user="bob", thread="c1")
@@ -156,20 +156,20 @@ def test_jobs_are_listed_by_user_and_go_with_their_scope(memory: Memory) -> None
 
 
 def test_jobs_of_another_tenant_are_not_seen(tmp_path: Path) -> None:
-    with recollect.open(tmp_path / "m.db") as here, recollect.open(tmp_path / "m.db", tenant="other") as there:
+    with memoranda.open(tmp_path / "m.db") as here, memoranda.open(tmp_path / "m.db", tenant="other") as there:
         asked(here)
         assert list_jobs(there, "tidy") == [] and len(list_jobs(here, "tidy")) == 1
 
 
 def test_many_workers_do_each_job_once(tmp_path: Path) -> None:
     done: list[str] = []
-    with recollect.open(tmp_path / "m.db") as memory:
+    with memoranda.open(tmp_path / "m.db") as memory:
         for number in range(20):
             asked(memory, Scope.of(user=f"u{number}", thread="c"))
         start = threading.Barrier(6)
 
         def work(name: str) -> None:
-            with recollect.open(tmp_path / "m.db") as own:
+            with memoranda.open(tmp_path / "m.db") as own:
                 start.wait()
                 for job in list_jobs(own, "tidy"):
                     mine = lease(own, job, worker=name)
@@ -187,10 +187,10 @@ def test_many_workers_do_each_job_once(tmp_path: Path) -> None:
 
 
 CRASHING = """
-import os, sys, recollect
-from recollect import Scope
-from recollect.sleep.jobs import enqueue, lease
-memory = recollect.open(sys.argv[1])
+import os, sys, memoranda
+from memoranda import Scope
+from memoranda.sleep.jobs import enqueue, lease
+memory = memoranda.open(sys.argv[1])
 job = enqueue(memory, Scope.of(user="ada", thread="c1"), "tidy", mark=3)
 assert lease(memory, job, worker="doomed")
 print("leased", flush=True)
@@ -201,7 +201,7 @@ os._exit(0)
 def test_a_job_outlives_the_process_that_had_it(tmp_path: Path, run_child) -> None:
     assert run_child(CRASHING, tmp_path / "m.db").hear() == "leased"
     clock = FakeClock()
-    with recollect.open(tmp_path / "m.db", clock=clock) as memory:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as memory:
         [job] = list_jobs(memory, "tidy")
         assert (job.state, job.worker) == ("running", "doomed")
         assert job.leased_until is not None

@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Conflict, Denied, Memory, NotFound, Policy
-from recollect.chat.conversations import conversation_scope, list_conversations, read_conversation
-from recollect.chat.parts import Draft, Part, Usage
-from recollect.model.block import CORE_CHARACTERS, CORE_ENTRIES
-from recollect.sleep.extracting import Learned, Lesson, Standing, extract_by_rules
-from recollect.sleep.jobs import MOST_ATTEMPTS, lease
-from recollect.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
-from recollect.sleep.worker import Looked, SleepWorker
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Conflict, Denied, Memory, NotFound, Policy
+from memoranda.chat.conversations import conversation_scope, list_conversations, read_conversation
+from memoranda.chat.parts import Draft, Part, Usage
+from memoranda.model.block import CORE_CHARACTERS, CORE_ENTRIES
+from memoranda.sleep.extracting import Learned, Lesson, Standing, extract_by_rules
+from memoranda.sleep.jobs import MOST_ATTEMPTS, lease
+from memoranda.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
+from memoranda.sleep.worker import Looked, SleepWorker
+from memoranda.testing import FakeClock
 
 SETTLED = 300
 
@@ -152,7 +152,7 @@ def test_w3_a_writer_who_is_always_faster_never_loses_a_line(
     memory: Memory, talk: Any, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Between each read of the blocks and the write that follows, somebody else writes."""
-    from recollect.sleep import sleeping
+    from memoranda.sleep import sleeping
 
     talk("I live in Porto. My favourite tea is rooibos.")
     read, count = sleeping.read_shelves, iter(range(100))
@@ -289,8 +289,8 @@ def test_blocks_book_and_job_are_written_in_one_transaction(
     memory: Memory, talk: Any, lines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The write of the job fails; then no block may have changed."""
-    from recollect.sleep import sleeping
-    from recollect.sleep.jobs import finished
+    from memoranda.sleep import sleeping
+    from memoranda.sleep.jobs import finished
 
     talk("I live in Porto. My favourite tea is rooibos.")
 
@@ -513,7 +513,7 @@ def test_a_worker_that_is_started_again_leaves_the_thread_that_was_not_waited_fo
         return extract_by_rules(parts, standing)
 
     def at_work() -> list[threading.Thread]:
-        return [thread for thread in threading.enumerate() if thread.name == "recollect-sleep"]
+        return [thread for thread in threading.enumerate() if thread.name == "memoranda-sleep"]
 
     worker = SleepWorker(memory, extractor=slow, every=60)
     worker.start()
@@ -530,9 +530,9 @@ def test_a_worker_that_is_started_again_leaves_the_thread_that_was_not_waited_fo
 
 
 def test_two_processes_consolidate_each_conversation_once(tmp_path: Path, run_child: Any) -> None:
-    with recollect.open(tmp_path / "m.db") as memory:
-        from recollect.chat.conversations import read_history
-        from recollect.chat.holding import begin_turn
+    with memoranda.open(tmp_path / "m.db") as memory:
+        from memoranda.chat.conversations import read_history
+        from memoranda.chat.holding import begin_turn
 
         for number in range(10):
             history = read_history(memory, "ada", f"c{number}")
@@ -542,9 +542,9 @@ def test_two_processes_consolidate_each_conversation_once(tmp_path: Path, run_ch
             )  # fmt: skip
             turn.answer("Noted.", Usage())
         script = """
-            import sys, recollect
-            from recollect.sleep.sleeping import run_due, settle
-            with recollect.open(sys.argv[1]) as memory:
+            import sys, memoranda
+            from memoranda.sleep.sleeping import run_due, settle
+            with memoranda.open(sys.argv[1]) as memory:
                 print("ready", flush=True); input()
                 settle(memory, delay=0)
                 print(sum(len(one.consolidated.changes) for one in run_due(memory, delay=0) if one.consolidated))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.model.block import check_content
-from recollect.sleep.patterns import PATTERNS
-from recollect.sleep.statements import LONGEST_VALUE, statements_in
+from memoranda.model.block import check_content
+from memoranda.sleep.patterns import PATTERNS
+from memoranda.sleep.statements import LONGEST_VALUE, statements_in
 
 LEARNED = {
     # names

@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from recollect import Denied, Memory, NotFound, Policy
-from recollect.chat.conversations import list_conversations
-from recollect.model.policy import Rule
-from recollect.model.scope import Scope
-from recollect.sleep.consolidating import Source
-from recollect.sleep.extracting import Learned, Lesson
-from recollect.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
-from recollect.sleep.taking_back import forget_conversation, sources_of, take_back_orphans, undo
-from recollect.testing import FakeClock
+from memoranda import Denied, Memory, NotFound, Policy
+from memoranda.chat.conversations import list_conversations
+from memoranda.model.policy import Rule
+from memoranda.model.scope import Scope
+from memoranda.sleep.consolidating import Source
+from memoranda.sleep.extracting import Learned, Lesson
+from memoranda.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
+from memoranda.sleep.taking_back import forget_conversation, sources_of, take_back_orphans, undo
+from memoranda.testing import FakeClock
 
 SETTLED = 300
 

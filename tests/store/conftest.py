@@ -10,8 +10,8 @@ import msgspec
 import postgres_server
 import pytest
 
-from recollect.model.event import GENESIS, Event, event_body
-from recollect.store.base import Transaction
+from memoranda.model.event import GENESIS, Event, event_body
+from memoranda.store.base import Transaction
 
 AppendEvent = Callable[..., Event]
 

@@ -11,13 +11,13 @@ import msgspec
 import pytest
 from added import add_entry
 
-from recollect.model.collection import Calibration, Collection, Space
-from recollect.model.entry import Entry, Shelf, ShelfState
-from recollect.model.event import GENESIS, Event, event_body
-from recollect.model.scope import Scope
-from recollect.store.memory import MemoryStore
-from recollect.store.postgres import PostgresStore
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.collection import Calibration, Collection, Space
+from memoranda.model.entry import Entry, Shelf, ShelfState
+from memoranda.model.event import GENESIS, Event, event_body
+from memoranda.model.scope import Scope
+from memoranda.store.memory import MemoryStore
+from memoranda.store.postgres import PostgresStore
+from memoranda.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ADA = Scope.of(user="ada")

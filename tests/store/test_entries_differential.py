@@ -19,15 +19,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import PostgresServer
 
-from recollect.model.collection import Calibration, Collection, Space
-from recollect.model.entry import Entry, NewEntry, Shelf, ShelfState
-from recollect.model.event import GENESIS, Event, event_body
-from recollect.model.fact import Origin
-from recollect.model.scope import Scope
-from recollect.store.memory import MemoryStore
-from recollect.store.postgres import PostgresStore
-from recollect.store.postgres import rows as postgres_rows
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.collection import Calibration, Collection, Space
+from memoranda.model.entry import Entry, NewEntry, Shelf, ShelfState
+from memoranda.model.event import GENESIS, Event, event_body
+from memoranda.model.fact import Origin
+from memoranda.model.scope import Scope
+from memoranda.store.memory import MemoryStore
+from memoranda.store.postgres import PostgresStore
+from memoranda.store.postgres import rows as postgres_rows
+from memoranda.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TENANTS = ("default", "other")
@@ -233,7 +233,7 @@ def act(store: Any, verbs: list[Call], undo: bool) -> list[Any]:
     return answers
 
 
-DEPTH = 400 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 25
+DEPTH = 400 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 25
 STEPS = st.lists(st.tuples(st.lists(VERBS, min_size=1, max_size=12), st.booleans()), min_size=1, max_size=4)
 
 

@@ -15,14 +15,14 @@ import apsw
 import pytest
 from added import add_entry
 
-from recollect.errors import Corrupt, LimitExceeded
-from recollect.model.collection import Calibration, Collection, Space
-from recollect.model.entry import Entry, Shelf
-from recollect.model.scope import Scope
-from recollect.store.sql.entries import SLOTS
-from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION
-from recollect.store.sqlite.queries import SQL
+from memoranda.errors import Corrupt, LimitExceeded
+from memoranda.model.collection import Calibration, Collection, Space
+from memoranda.model.entry import Entry, Shelf
+from memoranda.model.scope import Scope
+from memoranda.store.sql.entries import SLOTS
+from memoranda.store.sqlite import SqliteStore
+from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION
+from memoranda.store.sqlite.queries import SQL
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 ADA = Scope.of(user="ada")
@@ -40,9 +40,9 @@ def add(rows: Any, text: str = "said", *, scope: Scope = ADA, **more: Any) -> in
 
 ANOTHER = """
 import sys
-from recollect.model.entry import Shelf
-from recollect.model.scope import Scope
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.entry import Shelf
+from memoranda.model.scope import Scope
+from memoranda.store.sqlite import SqliteStore
 shelf = Shelf(Scope.of(user="ada"), "notes", "")
 with SqliteStore(sys.argv[1]) as store:
     print(store.read(lambda rows: rows.shelf_state(shelf)), flush=True)

@@ -13,12 +13,12 @@ import apsw
 import psycopg
 import pytest
 
-import recollect
-from recollect.retrieval.analysis.analyse import analyse
-from recollect.retrieval.analysis.analysed import pack
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.testing import FakeClock
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda.retrieval.analysis.analyse import analyse
+from memoranda.retrieval.analysis.analysed import pack
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.base import EMBEDDER
 
 Edit = Callable[..., None]
 
@@ -39,7 +39,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Edit]:
 
     def edit_there(statement: str, *values: bytes) -> None:
         for verb in ("UPDATE", "DELETE FROM"):
-            statement = statement.replace(f"{verb} ", f"{verb} recollect.")
+            statement = statement.replace(f"{verb} ", f"{verb} memoranda.")
         with psycopg.connect(url, autocommit=True) as connection:
             assert connection.execute(statement.replace("?", "%s").encode(), values).rowcount == 1
 
@@ -47,13 +47,13 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, Edit]:
 
 
 def problems(url: str, embedder: str = EMBEDDER) -> list[str]:
-    with recollect.open(url, embedder=embedder) as memory:
+    with memoranda.open(url, embedder=embedder) as memory:
         return [finding.detail for finding in memory.inspect() if not finding.ok]
 
 
 def write(url: str) -> None:
     """Write through several surfaces and as several actors, so that all of them are known not to be mistaken."""
-    with recollect.open(url, embedder=EMBEDDER) as memory:
+    with memoranda.open(url, embedder=EMBEDDER) as memory:
         memory.permissions.grant("agent:scribe", "memory")
         memory.permissions.grant("agent:asker", "memory.write", level="approve")
         memory.permissions.grant("agent:asker", "memory.read")
@@ -61,7 +61,7 @@ def write(url: str) -> None:
         scribe.set("tea", "rooibos")
         scribe.remember("Keeps bees", collection="notes")
         memory.scope(user="ada").remember_many([{"content": "One"}, {"content": "Two"}], collection="notes")
-        with pytest.raises(recollect.ApprovalRequired):
+        with pytest.raises(memoranda.ApprovalRequired):
             memory.acting_as("agent:asker").scope(user="ada").set("cup", "blue")
         memory.approvals.approve(memory.approvals.list()[0].id)
         memory.scope(user="bo").set("gone", 1, ttl="1s")
@@ -90,7 +90,7 @@ def test_a_changed_author_is_found(place: tuple[str, Edit], statement: str, said
     url, edit = place
     write(url)
     assert problems(url) == []
-    edit(statement.replace("SCHEMA", "recollect." if url.startswith("postgresql") else ""))
+    edit(statement.replace("SCHEMA", "memoranda." if url.startswith("postgresql") else ""))
     [problem] = problems(url)
     assert said in problem
 
@@ -118,7 +118,7 @@ def test_a_changed_author_is_found(place: tuple[str, Edit], statement: str, said
 )
 def test_changed_history_is_found(place: tuple[str, Edit], statement: str, said: str) -> None:
     url, edit = place
-    with recollect.open(url) as memory:
+    with memoranda.open(url) as memory:
         memory.permissions.grant("agent:scribe", "memory")
         memory.acting_as("agent:scribe").through("mcp").scope(user="ada").set("tea", "black")
         ada = memory.scope(user="ada")
@@ -134,7 +134,7 @@ def test_changed_history_is_found(place: tuple[str, Edit], statement: str, said:
 def test_history_that_was_swept_erased_ended_or_imported_is_no_problem(place: tuple[str, Edit], tmp_path: Path) -> None:
     url, _ = place
     clock = FakeClock()
-    with recollect.open(url, embedder=EMBEDDER, clock=clock) as memory:
+    with memoranda.open(url, embedder=EMBEDDER, clock=clock) as memory:
         ada, bo = memory.scope(user="ada"), memory.scope(user="bo")
         for user in (ada, bo):
             user.set("code", 1, ttl=60)
@@ -178,13 +178,13 @@ def turned(vector: bytes) -> bytes:
 
 
 def entry_of(url: str, content: str) -> int:
-    with recollect.open(url, embedder="hashing:64") as memory:
+    with memoranda.open(url, embedder="hashing:64") as memory:
         [entry] = [one for one in memory.scope(user="ada").entries(collection="house") if one.content == content]
     return entry.sequence
 
 
 def remember_house(url: str) -> None:
-    with recollect.open(url, embedder="hashing:64") as memory:
+    with memoranda.open(url, embedder="hashing:64") as memory:
         items = [{"content": text, "metadata": {"n": number}} for number, text in enumerate(TEXTS)]
         memory.scope(user="ada").remember_many(items, collection="house")
         memory.scope(user="bo").remember({"roof": ["old", 1.0]}, collection="house", namespace="shed", ttl="1h")
@@ -254,7 +254,7 @@ def test_a_changed_copy_that_recall_filters_by_is_found(tmp_path: Path, column: 
 
 def test_vectors_of_ended_entries_and_of_later_portions_are_compared(place: tuple[str, Edit]) -> None:
     url, edit = place
-    with recollect.open(url, embedder="hashing:64") as memory:
+    with memoranda.open(url, embedder="hashing:64") as memory:
         ada = memory.scope(user="ada")
         ada.remember_many([{"content": f"note {number}"} for number in range(300)], collection="house")
         ada.forget(ada.entries(collection="house")[0].id, collection="house")
@@ -270,7 +270,7 @@ def test_vectors_of_ended_entries_and_of_later_portions_are_compared(place: tupl
 
 def test_vectors_of_the_default_embedder_are_compared(place: tuple[str, Edit]) -> None:
     url, edit = place
-    with recollect.open(url) as memory:
+    with memoranda.open(url) as memory:
         memory.scope(user="ada").remember_many([{"content": text} for text in TEXTS], collection="house")
         memory.scope(user="ada").remember("…", collection="house", key="wordless")
         dimension = memory.collections.list()[0].dimension
@@ -294,14 +294,14 @@ class Remote(Hashing):
 def test_an_embedder_on_a_server_is_never_asked(place: tuple[str, Edit], monkeypatch: pytest.MonkeyPatch) -> None:
     url, edit = place
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")  # nobody answers there
-    with recollect.open(url, embedder=Remote(64)) as memory:
+    with memoranda.open(url, embedder=Remote(64)) as memory:
         memory.scope(user="ada").remember_many([{"content": text} for text in TEXTS], collection="house")
     for embedder in ("openai:far:64", "hashing:64", Remote(64)):
-        with recollect.open(url, embedder=embedder) as memory:
+        with memoranda.open(url, embedder=embedder) as memory:
             findings = memory.inspect()
             assert [finding for finding in findings if not finding.ok] == []
             assert "vectors not checked of `house` (`openai:far:64`" in findings[-1].detail
-    with recollect.open(url, embedder=Remote(64)) as memory:
+    with memoranda.open(url, embedder=Remote(64)) as memory:
         sequence = memory.scope(user="ada").entries(collection="house")[0].sequence
     edit(vector_statement(url, sequence), b"\0" * 12)  # what needs no embedder is still found
     assert "has 12 bytes" in problems(url, "openai:far:64")[0]
@@ -309,8 +309,8 @@ def test_an_embedder_on_a_server_is_never_asked(place: tuple[str, Edit], monkeyp
 
 def test_an_inspection_without_entries_loads_no_numpy(tmp_path: Path) -> None:
     program = """
-import sys, recollect
-with recollect.open(sys.argv[1]) as memory:
+import sys, memoranda
+with memoranda.open(sys.argv[1]) as memory:
     memory.scope(user="ada").set("tea", "black")
     assert all(finding.ok for finding in memory.inspect())
     print("numpy" in sys.modules)

@@ -9,10 +9,10 @@ from contextlib import closing
 import apsw
 import pytest
 
-from recollect.errors import Busy
-from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite.commit import SOON
-from recollect.store.sqlite.company import Company
+from memoranda.errors import Busy
+from memoranda.store.sqlite import SqliteStore
+from memoranda.store.sqlite.commit import SOON
+from memoranda.store.sqlite.company import Company
 
 LONG = 60.0
 """Seconds that a write waits for other processes, if it waits at all: no test takes as long."""

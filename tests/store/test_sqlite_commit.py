@@ -16,14 +16,14 @@ import apsw
 import msgspec
 import pytest
 
-from recollect.errors import Busy, Corrupt
-from recollect.model.event import event_body
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
-from recollect.store.base import Erasure, Session, TenantState
-from recollect.store.sql import statements
-from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite.commit import LARGEST_BATCH
+from memoranda.errors import Busy, Corrupt
+from memoranda.model.event import event_body
+from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
+from memoranda.store.base import Erasure, Session, TenantState
+from memoranda.store.sql import statements
+from memoranda.store.sqlite import SqliteStore
+from memoranda.store.sqlite.commit import LARGEST_BATCH
 
 ADA = Scope.of(user="ada")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -103,7 +103,7 @@ def test_what_is_queued_goes_into_one_commit(store: SqliteStore):
 
 
 def test_more_than_a_batch_is_several_commits(store: SqliteStore, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr("recollect.store.sqlite.commit.LARGEST_BATCH", 3)
+    monkeypatch.setattr("memoranda.store.sqlite.commit.LARGEST_BATCH", 3)
     assert LARGEST_BATCH > 3
     before = store._writer.commits
     assert in_one_batch(store, *[lambda: store.transact(increment)] * 8) == [None] * 8

@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from recollect.store.sqlite import SqliteStore
-from recollect.store.sqlite.company import MOST_LET_GO, SHORTEST, Company
+from memoranda.store.sqlite import SqliteStore
+from memoranda.store.sqlite.company import MOST_LET_GO, SHORTEST, Company
 
 SLOW = 1.0
 """Seconds that a commit takes, so that waiting for half of it can be told from not waiting."""

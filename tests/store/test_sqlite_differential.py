@@ -14,17 +14,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import PostgresServer
 
-from recollect.model.approval import Approval
-from recollect.model.definition import Definition
-from recollect.model.effect import DeleteFact, SetFact, WriteFacts
-from recollect.model.event import GENESIS, Event, event_body
-from recollect.model.fact import Fact, Origin, Revision
-from recollect.model.policy import Grant, Rule
-from recollect.model.scope import Scope
-from recollect.store.base import Erasure, Replay, Session, TenantState, Window
-from recollect.store.memory import MemoryStore
-from recollect.store.postgres import PostgresStore
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.approval import Approval
+from memoranda.model.definition import Definition
+from memoranda.model.effect import DeleteFact, SetFact, WriteFacts
+from memoranda.model.event import GENESIS, Event, event_body
+from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.policy import Grant, Rule
+from memoranda.model.scope import Scope
+from memoranda.store.base import Erasure, Replay, Session, TenantState, Window
+from memoranda.store.memory import MemoryStore
+from memoranda.store.postgres import PostgresStore
+from memoranda.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 TENANTS = ("default", "other")
@@ -309,7 +309,7 @@ def act(store: Any, verbs: list[Call], undo: bool) -> list[Any]:
     return answers
 
 
-DEPTH = 600 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 30
+DEPTH = 600 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 30
 STEPS = st.lists(st.tuples(st.lists(VERBS, min_size=1, max_size=12), st.booleans()), max_size=4)
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavailable
-from recollect.store.sqlite.errors import ERRORS, translate
+from memoranda.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavailable
+from memoranda.store.sqlite.errors import ERRORS, translate
 
 
 def every_subclass(kind: type[BaseException]) -> set[type[BaseException]]:

@@ -12,17 +12,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
-from recollect.errors import Corrupt, Full, ReadOnly, Unavailable
-from recollect.model.fact import Fact, Revision
-from recollect.model.scope import Scope
-from recollect.store.sqlite import SqliteStore
-from recollect.testing.faults import FaultyDisk, Trial, sweep
+import memoranda
+from memoranda.errors import Corrupt, Full, ReadOnly, Unavailable
+from memoranda.model.fact import Fact, Revision
+from memoranda.model.scope import Scope
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing.faults import FaultyDisk, Trial, sweep
 
 ADA = Scope.of(user="ada")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
-DEEP = os.environ.get("RECOLLECT_DEPTH") == "deep"
+DEEP = os.environ.get("MEMORANDA_DEPTH") == "deep"
 WRITES = 5 if DEEP else 2
 
 
@@ -120,9 +120,9 @@ def test_every_acknowledged_write_survives_every_fault(disk: FaultyDisk):
 READ_ONLY = """
 import sys
 import apsw
-from recollect.model.scope import Scope
-from recollect.store.base import TenantState
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.scope import Scope
+from memoranda.store.base import TenantState
+from memoranda.store.sqlite import SqliteStore
 
 
 class ReadOnlyFile(apsw.VFSFile):
@@ -259,14 +259,14 @@ def test_a_text_that_does_not_decode_is_corrupt_whichever_way_it_is_read(path: s
 
 
 def test_an_inspection_of_a_damaged_file_says_so_whatever_its_rows_hold(path: str):
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.scope(user="ada").set("k", 1)
         assert all(finding.ok for finding in memory.inspect())
     open_to_any_type = "UPDATE sqlite_schema SET sql = replace(sql, ') STRICT', ')') WHERE name = 'events'"
     strict_again = "UPDATE sqlite_schema SET sql = sql || ' STRICT' WHERE name = 'events'"
     for sql in (open_to_any_type, "UPDATE events SET body = 7", strict_again):
         tamper(path, sql)
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         (finding,) = memory.inspect()
     assert not finding.ok
     assert "events.body" in finding.detail

@@ -12,8 +12,8 @@ from textwrap import dedent
 
 import pytest
 
-import recollect
-from recollect.errors import Corrupt, Unavailable
+import memoranda
+from memoranda.errors import Corrupt, Unavailable
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here"),
@@ -28,7 +28,7 @@ WORKERS, WRITES = 3, 30
 PROGRAM = """
 import multiprocessing, os, signal, socket, sys, threading, warnings
 from concurrent.futures import ProcessPoolExecutor
-import recollect
+import memoranda
 
 warnings.simplefilter("ignore", DeprecationWarning)
 form, parent, path, workers, writes = *sys.argv[1:4], *map(int, sys.argv[4:])
@@ -40,7 +40,7 @@ def work(number):
         if number == 0:
             started.release()
             assert go_on.wait(60)
-        with recollect.open(path) as own:
+        with memoranda.open(path) as own:
             scope = own.scope(user=f"worker{number}")
             for place in range(writes):
                 if place == writes // 3 and number:
@@ -68,7 +68,7 @@ def serve(number, listening):
     connection.close()
     os._exit(0)
 
-memory = recollect.open(path)
+memory = memoranda.open(path)
 memory.scope(user="parent").set("before", 1)
 memory.scope(user="parent").get("before")
 stop = threading.Event()
@@ -143,7 +143,7 @@ def run(program: str, *arguments: object) -> str:
 def test_no_acknowledged_write_is_lost(tmp_path: Path, form: str, parent: str) -> None:
     path = tmp_path / "m.db"
     by_thread = run(PROGRAM, form, parent, path, WORKERS, WRITES)
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         kept = {f"worker{number}": len(memory.scope(user=f"worker{number}").list()) for number in range(WORKERS)}
         assert kept == dict.fromkeys(kept, WRITES)
         if parent == "stays":
@@ -175,10 +175,10 @@ def test_a_child_forked_inside_a_transaction_is_refused_and_harms_nobody(tmp_pat
     path = tmp_path / "m.db"
 
     def open_own() -> object:
-        with recollect.open(path) as own:
+        with memoranda.open(path) as own:
             return own.scope(user="ada").set("child", 1)
 
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         ada = memory.scope(user="ada")
         ada.set("k", 1)
         store = memory._gate._store
@@ -196,8 +196,8 @@ def test_a_child_that_leaves_a_transaction_of_its_parent_undoes_nothing(tmp_path
     run(
         """
         import os, sys
-        import recollect
-        memory = recollect.open(sys.argv[1])
+        import memoranda
+        memory = memoranda.open(sys.argv[1])
         ada = memory.scope(user="ada")
         ada.set("k0", 0)
         fact = ada.get("k0")
@@ -220,7 +220,7 @@ def test_a_child_that_leaves_a_transaction_of_its_parent_undoes_nothing(tmp_path
         ada.set("k0", 1)
         assert all(finding.ok for finding in memory.inspect())
         memory.close()
-        with recollect.open(sys.argv[1]) as memory:
+        with memoranda.open(sys.argv[1]) as memory:
             assert len(memory.scope(user="ada").list()) == 51
         """,
         tmp_path / "m.db",
@@ -231,10 +231,10 @@ def test_a_file_that_anybody_in_the_process_had_open_is_refused_in_the_child(tmp
     import apsw
 
     path = tmp_path / "m.db"
-    recollect.open(path).close()
+    memoranda.open(path).close()
 
     def open_own() -> None:
-        recollect.open(path).close()
+        memoranda.open(path).close()
 
     assert in_child(open_own) == "None"
     other = apsw.Connection(str(path))
@@ -248,7 +248,7 @@ def test_a_file_that_anybody_in_the_process_had_open_is_refused_in_the_child(tmp
 def test_a_fork_waits_for_reads_and_lets_them_go_on(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
     reading, go_on = threading.Event(), threading.Event()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.scope(user="ada").set("k", 1)
         store = memory._gate._store
 
@@ -260,7 +260,7 @@ def test_a_fork_waits_for_reads_and_lets_them_go_on(tmp_path: Path) -> None:
         thread.start()
         assert reading.wait(30)
         threading.Timer(0.1, go_on.set).start()
-        assert in_child(lambda: recollect.open(path).close()) == "None"
+        assert in_child(lambda: memoranda.open(path).close()) == "None"
         thread.join(30)
         assert memory.scope(user="ada").value("k") == 1
         memory.scope(user="ada").set("k", 2)
@@ -268,7 +268,7 @@ def test_a_fork_waits_for_reads_and_lets_them_go_on(tmp_path: Path) -> None:
 
 
 def test_a_store_that_was_closed_stays_closed_over_a_fork(tmp_path: Path) -> None:
-    memory = recollect.open(tmp_path / "m.db")
+    memory = memoranda.open(tmp_path / "m.db")
     memory.close()
     assert in_child(lambda: 1) == "1"
     with pytest.raises(Unavailable):
@@ -277,15 +277,15 @@ def test_a_store_that_was_closed_stays_closed_over_a_fork(tmp_path: Path) -> Non
 
 def test_a_file_that_lost_commits_is_noticed_by_the_next_write(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.scope(user="ada").set("old", 1)
     old = path.read_bytes()
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         ada = memory.scope(user="ada")
         for place in range(5):
             ada.set(f"k{place}", place)
         # An old copy takes the place of the file, in the same inode, as a careless `cp` does it.
-        with recollect.open(path) as other:
+        with memoranda.open(path) as other:
             other.scope(user="ada").set("control", 1)
         ada.set("after control", 1)
         store = memory._gate._store
@@ -301,7 +301,7 @@ def test_a_file_that_lost_commits_is_noticed_by_the_next_write(tmp_path: Path) -
 @pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="only Linux tells which files are open")
 def test_doctor_notices_a_log_that_was_deleted_under_a_process(tmp_path: Path) -> None:
     path = tmp_path / "m.db"
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.scope(user="ada").set("k", 1)
         assert all(finding.ok for finding in memory.inspect())
         os.unlink(f"{path}-wal")

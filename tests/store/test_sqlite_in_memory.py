@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 
 import pytest
 
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
-from recollect.store.base import TenantState
-from recollect.store.sql import rows
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
+from memoranda.store.base import TenantState
+from memoranda.store.sql import rows
+from memoranda.store.sqlite import SqliteStore
 
 MIRA = Scope.of(user="mira")
 DAWN = datetime(2026, 3, 4, 6, tzinfo=UTC)

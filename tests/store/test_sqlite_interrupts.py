@@ -13,9 +13,9 @@ from typing import Any
 import apsw
 import pytest
 
-from recollect.model.scope import Scope
-from recollect.store.sqlite import SqliteStore, commit, readers
-from recollect.store.sqlite.commit import GroupCommit
+from memoranda.model.scope import Scope
+from memoranda.store.sqlite import SqliteStore, commit, readers
+from memoranda.store.sqlite.commit import GroupCommit
 
 
 class InterruptedLock:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-import recollect
+import memoranda
 
 
 @pytest.fixture
@@ -16,7 +16,7 @@ def path(tmp_path: Path) -> str:
 
 
 def test_the_mark_of_a_tenant_stays_while_this_process_writes_to_others(path: str) -> None:
-    with recollect.open(path) as memory, recollect.open(path) as other:
+    with memoranda.open(path) as memory, memoranda.open(path) as other:
         memory.in_tenant("acme").scope(user="ada").set("k", 1)
         before = memory.mark(tenant="acme")
         memory.in_tenant("zeta").scope(user="ada").set("k", 1)
@@ -29,7 +29,7 @@ def test_the_mark_of_a_tenant_stays_while_this_process_writes_to_others(path: st
 
 def test_the_mark_of_a_tenant_is_the_same_while_somebody_writes_as_before(path: str) -> None:
     """Then another connection is asked, and it must not seem as if something had been written."""
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.in_tenant("acme").scope(user="ada").set("k", 1)
         before = memory.mark(tenant="acme")
         store = memory._gate._store
@@ -49,7 +49,7 @@ def test_the_mark_of_a_tenant_is_the_same_while_somebody_writes_as_before(path: 
 
 
 def test_what_a_work_has_not_committed_is_in_no_mark(path: str) -> None:
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         acme = memory.in_tenant("acme")
         acme.scope(user="ada").set("k", 1)
         before = memory.mark(tenant="acme")

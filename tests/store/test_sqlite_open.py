@@ -13,12 +13,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.errors import Busy, Corrupt, ForeignDatabase, MigrationNeeded, StorageError, Unavailable
-from recollect.model.event import event_body
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
-from recollect.store.sqlite import SqliteStore, migrate
-from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
+from memoranda.errors import Busy, Corrupt, ForeignDatabase, MigrationNeeded, StorageError, Unavailable
+from memoranda.model.event import event_body
+from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
+from memoranda.store.sqlite import SqliteStore, migrate
+from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
 
 ADA = Scope.of(user="ada")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -185,10 +185,10 @@ def test_a_relative_path_means_where_it_was_opened(path: str, tmp_path: Path, mo
 OPEN_AND_WRITE = """
 import sys
 from datetime import UTC, datetime
-from recollect.model.event import event_body
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.event import event_body
+from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
+from memoranda.store.sqlite import SqliteStore
 sys.stdin.readline()
 now = datetime(2026, 1, 1, tzinfo=UTC)
 with SqliteStore(sys.argv[1]) as store:

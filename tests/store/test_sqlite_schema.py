@@ -8,12 +8,12 @@ from pathlib import Path
 import apsw
 import pytest
 
-import recollect
-import recollect.store.sqlite
-from recollect.store.sql.queries import load_queries
-from recollect.store.sqlite.connection import IN_MEMORY, Settings, open_writer
-from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, migrate
-from recollect.store.sqlite.queries import SQL
+import memoranda
+import memoranda.store.sqlite
+from memoranda.store.sql.queries import load_queries
+from memoranda.store.sqlite.connection import IN_MEMORY, Settings, open_writer
+from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, SCHEMA, VERSION, migrate
+from memoranda.store.sqlite.queries import SQL
 
 
 def blanks(sql: str) -> list[None]:
@@ -21,7 +21,7 @@ def blanks(sql: str) -> list[None]:
     return [None] * (len(set(re.findall(r"[:?]\w+", sql))) or sql.count("?"))
 
 
-PACKAGE = Path(recollect.store.sqlite.__file__).parent
+PACKAGE = Path(memoranda.store.sqlite.__file__).parent
 SHARED = PACKAGE.parent / "sql"
 
 
@@ -49,11 +49,11 @@ def test_a_database_in_memory_is_made_as_one_in_a_file_is(tmp_path):
 
 
 def test_databases_in_memory_have_nothing_in_common():
-    with recollect.open(":memory:") as one, recollect.open(":memory:") as other:
+    with memoranda.open(":memory:") as one, memoranda.open(":memory:") as other:
         one.scope(user="ada").set("tea", "green")
         assert one.scope(user="ada").value("tea") == "green"
         assert other.scope(user="ada").get("tea") is None
-        with recollect.open(":memory:") as later:
+        with memoranda.open(":memory:") as later:
             assert later.scope(user="ada").get("tea") is None
 
 

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from recollect.model.approval import Approval
-from recollect.model.event import GENESIS, Event, event_body
-from recollect.model.fact import Fact, Revision
-from recollect.model.scope import Scope
-from recollect.store.base import Replay, Session
-from recollect.store.sqlite import SqliteStore
+from memoranda.model.approval import Approval
+from memoranda.model.event import GENESIS, Event, event_body
+from memoranda.model.fact import Fact, Revision
+from memoranda.model.scope import Scope
+from memoranda.store.base import Replay, Session
+from memoranda.store.sqlite import SqliteStore
 
 ADA = Scope.of(user="ada-7f3d")
 BOB = Scope.of(user="bob")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect.model.entry import Entry, NewEntry, Shelf
-from recollect.model.value import encode
+from memoranda.model.entry import Entry, NewEntry, Shelf
+from memoranda.model.value import encode
 
 
 def add_entry(

@@ -15,10 +15,10 @@ from copy import copy
 from pathlib import Path
 from typing import Any
 
-from recollect.api import aio
+from memoranda.api import aio
 
 ROOT = Path(__file__).parents[2]
-API = ROOT / "src" / "recollect" / "api"
+API = ROOT / "src" / "memoranda" / "api"
 STUB = API / "aio.pyi"
 MODULES = sorted({kind.__module__.rpartition(".")[2] for kind in aio.KINDS})
 
@@ -155,7 +155,7 @@ def _imported(module: str, tree: ast.Module) -> Iterator[tuple[str, str]]:
         elif isinstance(node, ast.Import):
             yield from ((one.name, f"import {one.name}") for one in node.names)
         elif isinstance(node, ast.Assign) and _name(node.targets[0]):
-            yield _name(node.targets[0]), f"from recollect.api.{module} import {_name(node.targets[0])}"
+            yield _name(node.targets[0]), f"from memoranda.api.{module} import {_name(node.targets[0])}"
 
 
 def _at_the_top(tree: ast.Module) -> list[ast.stmt]:

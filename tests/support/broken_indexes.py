@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recollect.engine import indexes
-from recollect.model.entry import ShelfState
+from memoranda.engine import indexes
+from memoranda.model.entry import ShelfState
 
 
 def follow_no_removals(patch: pytest.MonkeyPatch) -> None:

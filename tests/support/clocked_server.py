@@ -16,9 +16,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any
 
-import warm_recollect
+import warm_memoranda
 
-import recollect
+import memoranda
 
 _PROGRAM = "import clocked_server, sys; clocked_server.main(*sys.argv[1:])"
 
@@ -29,7 +29,7 @@ class Served:
     def __init__(self, database: Path, **settings: Any) -> None:
         self.database = database
         warmth = "models" if "agents" in settings else "server"
-        self._process = warm_recollect.Fork(database, json.dumps(settings), program=_PROGRAM, warmth=warmth)
+        self._process = warm_memoranda.Fork(database, json.dumps(settings), program=_PROGRAM, warmth=warmth)
         self._speaking = threading.Lock()
         self._keys: dict[tuple[str, str, str], str] = {}
         self.url: str = self._heard()["url"]
@@ -56,7 +56,7 @@ class Served:
             self._process.stdin.flush()
             heard = self._heard()
         if "refused" in heard:
-            raise recollect.UsageError(heard["refused"])
+            raise memoranda.UsageError(heard["refused"])
         return heard["done"]
 
     def close(self) -> None:
@@ -79,13 +79,13 @@ def main(database: str, given: str) -> None:
     """Answer requests and commands until there are no more commands."""
     import uvicorn
 
-    from recollect.server.app import create_app
-    from recollect.server.settings import Settings
-    from recollect.testing import FakeClock
-    from recollect.testing.conformance.base import EMBEDDER
+    from memoranda.server.app import create_app
+    from memoranda.server.settings import Settings
+    from memoranda.testing import FakeClock
+    from memoranda.testing.conformance.base import EMBEDDER
 
     clock = FakeClock()
-    memory = recollect.open(database, clock=clock, embedder=EMBEDDER, durability="normal")
+    memory = memoranda.open(database, clock=clock, embedder=EMBEDDER, durability="normal")
     app = create_app(Settings(db=database, rate=0, threads=8, **json.loads(given)), memory)
     # With its protocol said, or asyncio lets small answers wait for an acknowledgement.
     listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
@@ -97,7 +97,7 @@ def main(database: str, given: str) -> None:
         for line in sys.stdin:
             try:
                 _say({"done": _done(json.loads(line), memory, clock)})
-            except recollect.RecollectError as error:
+            except memoranda.MemorandaError as error:
                 _say({"refused": str(error)})
         server.should_exit = True
 
@@ -107,8 +107,8 @@ def main(database: str, given: str) -> None:
     memory.close()
 
 
-def _done(command: dict[str, Any], memory: recollect.Memory, clock: Any) -> Any:
-    from recollect.server.auth.keys import create_key
+def _done(command: dict[str, Any], memory: memoranda.Memory, clock: Any) -> Any:
+    from memoranda.server.auth.keys import create_key
 
     if "key" in command:
         return create_key(memory, **command["key"]).token

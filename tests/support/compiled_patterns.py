@@ -29,8 +29,8 @@ def _noting(pattern: Any, flags: Any) -> re.Pattern[Any]:
 
 
 re._compile = _noting  # type: ignore[attr-defined]
-package = importlib.import_module("recollect")
-for module in pkgutil.walk_packages(package.__path__, "recollect."):
+package = importlib.import_module("memoranda")
+for module in pkgutil.walk_packages(package.__path__, "memoranda."):
     if not module.name.endswith("__main__"):
         importlib.import_module(module.name)
 json.dump(sorted(_seen), sys.stdout)

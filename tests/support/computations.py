@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from recollect.lang.diagnostics import source_error
-from recollect.lang.expression.nodes import Node
-from recollect.lang.expression.program import Expression
-from recollect.mashin.checker.check import check_source
-from recollect.mashin.document import Compute
-from recollect.mashin.expression.programs import expression
+from memoranda.lang.diagnostics import source_error
+from memoranda.lang.expression.nodes import Node
+from memoranda.lang.expression.program import Expression
+from memoranda.mashin.checker.check import check_source
+from memoranda.mashin.document import Compute
+from memoranda.mashin.expression.programs import expression
 
 
 def computation(lines: str) -> Node:

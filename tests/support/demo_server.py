@@ -13,15 +13,15 @@ from pathlib import Path
 from typing import NamedTuple
 
 import httpx
-import warm_recollect
+import warm_memoranda
 
-import recollect
+import memoranda
 
 LIFETIME = 3_600.0
 """Seconds after which a server is ended even if its tests hang."""
 PATIENCE = 120.0
 """Seconds after which a request counts as hung."""
-_PROGRAM = "import sys\nfrom recollect.server.demo import main\nsys.exit(main())"
+_PROGRAM = "import sys\nfrom memoranda.server.demo import main\nsys.exit(main())"
 
 
 class Demo(NamedTuple):
@@ -50,10 +50,10 @@ class Demo(NamedTuple):
     def key_in(self, tenant: str) -> str:
         """Return a key like the one it printed, in a tenant that holds what a fresh demo does."""
         # Here and not above: workers that only collect tests need not import a server.
-        from recollect.server.auth.keys import create_key
-        from recollect.server.demo import USER, fill, settings_in
+        from memoranda.server.auth.keys import create_key
+        from memoranda.server.demo import USER, fill, settings_in
 
-        with recollect.open(settings_in(self.folder).db) as memory:
+        with memoranda.open(settings_in(self.folder).db) as memory:
             fill(memory.in_tenant(tenant))
             return create_key(memory, tenant=tenant, user=USER, role="member").token
 
@@ -66,12 +66,12 @@ class Demo(NamedTuple):
 def run_demo(folder: Path, *, warm: bool = True) -> Generator[Demo]:
     """Run the demo in a folder while a block lasts: `warm` with all imported, or from nothing as the Makefile does."""
     arguments = ["--folder", str(folder), "--port", "0"]
-    env = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+    env = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
     process = (
-        warm_recollect.Fork(*arguments, program=_PROGRAM, warmth="server", stderr=subprocess.DEVNULL, env=env)
+        warm_memoranda.Fork(*arguments, program=_PROGRAM, warmth="server", stderr=subprocess.DEVNULL, env=env)
         if warm
         else subprocess.Popen(
-            [sys.executable, "-m", "recollect.server.demo", *arguments],
+            [sys.executable, "-m", "memoranda.server.demo", *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -7,7 +7,7 @@ from typing import Any
 
 from typer.main import get_group
 
-from recollect.cli.app import app
+from memoranda.cli.app import app
 
 
 def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:

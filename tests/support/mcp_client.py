@@ -13,10 +13,10 @@ from typing import Any
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
 from mcp import Client, StdioServerParameters, stdio_client
-from recollect import errors
-from recollect.api.memory import Memory
-from recollect.mcp.reaching import InDatabase, confined
-from recollect.mcp.serving import create_server
+from memoranda import errors
+from memoranda.api.memory import Memory
+from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.mcp.serving import create_server
 
 
 class Talk:
@@ -67,10 +67,10 @@ def doors_to(memory: Memory, *, agent: str) -> Generator[Callable[[str], Talk]]:
 
 @contextmanager
 def started(*options: str, complaints: Path, **variables: str) -> Generator[Talk]:
-    """Give a connection to a `recollect mcp` in a process of its own; what it writes to stderr is in a file."""
+    """Give a connection to a `memoranda mcp` in a process of its own; what it writes to stderr is in a file."""
     kept = {name: os.environ[name] for name in ("TMPDIR", "PYTHONPATH", "COVERAGE_PROCESS_START") if name in os.environ}
     command = StdioServerParameters(
-        command=sys.executable, args=["-m", "recollect.cli", "mcp", *options], env={**kept, **variables}
+        command=sys.executable, args=["-m", "memoranda.cli", "mcp", *options], env={**kept, **variables}
     )
     with complaints.open("w") as errors_to, talking(stdio_client(command, errlog=errors_to)) as talk:
         yield talk

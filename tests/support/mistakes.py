@@ -19,10 +19,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_client import Talk
 from ways import DESK, FLOW, KITE, House, Scripted, command
 
-import recollect
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.chat import chat, preview
+import memoranda
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.chat import chat, preview
 
 Verb = Literal[
     "set",
@@ -60,7 +60,7 @@ class Somebody(NamedTuple):
     name: str
     memory: Memory
     """As far as they may reach into it."""
-    reach: Callable[[], tuple[recollect.Client, httpx.Client]]
+    reach: Callable[[], tuple[memoranda.Client, httpx.Client]]
     """Gives their client, and a connection without one."""
     talk: Callable[[str], Talk]
     """Gives an MCP client to the memory of a user, as far as they may reach into it."""
@@ -68,7 +68,7 @@ class Somebody(NamedTuple):
     """How the command line is told who acts."""
 
     @property
-    def client(self) -> recollect.Client:
+    def client(self) -> memoranda.Client:
         return self.reach()[0]
 
     @property
@@ -192,7 +192,7 @@ def _with_a_line(kite: Any) -> Any:
 
 def asyncio_set(me: Somebody, asked: dict[str, Any]) -> None:
     async def write() -> None:
-        place = recollect.AsyncMemory(me.memory)
+        place = memoranda.AsyncMemory(me.memory)
         below = place.at(f"user:{me.name}/{asked['below']}") if asked.get("below") else None
         own = below or place.scope(user=asked.get("user", me.name))
         await own.set(asked["key"], asked["value"], **_chosen(asked, "ttl", "expect", "idempotency_key"))
@@ -201,44 +201,44 @@ def asyncio_set(me: Somebody, asked: dict[str, Any]) -> None:
 
 
 def asyncio_read(me: Somebody, asked: dict[str, Any]) -> None:
-    asyncio.run(recollect.AsyncMemory(me.memory).scope(user=me.name).get(asked["key"], as_of=asked["as_of"]))
+    asyncio.run(memoranda.AsyncMemory(me.memory).scope(user=me.name).get(asked["key"], as_of=asked["as_of"]))
 
 
 def asyncio_change(me: Somebody, asked: dict[str, Any]) -> None:
-    asyncio.run(recollect.AsyncMemory(me.memory).scope(user=me.name).update(asked["key"], _with_a_line))
+    asyncio.run(memoranda.AsyncMemory(me.memory).scope(user=me.name).update(asked["key"], _with_a_line))
 
 
 def asyncio_remember(me: Somebody, asked: dict[str, Any]) -> None:
     given = _chosen(asked, "collection", "ttl", "metadata")
-    asyncio.run(recollect.AsyncMemory(me.memory).scope(user=me.name).remember(asked["content"], **given))
+    asyncio.run(memoranda.AsyncMemory(me.memory).scope(user=me.name).remember(asked["content"], **given))
 
 
 def asyncio_recall(me: Somebody, asked: dict[str, Any]) -> None:
-    asyncio.run(recollect.AsyncMemory(me.memory).scope(user=me.name).recall(asked["query"], **_chosen(asked, *SEARCH)))
+    asyncio.run(memoranda.AsyncMemory(me.memory).scope(user=me.name).recall(asked["query"], **_chosen(asked, *SEARCH)))
 
 
 def asyncio_block(me: Somebody, asked: dict[str, Any]) -> None:
-    blocks = recollect.AsyncMemory(me.memory).scope(user=me.name).blocks
+    blocks = memoranda.AsyncMemory(me.memory).scope(user=me.name).blocks
     asyncio.run(blocks.update(asked["block"], asked["content"], expected_updated_at=me.stamp(asked)))
 
 
 def asyncio_lines(me: Somebody, asked: dict[str, Any]) -> None:
-    blocks = recollect.AsyncMemory(me.memory).scope(user=me.name).blocks
+    blocks = memoranda.AsyncMemory(me.memory).scope(user=me.name).blocks
     asyncio.run(blocks.recall(asked["query"], limit=asked["limit"]))
 
 
 def asyncio_find(me: Somebody, asked: dict[str, Any]) -> None:
-    asyncio.run(recollect.AsyncMemory(me.memory).definitions.get(asked["definition"]))
+    asyncio.run(memoranda.AsyncMemory(me.memory).definitions.get(asked["definition"]))
 
 
 def asyncio_define(me: Somebody, asked: dict[str, Any]) -> None:
-    definitions = recollect.AsyncMemory(me.memory).definitions
+    definitions = memoranda.AsyncMemory(me.memory).definitions
     asyncio.run(definitions.create(name=f"Kite of {me.name}", slug=_slug(me, asked), schema=asked["schema"]))
 
 
 def asyncio_go_on(me: Somebody, asked: dict[str, Any]) -> None:
     async def go_on() -> None:
-        session = await recollect.AsyncMemory(me.memory).scope(user=me.name).session(me.house.fresh())
+        session = await memoranda.AsyncMemory(me.memory).scope(user=me.name).session(me.house.fresh())
         if asked["ended"]:
             await session.end()
         await session.set("wind", "west")
@@ -257,7 +257,7 @@ def command_set(me: Somebody, asked: dict[str, Any]) -> None:
 def command_read(me: Somebody, asked: dict[str, Any]) -> None:
     try:
         command("facts", "get", *me.flags(asked), *_options(as_of=asked["as_of"]), asked["key"])
-    except recollect.NotFound:
+    except memoranda.NotFound:
         # It leaves with 1, so that a script can tell; to all others no fact is an answer.
         return
 
@@ -459,7 +459,7 @@ def mcp_set(me: Somebody, asked: dict[str, Any]) -> None:
 def mcp_read(me: Somebody, asked: dict[str, Any]) -> None:
     try:
         _call(me, "get_fact", asked, "key", "as_of")
-    except recollect.NotFound:
+    except memoranda.NotFound:
         # A model is told so; to all others no fact is an answer.
         return
 
@@ -488,7 +488,7 @@ def mcp_lines(me: Somebody, asked: dict[str, Any]) -> None:
 
 
 def mcp_find(me: Somebody, asked: dict[str, Any]) -> None:
-    me.talk(me.name).ask("read_resource", f"recollect://definitions/{asked['definition']}")
+    me.talk(me.name).ask("read_resource", f"memoranda://definitions/{asked['definition']}")
 
 
 def _call(me: Somebody, tool: str, asked: dict[str, Any], *names: str, **more: Any) -> Any:
@@ -574,7 +574,7 @@ FLOW:
 
 
 def abl_ask(me: Somebody, asked: dict[str, Any]) -> None:
-    agent = recollect.abl.load(_ASKS, memory=me.memory, model=asked["model"])
+    agent = memoranda.abl.load(_ASKS, memory=me.memory, model=asked["model"])
     _listened(agent.start(user=me.name).say("Which kite?"))
 
 
@@ -587,7 +587,7 @@ def abl_go_on(me: Somebody, asked: dict[str, Any]) -> None:
 
 
 def _agent(me: Somebody, text: str) -> Any:
-    return recollect.abl.load(dedent(text), memory=me.memory)
+    return memoranda.abl.load(dedent(text), memory=me.memory)
 
 
 def _opened(agent: Any, me: Somebody, asked: dict[str, Any], given: dict[str, Any]) -> None:
@@ -641,7 +641,7 @@ _ASKING = """machine asks
 
 
 def mashin_ask(me: Somebody, asked: dict[str, Any]) -> None:
-    _finished(recollect.mashin.load(_ASKING, memory=me.memory, model=asked["model"]).run({}, user=me.name))
+    _finished(memoranda.mashin.load(_ASKING, memory=me.memory, model=asked["model"]).run({}, user=me.name))
 
 
 def _run_machine(me: Somebody, asked: dict[str, Any], step: str, *names: str) -> None:
@@ -649,7 +649,7 @@ def _run_machine(me: Somebody, asked: dict[str, Any], step: str, *names: str) ->
     lines = ["machine notes", "  accepts", *(f"    {name} as any" for name in given)]
     lines += ["  ensures", "    allowed to memory", "  implements", f"    {step}"]
     lines += [f"      {name}: input.{name}" for name in given]
-    machine = recollect.mashin.load("\n".join(lines), memory=me.memory)
+    machine = memoranda.mashin.load("\n".join(lines), memory=me.memory)
     _finished(machine.run(given, user=asked.get("user", me.name)))
 
 
@@ -677,7 +677,7 @@ def action_set(me: Somebody, asked: dict[str, Any]) -> None:
     flow:
       - do: keep
     """
-    flow = recollect.workflow.load(dedent(text), memory=me.memory, name=FLOW)
+    flow = memoranda.workflow.load(dedent(text), memory=me.memory, name=FLOW)
     _finished(flow.run({"kite": asked["value"]}, owner=asked.get("user", me.name)))
 
 
@@ -695,7 +695,7 @@ def action_find(me: Somebody, asked: dict[str, Any]) -> None:
     flow:
       - do: nothing
     """
-    _finished(recollect.workflow.load(dedent(text), memory=me.memory, name=FLOW).run({}, owner=me.name))
+    _finished(memoranda.workflow.load(dedent(text), memory=me.memory, name=FLOW).run({}, owner=me.name))
 
 
 def action_ask(me: Somebody, asked: dict[str, Any]) -> None:
@@ -710,7 +710,7 @@ def action_ask(me: Somebody, asked: dict[str, Any]) -> None:
     flow:
       - do: answer
     """
-    flow = recollect.workflow.load(dedent(text), memory=me.memory, name=FLOW, model=asked["model"])
+    flow = memoranda.workflow.load(dedent(text), memory=me.memory, name=FLOW, model=asked["model"])
     _finished(flow.run({}, owner=me.name))
 
 
@@ -729,7 +729,7 @@ def tool_set(me: Somebody, asked: dict[str, Any]) -> None:
     flow:
       - do: answer
     """
-    flow = recollect.workflow.load(dedent(text), memory=me.memory, name=FLOW, model=model)
+    flow = memoranda.workflow.load(dedent(text), memory=me.memory, name=FLOW, model=model)
     _finished(flow.run({}, owner=asked.get("user", me.name)))
     _answered(model.asked[-1].messages[-1].text)
 
@@ -788,10 +788,10 @@ def listen(door: Door, me: Somebody, verb: Verb, asked: dict[str, Any]) -> Told 
     """Do something through a door; return what was said against it, None where nothing was."""
     try:
         door.verbs[verb](me, asked)
-    except recollect.SourceError as error:
+    except memoranda.SourceError as error:
         first = error.diagnostics[0]
         return Told(error.code, first.message, {"diagnostic": first.code}, first.hint)
-    except recollect.RecollectError as error:
+    except memoranda.MemorandaError as error:
         return Told(error.code, error.message, error.details, error.hint)
     except Problem as problem:
         words = problem.words

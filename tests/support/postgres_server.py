@@ -15,7 +15,7 @@ from typing import Any
 
 import psycopg
 
-from recollect.store.postgres import PostgresStore
+from memoranda.store.postgres import PostgresStore
 
 PATIENCE = 60.0
 """Seconds after which a server counts as hung."""
@@ -27,7 +27,7 @@ local all,replication all trust
 
 _OUR_TABLES = b"""
 SELECT convert_to(oid::regclass::text, 'UTF8') FROM pg_class
-WHERE relnamespace = to_regnamespace('recollect') AND relkind = 'r' AND relname <> 'migrated'
+WHERE relnamespace = to_regnamespace('memoranda') AND relkind = 'r' AND relname <> 'migrated'
 """
 
 # Nothing here survives a power cut, and nothing has to: machines are not killed in tests, processes are.
@@ -104,7 +104,7 @@ class PostgresServer:
             self._emptying = psycopg.connect(self.url(), autocommit=True)
         names = self._emptying.execute(_OUR_TABLES).fetchall()
         self._emptying.execute(b"; ".join(b"DELETE FROM " + name for (name,) in names))
-        self._emptying.execute(b"ALTER SEQUENCE recollect.numbers RESTART")
+        self._emptying.execute(b"ALTER SEQUENCE memoranda.numbers RESTART")
 
     def start(self) -> None:
         """Start the server, and return when it answers."""

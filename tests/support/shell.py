@@ -10,20 +10,20 @@ import threading
 from pathlib import Path
 from types import TracebackType
 
-from warm_recollect import Warmth
-from warm_recollect import folder as folder_of
+from warm_memoranda import Warmth
+from warm_memoranda import folder as folder_of
 
 PATIENCE = 120.0
 """Seconds after which a command counts as hung."""
 _END = "=== left with"
-_FOREIGN = "^RECOLLECT_|_API_KEY$|_BASE_URL$"
+_FOREIGN = "^MEMORANDA_|_API_KEY$|_BASE_URL$"
 
 
 class Shell:
     """A POSIX shell in a folder, without keys and settings of whoever runs the tests."""
 
     def __init__(self, folder: Path, *, warmth: Warmth | None = "commands", **variables: str) -> None:
-        """Open it; without a warmth `recollect` is the installed one, which imports all that it needs in each call."""
+        """Open it; without a warmth `memoranda` is the installed one, which imports all that it needs in each call."""
         kept = {name: value for name, value in os.environ.items() if not re.search(_FOREIGN, name)}
         places = [*([str(folder_of(warmth))] if warmth else []), str(Path(sys.executable).parent)]
         path = os.pathsep.join([*places, os.environ.get("PATH", "")])

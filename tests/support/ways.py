@@ -16,14 +16,14 @@ from typing import Any, Literal, NamedTuple
 
 from typer.testing import CliRunner
 
-import recollect
-from recollect import errors
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.chat import Agent, chat, preview
-from recollect.cli.app import run
-from recollect.sleep import extract_by_model, extract_by_rules, run_sleep_time
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda import errors
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.chat import Agent, chat, preview
+from memoranda.cli.app import run
+from memoranda.sleep import extract_by_model, extract_by_rules, run_sleep_time
+from memoranda.testing.conformance.base import EMBEDDER
 
 Kind = Literal["record", "entry", "core", "archive"]
 ScopeName = Literal["user", "agent", "workflow", "thread", "project", "shared"]
@@ -162,13 +162,13 @@ class House:
         return f"n{self._count}"
 
     def workflow(self, text: str, **options: Any) -> Any:
-        return recollect.workflow.load(dedent(text), memory=self.memory, name=FLOW, **options)
+        return memoranda.workflow.load(dedent(text), memory=self.memory, name=FLOW, **options)
 
     def agent(self, text: str) -> Any:
-        return recollect.abl.load(dedent(text), memory=self.memory)
+        return memoranda.abl.load(dedent(text), memory=self.memory)
 
     def machine(self, text: str) -> Any:
-        return recollect.mashin.load(dedent(text), memory=self.memory)
+        return memoranda.mashin.load(dedent(text), memory=self.memory)
 
 
 def command(*arguments: str) -> Any:
@@ -194,7 +194,7 @@ def command(*arguments: str) -> Any:
 
 def found_by_command(*arguments: str) -> Any:
     """Call a command; give None where it found nothing."""
-    with contextlib.suppress(recollect.NotFound):
+    with contextlib.suppress(memoranda.NotFound):
         return command(*arguments)
 
 
@@ -214,7 +214,7 @@ def by_python(house: House, place: Place, value: Any) -> None:
 
 def by_asyncio(house: House, place: Place, value: Any) -> None:
     async def write() -> None:
-        handle = recollect.AsyncMemory(house.memory).scope(**place.ids)
+        handle = memoranda.AsyncMemory(house.memory).scope(**place.ids)
         if place.kind == "record":
             await handle.set(place.key, value, ttl=None if place.scope in SLUGS else HOUR)
         elif place.kind == "entry":
@@ -376,7 +376,7 @@ def by_workflow_tool(house: House, place: Place, value: Any) -> None:
     )
     run = flow.run(owner=place.name, thread="t1").check()
     if run.outputs["answer"]["tool_calls"][0]["failed"]:
-        raise recollect.SchemaViolation("the model was told that the record does not fit")
+        raise memoranda.SchemaViolation("the model was told that the record does not fit")
 
 
 def by_chat_tool(house: House, place: Place, value: Any) -> None:
@@ -397,7 +397,7 @@ def by_chat_tool(house: House, place: Place, value: Any) -> None:
     )
     results = [json.loads(part.text) for part in turn.parts if part.kind == "tool_response"]
     if "written" not in results[-1]:
-        raise recollect.LimitExceeded("the model was told that the text does not fit", limit=0, actual=0, what="block")
+        raise memoranda.LimitExceeded("the model was told that the text does not fit", limit=0, actual=0, what="block")
 
 
 def by_sleep(house: House, place: Place, value: Any) -> None:
@@ -429,7 +429,7 @@ def by_sleep(house: House, place: Place, value: Any) -> None:
 def by_import(house: House, place: Place, value: Any) -> None:
     """Write it elsewhere, export it there, and import the file here."""
     file = house.folder / f"{house.fresh()}.jsonl"
-    with recollect.open(":memory:", clock=house.memory.clock, embedder=EMBEDDER) as elsewhere:
+    with memoranda.open(":memory:", clock=house.memory.clock, embedder=EMBEDDER) as elsewhere:
         by_python(_Elsewhere(elsewhere), place, value)
         if place.kind == "record" and place.scope in SLUGS:
             elsewhere.scope(**place.ids).set(place.key, value, ttl=HOUR)
@@ -746,7 +746,7 @@ def _kite_in(said: str) -> Any:
 
 
 def _found(read: Callable[[], Any]) -> Any:
-    with contextlib.suppress(recollect.NotFound):
+    with contextlib.suppress(memoranda.NotFound):
         return read()
 
 
@@ -756,7 +756,7 @@ def _first(found: Iterator[Any]) -> Any:
 
 def refused(write: Callable[[], None]) -> bool:
     """Say whether a write was refused in so many words."""
-    with contextlib.suppress(recollect.RecollectError):
+    with contextlib.suppress(memoranda.MemorandaError):
         write()
         return False
     return True

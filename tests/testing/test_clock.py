@@ -10,9 +10,9 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from recollect.model.clock import Clock
-from recollect.model.ids import Ids, SystemIds
-from recollect.testing import CountingIds, FakeClock
+from memoranda.model.clock import Clock
+from memoranda.model.ids import Ids, SystemIds
+from memoranda.testing import CountingIds, FakeClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.testing import Round, kill_rounds
+from memoranda.testing import Round, kill_rounds
 
 COUNT = """
 import sys, time

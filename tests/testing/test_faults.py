@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from recollect.testing import CODES, FaultyDisk, Trial, sweep
+from memoranda.testing import CODES, FaultyDisk, Trial, sweep
 
 
 @pytest.fixture

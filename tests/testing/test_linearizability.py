@@ -13,8 +13,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from recollect.testing import Operation, Recorder, check, check_versions, load, merge, save
-from recollect.testing.linearizability import describe
+from memoranda.testing import Operation, Recorder, check, check_versions, load, merge, save
+from memoranda.testing.linearizability import describe
 
 BOTH = pytest.mark.parametrize("judge", [check, check_versions])
 

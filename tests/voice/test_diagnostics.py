@@ -1,7 +1,7 @@
 """The same mistake in the three languages: shown in the same layout, under the same code where it is the same fault.
 
 One small program is written in each language. A mistake is an edit of it, marked `«right¦wrong»`: without the edit
-nothing is wrong, with it `recollect check` shows the place, the line, a caret under the fault, and a way out.
+nothing is wrong, with it `memoranda check` shows the place, the line, a caret under the fault, and a way out.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from recollect.cli.app import app
+from memoranda.cli.app import app
 
 PROGRAMS = {
     "tuner.abl": """\
@@ -330,17 +330,17 @@ def test_a_file_that_says_nothing_is_told_how_to_begin(file: str) -> None:
 
 
 def test_the_first_fault_is_the_error_of_every_loader() -> None:
-    import recollect
+    import memoranda
 
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         for language, file in (
-            (recollect.abl, "tuner.abl"),
-            (recollect.mashin, "tuner.mashin"),
-            (recollect.workflow, "tuner.yaml"),
+            (memoranda.abl, "tuner.abl"),
+            (memoranda.mashin, "tuner.mashin"),
+            (memoranda.workflow, "tuner.yaml"),
         ):
             edit = MISTAKES["a name twice"][file]
             text = PROGRAMS[file].replace(edit.right, edit.wrong)
-            with pytest.raises(recollect.SourceError) as raised:
+            with pytest.raises(memoranda.SourceError) as raised:
                 language.load(text, memory=memory)
             assert [one.code for one in raised.value.diagnostics if one.code == "duplicate"] == ["duplicate"]
             assert re.match(r"[\w. ]+:\d+:\d+: \S", raised.value.message)

@@ -37,13 +37,13 @@ from mistakes import (
 )
 from ways import DESK, House, found_by_command
 
-import recollect
-from recollect import errors
-from recollect.model.clock import SystemClock
-from recollect.model.policy import Policy, Quota
-from recollect.model.scope import Scope
-from recollect.testing import FakeClock
-from recollect.testing.conformance.base import EMBEDDER
+import memoranda
+from memoranda import errors
+from memoranda.model.clock import SystemClock
+from memoranda.model.policy import Policy, Quota
+from memoranda.model.scope import Scope
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.base import EMBEDDER
 
 ALL = pairs()
 NAMES = [f"{mistake.name}-{door.name}".replace(" ", "_") for mistake, door in ALL]
@@ -85,10 +85,10 @@ class Town:
 
     def _reached(self, name: str, memory: Any, key: dict[str, Any]) -> Somebody:
         @cache  # most mistakes are made elsewhere, and need neither
-        def reach() -> tuple[recollect.Client, httpx.Client]:
+        def reach() -> tuple[memoranda.Client, httpx.Client]:
             token = self._served.ask(key={"tenant": "default", "user": name, "role": "member", **key})
             headers = {"Authorization": f"Bearer {token}"}
-            client = recollect.Client(self._served.url, token)
+            client = memoranda.Client(self._served.url, token)
             http = httpx.Client(base_url=f"{self._served.url}/api/v1", headers=headers, timeout=30, verify=False)
             return self._opened.enter_context(client), self._opened.enter_context(http)
 
@@ -116,11 +116,11 @@ def clock() -> FakeClock:
 def nothing_of_this_machine(folder: Path, clock: FakeClock) -> Iterator[None]:
     """Let commands use our file and our clock, and nobody a key that lies around here."""
     with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("RECOLLECT_") or name.endswith("_API_KEY")]:
+        for name in [name for name in os.environ if name.startswith("MEMORANDA_") or name.endswith("_API_KEY")]:
             patch.delenv(name)
         patch.delenv("OPENAI_BASE_URL", raising=False)
-        patch.setenv("RECOLLECT_DB", str(folder / "memory.db"))
-        patch.setenv("RECOLLECT_EMBEDDER", EMBEDDER)
+        patch.setenv("MEMORANDA_DB", str(folder / "memory.db"))
+        patch.setenv("MEMORANDA_EMBEDDER", EMBEDDER)
         patch.setattr(SystemClock, "now", lambda _: clock.now())
         yield
 
@@ -133,7 +133,7 @@ def everyone(folder: Path, clock: FakeClock) -> Iterator[Town]:
     # A body may be larger than a value, so that it is the value that is refused.
     served = Served(folder / "memory.db", body_bytes=4 << 20, agents=str(agents))
     try:
-        with recollect.open(folder / "memory.db", clock=clock, embedder=EMBEDDER) as memory:
+        with memoranda.open(folder / "memory.db", clock=clock, embedder=EMBEDDER) as memory:
             house = House(memory, folder, cli=found_by_command, client=lambda _: None)
             yield Town(house, served)
     finally:

@@ -21,16 +21,16 @@ import click
 import pytest
 from typer.main import get_command
 
-import recollect
-from recollect import mashin
-from recollect.api.aio import AsyncHandle
-from recollect.cli.app import app
-from recollect.mashin import keywords
-from recollect.model.block import MOST_MATCHES
-from recollect.model.duration import parse_duration
-from recollect.model.limits import Limits
-from recollect.server.parameters import LARGEST_PAGE
-from recollect.server.settings import Settings
+import memoranda
+from memoranda import mashin
+from memoranda.api.aio import AsyncHandle
+from memoranda.cli.app import app
+from memoranda.mashin import keywords
+from memoranda.model.block import MOST_MATCHES
+from memoranda.model.duration import parse_duration
+from memoranda.model.limits import Limits
+from memoranda.server.parameters import LARGEST_PAGE
+from memoranda.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 GLOSSARY = ROOT / "docs/glossary.md"
@@ -75,18 +75,18 @@ def _desks(owner: type, place: str) -> Iterator[tuple[str, type]]:
     for name, member in vars(owner).items():
         if isinstance(member, property) and member.fget is not None:
             kind = member.fget.__globals__.get(member.fget.__annotations__.get("return", ""))
-            if inspect.isclass(kind) and kind.__module__.startswith("recollect.api"):
+            if inspect.isclass(kind) and kind.__module__.startswith("memoranda.api"):
                 yield f"{place}.{name}", kind
 
 
 def _python() -> Calls:
-    handles = [("memory", recollect.Memory), ("scoped", recollect.ScopedMemory), ("batch", recollect.Batch)]
-    handles += [*_desks(recollect.Memory, "memory"), *_desks(recollect.ScopedMemory, "scoped")]
-    found: Calls = {"open": _signature(recollect.open)}
+    handles = [("memory", memoranda.Memory), ("scoped", memoranda.ScopedMemory), ("batch", memoranda.Batch)]
+    handles += [*_desks(memoranda.Memory, "memory"), *_desks(memoranda.ScopedMemory, "scoped")]
+    found: Calls = {"open": _signature(memoranda.open)}
     for place, kind in handles:
         found |= dict(_methods(place, kind))
     for language in LANGUAGES:
-        module = importlib.import_module(f"recollect.{language}")
+        module = importlib.import_module(f"memoranda.{language}")
         for name in module.__all__:
             thing = getattr(module, name)
             if inspect.isfunction(thing):
@@ -97,8 +97,8 @@ def _python() -> Calls:
 
 
 def _client() -> Calls:
-    found: Calls = {"Client": _signature(recollect.Client)}
-    with recollect.Client("http://127.0.0.1:1", "rk_none") as client:
+    found: Calls = {"Client": _signature(memoranda.Client)}
+    with memoranda.Client("http://127.0.0.1:1", "mk_none") as client:
         found |= dict(_methods("client", type(client)))
         for name, part in vars(client).items():
             if hasattr(part, "_connection") and not name.startswith("_"):
@@ -572,7 +572,7 @@ def test_nothing_is_apart_that_is_no_call() -> None:
 
 
 def test_asyncio_takes_what_python_takes() -> None:
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         compared = 0
         ada = memory.scope(user="ada")
         for handle in (memory, ada, memory.batch(), ada.blocks, memory.definitions, memory.ledger, memory.runs):
@@ -585,8 +585,8 @@ def test_asyncio_takes_what_python_takes() -> None:
 
 
 def test_the_client_of_asyncio_takes_what_the_other_takes() -> None:
-    from recollect.client.aio.client import AsyncClient
-    from recollect.client.sync.client import Client
+    from memoranda.client.aio.client import AsyncClient
+    from memoranda.client.sync.client import Client
 
     plain = {name: _signature(member) for name, member in vars(Client).items() if inspect.isfunction(member)}
     awaited = {name: _signature(member) for name, member in vars(AsyncClient).items() if inspect.isfunction(member)}
@@ -622,7 +622,7 @@ def test_the_largest_limits_are_those_of_the_glossary() -> None:
     assert (Limits().recall, MOST_MATCHES, LARGEST_PAGE) == (1_000, 100, 1_000)
     said = " ".join(GLOSSARY.read_text(encoding="utf-8").split())
     assert "of a recall goes up to 1,000, of lines of a block up to 100, of a page in REST up to 1,000" in said
-    with recollect.open(":memory:", embedder="hashing:8") as memory:
+    with memoranda.open(":memory:", embedder="hashing:8") as memory:
         ada = memory.scope(user="ada")
         ada.remember("The tuner comes in May", collection="notes")
         assert ada.recall("tuner", collection="notes", limit=1_000).count == 1
@@ -631,7 +631,7 @@ def test_the_largest_limits_are_those_of_the_glossary() -> None:
             lambda: ada.recall("tuner", collection="notes", limit=1_001),
             lambda: ada.blocks.recall("tuner", limit=101),
         ):
-            with pytest.raises(recollect.RecollectError, match="above the maximum"):
+            with pytest.raises(memoranda.MemorandaError, match="above the maximum"):
                 asked()
 
 
@@ -691,7 +691,7 @@ def _help() -> Iterator[tuple[str, str]]:
             for below in command.list_commands(context):
                 yield from walk(command.get_command(context, below), f"{name} {below}")
 
-    yield from walk(get_command(app), "recollect")
+    yield from walk(get_command(app), "memoranda")
 
 
 def _found(text: str, words: list[str]) -> set[str]:

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 import apsw
 import httpx
 import pytest
-import warm_recollect
+import warm_memoranda
 
-import recollect
-from recollect.errors import Unauthenticated, Unavailable
-from recollect.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
+import memoranda
+from memoranda.errors import Unauthenticated, Unavailable
+from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
 
 ROOT = Path(__file__).parents[2]
 PATIENCE = 120.0
@@ -50,7 +50,7 @@ class Done(NamedTuple):
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty current folder, no settings and no keys."""
-    for name in [name for name in os.environ if name.startswith("RECOLLECT_") or name in KEYS]:
+    for name in [name for name in os.environ if name.startswith("MEMORANDA_") or name in KEYS]:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
@@ -74,12 +74,12 @@ def run(*command: str, out: Any = subprocess.PIPE, begin: Callable[[], None] | N
 
 def call(*arguments: str, out: Any = subprocess.PIPE, warmth: Any = "commands") -> Done:
     """Call a command, as a process of its own, which has imported what it needs."""
-    return run(str(warm_recollect.folder(warmth) / "recollect"), *arguments, out=out)
+    return run(str(warm_memoranda.folder(warmth) / "memoranda"), *arguments, out=out)
 
 
 def start(*arguments: str, begin: Callable[[], None] | None = None) -> Done:
     """Call a command as a shell starts it."""
-    return run(sys.executable, "-m", "recollect.cli", *arguments, begin=begin)
+    return run(sys.executable, "-m", "memoranda.cli", *arguments, begin=begin)
 
 
 # 1: another Python, 3: no make
@@ -117,9 +117,9 @@ def test_make_names_the_python_it_needs(python: str, clone: Path):
 def test_without_make_the_same_can_be_typed():
     told = (ROOT / "docs" / "installing.md").read_text()
     section = told[told.index("## When something goes wrong") :]
-    for command in ('pip install -e ".[server]"', "python -m recollect.server.demo"):
+    for command in ('pip install -e ".[server]"', "python -m memoranda.server.demo"):
         assert command in section
-    assert "--port" in run(sys.executable, "-m", "recollect.server.demo", "--help").out
+    assert "--port" in run(sys.executable, "-m", "memoranda.server.demo", "--help").out
 
 
 # 2: the port is taken
@@ -131,7 +131,7 @@ def test_a_port_that_is_taken_is_named():
         start("serve", "--port", port).says(
             "unavailable", f"127.0.0.1:{port}", "already in use", "Choose another --port, or end what listens there"
         )
-        demo = run(sys.executable, "-m", "recollect.server.demo", "--folder", "demo", "--port", port)
+        demo = run(sys.executable, "-m", "memoranda.server.demo", "--folder", "demo", "--port", port)
         assert demo.code == 1
         assert demo.err.startswith(f"error: cannot listen on 127.0.0.1:{port}: ")
         assert "Choose another --port" in demo.err
@@ -160,7 +160,7 @@ def test_a_folder_that_cannot_be_written_is_named(folder: Path):
         for arguments in (("facts", "set", "k", "w"), ("facts", "get", "k")):
             done = start(*arguments, "--db", "closed/memory.db", begin=obey_permissions)
             done.says("read_only", "`closed/memory.db`", "Make the file and its folder writable")
-        demo = run(sys.executable, "-m", "recollect.server.demo", "--folder", "closed/demo", begin=obey_permissions)
+        demo = run(sys.executable, "-m", "memoranda.server.demo", "--folder", "closed/demo", begin=obey_permissions)
         assert (demo.code, demo.err) == (
             1,
             "error: closed/demo cannot be written. Make it writable, or name another --folder\n",
@@ -194,8 +194,8 @@ def test_an_older_database_is_taken_over_in_silence():
 @pytest.mark.parametrize(
     ("database", "code", "words"),
     [
-        ("newer", "migration_needed", ("schema 99", f"knows schema {VERSION}", "Upgrade Recollect here")),
-        ("foreign", "foreign_database", ("a database of another program", "Give Recollect a file of its own")),
+        ("newer", "migration_needed", ("schema 99", f"knows schema {VERSION}", "Upgrade Memoranda here")),
+        ("foreign", "foreign_database", ("a database of another program", "Give Memoranda a file of its own")),
         ("text", "corrupt", ("not a database", "Name another file")),
         ("folder", "unavailable", ("it is a folder", "such as `named/memory.db`")),
     ],
@@ -222,7 +222,7 @@ def test_what_is_no_database_of_this_version_is_refused_and_left_as_it_is(
 
 def test_a_server_refuses_a_newer_database_too():
     make_database("newer.db", version=99, script=MIGRATIONS[0])
-    start("serve", "--port", "0", "--db", "newer.db").says("migration_needed", "schema 99", "Upgrade Recollect here")
+    start("serve", "--port", "0", "--db", "newer.db").says("migration_needed", "schema 99", "Upgrade Memoranda here")
 
 
 def test_a_database_in_a_folder_that_does_not_exist():
@@ -249,12 +249,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     place = tmp_path_factory.mktemp("served")
     (place / "agents").mkdir()
     (place / "agents" / "chat.toml").write_text(AGENTS)
-    kept = {name: value for name, value in os.environ.items() if name not in KEYS and not name.startswith("RECOLLECT_")}
-    process = warm_recollect.Fork(
+    kept = {name: value for name, value in os.environ.items() if name not in KEYS and not name.startswith("MEMORANDA_")}
+    process = warm_memoranda.Fork(
         *("serve", "--port", 0, "--db", place / "memory.db", "--json"),
         warmth="models",
         stderr=subprocess.DEVNULL,
-        env={**kept, "RECOLLECT_AGENTS": str(place / "agents")},
+        env={**kept, "MEMORANDA_AGENTS": str(place / "agents")},
     )
     said = json.loads(process.stdout.readline())
     yield Served(said["address"], said["admin_key"])
@@ -265,32 +265,32 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
 def test_a_wrong_key_is_told_where_keys_come_from(served: Served):
     facts = f"{served.address}/api/v1/memory/facts"
     assert httpx.get(facts, headers={"Authorization": f"Bearer {served.key}"}).status_code == 200
-    wrong = httpx.get(facts, headers={"Authorization": "Bearer rk_of_yesterday"})
+    wrong = httpx.get(facts, headers={"Authorization": "Bearer mk_of_yesterday"})
     assert (wrong.status_code, wrong.json()["code"]) == (401, "unauthenticated")
-    assert "recollect keys create" in wrong.json()["hint"]
+    assert "memoranda keys create" in wrong.json()["hint"]
     none = httpx.get(facts)
     assert none.status_code == 401
     assert "Authorization: Bearer" in none.json()["hint"]
-    with recollect.Client(served.address, "rk_of_yesterday") as client, pytest.raises(Unauthenticated) as caught:
+    with memoranda.Client(served.address, "mk_of_yesterday") as client, pytest.raises(Unauthenticated) as caught:
         client.facts.list()
-    assert "recollect keys create" in caught.value.hint
-    assert "rk_of_yesterday" not in str(caught.value)
+    assert "memoranda keys create" in caught.value.hint
+    assert "mk_of_yesterday" not in str(caught.value)
 
 
 def test_a_client_without_a_server_is_told_how_to_start_one():
     with socket.create_server(("127.0.0.1", 0)) as held:
         address = f"http://127.0.0.1:{held.getsockname()[1]}"
-    with recollect.Client(address, "rk_any", retries=0) as client, pytest.raises(Unavailable) as caught:
+    with memoranda.Client(address, "mk_any", retries=0) as client, pytest.raises(Unavailable) as caught:
         client.facts.list()
     assert address in str(caught.value)
-    assert "`recollect serve` starts one" in caught.value.hint
+    assert "`memoranda serve` starts one" in caught.value.hint
 
 
 def test_a_wrong_key_on_the_command_line():
     assert call("keys", "create", "--user", "ada").code == 0
-    call("keys", "revoke", "rk_of_yesterday").says("not_found", "no key of that id", "`recollect keys list`")
-    done = run(sys.executable, "-m", "recollect.cli", "serve", "--port", "0", RECOLLECT_ADMIN_KEY="short")
-    done.says("usage_error", "RECOLLECT_ADMIN_KEY", "at least 12")
+    call("keys", "revoke", "mk_of_yesterday").says("not_found", "no key of that id", "`memoranda keys list`")
+    done = run(sys.executable, "-m", "memoranda.cli", "serve", "--port", "0", MEMORANDA_ADMIN_KEY="short")
+    done.says("usage_error", "MEMORANDA_ADMIN_KEY", "at least 12")
 
 
 MACHINE = """\
@@ -384,13 +384,13 @@ def test_a_slip_in_a_program_is_shown_where_it_is_with_what_was_meant(name: str)
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("facts", "set", "k", "v", "--usr", "ada"), ("--usr", "--user", "`recollect facts set --help`")),
+        (("facts", "set", "k", "v", "--usr", "ada"), ("--usr", "--user", "`memoranda facts set --help`")),
         (("facts", "set", "k", "v", "--user"), ("'--user' requires an argument", "--help`")),
-        (("fatcs", "list"), ("'fatcs'", "Did you mean 'facts'?", "`recollect --help`")),
+        (("fatcs", "list"), ("'fatcs'", "Did you mean 'facts'?", "`memoranda --help`")),
         (("--db", "memory.db", "facts", "list"), ("--db", "Options come after the command")),
         (("facts", "--db", "memory.db", "list"), ("--db", "Options come after the command")),
-        (("facts", "lsit"), ("'lsit'", "Did you mean 'list'", "`recollect facts --help`")),
-        (("recall", "tea", "-c", "notes", "--mode", "hybird"), ("'hybird'", "hybrid", "`recollect recall --help`")),
+        (("facts", "lsit"), ("'lsit'", "Did you mean 'list'", "`memoranda facts --help`")),
+        (("recall", "tea", "-c", "notes", "--mode", "hybird"), ("'hybird'", "hybrid", "`memoranda recall --help`")),
         (("check", "notes.txt"), ("`notes.txt`", ".abl", ".mashin", ".yaml")),
         (("check", "nowhere.abl"), ("`nowhere.abl`", "No such file")),
     ],
@@ -410,7 +410,7 @@ import apsw
 
 pages = int(sys.argv.pop(1))
 apsw.connection_hooks.append(lambda connection: connection.pragma("max_page_count", pages))
-from recollect.cli import main
+from memoranda.cli import main
 
 main()
 """

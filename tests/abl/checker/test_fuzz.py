@@ -9,15 +9,15 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.abl.checker.check import check_source
-from recollect.lang.diagnostics import render_all
+from memoranda.abl.checker.check import check_source
+from memoranda.lang.diagnostics import render_all
 
 HERE = Path(__file__).parent / "samples"
 LIBRARY = (HERE / "library.agent.abl").read_text()
 FAULTS = (HERE / "faults.agent.abl").read_text()
 LINES = [line for line in (LIBRARY + FAULTS).split("\n") if line.strip()]
 WORDS = sorted({word for line in LINES for word in line.replace(":", " ").split()})
-RUNS = 2_000 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 40
+RUNS = 2_000 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 40
 
 depth = settings(max_examples=RUNS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 noise = st.text(st.sampled_from("aA_:-> \t\n|\"'[]{}(),.=#*<>?\\é\x00"), max_size=40)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.abl.checker.check import check_source
+from memoranda.abl.checker.check import check_source
 
 HERE = Path(__file__).parent
 LIBRARY = (HERE / "samples" / "library.agent.abl").read_text()

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from recollect.abl import document as abl
-from recollect.abl.document import Document
-from recollect.abl.parsed import Programs, Use, parse_programs, uses
-from recollect.abl.parser import read
-from recollect.abl.tree import Node, Raw
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.expression.nodes import Binary, Constant, Name
-from recollect.lang.template import Template
+from memoranda.abl import document as abl
+from memoranda.abl.document import Document
+from memoranda.abl.parsed import Programs, Use, parse_programs, uses
+from memoranda.abl.parser import read
+from memoranda.abl.tree import Node, Raw
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.expression.nodes import Binary, Constant, Name
+from memoranda.lang.template import Template
 
 LIBRARY = (Path(__file__).parent / "samples" / "library.agent.abl").read_text()
 

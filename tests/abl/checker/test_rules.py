@@ -12,9 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import recollect.abl.checker
-from recollect.abl.checker.check import check_source
-from recollect.lang.diagnostics import Diagnostic
+import memoranda.abl.checker
+from memoranda.abl.checker.check import check_source
+from memoranda.lang.diagnostics import Diagnostic
 
 SAMPLES = Path(__file__).parent / "samples"
 HEAD = "AGENT: Desk\nGOAL: help\n"
@@ -89,7 +89,7 @@ def test_has_nothing_to_say_about(title: str) -> None:
 
 
 def test_every_code_of_the_checker_has_a_case() -> None:
-    folder = Path(recollect.abl.checker.__file__).parent
+    folder = Path(memoranda.abl.checker.__file__).parent
     source = "".join(path.read_text() for path in folder.glob("*.py"))
     codes = set(re.findall(r'said\.(?:error|warning|note)\(\s*"(\w+)"', source))
     tested = {case.code for case in (*ERRORS.values(), *WARNINGS.values())}

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from recollect.abl import check
-from recollect.abl.tools.schema import type_schema
-from recollect.abl.type_names import TYPE_NAMES
-from recollect.abl.understanding.shapes import read_shape
+from memoranda.abl import check
+from memoranda.abl.tools.schema import type_schema
+from memoranda.abl.type_names import TYPE_NAMES
+from memoranda.abl.understanding.shapes import read_shape
 
 
 def _codes(word: str) -> list[str]:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl import Agent
-from recollect.abl.checker.check import check_source
-from recollect.agent.models import Ask, Reply
-from recollect.api.memory import Memory
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl import Agent
+from memoranda.abl.checker.check import check_source
+from memoranda.agent.models import Ask, Reply
+from memoranda.api.memory import Memory
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 HEAD = 'AGENT: Clerk\nGOAL: "Help visitors"\n'
@@ -26,7 +26,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         yield memory
 
 
@@ -41,7 +41,7 @@ def load(memory: Memory) -> Load:
     """Return a function that loads an agent from the sections that matter to a test."""
 
     def load(text: str, **options: Any) -> Agent:
-        return recollect.abl.load(whole(text), **{"memory": memory, **options})
+        return memoranda.abl.load(whole(text), **{"memory": memory, **options})
 
     return load
 
@@ -57,7 +57,7 @@ def load_unchecked(load: Load, monkeypatch: pytest.MonkeyPatch) -> Load:
 
     def load_it(text: str, **options: Any) -> Agent:
         with monkeypatch.context() as patched:
-            patched.setattr("recollect.abl.loading.check_source", check)
+            patched.setattr("memoranda.abl.loading.check_source", check)
             return load(text, **options)
 
     return load_it

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl import Agent, Behaviour, Session, Turn
-from recollect.abl.agent import start_fixture
-from recollect.agent.models import Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl import Agent, Behaviour, Session, Turn
+from memoranda.abl.agent import start_fixture
+from memoranda.agent.models import Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 Rules = Callable[..., Agent]
@@ -1280,7 +1280,7 @@ def test_several_values_are_collected_one_after_the_other(load: Load) -> None:
 def test_what_a_rule_collects_survives_a_restart(load: Load, memory: Memory) -> None:
     session = flow_with_rule(load, 'RESPOND: "PIN?"\nCOLLECT: [pin]')
     session.say("go")
-    turn = recollect.abl.resume(memory, session.id).say("42")
+    turn = memoranda.abl.resume(memory, session.id).say("42")
     assert (turn.messages, called(turn)) == (["Open."], ["open_safe"])
 
 

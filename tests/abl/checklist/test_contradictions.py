@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl import Agent, Behaviour
-from recollect.abl.agent import start_fixture
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl import Agent, Behaviour
+from memoranda.abl.agent import start_fixture
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 LISTEN = """
@@ -729,7 +729,7 @@ def test_26_unequal_is_the_opposite_of_equal_and_not_negates_the_comparison(
         """
     )
     assert start_fixture(agent, vars={"there": 1}).opening.messages == ["holds" if holds else "does not"]
-    assert recollect.abl.evaluate(condition, {"there": 1}) is holds
+    assert memoranda.abl.evaluate(condition, {"there": 1}) is holds
     assert ("not_over_comparison" in codes(agent)) is condition.startswith("NOT ")
 
 

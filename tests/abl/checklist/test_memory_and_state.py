@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl import Agent
-from recollect.abl.agent import start_fixture
-from recollect.api.memory import Memory
-from recollect.errors import NotFound, SourceError
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl import Agent
+from memoranda.abl.agent import start_fixture
+from memoranda.api.memory import Memory
+from memoranda.errors import NotFound, SourceError
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 DAY = 86_400.0
@@ -88,12 +88,12 @@ def test_01_they_last_as_long_as_their_session(load: Load, memory: Memory) -> No
     session = agent.start(user="ada")
     session.say("fill in")
     assert memory.scope(session=session.id).value("cabin") == "B12"
-    assert recollect.abl.resume(memory, session.id).vars["cabin"] == "B12"
+    assert memoranda.abl.resume(memory, session.id).vars["cabin"] == "B12"
     assert dict(agent.start(user="ada").vars)["cabin"] is None
     session.end()
     assert memory.scope(session=session.id).list() == []
     with pytest.raises(NotFound):
-        recollect.abl.resume(memory, session.id)
+        memoranda.abl.resume(memory, session.id)
 
 
 def test_02_bare_names_take_values_of_any_type(load: Load) -> None:
@@ -486,7 +486,7 @@ def test_11_a_computed_object_is_stored_at_a_path_that_nobody_declared(
     stored = memory.scope(user="ada").value("crossings")
     assert list(stored) == ["ship", "kind", "at"]
     assert (stored["ship"], stored["kind"]) == ("Aurora", "outing")
-    assert recollect.abl.evaluate("at == now", {"at": stored["at"]}, clock=clock)
+    assert memoranda.abl.evaluate("at == now", {"at": stored["at"]}, clock=clock)
 
 
 RECALL_AT_THE_START = """
@@ -740,7 +740,7 @@ SET:
   - crossing.from = first_day
   - crossing.total = total
 """
-    assert recollect.abl.parse(text, fragment=True).body is not None
+    assert memoranda.abl.parse(text, fragment=True).body is not None
     step = "FLOW:\n  fill:\n    REASONING: false" + text.replace("\n", "\n    ") + "ON_INPUT:\n      - ELSE:\n"
     session = start_fixture(load(step), vars={"passenger": "Ada", "first_day": "2026-06-01", "total": 336})
     assert session.vars["crossing"] == {"passenger": "Ada", "from": "2026-06-01", "total": 336}
@@ -901,7 +901,7 @@ def test_22_an_array_is_filtered_mapped_sorted_and_cut(load: Load) -> None:
 
 
 def transformed(load: Load, fragment: str, **given: Any) -> dict[str, Any]:
-    assert recollect.abl.parse(fragment, fragment=True).body is not None
+    assert memoranda.abl.parse(fragment, fragment=True).body is not None
     step = "FLOW:\n  work:\n    REASONING: false" + fragment.replace("\n", "\n    ") + "ON_INPUT:\n      - ELSE:\n"
     return dict(start_fixture(load(step), vars=given).vars)
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl import Agent, Behaviour, Turn
-from recollect.api.memory import Memory
-from recollect.errors import Unavailable
-from recollect.model.effect import GetFact, ListFacts
-from recollect.model.policy import Policy, Rule
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl import Agent, Behaviour, Turn
+from memoranda.api.memory import Memory
+from memoranda.errors import Unavailable
+from memoranda.model.effect import GetFact, ListFacts
+from memoranda.model.policy import Policy, Rule
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 
@@ -125,7 +125,7 @@ def test_a_session_that_is_resumed_does_not_start_again(load: Load, memory: Memo
     agent = load(LIFE.replace("{event}", "session:start").replace("{action}", INJECT), tools=TOOLS)
     session = agent.start(user="ada")
     assert told([session.opening]).count("*") == 1
-    assert told([recollect.abl.resume(memory, session.id).say("Porto")]).count("*") == 0
+    assert told([memoranda.abl.resume(memory, session.id).say("Porto")]).count("*") == 0
 
 
 def test_an_agent_that_is_active_again_has_its_events_again(load: Load) -> None:
@@ -402,7 +402,7 @@ def test_an_instruction_is_kept_for_the_rest_of_the_session_and_said_once(
     session.say("go on")
     later = model.asked[-1].instructions
     assert (later.count("Say Ada often"), later.count("Listen well")) == (1, 1)
-    recollect.abl.resume(memory, session.id).say("and?")
+    memoranda.abl.resume(memory, session.id).say("and?")
     assert "Say Ada often" in model.asked[-1].instructions
 
 

@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 import pytest
 
-import recollect
-from recollect.abl import Agent, Turn
-from recollect.abl.agent import start_fixture
-from recollect.api.memory import Memory
-from recollect.errors import SourceError, UsageError
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.abl import Agent, Turn
+from memoranda.abl.agent import start_fixture
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError, UsageError
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 
@@ -80,7 +80,7 @@ def test_per_step_begins_anew_with_every_transition_and_not_with_every_turn(load
     ]
     session.say("back")
     session.say("stay")
-    assert recollect.abl.resume(memory, session.id).say("stay").messages == ["13"]
+    assert memoranda.abl.resume(memory, session.id).say("stay").messages == ["13"]
 
 
 def test_per_step_begins_anew_before_the_guard_of_the_step(load: Load) -> None:

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.abl.expression.programs import compile_template, evaluate, render
-from recollect.abl.functions import FUNCTIONS
-from recollect.errors import RecollectError, SourceError
+from memoranda.abl.expression.programs import compile_template, evaluate, render
+from memoranda.abl.functions import FUNCTIONS
+from memoranda.errors import MemorandaError, SourceError
 
 pytestmark = pytest.mark.slow
 
@@ -70,7 +70,7 @@ def is_json(value: Any) -> bool:
 def test_any_expression_gives_a_value_or_a_typed_error(text: str, scope: dict[str, Any]) -> None:
     try:
         value = evaluate(text, scope)
-    except RecollectError:
+    except MemorandaError:
         return
     assert is_json(value)
 
@@ -84,7 +84,7 @@ def test_any_text_is_an_expression_or_a_source_error(text: str) -> None:
         for fault in error.diagnostics:
             assert 0 <= fault.span.start <= fault.span.end <= len(text)
         assert error.report
-    except RecollectError:
+    except MemorandaError:
         pass
 
 
@@ -101,7 +101,7 @@ def test_any_text_is_a_template_or_a_source_error(text: str, scope: dict[str, An
     except SourceError as error:
         assert error.diagnostics
         assert error.report
-    except RecollectError:
+    except MemorandaError:
         pass
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.abl.expression.programs import (
+from memoranda.abl.expression.programs import (
     compile_expression,
     compile_template,
     evaluate,
@@ -12,10 +12,10 @@ from recollect.abl.expression.programs import (
     parse_template,
     render,
 )
-from recollect.errors import SourceError
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.expression.bounds import Bounds
-from recollect.lang.source import Excerpt, Source
+from memoranda.errors import SourceError
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.expression.bounds import Bounds
+from memoranda.lang.source import Excerpt, Source
 
 CURLY = "\N{LEFT DOUBLE QUOTATION MARK}"
 NO_TERNARY = "There is no `? :`; use IF and ELSE branches, or COALESCE for a fallback"

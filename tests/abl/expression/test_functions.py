@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.expression.programs import evaluate
-from recollect.abl.functions import FUNCTIONS
-from recollect.errors import LimitExceeded
-from recollect.testing.clock import FakeClock
-from recollect.testing.ids import CountingIds
+from memoranda.abl.expression.programs import evaluate
+from memoranda.abl.functions import FUNCTIONS
+from memoranda.errors import LimitExceeded
+from memoranda.testing.clock import FakeClock
+from memoranda.testing.ids import CountingIds
 
 ROOMS = [{"id": 7, "kind": "single", "at": {"floor": 1}}, {"id": 8, "kind": "double", "at": {"floor": 2}}]
 
@@ -46,11 +46,11 @@ CASES: list[tuple[str, Any]] = [
     ("LOWER('ADA')", "ada"),
     ("LOWER(5)", "5"),
     ("TRIM('  x \n')", "x"),
-    ("SUBSTRING('recollect', 2)", "collect"),
-    ("SUBSTRING('recollect', 2, 5)", "col"),
-    ("SUBSTRING('recollect', 5, 2)", "col"),
-    ("SUBSTRING('recollect', -3, 99)", "recollect"),
-    ("SUBSTRING('recollect', '1', '3')", "ec"),
+    ("SUBSTRING('memoranda', 2)", "collect"),
+    ("SUBSTRING('memoranda', 2, 5)", "col"),
+    ("SUBSTRING('memoranda', 5, 2)", "col"),
+    ("SUBSTRING('memoranda', -3, 99)", "memoranda"),
+    ("SUBSTRING('memoranda', '1', '3')", "ec"),
     ("SUBSTRING(null, 1)", ""),
     ("REPLACE('a-b-c', '-', '')", "abc"),
     ("REPLACE('a', 'x', 'y')", "a"),

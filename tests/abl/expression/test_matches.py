@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.expression.programs import compile_expression, evaluate
-from recollect.errors import SourceError, UsageError
-from recollect.lang.expression.dialect import Run
+from memoranda.abl.expression.programs import compile_expression, evaluate
+from memoranda.errors import SourceError, UsageError
+from memoranda.lang.expression.dialect import Run
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.expression.programs import compile_expression, evaluate
-from recollect.errors import InvalidValue, LimitExceeded
-from recollect.lang.expression.dialect import Run
-from recollect.testing.clock import FakeClock
+from memoranda.abl.expression.programs import compile_expression, evaluate
+from memoranda.errors import InvalidValue, LimitExceeded
+from memoranda.lang.expression.dialect import Run
+from memoranda.testing.clock import FakeClock
 
 GUEST: dict[str, Any] = {
     "name": "Ada",

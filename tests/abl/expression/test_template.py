@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.expression.programs import compile_template, render
-from recollect.errors import LimitExceeded
-from recollect.lang.expression.bounds import Bounds
-from recollect.lang.expression.dialect import Run
+from memoranda.abl.expression.programs import compile_template, render
+from memoranda.errors import LimitExceeded
+from memoranda.lang.expression.bounds import Bounds
+from memoranda.lang.expression.dialect import Run
 
 INN: dict[str, Any] = {
     "name": "Ada",

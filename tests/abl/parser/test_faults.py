@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.abl.parser import parse_document, parse_fragment, read
-from recollect.errors import SourceError
-from recollect.lang.diagnostics import render_all
+from memoranda.abl.parser import parse_document, parse_fragment, read
+from memoranda.errors import SourceError
+from memoranda.lang.diagnostics import render_all
 
 HEAD = "AGENT: A\nGOAL: g\n"
 

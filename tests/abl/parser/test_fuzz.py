@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.abl.formatter import format_reading
-from recollect.abl.parser import read
+from memoranda.abl.formatter import format_reading
+from memoranda.abl.parser import read
 
 HERE = Path(__file__).parent / "samples"
 EVERYTHING = (HERE / "everything.abl").read_text()
@@ -20,7 +20,7 @@ LINES = [
     for name in ("everything.abl", "state.txt", "constraints.txt")
     for line in (HERE / name).read_text().split("\n")
 ]
-RUNS = 2_000 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 40
+RUNS = 2_000 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 40
 
 depth = settings(max_examples=RUNS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 noise = st.text(st.sampled_from("aA:-> \t\n\r|\"'[]{}(),.=#*\\&\u00a0é\x00"), max_size=60)

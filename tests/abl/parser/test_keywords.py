@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from recollect.abl.keywords import LEVELS, homes
+from memoranda.abl.keywords import LEVELS, homes
 
 SECTIONS = (
     "AGENT VERSION DESCRIPTION LANGUAGE GOAL PERSONA LIMITATIONS IDENTITY INSTRUCTIONS SYSTEM_PROMPT EXECUTION TOOLS "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.abl.lines import read_lines
-from recollect.abl.tree import Line, Raw, Value
-from recollect.abl.values import arrow, assignment, inline_object, listed, split, unquoted
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.source import Source, Span
+from memoranda.abl.lines import read_lines
+from memoranda.abl.tree import Line, Raw, Value
+from memoranda.abl.values import arrow, assignment, inline_object, listed, split, unquoted
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.source import Source, Span
 
 
 def lines(text: str) -> tuple[Line, ...]:

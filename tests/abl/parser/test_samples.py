@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.document import Call, Clear, Document, Gather, Respond, Set, Step, Transform
-from recollect.abl.formatter import format_text
-from recollect.abl.parser import parse_fragment, read
+from memoranda.abl.document import Call, Clear, Document, Gather, Respond, Set, Step, Transform
+from memoranda.abl.formatter import format_text
+from memoranda.abl.parser import parse_fragment, read
 
 HERE = Path(__file__).parent
 ORIGINALS = HERE.parents[3] / "shared" / "seeds"

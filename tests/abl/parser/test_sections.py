@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.document import Call, Check, Consult, Gather, Present, Respond, Set, Transform
-from recollect.abl.parser import Reading, parse_document, parse_fragment, read
+from memoranda.abl.document import Call, Check, Consult, Gather, Present, Respond, Set, Transform
+from memoranda.abl.parser import Reading, parse_document, parse_fragment, read
 
 TEXT = (Path(__file__).parent / "samples" / "everything.abl").read_text()
 

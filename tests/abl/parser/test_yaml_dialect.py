@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.abl.formatter import format_text
-from recollect.abl.parser import parse_document, parse_fragment, read
-from recollect.errors import SourceError
+from memoranda.abl.formatter import format_text
+from memoranda.abl.parser import parse_document, parse_fragment, read
+from memoranda.errors import SourceError
 
 HERE = Path(__file__).parent / "samples"
 SMALL = (HERE / "baker.agent.yaml").read_text()

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
-from recollect.abl import Agent, Session, Turn
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Memory
+from memoranda.abl import Agent, Session, Turn
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Agent]
 Talk = Callable[..., list[list[str]]]
@@ -25,7 +25,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         yield memory
 
 
@@ -39,7 +39,7 @@ def load(memory: Memory) -> Load:
     """Return how to load an agent from the lines after its name and goal."""
 
     def load(*parts: str, name: str = "Desk", kind: str = "AGENT", on: Memory = memory, **options: Any) -> Agent:
-        return recollect.abl.load(source(*parts, name=name, kind=kind), memory=on, **options)
+        return memoranda.abl.load(source(*parts, name=name, kind=kind), memory=on, **options)
 
     return load
 

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Memory
-from recollect.abl import Session
-from recollect.abl.agent import start_fixture
-from recollect.testing import CountingIds, FakeClock
+import memoranda
+from memoranda import Memory
+from memoranda.abl import Session
+from memoranda.abl.agent import start_fixture
+from memoranda.testing import CountingIds, FakeClock
 
 SAMPLES = Path(__file__).parent / "samples"
 
@@ -48,14 +48,14 @@ JSON: st.SearchStrategy[Any] = st.recursive(
 
 def begin(memory: Memory, **variables: Any) -> Session:
     others = [str(SAMPLES / "purser.abl"), str(SAMPLES / "counter.abl")]
-    agent = recollect.abl.load(
+    agent = memoranda.abl.load(
         str(SAMPLES / "ferry.abl"), memory=memory, tools=str(SAMPLES / "harbour.py"), agents=others
     )
     return start_fixture(agent, user="ada", vars=variables)
 
 
 def opened() -> Memory:
-    return recollect.open(":memory:", clock=FakeClock(), ids=CountingIds())
+    return memoranda.open(":memory:", clock=FakeClock(), ids=CountingIds())
 
 
 @given(said=SAID)
@@ -70,7 +70,7 @@ def test_any_words_are_answered_and_the_session_can_be_loaded_again(said: list[s
             assert turn.status in ("waiting", "completed", "escalated", "handed_off", "blocked")
             assert all(isinstance(message, str) and message.strip() for message in turn.messages)
             str(turn.trace).encode()
-            resumed = recollect.abl.resume(memory, session.id)
+            resumed = memoranda.abl.resume(memory, session.id)
             assert dict(resumed.vars) == dict(session.vars)
             assert (resumed.step, resumed.agent) == (session.step, session.agent)
         assert memory.ledger.verify().ok
@@ -87,7 +87,7 @@ def test_any_values_of_the_program_are_taken_or_refused_with_a_reason(values: di
         for name, value in values.items():
             try:
                 session.vars[name] = value
-            except recollect.UsageError as error:
+            except memoranda.UsageError as error:
                 assert error.message and error.hint
             else:
                 assert name in ("port", "travellers", "sailing")  # what the agent declares as input
@@ -96,13 +96,13 @@ def test_any_values_of_the_program_are_taken_or_refused_with_a_reason(values: di
             assert session.vars.get(name) == value
         for text in ("Ada", "Faro", "2", "1", "4711", "purser", "hard"):
             session.say(text)
-            recollect.abl.resume(memory, session.id)
+            memoranda.abl.resume(memory, session.id)
 
 
 def test_more_words_than_the_limit_are_refused_with_the_limit():
     with opened() as memory:
         session = begin(memory)
-        with pytest.raises(recollect.LimitExceeded, match="20,000"):
+        with pytest.raises(memoranda.LimitExceeded, match="20,000"):
             session.say("x" * 20_001)
         assert session.say("x" * 20_000).number == 1
 
@@ -135,9 +135,9 @@ FLOW:
           RESPOND: "Not found."
 """
     with opened() as memory:
-        session = recollect.abl.load(source, memory=memory, tools={"look": lambda: left.pop(0)}).start(user="ada")
+        session = memoranda.abl.load(source, memory=memory, tools={"look": lambda: left.pop(0)}).start(user="ada")
         for _ in results:
             turn = session.say("look")
             assert len(turn.messages) == 1
-            resumed = recollect.abl.resume(memory, session.id)
+            resumed = memoranda.abl.resume(memory, session.id)
             assert dict(resumed.vars) == dict(session.vars)

@@ -10,14 +10,14 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
-from recollect.abl import Behaviour
-from recollect.errors import StorageError, Unavailable
-from recollect.governance.gate import Caller, Gate
-from recollect.model.effect import Effect
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import CountingIds, FakeClock, FaultyDisk, Trial, sweep
+import memoranda
+from memoranda import Memory
+from memoranda.abl import Behaviour
+from memoranda.errors import StorageError, Unavailable
+from memoranda.governance.gate import Caller, Gate
+from memoranda.model.effect import Effect
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import CountingIds, FakeClock, FaultyDisk, Trial, sweep
 
 NOTES = """
 AGENT: Notes
@@ -67,8 +67,8 @@ def weigh(text: str) -> dict[str, int]:
     return {"grams": len(text)}
 
 
-def load(memory: Memory) -> recollect.abl.Agent:
-    return recollect.abl.load(NOTES, memory=memory, tools={"weigh": weigh})
+def load(memory: Memory) -> memoranda.abl.Agent:
+    return memoranda.abl.load(NOTES, memory=memory, tools={"weigh": weigh})
 
 
 def standing(memory: Memory, id: str) -> list[dict[str, Any]]:
@@ -108,14 +108,14 @@ class Failing:
 def test_a_turn_whose_store_fails_leaves_everything_as_it_was_and_can_be_said_again(
     monkeypatch: pytest.MonkeyPatch, for_good: bool
 ):
-    with recollect.open(":memory:", clock=FakeClock(), ids=CountingIds()) as straight_memory:
+    with memoranda.open(":memory:", clock=FakeClock(), ids=CountingIds()) as straight_memory:
         straight = load(straight_memory).start(user="ada", id="s")
         expected = [straight.say(text).messages for text in ("one", "two", "three")]
         expected_facts = standing(straight_memory, "s")
     failing = Failing(monkeypatch)
     failures = 0
     for number in range(1, 100):
-        with recollect.open(":memory:", clock=FakeClock(), ids=CountingIds()) as memory:
+        with memoranda.open(":memory:", clock=FakeClock(), ids=CountingIds()) as memory:
             memory.scope(user="ada").set("gone", "soon")
             session = load(memory).start(user="ada", id="s")
             assert session.say("one").messages == expected[0]
@@ -145,7 +145,7 @@ def test_a_turn_whose_store_fails_leaves_everything_as_it_was_and_can_be_said_ag
 def test_a_session_whose_opening_fails_can_be_begun_again_under_its_id(monkeypatch: pytest.MonkeyPatch):
     failing = Failing(monkeypatch)
     for number in range(1, 100):
-        with recollect.open(":memory:", clock=FakeClock(), ids=CountingIds()) as memory:
+        with memoranda.open(":memory:", clock=FakeClock(), ids=CountingIds()) as memory:
             agent = load(memory)
             failing.at(number)
             try:
@@ -225,7 +225,7 @@ def test_whatever_ends_a_turn_from_outside_nothing_of_it_is_kept(memory: Memory,
                 CALL: ring()
                 RESPOND: "Rang for {{input}}."
         """)
-    agent = recollect.abl.load(text, memory=memory, tools={"ring": ring}, behaviour=Behaviour(sleep=sleep))
+    agent = memoranda.abl.load(text, memory=memory, tools={"ring": ring}, behaviour=Behaviour(sleep=sleep))
     session = agent.start(user="ada", id="s")
     session.say("one")
     before = standing(memory, "s")
@@ -262,7 +262,7 @@ def test_a_fact_that_another_process_makes_impossible_at_the_last_moment_is_left
 
 # --- a real disk ----------------------------------------------------------------------------------------------------
 
-STRIDE = 1 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 5
+STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 5
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Limits, Memory, Policy, Quota, Rule, Scope
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Limits, Memory, Policy, Quota, Rule, Scope
+from memoranda.testing import FakeClock
 
 NOTES = """
     MEMORY:
@@ -160,7 +160,7 @@ def test_a_list_that_may_be_written_and_not_read_is_not_overwritten(load: Any, m
 
 def test_somebody_without_grants_cannot_begin_a_session(load: Any, memory: Memory):
     agent = load(NOTES, on=memory.acting_as("bo"))
-    with pytest.raises(recollect.Denied):
+    with pytest.raises(memoranda.Denied):
         agent.start(user="ada", id="s1")
     assert any(effect == "start_session" for effect, *_ in refusals(memory))
     memory.permissions.grant("bo", "memory", scope=Scope.of(session="s1"))
@@ -217,7 +217,7 @@ def test_a_quota_that_is_used_up_costs_facts_first_then_turns_until_the_next_win
     ada = memory.scope(user="ada")
     kept: list[str] = []
     said: list[str] = []
-    with pytest.raises(recollect.QuotaExceeded):
+    with pytest.raises(memoranda.QuotaExceeded):
         for number in range(20):
             turn = session.say(f"note {number}")
             said.append(f"note {number}")
@@ -319,7 +319,7 @@ def test_a_definition_that_refuses_a_value_leaves_the_other_facts_of_the_turn(lo
 
 
 def test_a_value_that_is_too_large_for_a_fact_is_refused_and_the_turn_goes_on(load: Any, told: Any):
-    with recollect.open(":memory:", limits=Limits(value_bytes=5_000)) as small:
+    with memoranda.open(":memory:", limits=Limits(value_bytes=5_000)) as small:
         agent = load(
             """
             MEMORY:
@@ -389,7 +389,7 @@ def test_without_a_user_nothing_of_users_is_read_or_written(load: Any, memory: M
 def test_a_tenant_s_agents_stay_in_it(load: Any, memory: Memory):
     agent = load(NOTES)
     agent.start(user="ada").say("ours")
-    with recollect.open(":memory:", tenant="other") as other:
+    with memoranda.open(":memory:", tenant="other") as other:
         assert load(NOTES, on=other).start(user="ada").opening.messages == ["Closed [], open []."]
     assert agent.start(user="ada").opening.messages == ["Closed [ours], open [ours]."]
 

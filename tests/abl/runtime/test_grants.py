@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import recollect
-from recollect import Memory
+import memoranda
+from memoranda import Memory
 
 OWNER = """
     MEMORY:
@@ -95,7 +95,7 @@ def test_what_was_granted_is_granted_on_as_far_as_it_goes(load: Any, memory: Mem
         """
     mate = pilot('SET: user.berth = "C2"', 'SET: user.licence = "ocean"').replace("Pilot", "Mate")
     memory.scope(user="ada").set("licence", "inland")
-    session = load(OWNER, agents=[recollect.abl.load(relay, memory=memory, agents=[mate])]).start(user="ada")
+    session = load(OWNER, agents=[memoranda.abl.load(relay, memory=memory, agents=[mate])]).start(user="ada")
     assert memory.scope(tree=session.id).value("berth") == "C2"
     assert memory.scope(user="ada").value("licence") == "inland"
 
@@ -155,7 +155,7 @@ def test_a_grant_lasts_when_the_session_is_taken_up_elsewhere(load: Any, memory:
     helper = pilot("GATHER: [place]", "SET: user.berth = place")
     agent = load(OWNER, agents=[helper])
     session = agent.start(user="ada")
-    resumed = recollect.abl.resume(memory, session.id, agent=load(OWNER, agents=[helper]))
+    resumed = memoranda.abl.resume(memory, session.id, agent=load(OWNER, agents=[helper]))
     resumed.say("D9")
     assert memory.scope(tree=session.id).value("berth") == "D9"
     assert memory.scope(user="ada").get("berth") is None

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
+import memoranda
+from memoranda import Memory
 
 DESK = """
     MEMORY:
@@ -826,7 +826,7 @@ def test_an_agent_that_comes_back_in_the_same_turn_keeps_its_new_variables(load:
     right = load(text.replace("NAME", "Right").replace("OTHER", "Left"), name="Right", agents=[left])
     session = right.start()
     session.say("swap")
-    again = recollect.abl.resume(memory, session.id)
+    again = memoranda.abl.resume(memory, session.id)
     assert dict(again.vars) == dict(session.vars) and session.vars["seen"] >= 1
     assert again.agent == session.agent
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import InvalidInput, Memory, SourceError
-from recollect.abl.scripts.run import run_scripts
-from recollect.agent.models import Ask, Reply, ToolCall
+import memoranda
+from memoranda import InvalidInput, Memory, SourceError
+from memoranda.abl.scripts.run import run_scripts
+from memoranda.agent.models import Ask, Reply, ToolCall
 
 BANK = Path(__file__).parents[3] / "examples" / "abl" / "wire_transfer"
 
@@ -61,7 +61,7 @@ def test_what_guards_an_agent_cannot_be_set_when_a_session_starts(safe: Any, mem
     assert "`checked` is not declared as input of `Desk`" in error.message
     assert "Inputs are box, label" in error.hint and "`INPUT: true`" in error.hint
     assert sessions_of(memory) == []
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         safe.resume("forged")
     session = safe.start(user="ada", id="forged", vars={"box": 7})
     assert session.opening.messages == ["Box 7."]
@@ -124,7 +124,7 @@ def test_an_assignment_is_from_outside_too(safe: Any, memory: Memory):
         session.vars["checked"] = None
     assert session.say("open").messages == ["Not before you were checked."]
     session.vars["box"] = 8
-    assert recollect.abl.resume(memory, session.id).vars["box"] == 8
+    assert memoranda.abl.resume(memory, session.id).vars["box"] == 8
     del session.vars["box"]
     assert session.vars["box"] is None
     checked = safe.start(user="ada")
@@ -138,7 +138,7 @@ def test_a_fact_beside_a_session_does_not_become_one_of_its_variables(safe: Any,
     session = safe.start(user="ada", vars={"box": 7})
     memory.scope(session=session.id).set("checked", True)
     memory.scope(session=session.id).set("box", 9)
-    resumed = recollect.abl.resume(memory, session.id)
+    resumed = memoranda.abl.resume(memory, session.id)
     assert (resumed.vars["checked"], resumed.vars["box"]) == (False, 7)
     assert resumed.say("open").messages == ["Not before you were checked."]
 
@@ -228,7 +228,7 @@ def test_a_model_does_not_set_what_a_rule_looks_at(load: Any, told: Any, guard: 
 def faults(text: str, name: str = "desk.abl") -> list[tuple[str, str, int]]:
     body = text if name.endswith(".yaml") else f'AGENT: Desk\nGOAL: "x"\n{text}'
     try:
-        found = recollect.abl.load(body, memory=recollect.open(":memory:")).diagnostics
+        found = memoranda.abl.load(body, memory=memoranda.open(":memory:")).diagnostics
     except SourceError as error:
         found = error.diagnostics
     return [(one.severity, one.code, body[: one.span.start].count("\n") + 1) for one in found]
@@ -263,16 +263,16 @@ def test_an_input_that_all_users_would_share_is_refused():
 
 def test_persistent_memory_is_not_an_input_and_the_hint_says_why():
     with pytest.raises(SourceError) as caught:
-        recollect.abl.load(
+        memoranda.abl.load(
             f'AGENT: Desk\nGOAL: "x"\nMEMORY:\n  persistent:\n    - user.x\n      INPUT: true\n{FLOW}',
-            memory=recollect.open(":memory:"),
+            memory=memoranda.open(":memory:"),
         )
     assert "written as facts, by those whose permissions allow it" in caught.value.report
     assert "^" in caught.value.report
 
 
 def test_both_dialects_declare_inputs_and_the_formatter_writes_them_back(tmp_path: Path, memory: Memory):
-    from recollect.abl.formatter import format_text
+    from memoranda.abl.formatter import format_text
 
     yaml = "agent: Desk\ngoal: x\nmemory:\n  session:\n    - name: x\n      input: true\n    - name: guard\n"
     yaml += 'flow:\n  a:\n    reasoning: false\n    respond: "{{x}}"\n    then: COMPLETE\n'
@@ -280,8 +280,8 @@ def test_both_dialects_declare_inputs_and_the_formatter_writes_them_back(tmp_pat
     written = format_text(yaml, name="desk.agent.yaml")
     assert "INPUT: true" in written
     for agent in (
-        recollect.abl.load(tmp_path / "desk.agent.yaml", memory=memory),
-        recollect.abl.load(written, memory=memory),
+        memoranda.abl.load(tmp_path / "desk.agent.yaml", memory=memory),
+        memoranda.abl.load(written, memory=memory),
     ):
         assert agent.start(vars={"x": "yes"}).opening.messages == ["yes"]
         with pytest.raises(InvalidInput):
@@ -293,7 +293,7 @@ def test_both_dialects_declare_inputs_and_the_formatter_writes_them_back(tmp_pat
 
 def test_the_bank_takes_no_word_for_it_and_its_scripts_may_set_what_they_like(memory: Memory, tmp_path: Path):
     tools, compliance = BANK / "tools.py", BANK / "compliance.abl"
-    bank = recollect.abl.load(BANK / "wire_transfer.abl", memory=memory, tools=tools, agents=[compliance])
+    bank = memoranda.abl.load(BANK / "wire_transfer.abl", memory=memory, tools=tools, agents=[compliance])
     with pytest.raises(InvalidInput, match="identity_checked"):
         bank.start(user="ada", vars={"identity_checked": True})
     script = "agent: wire_transfer.abl\nagents: [compliance.abl]\ntools: tools.py\ntests:\n"

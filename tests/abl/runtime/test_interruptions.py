@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recollect.abl import Behaviour
-from recollect.abl.agent import start_fixture
+from memoranda.abl import Behaviour
+from memoranda.abl.agent import start_fixture
 
 FORM = """
     MEMORY:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl import Behaviour
-from recollect.abl.agent import start_fixture
+import memoranda
+from memoranda.abl import Behaviour
+from memoranda.abl.agent import start_fixture
 
 WAIT = """
     FLOW:
@@ -58,7 +58,7 @@ def test_on_start_runs_once_before_the_flow_and_its_call_before_its_words(load: 
     assert session.say("again").messages == ["At work."]  # a second activation is no second start
 
 
-def test_on_start_sees_what_was_remembered_and_what_the_program_gave(load: Any, memory: recollect.Memory):
+def test_on_start_sees_what_was_remembered_and_what_the_program_gave(load: Any, memory: memoranda.Memory):
     memory.scope(user="ada").set("name", "Ada")
     agent = load("""
         MEMORY:
@@ -524,7 +524,7 @@ def test_a_reply_may_name_a_template(load: Any):
 
 
 def test_the_first_ending_that_holds_is_taken_says_its_words_and_stores_its_value(
-    load: Any, memory: recollect.Memory, told: Any
+    load: Any, memory: memoranda.Memory, told: Any
 ):
     agent = load("""
         COMPLETE:
@@ -553,7 +553,7 @@ def test_the_first_ending_that_holds_is_taken_says_its_words_and_stores_its_valu
     assert told(turn, "remembered") == ['remembered user.visit: value {"name":"Ada","turns":2}']
 
 
-def test_an_ending_may_store_a_variable_under_its_own_name(load: Any, memory: recollect.Memory):
+def test_an_ending_may_store_a_variable_under_its_own_name(load: Any, memory: memoranda.Memory):
     agent = load("""
         MEMORY:
           persistent:
@@ -647,7 +647,7 @@ def test_while_a_person_has_the_conversation_the_agent_is_silent_until_it_is_giv
 
 
 def test_a_person_is_shown_facts_and_parts_of_values_and_the_trace_not_what_is_sensitive(
-    load: Any, memory: recollect.Memory, told: Any
+    load: Any, memory: memoranda.Memory, told: Any
 ):
     ada = memory.scope(user="ada")
     ada.set("name", "Ada")
@@ -679,7 +679,7 @@ def test_a_person_is_shown_facts_and_parts_of_values_and_the_trace_not_what_is_s
     assert "Oslo" in line and "7001" not in line
 
 
-def test_what_is_remembered_when_the_session_ends_is_kept(load: Any, memory: recollect.Memory, told: Any):
+def test_what_is_remembered_when_the_session_ends_is_kept(load: Any, memory: memoranda.Memory, told: Any):
     agent = load(
         """
         MEMORY:
@@ -703,7 +703,7 @@ def test_what_is_remembered_when_the_session_ends_is_kept(load: Any, memory: rec
     assert told(ended, "remembered") == [] and len(told(ended, "refused")) == 1
 
 
-def test_when_a_session_ends_all_agents_of_it_are_done(load: Any, memory: recollect.Memory):
+def test_when_a_session_ends_all_agents_of_it_are_done(load: Any, memory: memoranda.Memory):
     parting = """
         MEMORY:
           persistent:

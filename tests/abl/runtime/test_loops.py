@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recollect.abl import Behaviour
+from memoranda.abl import Behaviour
 
 
 def test_steps_that_lead_to_each_other_are_stopped_at_the_limit(load: Any, told: Any):

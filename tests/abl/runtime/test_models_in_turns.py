@@ -19,10 +19,10 @@ from pydantic_ai.messages import (
 from pydantic_ai.models.function import AgentInfo, FunctionModel
 from pydantic_ai.models.test import TestModel
 
-import recollect
-from recollect import Memory
-from recollect.abl import Behaviour
-from recollect.abl.agent import start_fixture
+import memoranda
+from memoranda import Memory
+from memoranda.abl import Behaviour
+from memoranda.abl.agent import start_fixture
 
 Answer = str | tuple[str, dict[str, Any]] | Exception | list[tuple[str, dict[str, Any]]]
 
@@ -262,7 +262,7 @@ def test_instructions_of_recall_reach_the_prompt_once_and_stay(load: Any, memory
     assert "Mention the library." not in model.instructions()
     session.say("tide")
     assert model.instructions().count("Mention the library.") == 1
-    resumed = recollect.abl.resume(memory, session.id)
+    resumed = memoranda.abl.resume(memory, session.id)
     resumed.say("ebb")
     assert model.instructions().count("Mention the library.") == 1
     assert model.instructions().count("Never rhyme.") == 1

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory, NotFound, Policy, Scope
-from recollect.model.policy import Rule
+import memoranda
+from memoranda import Memory, NotFound, Policy, Scope
+from memoranda.model.policy import Rule
 
 KEEPER = """
     MEMORY:
@@ -42,7 +42,7 @@ BINDER = """
 
 
 @pytest.fixture
-def keeper(load: Any) -> recollect.abl.Agent:
+def keeper(load: Any) -> memoranda.abl.Agent:
     keeper = load(KEEPER, name="Keeper")
     keeper.meet([load(BINDER, name="Binder")])
     return keeper

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Memory
-from recollect.abl import Agent, Session, Turn
-from recollect.testing import CountingIds, FakeClock
+import memoranda
+from memoranda import Memory
+from memoranda.abl import Agent, Session, Turn
+from memoranda.testing import CountingIds, FakeClock
 
 SAMPLES = Path(__file__).parent / "samples"
 TOOLS = str(SAMPLES / "harbour.py")
@@ -47,11 +47,11 @@ said = st.lists(st.sampled_from(WORDS), max_size=14)
 
 def load(memory: Memory) -> Agent:
     others = [str(SAMPLES / "purser.abl"), str(SAMPLES / "counter.abl")]
-    return recollect.abl.load(str(SAMPLES / "ferry.abl"), memory=memory, tools=TOOLS, agents=others)
+    return memoranda.abl.load(str(SAMPLES / "ferry.abl"), memory=memory, tools=TOOLS, agents=others)
 
 
 def opened(clock: FakeClock | None = None) -> Memory:
-    memory = recollect.open(":memory:", clock=clock or FakeClock(), ids=CountingIds())
+    memory = memoranda.open(":memory:", clock=clock or FakeClock(), ids=CountingIds())
     memory.scope(user="ada").set("cabin.view", "sea")
     return memory
 
@@ -74,8 +74,8 @@ def again(memory: Memory, agent: Agent, session: Session, way: int) -> Session:
     if way == 0:
         return agent.resume(session.id)
     if way == 1:
-        return recollect.abl.resume(memory, session.id)
-    return recollect.abl.resume(memory.through("elsewhere"), session.id, tools=TOOLS)
+        return memoranda.abl.resume(memory, session.id)
+    return memoranda.abl.resume(memory.through("elsewhere"), session.id, tools=TOOLS)
 
 
 @given(texts=said, ways=st.lists(st.integers(0, 2), min_size=1, max_size=5))
@@ -132,10 +132,10 @@ def test_the_sample_reaches_what_it_is_for():
 
 CHILD = """
 import json, sys
-import recollect
+import memoranda
 path, session, tools, text = sys.argv[1:]
-with recollect.open(path) as memory:
-    resumed = recollect.abl.resume(memory, session, tools=tools)
+with memoranda.open(path) as memory:
+    resumed = memoranda.abl.resume(memory, session, tools=tools)
     turn = resumed.say(text)
     print(json.dumps([turn.messages, turn.status, resumed.step, resumed.agent, dict(resumed.vars)]))
 """
@@ -145,9 +145,9 @@ with recollect.open(path) as memory:
 @pytest.mark.parametrize("texts", [BOOKED, WANDERING[:6]])
 def test_each_turn_may_be_taken_by_another_process(tmp_path: Path, texts: list[str], run_child: Any):
     path = str(tmp_path / "memory.db")
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         session = load(memory).start(user="ada", id="s")
-    with recollect.open(":memory:") as straight_memory:
+    with memoranda.open(":memory:") as straight_memory:
         straight = load(straight_memory).start(user="ada", id="s")
         for text in texts:
             turn = straight.say(text)
@@ -159,10 +159,10 @@ def test_each_turn_may_be_taken_by_another_process(tmp_path: Path, texts: list[s
 
 RIVAL = """
 import sys
-import recollect
+import memoranda
 path, session, tools, name, count = sys.argv[1:]
-with recollect.open(path, busy_timeout=60) as memory:
-    resumed = recollect.abl.resume(memory, session, tools=tools)
+with memoranda.open(path, busy_timeout=60) as memory:
+    resumed = memoranda.abl.resume(memory, session, tools=tools)
     print("ready", flush=True)
     sys.stdin.readline()
     won = 0
@@ -170,7 +170,7 @@ with recollect.open(path, busy_timeout=60) as memory:
         try:
             resumed.say(f"{name}-{number}")
             won += 1
-        except recollect.Conflict:
+        except memoranda.Conflict:
             pass
     print(won, flush=True)
 """
@@ -206,12 +206,12 @@ FLOW:
 @pytest.mark.slow
 def test_of_two_processes_that_speak_at_once_one_is_heard_each_time(tmp_path: Path, run_child: Any):
     path = str(tmp_path / "memory.db")
-    with recollect.open(path) as memory:
-        session = recollect.abl.load(CHORUS, memory=memory).start(user="ada")
+    with memoranda.open(path) as memory:
+        session = memoranda.abl.load(CHORUS, memory=memory).start(user="ada")
     children = [run_child(RIVAL, path, session.id, TOOLS, name, 15) for name in ("left", "right")]
     won = [int(count) for [count] in children[0].run_together(children)]
-    with recollect.open(path) as memory:
-        resumed = recollect.abl.resume(memory, session.id)
+    with memoranda.open(path) as memory:
+        resumed = memoranda.abl.resume(memory, session.id)
         turns = [turn.input for turn in resumed.turns()[1:]]
         # Every turn that was acknowledged is there once, in one order, and nothing of those that were not.
         assert len(turns) == sum(won) and resumed.vars["heard"] == sum(won)

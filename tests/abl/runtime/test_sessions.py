@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
-from recollect.abl import Behaviour
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Memory
+from memoranda.abl import Behaviour
+from memoranda.testing import FakeClock
 
 FORM = """
     MEMORY:
@@ -69,7 +69,7 @@ def path(tmp_path: Path) -> str:
 
 @pytest.fixture
 def on_disk(path: str) -> Iterator[Memory]:
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         yield memory
 
 
@@ -126,7 +126,7 @@ def test_what_the_program_does_to_its_own_values_later_does_not_reach_the_sessio
     later["list"].append("b")
     session.say("Porto")
     assert (session.vars["begun"], session.vars["later"]) == (["a"], {"list": ["a"]})
-    resumed = recollect.abl.resume(memory, session.id)
+    resumed = memoranda.abl.resume(memory, session.id)
     assert (resumed.vars["begun"], resumed.vars["later"]) == (["a"], {"list": ["a"]})
 
 
@@ -135,7 +135,7 @@ def test_what_is_changed_inside_of_a_variable_that_was_read_changes_nothing(load
     session.vars["box"]["items"].append("b")
     assert session.vars["box"] == {"items": ["a"]}
     session.vars["box"] = {"items": ["a", "b"]}
-    assert session.vars["box"] == recollect.abl.resume(memory, session.id).vars["box"] == {"items": ["a", "b"]}
+    assert session.vars["box"] == memoranda.abl.resume(memory, session.id).vars["box"] == {"items": ["a", "b"]}
 
 
 def test_the_state_of_a_session_does_not_grow_with_its_warnings(load: Any, memory: Memory):
@@ -159,10 +159,10 @@ def test_the_state_of_a_session_does_not_grow_with_its_warnings(load: Any, memor
 @pytest.mark.parametrize("value", [object(), {1, 2}, float("nan"), "\ud800", b"bytes", [[object()]]])
 def test_a_value_that_cannot_be_kept_is_refused_when_it_is_given(load: Any, value: Any):
     agent = load(OPEN_FORM)
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         agent.start(user="ada", vars={"thing": value})
     session = agent.start(user="ada", vars={"thing": "fine"})
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         session.vars["thing"] = value
     assert session.vars["thing"] == "fine"
     assert session.say("Porto").messages == ["Which street?"]
@@ -171,10 +171,10 @@ def test_a_value_that_cannot_be_kept_is_refused_when_it_is_given(load: Any, valu
 @pytest.mark.parametrize("name", ["", "a b", "user_id", "input", "_hidden", "last_look_result", 7, None, "a.b"])
 def test_a_name_that_no_variable_can_have_is_refused(load: Any, name: Any):
     agent = load(OPEN_FORM)
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         agent.start(vars={name: 1})
     session = agent.start()
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         session.vars[name] = 1
     session.vars["thing"] = 1
     assert session.vars["thing"] == 1
@@ -184,7 +184,7 @@ def test_null_takes_a_variable_away(load: Any, memory: Memory):
     session = load(OPEN_FORM).start(vars={"thing": 1})
     session.vars["thing"] = None
     session.vars["later"] = None
-    resumed = recollect.abl.resume(memory, session.id)
+    resumed = memoranda.abl.resume(memory, session.id)
     for one in (session, resumed):
         assert (one.vars["thing"], one.vars["later"]) == (None, None)
     assert memory.scope(session=session.id).get("thing") is None
@@ -193,9 +193,9 @@ def test_null_takes_a_variable_away(load: Any, memory: Memory):
 
 def test_words_that_are_no_text_or_too_many_are_refused_and_change_nothing(load: Any):
     session = load(FORM, behaviour=Behaviour(input_characters=10)).start()
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         session.say(7)
-    with pytest.raises(recollect.LimitExceeded) as caught:
+    with pytest.raises(memoranda.LimitExceeded) as caught:
         session.say("x" * 11)
     assert (caught.value.details["limit"], caught.value.details["actual"]) == (10, 11)
     turn = session.say("x" * 10)
@@ -223,12 +223,12 @@ def test_the_program_says_on_which_channel_and_in_which_language_it_speaks(load:
     assert session.opening.messages == ["voice pt"]
     session.vars["channel"] = "mail"
     assert session.say("hm").messages == ["mail pt"]
-    assert recollect.abl.resume(memory, session.id).say("hm").messages == ["mail pt"]
+    assert memoranda.abl.resume(memory, session.id).say("hm").messages == ["mail pt"]
     assert agent.start(vars={"channel": "voice"}).opening.messages == ["voice en"]
     for name in ("user_id", "input", "_mine", "call_result"):
-        with pytest.raises(recollect.UsageError):
+        with pytest.raises(memoranda.UsageError):
             agent.start(vars={name: "x"})
-        with pytest.raises(recollect.UsageError):
+        with pytest.raises(memoranda.UsageError):
             session.vars[name] = "x"
 
 
@@ -253,7 +253,7 @@ def test_a_session_is_resumed_where_it_stands(load: Any, memory: Memory):
     agent = load(FORM)
     session = agent.start(user="ada", project="quay")
     session.say("Porto")
-    for resumed in (recollect.abl.resume(memory, session.id), agent.resume(session.id)):
+    for resumed in (memoranda.abl.resume(memory, session.id), agent.resume(session.id)):
         assert (resumed.id, resumed.user, resumed.project) == (session.id, "ada", "quay")
         assert (resumed.agent, resumed.step, resumed.status) == ("Desk", "ask", "waiting")
         assert dict(resumed.vars) == dict(session.vars)
@@ -279,14 +279,14 @@ def test_a_session_is_resumed_without_loading_its_agent_from_the_text_that_was_k
                 ON_FAIL:
                   RESPOND: "No books here."
         """)
-    with recollect.open(path) as memory:
-        session = recollect.abl.load(text, memory=memory, tools=tools).start(user="ada")
+    with memoranda.open(path) as memory:
+        session = memoranda.abl.load(text, memory=memory, tools=tools).start(user="ada")
         assert session.say("look").messages == ["3 beds."]
-    with recollect.open(path) as memory:
-        assert recollect.abl.resume(memory, session.id, tools=tools).say("look").messages == ["3 beds."]
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
+        assert memoranda.abl.resume(memory, session.id, tools=tools).say("look").messages == ["3 beds."]
+    with memoranda.open(path) as memory:
         # Functions are no text: without them there is nothing to call.
-        assert recollect.abl.resume(memory, session.id).say("look").messages == ["No books here."]
+        assert memoranda.abl.resume(memory, session.id).say("look").messages == ["No books here."]
 
 
 def test_all_agents_of_a_session_are_found_by_the_texts_that_were_kept(path: str, write: Any):
@@ -305,15 +305,15 @@ def test_all_agents_of_a_session_are_found_by_the_texts_that_were_kept(path: str
             name=name,
         )
 
-    with recollect.open(path) as memory:
-        right = recollect.abl.load(side("Right", "Left"), memory=memory)
-        session = recollect.abl.load(side("Left", "Right"), memory=memory, agents=[right]).start(user="ada")
+    with memoranda.open(path) as memory:
+        right = memoranda.abl.load(side("Right", "Left"), memory=memory)
+        session = memoranda.abl.load(side("Left", "Right"), memory=memory, agents=[right]).start(user="ada")
         session.say("x")
-    with recollect.open(path) as memory:
-        resumed = recollect.abl.resume(memory, session.id)
+    with memoranda.open(path) as memory:
+        resumed = memoranda.abl.resume(memory, session.id)
         for _ in range(3):
             assert resumed.say("x").status == "completed"
-            resumed = recollect.abl.resume(memory, session.id)
+            resumed = memoranda.abl.resume(memory, session.id)
 
 
 def test_the_agent_that_began_finds_the_others_after_it_handed_over_for_good(load: Any, memory: Memory):
@@ -337,20 +337,20 @@ def test_the_agent_that_began_finds_the_others_after_it_handed_over_for_good(loa
 
     session = side("Left", "Right", agents=[side("Right", "Left")]).start()
     assert session.say("Right").agent == "Right"
-    turn = recollect.abl.resume(memory, session.id).say("Left")
+    turn = memoranda.abl.resume(memory, session.id).say("Left")
     assert (turn.agent, turn.messages[-1]) == ("Left", "Left.")
 
 
 def test_an_agent_whose_text_is_not_kept_or_not_loaded_is_named(load: Any, memory: Memory):
     session = load(FORM).start()
-    with recollect.open(":memory:") as other:
-        with pytest.raises(recollect.NotFound, match=session.id):
-            recollect.abl.resume(other, session.id)
+    with memoranda.open(":memory:") as other:
+        with pytest.raises(memoranda.NotFound, match=session.id):
+            memoranda.abl.resume(other, session.id)
     memory.erase(agent="Desk")
     fresh = memory.through("other")
-    with pytest.raises(recollect.NotFound, match="Desk"):
-        recollect.abl.resume(fresh, session.id)
-    assert recollect.abl.resume(memory, session.id).step == "ask"
+    with pytest.raises(memoranda.NotFound, match="Desk"):
+        memoranda.abl.resume(fresh, session.id)
+    assert memoranda.abl.resume(memory, session.id).step == "ask"
 
 
 def test_an_edited_agent_goes_on_with_the_session_at_the_beginning_of_its_step(load: Any, memory: Memory):
@@ -436,7 +436,7 @@ def test_of_two_that_say_something_at_once_one_wins_and_nothing_of_the_other_is_
     for words in ("second", "forget"):
         two = agent.resume(one.id)
         one.say("first")
-        with pytest.raises(recollect.Conflict) as caught:
+        with pytest.raises(memoranda.Conflict) as caught:
             two.say(words)
         assert caught.value.details["actual"] == caught.value.details["expected"] + 1
         ada = memory.scope(user="ada")
@@ -478,7 +478,7 @@ def test_many_threads_may_use_one_handle(load: Any, memory: Memory):
 
 
 def test_two_users_in_many_threads_never_see_each_other(on_disk: Memory, write: Any):
-    agent = recollect.abl.load(
+    agent = memoranda.abl.load(
         write("""
         MEMORY:
           session:
@@ -544,7 +544,7 @@ def test_two_users_in_many_threads_never_see_each_other(on_disk: Memory, write: 
 
 def test_an_ended_session_leaves_what_it_remembered_and_nothing_of_itself(load: Any, memory: Memory):
     session = load(FORM).start(user="ada")
-    other = recollect.abl.resume(memory, session.id)
+    other = memoranda.abl.resume(memory, session.id)
     session.say("Porto")
     assert memory.scope(session=session.id).list()
     turn = session.end()
@@ -552,13 +552,13 @@ def test_an_ended_session_leaves_what_it_remembered_and_nothing_of_itself(load: 
     assert memory.scope(session=session.id).list() == []
     assert memory.scope(user="ada").value("town") == "Porto"
     for use in (lambda: session.say("x"), session.end, lambda: session.vars.update(x=1)):
-        with pytest.raises(recollect.ScopeEnded):
+        with pytest.raises(memoranda.ScopeEnded):
             use()
-    with pytest.raises(recollect.NotFound, match="ended"):
-        recollect.abl.resume(memory, session.id)
-    with pytest.raises((recollect.ScopeEnded, recollect.Conflict, recollect.NotFound)):
+    with pytest.raises(memoranda.NotFound, match="ended"):
+        memoranda.abl.resume(memory, session.id)
+    with pytest.raises((memoranda.ScopeEnded, memoranda.Conflict, memoranda.NotFound)):
         other.say("x")
-    with pytest.raises(recollect.ScopeEnded):
+    with pytest.raises(memoranda.ScopeEnded):
         load(FORM).start(id=session.id)
     assert load(FORM).start(user="ada").opening.messages == ["Which town?"]
 
@@ -567,11 +567,11 @@ def test_an_id_in_use_is_not_begun_a_second_time(load: Any, memory: Memory):
     agent = load(FORM)
     session = agent.start(user="ada", id="desk-1")
     session.say("Porto")
-    with pytest.raises(recollect.Conflict):
+    with pytest.raises(memoranda.Conflict):
         agent.start(user="ada", id="desk-1")
-    with pytest.raises(recollect.UsageError):
+    with pytest.raises(memoranda.UsageError):
         agent.start(user="bo", id="desk-1")
-    assert recollect.abl.resume(memory, "desk-1").vars["town"] == "Porto"
+    assert memoranda.abl.resume(memory, "desk-1").vars["town"] == "Porto"
     assert agent.start(user="ada", id="desk-2").id == "desk-2"
 
 
@@ -590,7 +590,7 @@ def test_an_id_in_use_is_refused_before_any_tool_is_called(load: Any):
         tools={"ring": lambda: called.append(1)},
     )
     agent.start(user="ada", id="desk-1")
-    with pytest.raises(recollect.Conflict, match="there is a session `desk-1` already"):
+    with pytest.raises(memoranda.Conflict, match="there is a session `desk-1` already"):
         agent.start(user="ada", id="desk-1")
     assert called == [1]
     agent.start(user="ada", id="desk-2")
@@ -623,9 +623,9 @@ def test_erasing_a_user_takes_the_sessions_and_their_trees_along(load: Any, memo
         assert memory.scope(**scope).list() == []
     for scope in ({"user": "bo"}, {"session": bo.id}, {"tree": bo.id}):
         assert memory.scope(**scope).list() != []
-    with pytest.raises(recollect.NotFound):
-        recollect.abl.resume(memory, ada.id)
-    with pytest.raises(recollect.ScopeEnded, match="was erased"):
+    with pytest.raises(memoranda.NotFound):
+        memoranda.abl.resume(memory, ada.id)
+    with pytest.raises(memoranda.ScopeEnded, match="was erased"):
         ada.say("still here")
     assert memory.scope(user="ada").list() == []
     assert bo.say("more").messages == ["Noted."]
@@ -654,19 +654,19 @@ def test_a_variable_of_the_process_is_not_shared_with_another_database_or_tenant
     agent = load(SHARED)
     assert agent.start(user="ada").opening.messages == ["11"]
     assert agent.start(user="bo").opening.messages == ["12"]
-    with recollect.open(":memory:") as other:
+    with memoranda.open(":memory:") as other:
         assert load(SHARED, on=other).start(user="ada").opening.messages == ["11"]
     assert agent.start(user="ada").opening.messages == ["13"]
 
 
 def test_a_variable_of_the_process_begins_anew_where_a_session_is_resumed_in_another(path: str, write: Any):
     text = write(SHARED)
-    with recollect.open(path) as memory:
-        session = recollect.abl.load(text, memory=memory).start(user="ada")
+    with memoranda.open(path) as memory:
+        session = memoranda.abl.load(text, memory=memory).start(user="ada")
         assert session.say("x").messages == ["11"]
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         # What was opened anew stands for another process: the variable begins with its initial value.
-        assert recollect.abl.resume(memory, session.id).say("x").messages == ["10"]
+        assert memoranda.abl.resume(memory, session.id).say("x").messages == ["10"]
 
 
 # --- what a turn costs ----------------------------------------------------------------------------------------------
@@ -796,7 +796,7 @@ def test_an_edited_agent_does_not_store_again_what_it_stored(load: Any, memory: 
     edited = ORDERS.replace("And to drink?", "Something to drink?").replace(
         "remember:", "remember:\n        - WHEN: drink IS SET\n          STORE: drink -> user.drink"
     )
-    resumed = recollect.abl.resume(memory, session.id, agent=load(edited))
+    resumed = memoranda.abl.resume(memory, session.id, agent=load(edited))
     assert resumed.say("tea").text == "Something to drink?"
     resumed.say("tea")
     assert memory.scope(user="ada").value("dishes") == [{"dish": "soup"}]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.abl.agent import start_fixture
+import memoranda
+from memoranda.abl.agent import start_fixture
 
 
 def test_a_step_whose_guard_is_false_is_skipped_to_where_it_leads(load: Any, told: Any):
@@ -540,7 +540,7 @@ def test_an_escalation_says_why_with_the_values_of_the_moment(load: Any):
 
 
 def test_a_file_with_an_unknown_step_is_refused_with_the_place(load: Any):
-    with pytest.raises(recollect.SourceError) as caught:
+    with pytest.raises(memoranda.SourceError) as caught:
         load("""
             FLOW:
               one:

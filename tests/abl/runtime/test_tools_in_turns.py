@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Limits, Memory
-from recollect.abl import Behaviour
-from recollect.abl.agent import start_fixture
+import memoranda
+from memoranda import Limits, Memory
+from memoranda.abl import Behaviour
+from memoranda.abl.agent import start_fixture
 
 ASK = """
     TOOLS:
@@ -56,8 +56,8 @@ def raising(error: BaseException) -> Any:
         RecursionError("deep"),
         MemoryError(),
         ExceptionGroup("several", [ValueError("a"), TypeError("b")]),
-        recollect.NotFound("nothing there"),
-        recollect.Conflict("somebody else"),
+        memoranda.NotFound("nothing there"),
+        memoranda.Conflict("somebody else"),
         UnicodeEncodeError("utf-8", "\ud800", 0, 1, "no"),
         ValueError("\ud800 \0"),
         StopIteration("end"),
@@ -70,7 +70,7 @@ def test_whatever_a_tool_raises_is_a_failure_that_the_flow_can_answer(load: Any,
     session = agent.start(user="ada")
     assert session.say("x").messages == ["Failed 1 times."]
     assert session.say("x").messages == ["Failed 2 times."]
-    assert recollect.abl.resume(memory, session.id).say("x").messages == ["Failed 3 times."]
+    assert memoranda.abl.resume(memory, session.id).say("x").messages == ["Failed 3 times."]
 
 
 def nest(depth: int) -> Any:
@@ -110,7 +110,7 @@ def test_a_result_that_cannot_be_kept_is_a_failure(load: Any, memory: Memory, re
     agent = load(ASK, tools={"act": lambda text: result})
     session = agent.start(user="ada")
     assert session.say("x").messages == ["Failed 1 times."]
-    assert recollect.abl.resume(memory, session.id).say("x").status == "waiting"
+    assert memoranda.abl.resume(memory, session.id).say("x").status == "waiting"
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_a_result_that_has_a_plain_form_is_kept_as_that(load: Any, memory: Memor
     agent = load(ASK, tools={"act": lambda text: result})
     session = start_fixture(agent, user="ada", vars={"secret": "no"})
     assert session.say("x").messages == [f"Gave {shown}."]
-    assert recollect.abl.resume(memory, session.id).say("x").messages == [f"Gave {shown}."]
+    assert memoranda.abl.resume(memory, session.id).say("x").messages == [f"Gave {shown}."]
 
 
 def test_a_tool_that_is_too_slow_fails_and_its_late_answer_reaches_nobody(load: Any, told: Any):
@@ -238,7 +238,7 @@ def test_what_a_tool_does_to_its_result_later_does_not_reach_the_session(load: A
 
 
 def test_a_result_that_is_too_large_to_be_kept_serves_the_turn_and_is_gone_afterwards(load: Any, told: Any):
-    with recollect.open(":memory:", limits=Limits(value_bytes=20_000)) as small:
+    with memoranda.open(":memory:", limits=Limits(value_bytes=20_000)) as small:
         agent = load(
             """
             FLOW:
@@ -260,7 +260,7 @@ def test_a_result_that_is_too_large_to_be_kept_serves_the_turn_and_is_gone_after
         # The older one goes first; it is the other that does not fit, so both are gone.
         later = session.say("x").messages
         assert later[0].startswith("[][0]")
-        assert recollect.abl.resume(small, session.id).say("x").messages == later
+        assert memoranda.abl.resume(small, session.id).say("x").messages == later
 
 
 def test_a_tool_may_use_the_memory_of_its_agent(load: Any, memory: Memory):

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Memory
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import Memory
+from memoranda.testing import FakeClock
 
 TRICKS = [
     "{{user.secret}}",
@@ -138,13 +138,13 @@ MARKS = st.sampled_from(["{{", "}}", "secret", "#each ", "#if ", "/if", "user.",
 @example(parts=["{{", "{{", "secret", "}}", "}}"])
 def test_no_words_ever_bring_a_secret_to_light(parts: list[str]):
     text = "".join(parts)
-    with recollect.open(":memory:", clock=FakeClock()) as memory:
+    with memoranda.open(":memory:", clock=FakeClock()) as memory:
         memory.scope(user="ada").set("secret", "s3cr3t-of-ada")
         lines = 'AGENT: Echo\nGOAL: "Echo"\n' + dedent(ECHO.replace("the secret", "s3cr3t"))
-        session = recollect.abl.load(lines, memory=memory, tools={"hear": hear}).start(user="ada")
+        session = memoranda.abl.load(lines, memory=memory, tools={"hear": hear}).start(user="ada")
         said = session.say(text).messages + session.say(text).messages
         assert not any("s3cr3t" in message for message in said) or "s3cr3t" in text
-        assert recollect.abl.resume(memory, session.id).say("plain").messages[-1] == "Say something."
+        assert memoranda.abl.resume(memory, session.id).say("plain").messages[-1] == "Say something."
 
 
 def test_words_that_no_text_encoding_or_fact_can_hold_are_kept_readable(load: Any, memory: Memory):
@@ -164,7 +164,7 @@ def test_words_that_no_text_encoding_or_fact_can_hold_are_kept_readable(load: An
     session = agent.start(user="ada")
     assert session.say("a\ud800b\0c").messages == ["a?b\ufffdc"]
     assert memory.scope(user="ada").value("words") == "a?b\ufffdc"
-    assert recollect.abl.resume(memory, session.id).vars["words"] == "a?b\ufffdc"
+    assert memoranda.abl.resume(memory, session.id).vars["words"] == "a?b\ufffdc"
 
 
 def test_words_in_a_choice_are_compared_and_never_run(load: Any):

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.abl.scripts.run import Report, run_scripts, scripts_beside
-from recollect.errors import NotFound, SourceError, UsageError
+from memoranda.abl.scripts.run import Report, run_scripts, scripts_beside
+from memoranda.errors import NotFound, SourceError, UsageError
 
 AGENT = """\
 AGENT: Porter

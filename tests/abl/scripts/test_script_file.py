@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.abl.scripts.file import Answer, Wording, read_scripts
-from recollect.errors import SourceError
+from memoranda.abl.scripts.file import Answer, Wording, read_scripts
+from memoranda.errors import SourceError
 
 WHOLE = """\
 agent: desk.abl

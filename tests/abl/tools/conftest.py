@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.expression.programs import expression
-from recollect.abl.parsed import parse_programs
-from recollect.abl.parser import parse_fragment
-from recollect.abl.tools.toolbox import Toolbox
-from recollect.abl.tree import Raw
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.source import Source
-from recollect.testing import FakeClock
+from memoranda.abl.expression.programs import expression
+from memoranda.abl.parsed import parse_programs
+from memoranda.abl.parser import parse_fragment
+from memoranda.abl.tools.toolbox import Toolbox
+from memoranda.abl.tree import Raw
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.source import Source
+from memoranda.testing import FakeClock
 
 MakeBox = Callable[..., Toolbox]
 

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from recollect.abl.tools.schema import type_schema
-from recollect.abl.tools.toolbox import Toolbox
+from memoranda.abl.tools.schema import type_schema
+from memoranda.abl.tools.toolbox import Toolbox
 
 FIND = "find_rooms(city: string, nights: number, breakfast: boolean = false, view?: string) -> object"
 

@@ -24,9 +24,9 @@ import msgspec
 import pytest
 from pydantic import BaseModel
 
-from recollect.abl.tools import workers
-from recollect.abl.tools.outcome import Failure, Outcome
-from recollect.abl.tools.workers import WORKERS, Workers
+from memoranda.abl.tools import workers
+from memoranda.abl.tools.outcome import Failure, Outcome
+from memoranda.abl.tools.workers import WORKERS, Workers
 
 
 class Room(msgspec.Struct):
@@ -272,7 +272,7 @@ def test_too_many_calls_that_never_return_are_not_followed_by_more():
 
 def test_idle_threads_do_not_pile_up():
     def named() -> int:
-        return sum(thread.name == "recollect-tool" for thread in threading.enumerate())
+        return sum(thread.name == "memoranda-tool" for thread in threading.enumerate())
 
     pool, before = Workers(), named()
     meeting = threading.Barrier(20, timeout=5)
@@ -288,7 +288,7 @@ def test_a_stuck_tool_does_not_keep_the_process_from_ending():
     program = textwrap.dedent(
         """
         import time
-        from recollect.abl.tools.toolbox import Toolbox
+        from memoranda.abl.tools.toolbox import Toolbox
         box = Toolbox({"hang": lambda: time.sleep(60)}, (), defaults=None, templates=None, timeout=0.05)
         print(box.call("hang", [], {}).failure.kind)
         """
@@ -302,7 +302,7 @@ def test_a_forked_process_gets_threads_of_its_own():
     program = textwrap.dedent(
         """
         import os
-        from recollect.abl.tools.toolbox import Toolbox
+        from memoranda.abl.tools.toolbox import Toolbox
         box = Toolbox({"add": lambda a, b: a + b}, (), defaults=None, templates=None, timeout=5)
         assert box.call("add", [1, 2], {}).value == 3
         child = os.fork()

@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.abl.tools.filling import Slot, as_json
-from recollect.abl.tools.outcome import Outcome
-from recollect.abl.tools.workers import WORKERS
+from memoranda.abl.tools.filling import Slot, as_json
+from memoranda.abl.tools.outcome import Outcome
+from memoranda.abl.tools.workers import WORKERS
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
 
@@ -546,11 +546,11 @@ def test_without_httpx_it_says_what_to_install(call, monkeypatch):
             raise ImportError(name)
         return real(name, *args, **options)
 
-    monkeypatch.delitem(sys.modules, "recollect.lang.http_client", raising=False)
+    monkeypatch.delitem(sys.modules, "memoranda.lang.http_client", raising=False)
     monkeypatch.setattr(builtins, "__import__", without)
     failure = call(GET).failure
     assert failure is not None and failure.kind == "tool_error"
-    assert 'pip install "recollect[api]"' in failure.message
+    assert 'pip install "memoranda[api]"' in failure.message
     monkeypatch.undo()
     assert call(GET).failure is None
 

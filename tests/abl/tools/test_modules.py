@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.abl.tools.modules import functions_of
-from recollect.errors import UsageError
+from memoranda.abl.tools.modules import functions_of
+from memoranda.errors import UsageError
 
 SOURCE = """
     from __future__ import annotations
@@ -95,7 +95,7 @@ def test_a_file_that_gives_no_tools_is_an_error_that_says_why(tmp_path, name, te
         functions_of(tmp_path / name)
     assert raised.value.hint
     assert (
-        not [module for module in sys.modules if module.startswith(f"_recollect_tools_{name[:-3]}_")]
+        not [module for module in sys.modules if module.startswith(f"_memoranda_tools_{name[:-3]}_")]
         or text == "x = 1\n"
     )
     assert str(tmp_path) not in sys.path

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from recollect.abl.understanding import Intent, Wanted, coerce, corrections, extract, match_intent, validate
+from memoranda.abl.understanding import Intent, Wanted, coerce, corrections, extract, match_intent, validate
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.understanding import coerce
+from memoranda.abl.understanding import coerce
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 

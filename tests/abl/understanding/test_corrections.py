@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.understanding import Wanted, corrections
-from recollect.abl.understanding.corrections import understand
+from memoranda.abl.understanding import Wanted, corrections
+from memoranda.abl.understanding.corrections import understand
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 BOOKING = tuple(

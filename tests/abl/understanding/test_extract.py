@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.understanding import Wanted, extract
+from memoranda.abl.understanding import Wanted, extract
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 

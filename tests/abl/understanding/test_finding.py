@@ -6,10 +6,10 @@ from datetime import date
 
 import pytest
 
-from recollect.abl.understanding.days import find_days
-from recollect.abl.understanding.numbers import find_numbers, read_number
-from recollect.abl.understanding.times import find_times
-from recollect.abl.understanding.words import Said, fold, name_words
+from memoranda.abl.understanding.days import find_days
+from memoranda.abl.understanding.numbers import find_numbers, read_number
+from memoranda.abl.understanding.times import find_times
+from memoranda.abl.understanding.words import Said, fold, name_words
 
 TODAY = date(2026, 11, 4)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.abl.understanding import Intent, match_intent
+from memoranda.abl.understanding import Intent, match_intent
 
 INTENTS = (
     Intent("change dates"),

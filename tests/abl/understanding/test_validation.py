@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect.abl.understanding import validate
-from recollect.errors import UsageError
+from memoranda.abl.understanding import validate
+from memoranda.errors import UsageError
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 

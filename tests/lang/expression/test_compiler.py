@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 
-from recollect.abl.expression.programs import ABL, compile_expression, compile_template
-from recollect.lang.expression.compiler import CORE, Layer, compile_node
-from recollect.lang.expression.dialect import Closure, Compilation, Names, Run
-from recollect.lang.expression.nodes import Binary, Constant, Name, Node, Path, measure, paths_read
-from recollect.lang.source import Span
+from memoranda.abl.expression.programs import ABL, compile_expression, compile_template
+from memoranda.lang.expression.compiler import CORE, Layer, compile_node
+from memoranda.lang.expression.dialect import Closure, Compilation, Names, Run
+from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, measure, paths_read
+from memoranda.lang.source import Span
 
 HERE = Span(0, 0)
 

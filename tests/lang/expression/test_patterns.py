@@ -2,8 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.errors import UsageError
-from recollect.lang.expression.patterns import compile_pattern, search
+from memoranda.errors import UsageError
+from memoranda.lang.expression.patterns import compile_pattern, search
 
 
 def test_groups_are_given_by_number_and_by_name() -> None:

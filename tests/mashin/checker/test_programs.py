@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.expression.nodes import Node
-from recollect.mashin.document import Compute
-from recollect.mashin.expression.programs import expression
-from recollect.mashin.parser import read
-from recollect.mashin.programs import Programs
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.expression.nodes import Node
+from memoranda.mashin.document import Compute
+from memoranda.mashin.expression.programs import expression
+from memoranda.mashin.parser import read
+from memoranda.mashin.programs import Programs
 
 
 def body(text: str) -> tuple[Node | None, Programs]:

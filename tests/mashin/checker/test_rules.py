@@ -12,8 +12,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from recollect.lang.diagnostics import Diagnostic
-from recollect.mashin.checker.check import check_source
+from memoranda.lang.diagnostics import Diagnostic
+from memoranda.mashin.checker.check import check_source
 
 SAMPLES = Path(__file__).parent / "samples"
 _CHOICE = re.compile("«([^¦»]*)¦([^»]*)»")

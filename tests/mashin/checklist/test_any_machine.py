@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect.agent.models import Ask, Reply
-from recollect.api.memory import Memory
-from recollect.mashin import Behaviour, Machine, Run
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.agent.models import Ask, Reply
+from memoranda.api.memory import Memory
+from memoranda.mashin import Behaviour, Machine, Run
+from memoranda.testing import FakeClock
 
 pytestmark = pytest.mark.slow
 
@@ -138,9 +138,9 @@ def without_ids(value: Any) -> Any:
 
 def ended(text: str, permissions: str) -> tuple[Run, Ended, Memory]:
     clock, model = FakeClock(), Counting()
-    memory = recollect.open(":memory:", clock=clock, embedder="hashing:64")
+    memory = memoranda.open(":memory:", clock=clock, embedder="hashing:64")
     source = text.replace("PERMISSIONS", permissions)
-    machine = recollect.mashin.load(source, memory=memory, model=model, behaviour=Behaviour(sleep=lambda _: None))
+    machine = memoranda.mashin.load(source, memory=memory, model=model, behaviour=Behaviour(sleep=lambda _: None))
     run = drive_events(machine, machine.run(), clock)
     clock.advance(1000)
     held = {one.name for one in memory.collections.list()}

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect.agent.models import Ask, Reply
-from recollect.api.memory import Memory
-from recollect.errors import RecollectError, SourceError, UsageError
-from recollect.mashin import Behaviour, Budget, Machine
-from recollect.testing import FakeClock
+import memoranda
+from memoranda.agent.models import Ask, Reply
+from memoranda.api.memory import Memory
+from memoranda.errors import MemorandaError, SourceError, UsageError
+from memoranda.mashin import Behaviour, Budget, Machine
+from memoranda.testing import FakeClock
 
 pytestmark = pytest.mark.slow
 
@@ -97,14 +97,14 @@ def damaged(draw: Any) -> str:
 
 @pytest.fixture(scope="module")
 def memory() -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=FakeClock(), embedder="hashing:64") as memory:
+    with memoranda.open(":memory:", clock=FakeClock(), embedder="hashing:64") as memory:
         yield memory
 
 
 def loaded(text: str, memory: Memory, said: Any = None) -> Machine | None:
     behaviour = Behaviour(sleep=lambda _: None, budget=Budget(steps=200, model_calls=20))
     try:
-        return recollect.mashin.load(
+        return memoranda.mashin.load(
             text,
             memory=memory,
             model=Babbling(said),
@@ -156,7 +156,7 @@ def test_any_input_and_any_answer_come_to_a_typed_end(given: dict[str, Any], sai
         whole = {**fitting(machine), **given}
         try:
             run = machine.run({name: value for name, value in whole.items() if name in fitting(machine)})
-        except RecollectError as error:
+        except MemorandaError as error:
             assert isinstance(error, UsageError)
             continue
         assert run.status in ("completed", "failed", "waiting")

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import SchemaViolation
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.mashin import Machine, Run
-from recollect.mashin.expression.namespaces import FUNCTIONS, NAMESPACES
-from recollect.model.event import GENESIS
-from recollect.testing import FakeClock
-from recollect.testing.conformance.embedders import WatchedEmbedder
+import memoranda
+from memoranda import SchemaViolation
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.mashin import Machine, Run
+from memoranda.mashin.expression.namespaces import FUNCTIONS, NAMESPACES
+from memoranda.model.event import GENESIS
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.embedders import WatchedEmbedder
 
 Load = Callable[..., Machine]
 
@@ -69,7 +69,7 @@ def near(table: Any, clock: FakeClock) -> Iterator[Callable[..., Memory]]:
     opened: list[Memory] = []
 
     def open(**entries: float) -> Memory:
-        memory = recollect.open(":memory:", clock=clock, embedder=table(entries))
+        memory = memoranda.open(":memory:", clock=clock, embedder=table(entries))
         opened.append(memory)
         for entry in entries:
             memory.scope().remember(entry, collection="log", namespace="one by one", metadata={"kind": entry[0]})
@@ -277,12 +277,12 @@ def test_c13_a_namespace_keeps_sessions_apart_in_both_directions(load: Load) -> 
 
 
 def test_c14_what_is_remembered_persists_across_runs_and_processes(path: str, run_child: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        recollect.mashin.load(LOG, memory=memory).run({"entry": "The tide is high"}).check()
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        memoranda.mashin.load(LOG, memory=memory).run({"entry": "The tide is high"}).check()
     script = """
-    import sys, recollect
-    with recollect.open(sys.argv[1], embedder="hashing:64") as memory:
-        run = recollect.mashin.load(sys.argv[2], memory=memory).run({"words": "tide"}).check()
+    import sys, memoranda
+    with memoranda.open(sys.argv[1], embedder="hashing:64") as memory:
+        run = memoranda.mashin.load(sys.argv[2], memory=memory).run({"words": "tide"}).check()
         print([one["content"] for one in run.output["results"]])
     """
     assert run_child(script, path, look()).finish() == ["['The tide is high']"]
@@ -668,8 +668,8 @@ def test_c34_the_first_event_follows_genesis_and_each_the_one_before(load: Load)
 def test_c35_damage_to_any_event_is_found_and_named(path: str, write: Any, damage: str) -> None:
     import apsw
 
-    with recollect.open(path, embedder="hashing:64") as memory:
-        run = recollect.mashin.load(write(TWO.replace("{allowed}", "memory")), memory=memory).run().check()
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        run = memoranda.mashin.load(write(TWO.replace("{allowed}", "memory")), memory=memory).run().check()
         assert run.verify().ok
     connection = apsw.Connection(path)
     found = list(connection.execute("SELECT position, hash, body FROM events WHERE run = ? ORDER BY 1", (run.id,)))
@@ -682,7 +682,7 @@ def test_c35_damage_to_any_event_is_found_and_named(path: str, write: Any, damag
         connection.execute("UPDATE events SET hash = ?, body = ? WHERE position = ?", (*two, third))
         connection.execute("UPDATE events SET hash = ?, body = ? WHERE position = ?", (*one, fourth))
     connection.close()
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         seen = memory.runs.verify(run.id)
     assert (seen.ok, seen.index) == (False, 3)
     assert seen.reason

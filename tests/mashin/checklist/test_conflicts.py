@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.mashin import Behaviour, Machine
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.mashin import Behaviour, Machine
 
 Load = Callable[..., Machine]
 
@@ -104,10 +104,10 @@ def test_branches_are_read_in_both_spellings(load: Load, way: str) -> None:
 
 def test_vectors_are_kept_in_the_one_database_file(path: str, tmp_path: Any, write: Any) -> None:
     text = 'ensures\n  allowed to memory\nimplements\n  remember note\n    content: "clear"\n    collection: "sky"\n'
-    with recollect.open(path, embedder="hashing:64") as memory:
-        recollect.mashin.load(write(text), memory=memory).run().check()
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        memoranda.mashin.load(write(text), memory=memory).run().check()
     assert {one.name.split("-")[0] for one in tmp_path.iterdir()} == {"memory.db"}
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         assert memory.scope().recall("clear", collection="sky").count == 1
 
 

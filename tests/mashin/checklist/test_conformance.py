@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import SchemaViolation
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.mashin import Machine
-from recollect.testing import FakeClock
-from recollect.testing.conformance.embedders import WatchedEmbedder
+import memoranda
+from memoranda import SchemaViolation
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.mashin import Machine
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.embedders import WatchedEmbedder
 
 Load = Callable[..., Machine]
 Sample = Callable[[str], str]
@@ -29,7 +29,7 @@ def nearby(table: Any, clock: FakeClock) -> Iterator[Callable[..., Memory]]:
     opened: list[Memory] = []
 
     def open(near: dict[str, float]) -> Memory:
-        opened.append(recollect.open(":memory:", clock=clock, embedder=table(near)))
+        opened.append(memoranda.open(":memory:", clock=clock, embedder=table(near)))
         return opened[-1]
 
     yield open
@@ -106,15 +106,15 @@ def test_storing_makes_one_entry_with_its_metadata_that_survives_the_process(
     path: str, sample: Sample, run_child: Any
 ) -> None:
     script = """
-    import json, sys, recollect
-    with recollect.open(sys.argv[1], embedder="hashing:64") as memory:
-        run = recollect.mashin.load(sys.argv[2], memory=memory).run(json.loads(sys.argv[3])).check()
+    import json, sys, memoranda
+    with memoranda.open(sys.argv[1], embedder="hashing:64") as memory:
+        run = memoranda.mashin.load(sys.argv[2], memory=memory).run(json.loads(sys.argv[3])).check()
         print(json.dumps([run.output["stored"], [one.name for one in memory.collections.list()]]))
     """
     given = {"label": "A clay lamp", "link": "m/1", "room": "blue"}
     [said] = run_child(script, path, sample("store_label"), json.dumps(given)).finish()
     assert json.loads(said) == [True, ["exhibits"]]
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         [entry] = memory.scope().entries(collection="exhibits")
         assert entry.content == "A clay lamp"
         assert sorted(entry.metadata) == ["hung_at", "link", "room"]
@@ -303,9 +303,9 @@ def test_a_pipeline_of_two_machines_in_two_processes_keeps_categories_apart(
     path: str, sample: Sample, run_child: Any
 ) -> None:
     ingesting = """
-    import json, sys, recollect
-    with recollect.open(sys.argv[1], embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(sys.argv[2], memory=memory)
+    import json, sys, memoranda
+    with memoranda.open(sys.argv[1], embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(sys.argv[2], memory=memory)
         for text, address, wing in json.loads(sys.argv[3]):
             assert machine.run({"text": text, "address": address, "wing": wing}).check().output["stored"]
     """
@@ -316,16 +316,16 @@ def test_a_pipeline_of_two_machines_in_two_processes_keeps_categories_apart(
     ]
     run_child(ingesting, path, sample("ingest"), json.dumps(texts)).finish()
     answering = """
-    import json, sys, recollect
-    from recollect.agent.models import Reply
+    import json, sys, memoranda
+    from memoranda.agent.models import Reply
     class Model:
         name = "child:model"
         tasks = []
         def reply(self, ask, *, timeout=30.0):
             self.tasks.append(ask.messages[0].text)
             return Reply(value={"reply": "as written"})
-    with recollect.open(sys.argv[1], embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(sys.argv[2], memory=memory, model=Model())
+    with memoranda.open(sys.argv[1], embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(sys.argv[2], memory=memory, model=Model())
         run = machine.run({"question": "Which oil lamps are there?", "wing": sys.argv[3]}).check()
         print(json.dumps([sorted(run.output["addresses"]), run.output["reply"], Model.tasks]))
     """

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import SchemaViolation
-from recollect.api.memory import Memory
-from recollect.errors import UsageError
-from recollect.mashin import Behaviour, Machine, Run
-from recollect.mashin.formatter import format_text
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import SchemaViolation
+from memoranda.api.memory import Memory
+from memoranda.errors import UsageError
+from memoranda.mashin import Behaviour, Machine, Run
+from memoranda.mashin.formatter import format_text
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Machine]
 
@@ -81,11 +81,11 @@ def test_the_samples_use_every_construct(construct: str) -> None:
 
 @every_sample
 def test_a_sample_has_nothing_to_be_said_about_and_is_written_back(name: str) -> None:
-    said = [one.message for one in recollect.mashin.check(TEXTS[name]) if one.severity in ("error", "warning")]
+    said = [one.message for one in memoranda.mashin.check(TEXTS[name]) if one.severity in ("error", "warning")]
     assert said == []
     written = format_text(TEXTS[name])
     assert format_text(written) == written
-    assert [one for one in recollect.mashin.check(written) if one.severity == "error"] == []
+    assert [one for one in memoranda.mashin.check(written) if one.severity == "error"] == []
 
 
 @every_sample

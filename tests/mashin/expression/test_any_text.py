@@ -11,12 +11,12 @@ from computations import computed
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import RecollectError, SourceError
-from recollect.lang.diagnostics import render_all
-from recollect.lang.source import Source
-from recollect.mashin.expression.methods import METHODS
-from recollect.mashin.expression.namespaces import FUNCTIONS
-from recollect.mashin.expression.programs import compile_expression, evaluate
+from memoranda.errors import MemorandaError, SourceError
+from memoranda.lang.diagnostics import render_all
+from memoranda.lang.source import Source
+from memoranda.mashin.expression.methods import METHODS
+from memoranda.mashin.expression.namespaces import FUNCTIONS
+from memoranda.mashin.expression.programs import compile_expression, evaluate
 
 pytestmark = pytest.mark.slow
 
@@ -98,7 +98,7 @@ def test_any_expression_has_a_value_that_json_can_hold_or_a_typed_error(text: st
     program = compile_expression(text)
     try:
         value = program.value(scope)
-    except RecollectError as fault:
+    except MemorandaError as fault:
         assert fault.message
     else:
         assert _is_json(value)
@@ -110,7 +110,7 @@ def test_a_body_that_names_a_value_gives_that_value(text: str, scope: dict[str, 
     def outcome(program: Any) -> Any:
         try:
             return program.value(scope)
-        except RecollectError as fault:
+        except MemorandaError as fault:
             return fault.message
 
     if "now" not in text and "random" not in text and "generate" not in text:
@@ -131,5 +131,5 @@ def test_any_text_is_read_or_refused_with_diagnostics(text: str) -> None:
 def test_what_can_be_read_runs_to_a_value_or_a_typed_error(text: str, scope: dict[str, Any]) -> None:
     try:
         evaluate(text, scope)
-    except RecollectError as fault:
+    except MemorandaError as fault:
         assert fault.message

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from computations import computed
 
-from recollect.errors import SourceError
+from memoranda.errors import SourceError
 
 SCOPE = {"steps": {"find": {"results": [{"content": "A"}, {"content": "B"}]}}, "input": {"n": 2}}
 

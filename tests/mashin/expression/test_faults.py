@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.errors import EvaluationFailed, LimitExceeded, SourceError
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.source import Excerpt, Source, Span
-from recollect.mashin.expression.programs import compile_expression, evaluate, parse_expression
+import memoranda
+from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.source import Excerpt, Source, Span
+from memoranda.mashin.expression.programs import compile_expression, evaluate, parse_expression
 
 
 def _codes(text: str) -> list[str]:
@@ -232,4 +232,4 @@ def test_a_text_that_stands_in_no_file_may_hold_the_end_of_a_line() -> None:
     assert evaluate("'${docs[0].content}\r\n' + \"a\nb\"", docs) == "rye\r\na\nb"
     # In a file a quote still ends with its line, whatever stands below.
     text = "machine loaf\n  implements\n    compute it\n      ['rye,\n       'oat']\n"
-    assert [one.code for one in recollect.mashin.check(text)][:1] == ["unclosed_quote"]
+    assert [one.code for one in memoranda.mashin.check(text)][:1] == ["unclosed_quote"]

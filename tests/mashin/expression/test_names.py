@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 from computations import computation, computed
 
-from recollect.errors import EvaluationFailed
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.expression.nodes import Node, paths_read
-from recollect.lang.source import Excerpt, Source
-from recollect.mashin.expression.programs import evaluate, parse_expression
+from memoranda.errors import EvaluationFailed
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.expression.nodes import Node, paths_read
+from memoranda.lang.source import Excerpt, Source
+from memoranda.mashin.expression.programs import evaluate, parse_expression
 
 
 def _node(text: str) -> Node:

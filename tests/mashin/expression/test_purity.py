@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import Conflict, InvalidValue, SourceError
-from recollect.lang.expression.dialect import Run
-from recollect.mashin.expression.methods import METHODS
-from recollect.mashin.expression.namespaces import FUNCTIONS, GLOBALS, NAMESPACES
-from recollect.mashin.expression.programs import compile_expression, evaluate
-from recollect.testing.clock import FakeClock
-from recollect.testing.ids import CountingIds
+from memoranda.errors import Conflict, InvalidValue, SourceError
+from memoranda.lang.expression.dialect import Run
+from memoranda.mashin.expression.methods import METHODS
+from memoranda.mashin.expression.namespaces import FUNCTIONS, GLOBALS, NAMESPACES
+from memoranda.mashin.expression.programs import compile_expression, evaluate
+from memoranda.testing.clock import FakeClock
+from memoranda.testing.ids import CountingIds
 
 PRIVATE = ["__class__", "__dict__", "__init__", "__globals__", "__subclasses__", "_closure", "call", "append", "pop"]
 
@@ -70,17 +70,17 @@ def test_what_can_be_called_is_a_closed_list() -> None:
 
 def test_expressions_load_no_store_and_no_door_and_are_not_loaded_unasked() -> None:
     code = (
-        "import sys, recollect\n"
-        "assert not [name for name in sys.modules if name.startswith('recollect.mashin')]\n"
+        "import sys, memoranda\n"
+        "assert not [name for name in sys.modules if name.startswith('memoranda.mashin')]\n"
         "before = set(sys.modules)\n"
-        "import recollect.mashin.expression.programs\n"
+        "import memoranda.mashin.expression.programs\n"
         "new = set(sys.modules) - before\n"
-        "print(sorted(name for name in new if name.startswith(('recollect.', 'socket', 'http', 'apsw', 'numpy'))))\n"
+        "print(sorted(name for name in new if name.startswith(('memoranda.', 'socket', 'http', 'apsw', 'numpy'))))\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded: list[str] = literal_eval(out)
-    assert "recollect.mashin.expression.programs" in loaded
-    assert [name for name in loaded if not name.startswith(("recollect.mashin", "recollect.lang"))] == []
+    assert "memoranda.mashin.expression.programs" in loaded
+    assert [name for name in loaded if not name.startswith(("memoranda.mashin", "memoranda.lang"))] == []
 
 
 def test_the_values_in_a_scope_are_never_changed() -> None:

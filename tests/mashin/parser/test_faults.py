@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.errors import SourceError
-from recollect.lang.diagnostics import render_all
-from recollect.mashin.parser import parse_document, parse_fragment, read
+from memoranda.errors import SourceError
+from memoranda.lang.diagnostics import render_all
+from memoranda.mashin.parser import parse_document, parse_fragment, read
 
 STEP = "implements\n  compute one\n    1\n"
 

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import SourceError
-from recollect.mashin.formatter import format_text
-from recollect.mashin.parser import parse_document, parse_fragment
+from memoranda.errors import SourceError
+from memoranda.mashin.formatter import format_text
+from memoranda.mashin.parser import parse_document, parse_fragment
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.mashin").read_text()
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recollect.mashin.keywords import CAPABILITIES, LEVELS, SECTIONS, capability, homes
+from memoranda.mashin.keywords import CAPABILITIES, LEVELS, SECTIONS, capability, homes
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.mashin").read_text()
 UNUSED = {"provides", "of", "if", "else", "else if"}

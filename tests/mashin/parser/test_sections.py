@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import SourceError
-from recollect.mashin.document import (
+from memoranda.errors import SourceError
+from memoranda.mashin.document import (
     Ask,
     Compute,
     Decide,
@@ -19,7 +19,7 @@ from recollect.mashin.document import (
     WaitFor,
     value_of,
 )
-from recollect.mashin.parser import parse_document, parse_fragment, read
+from memoranda.mashin.parser import parse_document, parse_fragment, read
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.mashin").read_text()
 STEP = "  implements\n    compute one\n      1\n"

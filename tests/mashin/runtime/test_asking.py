@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.conversing import CORRECTIONS, ToolFailed
-from recollect.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
-from recollect.errors import Denied, ModelFailed, ModelUnavailable, UsageError
-from recollect.lang.diagnostics import Diagnostics
-from recollect.lang.expression.dialect import Run
-from recollect.mashin.contracts import Contract, contract
-from recollect.mashin.document import Ask as AskStep
-from recollect.mashin.parser import read
-from recollect.mashin.programs import Programs
-from recollect.mashin.runtime.asking import ROUNDS, Answer, Question, ask_model
-from recollect.testing.clock import FakeClock
+from memoranda.agent.conversing import CORRECTIONS, ToolFailed
+from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
+from memoranda.errors import Denied, ModelFailed, ModelUnavailable, UsageError
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.expression.dialect import Run
+from memoranda.mashin.contracts import Contract, contract
+from memoranda.mashin.document import Ask as AskStep
+from memoranda.mashin.parser import read
+from memoranda.mashin.programs import Programs
+from memoranda.mashin.runtime.asking import ROUNDS, Answer, Question, ask_model
+from memoranda.testing.clock import FakeClock
 
 TIDES = ToolSpec("tides.at", "When the tide turns", {"type": "object", "properties": {"port": {"type": "string"}}})
 

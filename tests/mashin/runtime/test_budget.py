@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.models import Reply
-from recollect.api.memory import Memory
-from recollect.errors import RecollectError
-from recollect.mashin import Behaviour, Budget, Machine, Run
+from memoranda.agent.models import Reply
+from memoranda.api.memory import Memory
+from memoranda.errors import MemorandaError
+from memoranda.mashin import Behaviour, Budget, Machine, Run
 
 Load = Callable[..., Machine]
 
@@ -225,6 +225,6 @@ def test_the_budget_of_a_behaviour_holds_where_a_run_is_told_nothing(load: Load)
 
 def test_a_budget_that_cannot_be_counted_is_refused() -> None:
     for wrong in (-1, 1.5, True, "many"):
-        with pytest.raises(RecollectError):
+        with pytest.raises(MemorandaError):
             Budget(steps=wrong)  # type: ignore[arg-type]
     assert Budget(steps=None).steps is None

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, Denied, InvalidValue
-from recollect.mashin import Machine
-from recollect.model.policy import Policy
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, Denied, InvalidValue
+from memoranda.mashin import Machine
+from memoranda.model.policy import Policy
 
 Load = Callable[..., Machine]
 
@@ -117,7 +117,7 @@ def test_a_run_whose_process_is_gone_is_ended_with_force(
         raise SystemExit("the process is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("recollect.mashin.machine.closing_writes", die)
+        patched.setattr("memoranda.mashin.machine.closing_writes", die)
         with pytest.raises(SystemExit):
             ferry.run(user="ada")
     [stuck] = memory.runs.list()

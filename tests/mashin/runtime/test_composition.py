@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.agent.models import Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, UsageError
-from recollect.mashin import Behaviour, Machine, Run
+import memoranda
+from memoranda.agent.models import Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, UsageError
+from memoranda.mashin import Behaviour, Machine, Run
 
 Load = Callable[..., Machine]
 
@@ -304,23 +304,23 @@ def test_a_wait_two_machines_down_is_delivered_there(load: Load, memory: Memory)
 
 
 def test_nested_waiting_goes_on_in_another_process(path: str, run_child: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        inner = recollect.mashin.load(archive("requires approval for"), memory=memory)
-        id = recollect.mashin.load(clerk(), memory=memory, machines=[inner]).run({"page": "a map"}).id
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        inner = memoranda.mashin.load(archive("requires approval for"), memory=memory)
+        id = memoranda.mashin.load(clerk(), memory=memory, machines=[inner]).run({"page": "a map"}).id
     script = """
-    import json, sys, recollect
+    import json, sys, memoranda
     path, id, text = sys.argv[1:]
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         [asked] = memory.approvals.list()
         memory.approvals.approve(asked.id)
-        run = recollect.mashin.resume(memory, id, machines=[text])
+        run = memoranda.mashin.resume(memory, id, machines=[text])
         print(json.dumps([run.status, run.output]))
     """
     [said] = run_child(script, path, id, archive("requires approval for")).finish()
     import json
 
     assert json.loads(said) == ["completed", {"filed": {"kept": True, "shelf": "south"}}]
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         assert pages(memory) == ["a map"]
 
 
@@ -330,9 +330,9 @@ def test_of_two_that_go_on_with_a_caller_one_wins_and_the_record_is_right(path: 
             time.sleep(0.2)
 
     text = archive("requires approval for").replace("memory\n", "memory\n    guards\n      dawdle\n", 1)
-    with recollect.open(path, embedder="hashing:64") as memory:
-        inner = recollect.mashin.load(text, memory=memory, guards={"dawdle": dawdle})
-        machine = recollect.mashin.load(clerk(), memory=memory, machines=[inner])
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        inner = memoranda.mashin.load(text, memory=memory, guards={"dawdle": dawdle})
+        machine = memoranda.mashin.load(clerk(), memory=memory, machines=[inner])
         outer = machine.run({"page": "a map"})
         memory.approvals.approve(memory.approvals.list()[0].id)
         ended: list[str] = []
@@ -451,7 +451,7 @@ def test_a_machine_that_waited_is_known_to_its_caller_from_then_on(load: Load, m
     run = load(text, machines=[load(archive("requires approval for"))]).run({"page": "a map"})
     for _ in ("filed", "copied"):
         memory.approvals.approve(memory.approvals.list()[0].id)
-        run = recollect.mashin.resume(memory, run.id)  # Nobody gives it the machine that it calls.
+        run = memoranda.mashin.resume(memory, run.id)  # Nobody gives it the machine that it calls.
     assert run.check().output == {"shelves": ["south", "north"]}
     assert pages(memory) == ["a map", "a copy"]
     stranger = load(text).run({"page": "a map"})

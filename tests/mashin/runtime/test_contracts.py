@@ -12,16 +12,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import Conflict, SchemaViolation, UsageError
-from recollect.lang.diagnostics import Diagnostic
-from recollect.lang.expression.dialect import Run
-from recollect.lang.source import Span
-from recollect.lang.tree import Raw
-from recollect.mashin.checker.check import check_source
-from recollect.mashin.contracts import Contract, contract
-from recollect.mashin.keywords import MODIFIERS, TYPES
-from recollect.mashin.shapes import read_shape
-from recollect.testing import FakeClock
+from memoranda.errors import Conflict, SchemaViolation, UsageError
+from memoranda.lang.diagnostics import Diagnostic
+from memoranda.lang.expression.dialect import Run
+from memoranda.lang.source import Span
+from memoranda.lang.tree import Raw
+from memoranda.mashin.checker.check import check_source
+from memoranda.mashin.contracts import Contract, contract
+from memoranda.mashin.keywords import MODIFIERS, TYPES
+from memoranda.mashin.shapes import read_shape
+from memoranda.testing import FakeClock
 
 NOON = datetime(2031, 5, 17, 12, 0, tzinfo=UTC)
 UUID = "0d2f7a34-91bc-4e0a-8c55-6a1e2b3c4d5e"

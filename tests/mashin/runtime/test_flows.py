@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import ModelFailed, RecollectError, RunFailed
-from recollect.mashin import Behaviour, Budget, Machine, Run
+from memoranda.api.memory import Memory
+from memoranda.errors import MemorandaError, ModelFailed, RunFailed
+from memoranda.mashin import Behaviour, Budget, Machine, Run
 
 Load = Callable[..., Machine]
 
@@ -637,7 +637,7 @@ def test_calls_that_make_no_sense_are_refused(load: Load) -> None:
         {"scope": "nonsense"},
     ]
     for options in wrong:
-        with pytest.raises(RecollectError):
+        with pytest.raises(MemorandaError):
             machine.run(**options)
     assert machine.memory.runs.list() == []
     assert machine.run({"n": 1}).check().output == 1

@@ -8,13 +8,13 @@ from typing import Any
 import msgspec
 import pytest
 
-import recollect
-from recollect import Policy
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, Denied, RunFailed, UsageError
-from recollect.mashin import Machine, Run
-from recollect.mashin.permissions import Permissions, Verdict
-from recollect.testing.conformance.embedders import WatchedEmbedder
+import memoranda
+from memoranda import Policy
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, Denied, RunFailed, UsageError
+from memoranda.mashin import Machine, Run
+from memoranda.mashin.permissions import Permissions, Verdict
+from memoranda.testing.conformance.embedders import WatchedEmbedder
 
 Load = Callable[..., Machine]
 
@@ -509,8 +509,8 @@ def test_a_run_that_still_waits_stays_as_it_is_when_it_is_resumed(load: Load, me
 
 
 def test_what_is_held_is_not_written_to_the_ledger(path: str, jars: Any, write: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        run = recollect.mashin.load(write(HELD), memory=memory, model=jars).run(user="ada")
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        run = memoranda.mashin.load(write(HELD), memory=memory, model=jars).run(user="ada")
         bodies = [bytes(body) for _, body in _events(path)]
         assert not [body for body in bodies if b"Linden" in body]
         assert any(run.id.encode() in body for body in bodies)
@@ -603,11 +603,11 @@ def test_the_owner_decides_about_a_run_of_somebody_else_who_then_goes_on(load: L
     text = f"ensures\n  requires approval for memory\n{FIND}"
     guest = memory.acting_as("guest", policy=Policy.of(allow=("runs", "memory.read")))
     run = load(text, memory=guest).run()
-    decided = recollect.mashin.find(memory, run.id).approve()
+    decided = memoranda.mashin.find(memory, run.id).approve()
     assert decided.status == "waiting", "the owner decides, and does not go on with the owner's rights"
     assert run.resume().check().output == {"found": 0}
     own = load(text).run()
-    assert recollect.mashin.find(memory, own.id).approve().check().output == {"found": 0}
+    assert memoranda.mashin.find(memory, own.id).approve().check().output == {"found": 0}
 
 
 def test_what_its_caller_would_have_to_ask_for_leaves_no_request_behind(load: Load, memory: Memory) -> None:

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import UsageError
-from recollect.mashin.checker.check import check_source
-from recollect.mashin.guards import (
+from memoranda.errors import UsageError
+from memoranda.mashin.checker.check import check_source
+from memoranda.mashin.guards import (
     REDACTED,
     Action,
     ActiveGuard,
@@ -24,7 +24,7 @@ from recollect.mashin.guards import (
     apply,
     guard_uses,
 )
-from recollect.mashin.keywords import GUARDS, ON_VIOLATION
+from memoranda.mashin.keywords import GUARDS, ON_VIOLATION
 
 
 def guards(
@@ -53,7 +53,7 @@ SECRET: dict[str, str] = {
     "xoxb-" + LETTERS: "an access token",
     "sk-" + LETTERS: "an API key",
     "sk-ant-" + LETTERS: "an API key",
-    "rk_live_" + LETTERS: "an API key",
+    "mk_live_" + LETTERS: "an API key",
     "AIza" + LETTERS[:35]: "an API key",
     f"eyJ{LETTERS[:12]}.eyJ{LETTERS[:20]}.{LETTERS}": "a signed token",
     f"Authorization: Bearer {LETTERS}": "a bearer token",

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.agent.models import Ask, Reply
-from recollect.api.memory import Memory
+import memoranda
+from memoranda.agent.models import Ask, Reply
+from memoranda.api.memory import Memory
 
 ASKS = """
 machine desk
@@ -39,7 +39,7 @@ class Torn:
 @pytest.mark.parametrize("torn", [KeyboardInterrupt, SystemExit, MemoryError])
 def test_a_run_that_is_interrupted_is_recorded_as_failed(memory: Memory, torn: Any) -> None:
     model = Torn(torn)
-    machine = recollect.mashin.load(ASKS, memory=memory, model=model)
+    machine = memoranda.mashin.load(ASKS, memory=memory, model=model)
     if torn is MemoryError:
         # An exception of the model's own code is a failure of the step, and the run comes back.
         assert machine.run().error is not None

@@ -13,13 +13,13 @@ import apsw
 import msgspec
 import pytest
 
-import recollect
-from recollect import SchemaViolation
-from recollect.api.memory import Memory
-from recollect.errors import NotFound, Unavailable
-from recollect.mashin import Machine
-from recollect.model.effect import RecordRun
-from recollect.model.event import GENESIS
+import memoranda
+from memoranda import SchemaViolation
+from memoranda.api.memory import Memory
+from memoranda.errors import NotFound, Unavailable
+from memoranda.mashin import Machine
+from memoranda.model.effect import RecordRun
+from memoranda.model.event import GENESIS
 
 Load = Callable[..., Machine]
 
@@ -91,8 +91,8 @@ def test_events_name_the_mode_the_type_and_the_capability(load: Load) -> None:
 
 
 def test_events_hold_no_content_but_its_hash(path: str, write: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(write(SEAL), memory=memory)
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(write(SEAL), memory=memory)
         one, two = machine.run({"jar": "quinces"}).check(), machine.run({"jar": "medlars"}).check()
         hashes = [{event.step: event.content for event in run.events} for run in (one, two)]
     with closing(apsw.Connection(path)) as connection:
@@ -149,8 +149,8 @@ def test_runs_are_listed_newest_first_by_machine_and_status(load: Load, memory: 
 @pytest.fixture
 def sealed(path: str, write: Any) -> tuple[str, str]:
     """A file with a run between two others, closed and in one piece; the file and the run's id."""
-    with recollect.open(path, embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(write(SEAL), memory=memory)
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(write(SEAL), memory=memory)
         ids = [machine.run({"jar": jar}).check().id for jar in ("plums", "figs", "pears")]
         assert all(memory.runs.verify(id).ok for id in ids)
     with closing(apsw.Connection(path)) as connection:
@@ -178,7 +178,7 @@ def drop(path: str, position: int) -> None:
 
 
 def verify(path: str, run: str) -> Any:
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         return memory.runs.verify(run)
 
 
@@ -248,7 +248,7 @@ def test_a_swap_that_also_forges_positions_is_found_and_named(sealed: tuple[str,
 
 def test_an_event_of_another_run_does_not_fit_in(sealed: tuple[str, str]) -> None:
     path, run = sealed
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         [other] = [one.id for one in memory.runs.list() if one.id != run][:1]
     position, _, _ = rows_of(path, run)[3]
     _, hash, body = rows_of(path, other)[3]
@@ -280,7 +280,7 @@ def test_a_whole_chain_written_anew_is_found_by_the_tenants_ledger(sealed: tuple
         detail = {**msgspec.json.decode(body)["detail"], "previous": head}
         head, written = rehashed(body, actor="machine:mallo", detail=detail)
         put(path, position, head, written)
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         assert not memory.runs.verify(run).ok  # the run's record still names the head
         assert not memory.ledger.verify().ok
         assert memory.runs.verify(memory.runs.list()[0].id).ok
@@ -290,8 +290,8 @@ def test_a_whole_chain_written_anew_is_found_by_the_tenants_ledger(sealed: tuple
 
 
 def test_runs_in_threads_have_chains_of_their_own(path: str, write: Any) -> None:
-    with recollect.open(path, embedder="hashing:64", durability="normal") as memory:
-        machine = recollect.mashin.load(write(SEAL), memory=memory)
+    with memoranda.open(path, embedder="hashing:64", durability="normal") as memory:
+        machine = memoranda.mashin.load(write(SEAL), memory=memory)
         runs: list[Any] = []
         failures: list[BaseException] = []
 
@@ -319,8 +319,8 @@ def test_runs_in_threads_have_chains_of_their_own(path: str, write: Any) -> None
 
 
 def test_erasing_a_user_takes_the_records_of_their_runs(path: str, write: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(write(SEAL), memory=memory)
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(write(SEAL), memory=memory)
         ada, bob = machine.run({"jar": "quinces"}, user="ada"), machine.run({"jar": "medlars"}, user="bob")
         assert memory.runs.get(ada.id).status == "completed"
         memory.erase(user="ada")
@@ -342,13 +342,13 @@ def test_erasing_a_user_takes_the_records_of_their_runs(path: str, write: Any) -
 
 def test_erasing_a_user_ends_what_still_waits_for_them(path: str, write: Any) -> None:
     text = SEAL.replace("allowed to memory", "allowed to memory.read\n  requires approval for memory.write")
-    with recollect.open(path, embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(write(text), memory=memory)
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(write(text), memory=memory)
         run, other = machine.run({"jar": "quinces"}, user="ada"), machine.run({"jar": "medlars"}, user="bob")
         assert len(memory.approvals.list()) == 2
         memory.erase(user="ada")
         assert [one.scope for one in memory.approvals.list()] == [f"run:{other.id}"]
-        with pytest.raises(recollect.RecollectError):
+        with pytest.raises(memoranda.MemorandaError):
             run.approve()
         assert other.approve().check().status == "completed"
         memory.scrub()

@@ -6,14 +6,14 @@ from itertools import permutations
 
 import pytest
 
-from recollect.errors import UsageError
-from recollect.governance.permissions import decide
-from recollect.mashin.checker.check import check_source
-from recollect.mashin.document import NamedStep
-from recollect.mashin.keywords import CAPABILITIES, COVERS, capability
-from recollect.mashin.permissions import Need, Permissions, needed, permissions
-from recollect.model.effect import DeleteFact, GetFact
-from recollect.model.scope import Scope
+from memoranda.errors import UsageError
+from memoranda.governance.permissions import decide
+from memoranda.mashin.checker.check import check_source
+from memoranda.mashin.document import NamedStep
+from memoranda.mashin.keywords import CAPABILITIES, COVERS, capability
+from memoranda.mashin.permissions import Need, Permissions, needed, permissions
+from memoranda.model.effect import DeleteFact, GetFact
+from memoranda.model.scope import Scope
 
 READ, WRITE, MODEL = Need("memory.read"), Need("memory.write"), Need("llm_call")
 CLERK, PORTER = Need("machine.call", "clerk"), Need("machine.call", "porter")

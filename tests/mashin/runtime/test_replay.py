@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.agent.models import Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.errors import ModelFailed, UsageError
-from recollect.mashin import Behaviour, Machine, Run
-from recollect.testing.conformance.embedders import WatchedEmbedder
+import memoranda
+from memoranda.agent.models import Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.errors import ModelFailed, UsageError
+from memoranda.mashin import Behaviour, Machine, Run
+from memoranda.testing.conformance.embedders import WatchedEmbedder
 
 Load = Callable[..., Machine]
 
@@ -83,15 +83,15 @@ def test_a_replay_gives_the_same_after_the_entries_were_forgotten(
 
 
 def test_a_run_is_replayed_in_a_process_that_never_saw_it(path: str, scripted: Any, write: Any, run_child: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        machine = recollect.mashin.load(write(DIARY), memory=memory, model=scripted({"text": "a quiet day"}))
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        machine = memoranda.mashin.load(write(DIARY), memory=memory, model=scripted({"text": "a quiet day"}))
         run = machine.run({"note": "The larch turned yellow"}).check()
         output, id = run.output, run.id
     child = run_child(
         """
-        import json, sys, recollect
-        with recollect.open(sys.argv[1], embedder="hashing:64") as memory:
-            run = recollect.mashin.find(memory, sys.argv[2])
+        import json, sys, memoranda
+        with memoranda.open(sys.argv[1], embedder="hashing:64") as memory:
+            run = memoranda.mashin.find(memory, sys.argv[2])
             again = run.replay()
             print(json.dumps([again.same, again.output, run.output, sorted(run.steps)]))
         """,

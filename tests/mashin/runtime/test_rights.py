@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Denied, NotFound, Policy, UsageError
-from recollect.api.memory import Memory
-from recollect.mashin import Machine
+import memoranda
+from memoranda import Denied, NotFound, Policy, UsageError
+from memoranda.api.memory import Memory
+from memoranda.mashin import Machine
 
 HELD = """
 machine desk
@@ -23,7 +23,7 @@ machine desk
 
 
 def load(memory: Memory, text: str = HELD, **options: Any) -> Machine:
-    return recollect.mashin.load(text, memory=memory, **options)
+    return memoranda.mashin.load(text, memory=memory, **options)
 
 
 def kept(memory: Memory) -> list[str]:
@@ -33,7 +33,7 @@ def kept(memory: Memory) -> list[str]:
 def test_who_decides_and_who_goes_on_are_two(memory: Memory) -> None:
     guest = memory.acting_as("guest", policy=Policy.of(allow=("runs", "memory")))
     begun = load(guest).run()
-    seen = recollect.mashin.find(memory, begun.id)
+    seen = memoranda.mashin.find(memory, begun.id)
     assert not seen.is_ours
     assert begun.is_ours
     assert seen.approve(reason="fine").status == "waiting"
@@ -46,18 +46,18 @@ def test_who_decides_and_who_goes_on_are_two(memory: Memory) -> None:
 
 def test_a_run_of_a_workflow_is_no_run_of_a_machine_and_the_hint_leads_to_it(memory: Memory) -> None:
     text = "defs:\n  hello: {kind: task, action: send_text_message, inputs: {text: Hi}}\nflow:\n  - do: hello\n"
-    run = recollect.workflow.load(text, memory=memory, name="greet").run(owner="ada")
-    for take_up in (load(memory).find, lambda id: recollect.mashin.find(memory, id)):
+    run = memoranda.workflow.load(text, memory=memory, name="greet").run(owner="ada")
+    for take_up in (load(memory).find, lambda id: memoranda.mashin.find(memory, id)):
         with pytest.raises(UsageError, match="is one of the workflow `greet`") as caught:
             take_up(run.id)
-        assert "recollect.workflow.find(…)" in caught.value.hint
-    assert recollect.workflow.find(memory, run.id).messages == ["Hi"]
+        assert "memoranda.workflow.find(…)" in caught.value.hint
+    assert memoranda.workflow.find(memory, run.id).messages == ["Hi"]
 
 
 def test_a_refusal_of_somebody_elses_run_is_seen_when_they_go_on(memory: Memory) -> None:
     guest = memory.acting_as("guest", policy=Policy.of(allow=("runs", "memory")))
     begun = load(guest).run()
-    assert recollect.mashin.find(memory, begun.id).refuse(reason="not today").status == "waiting"
+    assert memoranda.mashin.find(memory, begun.id).refuse(reason="not today").status == "waiting"
     ended = begun.resume()
     assert ended.error is not None
     assert (ended.error.type, kept(memory)) == ("permission_denied", [])
@@ -68,14 +68,14 @@ def test_who_may_only_run_keeps_the_text_with_the_run(memory: Memory) -> None:
     pure = "machine adder\n  accepts\n    n as number\n  implements\n    compute more\n      input.n + 1\n"
     guest = memory.acting_as("guest", policy=Policy.of(allow=("runs",)))
     run = load(guest, pure).run({"n": 1})
-    assert recollect.mashin.find(memory, run.id).replay().output == 2
+    assert memoranda.mashin.find(memory, run.id).replay().output == 2
     place = memory.scope(agent="adder")
     assert place.list("runs") == []
     assert memory.scope(run=run.id).get("runs.source") is not None
     owned = load(memory, pure).run({"n": 2})
     assert len(place.list("runs.sources")) == 1
     assert memory.scope(run=owned.id).get("runs.source") is None
-    assert recollect.mashin.find(memory, owned.id).replay().output == 3
+    assert memoranda.mashin.find(memory, owned.id).replay().output == 3
 
 
 def test_a_policy_that_holds_writes_files_no_approval_for_a_text_nor_for_a_step(memory: Memory) -> None:
@@ -115,10 +115,10 @@ def test_two_machines_of_one_name_cannot_be_called(memory: Memory) -> None:
 
 def test_the_text_of_a_run_that_is_gone_is_said_to_be_missing(memory: Memory) -> None:
     run = load(memory, HELD).run()
-    assert recollect.mashin.find(memory, run.id).status == "waiting"
+    assert memoranda.mashin.find(memory, run.id).status == "waiting"
     memory.erase(agent="desk")
     with pytest.raises(NotFound, match="text of the machine `desk`"):
-        recollect.mashin.find(memory, run.id)
+        memoranda.mashin.find(memory, run.id)
 
 
 WRITES = """

@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.mashin import Machine
-from recollect.mashin.verifying import Case, Difference
-from recollect.testing import FakeClock
-from recollect.testing.conformance.embedders import WatchedEmbedder
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.mashin import Machine
+from memoranda.mashin.verifying import Case, Difference
+from memoranda.testing import FakeClock
+from memoranda.testing.conformance.embedders import WatchedEmbedder
 
 Load = Callable[..., Machine]
 
@@ -387,7 +387,7 @@ def test_a_test_needs_no_key_and_no_setting(load, monkeypatch):
     needy = GREENHOUSE.replace("ensures\n", "ensures\n  needs\n    shed_key: required\n")
     machine = load(with_tests(needy, 'test "one"\n  given { plant: "fern" }\n  expect { advice: "Sparingly." }'))
     assert machine.test().passed == 1
-    with pytest.raises(recollect.UsageError, match="shed_key"):
+    with pytest.raises(memoranda.UsageError, match="shed_key"):
         machine.run({"plant": "fern"})
 
 
@@ -451,7 +451,7 @@ def test_each_test_draws_ids_of_its_own(load: Load):
         """,
         'test "one"\n  given {}\n  expect { id: null }\ntest "two"\n  given {}\n  expect { id: null }',
     )
-    with recollect.open(":memory:", clock=FakeClock()) as memory:
+    with memoranda.open(":memory:", clock=FakeClock()) as memory:
         cases = load(text, memory=memory).test().cases
     ids = [case.failure.diff[0].got for case in cases if case.failure]
     assert len(ids) == 2 and ids[0] != ids[1]
@@ -463,7 +463,7 @@ def test_each_test_draws_ids_of_its_own(load: Load):
 def test_the_checker_knows_that_a_test_may_expect_a_failure():
     def codes(expect: str, given: str = '{ plant: "fern" }') -> list[str]:
         text = with_tests(GREENHOUSE, f'test "one"\n  given {given}\n  expect {expect}')
-        return [one.code for one in recollect.mashin.check("machine desk\n" + indent(text, "  "))]
+        return [one.code for one in memoranda.mashin.check("machine desk\n" + indent(text, "  "))]
 
     assert codes('{ error: { type: "contract" } }') == []
     assert codes('{ eror: { type: "contract" } }') == ["unknown_output"]

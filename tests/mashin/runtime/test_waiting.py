@@ -10,12 +10,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import SchemaViolation
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, NotFound, UsageError
-from recollect.mashin import Behaviour, Machine
-from recollect.testing import FakeClock
+import memoranda
+from memoranda import SchemaViolation
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, NotFound, UsageError
+from memoranda.mashin import Behaviour, Machine
+from memoranda.testing import FakeClock
 
 Load = Callable[..., Machine]
 
@@ -219,9 +219,9 @@ def test_a_loop_waits_again_each_time(load: Load) -> None:
 # another process
 
 PRELUDE = """
-import json, sys, recollect
-from recollect.agent.models import Reply
-from recollect.testing import FakeClock
+import json, sys, memoranda
+from memoranda.agent.models import Reply
+from memoranda.testing import FakeClock
 
 class Model:
     name = "child:model"
@@ -262,16 +262,16 @@ def test_an_approval_survives_the_process_that_asked_for_it(
     path: str, scripted: Any, run_child: Any, verdict: str
 ) -> None:
     model = scripted({"label": "from the parent"})
-    with recollect.open(path, embedder="hashing:64") as memory:
-        run = recollect.mashin.load(HELD, memory=memory, model=model).run()
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        run = memoranda.mashin.load(HELD, memory=memory, model=model).run()
         assert run.status == "waiting"
         stamp, id = run.steps["stamp"], run.id
         assert memory.collections.list() == []
     script = (
         PRELUDE
         + f"""
-with recollect.open(path, embedder="hashing:64") as memory:
-    run = recollect.mashin.find(memory, id, model=Model())
+with memoranda.open(path, embedder="hashing:64") as memory:
+    run = memoranda.mashin.find(memory, id, model=Model())
     assert run.status == "waiting"
     assert [one.capability for one in memory.approvals.list()] == ["memory.write"]
     done = run.{verdict}(reason="seen it")
@@ -280,7 +280,7 @@ with recollect.open(path, embedder="hashing:64") as memory:
     )
     [said] = run_child(script, path, id).finish()
     status, output, asked, error = json.loads(said)
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         if verdict == "approve":
             assert (status, asked, error) == ("completed", 1, None)
             assert output == {"first": "from the parent", "second": "from the child", "stamp": stamp}
@@ -297,43 +297,43 @@ with recollect.open(path, embedder="hashing:64") as memory:
 
 
 def test_an_event_is_delivered_by_another_process(path: str, run_child: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
-        run = recollect.mashin.load(courier(), memory=memory).run({"parcel": "pears"})
+    with memoranda.open(path, embedder="hashing:64") as memory:
+        run = memoranda.mashin.load(courier(), memory=memory).run({"parcel": "pears"})
         id = run.id
     script = (
         PRELUDE
         + """
-with recollect.open(path, embedder="hashing:64") as memory:
-    run = recollect.mashin.resume(memory, id)
+with memoranda.open(path, embedder="hashing:64") as memory:
+    run = memoranda.mashin.resume(memory, id)
     assert run.status == "waiting"
     print(json.dumps(run.deliver({"by": "Ida"}).check().output["by"]))
 """
     )
     assert run_child(script, path, id).finish() == ['"Ida"']
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         assert parcels(memory) == ["Sent pears", "Received pears by Ida"]
         assert memory.runs.get(id).status == "completed"
-        assert recollect.mashin.find(memory, id).output["by"] == "Ida"
+        assert memoranda.mashin.find(memory, id).output["by"] == "Ida"
 
 
 def test_a_timeout_is_noticed_by_another_process(path: str, run_child: Any) -> None:
     clock = FakeClock()
-    with recollect.open(path, embedder="hashing:64", clock=clock) as memory:
-        machine = recollect.mashin.load(courier(timeout="on_timeout: flow(lost)"), memory=memory)
+    with memoranda.open(path, embedder="hashing:64", clock=clock) as memory:
+        machine = memoranda.mashin.load(courier(timeout="on_timeout: flow(lost)"), memory=memory)
         id = machine.run({"parcel": "pears"}).id
     script = (
         PRELUDE
         + """
 clock = FakeClock()
 clock.advance(float(sys.argv[3]))
-with recollect.open(path, embedder="hashing:64", clock=clock) as memory:
-    print(recollect.mashin.resume(memory, id).status)
+with memoranda.open(path, embedder="hashing:64", clock=clock) as memory:
+    print(memoranda.mashin.resume(memory, id).status)
 """
     )
     assert run_child(script, path, id, 3 * 86400 - 1).finish() == ["waiting"]
     [ended] = run_child(script, path, id, 3 * 86400).finish()
     assert ended != "waiting"
-    with recollect.open(path, embedder="hashing:64", clock=clock) as memory:
+    with memoranda.open(path, embedder="hashing:64", clock=clock) as memory:
         steps = [event.step for event in memory.runs.events(id) if event.kind == "step_record"]
         assert "search" in steps
 
@@ -341,14 +341,14 @@ with recollect.open(path, embedder="hashing:64", clock=clock) as memory:
 RACE = (
     PRELUDE
     + """
-with recollect.open(path, embedder="hashing:64", busy_timeout=60) as memory:
-    run = recollect.mashin.find(memory, id, model=Model())
+with memoranda.open(path, embedder="hashing:64", busy_timeout=60) as memory:
+    run = memoranda.mashin.find(memory, id, model=Model())
     print("ready", flush=True)
     sys.stdin.readline()
     try:
         done = run.resume() if run.waiting.kind == "approval" else run.deliver({"by": sys.argv[3]})
         print(json.dumps([done.status, Model.asked]))
-    except recollect.Conflict:
+    except memoranda.Conflict:
         print(json.dumps(["conflict", Model.asked]))
 """
 )
@@ -356,12 +356,12 @@ with recollect.open(path, embedder="hashing:64", busy_timeout=60) as memory:
 
 @pytest.mark.parametrize("kind", ["approval", "event"])
 def test_of_processes_that_go_on_with_one_run_one_wins(path: str, scripted: Any, run_child: Any, kind: str) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         if kind == "approval":
-            run = recollect.mashin.load(HELD, memory=memory, model=scripted({"label": "from the parent"})).run()
+            run = memoranda.mashin.load(HELD, memory=memory, model=scripted({"label": "from the parent"})).run()
             memory.approvals.approve(memory.approvals.list()[0].id)
         else:
-            run = recollect.mashin.load(courier(), memory=memory).run({"parcel": "pears"})
+            run = memoranda.mashin.load(courier(), memory=memory).run({"parcel": "pears"})
         id = run.id
     children = [run_child(RACE, path, id, name) for name in ("Ida", "Max", "Eva")]
     for child in children:
@@ -371,7 +371,7 @@ def test_of_processes_that_go_on_with_one_run_one_wins(path: str, scripted: Any,
     said = [json.loads(child.finish()[-1]) for child in children]
     assert sorted(status for status, _ in said) == ["completed", "conflict", "conflict"]
     assert sum(asked for _, asked in said) == (1 if kind == "approval" else 0)
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         collection = "labels" if kind == "approval" else "parcels"
         kept = [one.content for one in memory.scope().entries(collection=collection)]
         assert len(kept) == (1 if kind == "approval" else 2)
@@ -381,9 +381,9 @@ def test_of_processes_that_go_on_with_one_run_one_wins(path: str, scripted: Any,
 
 
 def test_of_threads_that_go_on_with_one_run_one_wins(path: str, scripted: Any) -> None:
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         model = scripted({"label": "first"}, {"label": "second"})
-        machine = recollect.mashin.load(HELD, memory=memory, model=model)
+        machine = memoranda.mashin.load(HELD, memory=memory, model=model)
         run = machine.run()
         memory.approvals.approve(memory.approvals.list()[0].id)
         ended: list[str] = []
@@ -414,7 +414,7 @@ def test_a_run_goes_on_with_the_text_it_was_begun_with(load: Load, memory: Memor
     with pytest.raises(Conflict, match="another text"):
         changed.find(run.id).deliver({"by": "Ida"})
     assert parcels(memory) == ["Sent pears"]
-    recollect.mashin.find(memory, run.id).deliver({"by": "Ida"}).check()
+    memoranda.mashin.find(memory, run.id).deliver({"by": "Ida"}).check()
     assert parcels(memory) == ["Sent pears", "Received pears by Ida"]
 
 
@@ -424,22 +424,22 @@ def test_a_run_of_another_machine_is_not_this_ones(load: Load, memory: Memory) -
     with pytest.raises(UsageError, match="courier"):
         other.find(run.id)
     with pytest.raises(NotFound):
-        recollect.mashin.find(memory, "run_nothing")
-    assert recollect.mashin.find(memory, run.id).status == "waiting"
+        memoranda.mashin.find(memory, "run_nothing")
+    assert memoranda.mashin.find(memory, run.id).status == "waiting"
 
 
 def test_a_run_whose_process_was_killed_is_seen_to_have_stopped(path: str, run_child: Any) -> None:
     script = """
-    import os, sys, recollect
+    import os, sys, memoranda
     class Model:
         name = "child:model"
         def reply(self, ask, *, timeout=30.0):
             os._exit(0)
-    memory = recollect.open(sys.argv[1], embedder="hashing:64")
-    recollect.mashin.load(sys.argv[2], memory=memory, model=Model()).run()
+    memory = memoranda.open(sys.argv[1], embedder="hashing:64")
+    memoranda.mashin.load(sys.argv[2], memory=memory, model=Model()).run()
     """
     run_child(script, path, HELD).finish()
-    with recollect.open(path, embedder="hashing:64") as memory:
+    with memoranda.open(path, embedder="hashing:64") as memory:
         [stopped] = memory.runs.list()
         assert stopped.status == "running"
         kinds = [(event.kind, event.step) for event in memory.runs.events(stopped.id)]
@@ -447,7 +447,7 @@ def test_a_run_whose_process_was_killed_is_seen_to_have_stopped(path: str, run_c
         assert kinds == [("exec_start", None), ("policy_decision", "first")]
         assert memory.runs.verify(stopped.id).ok
         with pytest.raises(Conflict):
-            recollect.mashin.find(memory, stopped.id).resume()
+            memoranda.mashin.find(memory, stopped.id).resume()
 
 
 # guards
@@ -513,7 +513,7 @@ def test_a_run_is_looked_at_and_ended_without_its_guards_and_goes_on_with_them_o
     porter = load(text, name="porter", guards=guards)
     outer = load(caller.replace("'", '"'), machines=[porter]).run()
     assert outer.waiting is not None and outer.waiting.run is not None
-    found = recollect.mashin.find(memory, outer.waiting.run)
+    found = memoranda.mashin.find(memory, outer.waiting.run)
     assert found.replay().same
     with pytest.raises(UsageError, match="needs the guard `polite`"):
         found.approve()
@@ -522,11 +522,11 @@ def test_a_run_is_looked_at_and_ended_without_its_guards_and_goes_on_with_them_o
     memory.approvals.approve(asked.id)
     for one in (outer.id, outer.waiting.run):
         with pytest.raises(UsageError, match="needs the guard `polite`"):
-            recollect.mashin.resume(memory, one)
+            memoranda.mashin.resume(memory, one)
         assert memory.runs.get(one).status == "waiting"
-    assert recollect.mashin.resume(memory, outer.id, guards=guards).check().output["stored"] is True
+    assert memoranda.mashin.resume(memory, outer.id, guards=guards).check().output["stored"] is True
     other = porter.run()
-    assert recollect.mashin.find(memory, other.id).cancel(reason="too late").status == "cancelled"
+    assert memoranda.mashin.find(memory, other.id).cancel(reason="too late").status == "cancelled"
 
 
 # behaviour
@@ -556,8 +556,8 @@ def test_a_run_goes_on_elsewhere_with_the_behaviour_that_it_began_with(
     narrow = Behaviour(without_namespace="unnamed", recall="keyword", keep="1h", flows=3)
     for behaviour, said in ((narrow, ["The key of all"]), (Behaviour(), ["The key of all", "The key of ida"])):
         run = load(text, behaviour=behaviour).run()
-        done = recollect.mashin.find(memory, run.id, behaviour=Behaviour(flows=1)).deliver({})
+        done = memoranda.mashin.find(memory, run.id, behaviour=Behaviour(flows=1)).deliver({})
         assert sorted(done.check().output) == said
-        assert recollect.mashin.find(memory, run.id, behaviour=Behaviour(flows=1)).replay().same
+        assert memoranda.mashin.find(memory, run.id, behaviour=Behaviour(flows=1)).replay().same
     clock.advance(3_601)
     assert [one.id for one in memory.runs.list()] == [run.id]  # the other one was to be kept for an hour

@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis import analyse as module
-from recollect.retrieval.analysis.analyse import analyse
-from recollect.retrieval.analysis.analysed import Signs, pack, unpack
-from recollect.retrieval.analysis.languages import language_of
-from recollect.retrieval.analysis.signs import count_quotations
-from recollect.retrieval.analysis.words import chunks
+from memoranda.retrieval.analysis import analyse as module
+from memoranda.retrieval.analysis.analyse import analyse
+from memoranda.retrieval.analysis.analysed import Signs, pack, unpack
+from memoranda.retrieval.analysis.languages import language_of
+from memoranda.retrieval.analysis.signs import count_quotations
+from memoranda.retrieval.analysis.words import chunks
 
 ANY_TEXT = st.one_of(st.text(), st.text(alphabet="aAéß\u0131İ1 2-.'@#+_:/,?!\u0301\u200d\u202e\0猫がก\u0e31ाक한"))
 
@@ -304,7 +304,7 @@ def test_a_megabyte_is_analysed() -> None:
 
 def test_an_analysis_is_the_same_in_every_process() -> None:
     text = "Ada's boats, INV-2041, für Häuser и книги 猫が好き"
-    code = f"from recollect.retrieval.analysis.analyse import analyse; print(ascii(analyse({text!r})))"
+    code = f"from memoranda.retrieval.analysis.analyse import analyse; print(ascii(analyse({text!r})))"
     runs = {
         subprocess.run(
             [sys.executable, "-c", code], env={"PYTHONHASHSEED": seed}, capture_output=True, check=True, text=True

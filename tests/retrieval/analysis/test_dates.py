@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis.dates import Day, date_terms, read_dates, read_day
+from memoranda.retrieval.analysis.dates import Day, date_terms, read_dates, read_day
 
 
 @pytest.mark.parametrize(

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis.languages import is_stop_word, language_of
-from recollect.retrieval.analysis.vocabulary import STOP_WORDS, TIME_WORDS
-from recollect.retrieval.analysis.words import chunks
+from memoranda.retrieval.analysis.languages import is_stop_word, language_of
+from memoranda.retrieval.analysis.vocabulary import STOP_WORDS, TIME_WORDS
+from memoranda.retrieval.analysis.words import chunks
 
 
 def detect(text: str) -> str:

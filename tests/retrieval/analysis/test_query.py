@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis.analyse import analyse
-from recollect.retrieval.analysis.analysed import Signs
-from recollect.retrieval.analysis.query import Expects, Query, read_query
+from memoranda.retrieval.analysis.analyse import analyse
+from memoranda.retrieval.analysis.analysed import Signs
+from memoranda.retrieval.analysis.query import Expects, Query, read_query
 
 
 def stems(query: Query) -> list[tuple[str, ...]]:

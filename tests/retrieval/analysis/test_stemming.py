@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from recollect.retrieval.analysis import stemming
-from recollect.retrieval.analysis.stemming import term
+from memoranda.retrieval.analysis import stemming
+from memoranda.retrieval.analysis.stemming import term
 
 
 @pytest.mark.parametrize(

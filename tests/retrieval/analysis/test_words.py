@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis.words import LONGEST_WORD, chunks, split
+from memoranda.retrieval.analysis.words import LONGEST_WORD, chunks, split
 
 
 def forms(text: str) -> list[str]:

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import EmbeddingFailed, UsageError
-from recollect.model.collection import Calibration
-from recollect.retrieval.embed.base import Vectors, takes_weights
-from recollect.retrieval.embed.caching import cached
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.testing.conformance.embedder import EmbedderConformance
+from memoranda.errors import EmbeddingFailed, UsageError
+from memoranda.model.collection import Calibration
+from memoranda.retrieval.embed.base import Vectors, takes_weights
+from memoranda.retrieval.embed.caching import cached
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.testing.conformance.embedder import EmbedderConformance
 
 
 class TestCachedHashing(EmbedderConformance):

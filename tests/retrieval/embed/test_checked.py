@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.errors import EmbeddingFailed
-from recollect.retrieval.embed.checked import check_vectors
+from memoranda.errors import EmbeddingFailed
+from memoranda.retrieval.embed.checked import check_vectors
 
 
 def check(given: object, *, count: int = 2, dimension: int = 2) -> Any:

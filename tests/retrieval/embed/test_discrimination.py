@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recollect.retrieval.embed.base import Vectors
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.testing.conformance.embedder import ODD, EmbedderConformance
+from memoranda.retrieval.embed.base import Vectors
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.testing.conformance.embedder import ODD, EmbedderConformance
 
 _counter = itertools.count()
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from recollect.errors import UsageError
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.testing.conformance.embedder import EmbedderConformance
+from memoranda.errors import UsageError
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.testing.conformance.embedder import EmbedderConformance
 
 
 class TestHashing(EmbedderConformance):

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import UsageError
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.retrieval.embed.naming import resolve
-from recollect.retrieval.embed.openai import OpenAI
-from recollect.retrieval.embed.wordllama import WordLlama
+from memoranda.errors import UsageError
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.embed.naming import resolve
+from memoranda.retrieval.embed.openai import OpenAI
+from memoranda.retrieval.embed.wordllama import WordLlama
 
 
 @pytest.mark.parametrize(

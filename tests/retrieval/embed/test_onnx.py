@@ -16,11 +16,11 @@ from tokenizers.models import WordLevel
 from tokenizers.pre_tokenizers import Whitespace
 from tokenizers.processors import TemplateProcessing
 
-from recollect.errors import EmbeddingFailed, UsageError
-from recollect.retrieval.embed import onnx
-from recollect.retrieval.embed.naming import resolve
-from recollect.retrieval.embed.onnx import Onnx
-from recollect.testing.conformance.embedder import TEXTS, EmbedderConformance
+from memoranda.errors import EmbeddingFailed, UsageError
+from memoranda.retrieval.embed import onnx
+from memoranda.retrieval.embed.naming import resolve
+from memoranda.retrieval.embed.onnx import Onnx
+from memoranda.testing.conformance.embedder import TEXTS, EmbedderConformance
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted({word for text in TEXTS for word in text.split()}), "noon"]
 VOCABULARY = {word: number for number, word in enumerate(dict.fromkeys(WORDS))}
@@ -172,7 +172,7 @@ def test_a_missing_extra_is_named(package: str, build: Build, monkeypatch: pytes
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(EmbeddingFailed, match=f"`{package}`, which is not installed") as caught:
         embedder.embed(["noon"])
-    assert 'pip install "recollect[onnx]"' in caught.value.hint
+    assert 'pip install "memoranda[onnx]"' in caught.value.hint
     monkeypatch.undo()
     assert embedder.embed(["noon"]).shape == (1, DIMENSION)
 

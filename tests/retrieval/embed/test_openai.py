@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-import recollect
-from recollect.errors import EmbeddingFailed, UsageError
-from recollect.retrieval.embed import openai
-from recollect.retrieval.embed.hashing import Hashing
-from recollect.retrieval.embed.openai import OpenAI
-from recollect.testing.conformance.embedder import EmbedderConformance
+import memoranda
+from memoranda.errors import EmbeddingFailed, UsageError
+from memoranda.retrieval.embed import openai
+from memoranda.retrieval.embed.hashing import Hashing
+from memoranda.retrieval.embed.openai import OpenAI
+from memoranda.testing.conformance.embedder import EmbedderConformance
 
 KEY = "sk-a-secret-that-nobody-may-read"
 DIMENSION = 256
@@ -314,7 +314,7 @@ def test_address_and_key_come_from_the_environment(server: Server, monkeypatch: 
         monkeypatch.delenv(name, raising=False)
     assert OpenAI("small")._url == "https://api.openai.com/v1"
     monkeypatch.setenv("OPENAI_BASE_URL", "http://elsewhere.invalid/v1")
-    monkeypatch.setenv("RECOLLECT_OPENAI_BASE_URL", f"{server.url}/")
+    monkeypatch.setenv("MEMORANDA_OPENAI_BASE_URL", f"{server.url}/")
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     embedder = OpenAI("small", dimension=DIMENSION)
     embedder.embed(["ferry"])
@@ -338,7 +338,7 @@ def test_a_missing_extra_is_named(ready: OpenAI, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setitem(sys.modules, "httpx", None)
     with pytest.raises(EmbeddingFailed, match="`httpx`, which is not installed") as caught:
         OpenAI("small").embed(["ferry"])
-    assert 'pip install "recollect[api]"' in caught.value.hint
+    assert 'pip install "memoranda[api]"' in caught.value.hint
 
 
 def test_a_model_without_a_name_is_refused() -> None:
@@ -354,10 +354,10 @@ def test_a_memory_closes_an_embedder_that_it_made_and_leaves_one_that_it_was_giv
     monkeypatch.setattr(OpenAI, "close", lambda self: closed.append(repr(self)))
     monkeypatch.setenv("OPENAI_BASE_URL", server.url)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    with recollect.open(":memory:", embedder=OpenAI("given", base_url=server.url, api_key=KEY)) as memory:
+    with memoranda.open(":memory:", embedder=OpenAI("given", base_url=server.url, api_key=KEY)) as memory:
         memory.scope(user="ada").remember("one", collection="notes")
     assert closed == []
-    with recollect.open(":memory:", embedder="openai:named") as memory:
+    with memoranda.open(":memory:", embedder="openai:named") as memory:
         memory.scope(user="ada").remember("one", collection="notes")
         assert closed == []
     assert closed == ["OpenAI('named')"]

@@ -12,9 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from tokenizers import Tokenizer as Reference
 
-from recollect.model.text import without_halves
-from recollect.retrieval.embed import wordllama
-from recollect.retrieval.embed.tokenizer import Tokenizer
+from memoranda.model.text import without_halves
+from memoranda.retrieval.embed import wordllama
+from memoranda.retrieval.embed.tokenizer import Tokenizer
 
 FILE = wordllama._FOLDER / wordllama._TOKENIZER
 SPECIAL = ("<unk>", "<s>", "</s>")

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
-from recollect.errors import EmbeddingFailed
-from recollect.retrieval.embed import tokenizer, wordllama
-from recollect.retrieval.embed.wordllama import WordLlama
-from recollect.testing.conformance.embedder import EmbedderConformance
+from memoranda.errors import EmbeddingFailed
+from memoranda.retrieval.embed import tokenizer, wordllama
+from memoranda.retrieval.embed.wordllama import WordLlama
+from memoranda.testing.conformance.embedder import EmbedderConformance
 
 PUBLISHED = {
     wordllama._WEIGHTS: "64b47a2dc493cb8e85944076601189739852d7b64e0e1eedcb1937a251cd9fd5",
@@ -147,7 +147,7 @@ def test_it_is_loaded_once_however_many_threads_ask(monkeypatch: pytest.MonkeyPa
 def test_making_one_loads_nothing() -> None:
     program = """
 import sys
-from recollect.retrieval.embed import wordllama
+from memoranda.retrieval.embed import wordllama
 embedder = wordllama.WordLlama()
 assert (embedder.id, embedder.dimension) == ("wordllama:256", 256)
 assert wordllama._loaded is None
@@ -159,9 +159,9 @@ print("wordllama" in sys.modules, "pydantic" in sys.modules, "tokenizers" in sys
     assert done.stdout.split() == ["False", "False", "False"]
 
 
-def test_importing_recollect_imports_neither_numpy_nor_a_tokenizer() -> None:
+def test_importing_memoranda_imports_neither_numpy_nor_a_tokenizer() -> None:
     program = (
-        "import sys, recollect; print('numpy' in sys.modules, 'tokenizers' in sys.modules, 'msgspec' in sys.modules)"
+        "import sys, memoranda; print('numpy' in sys.modules, 'tokenizers' in sys.modules, 'msgspec' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False", "True"]
@@ -185,7 +185,7 @@ class TestFilesThatAreNotWhole:
         (copy / name).unlink()
         with pytest.raises(EmbeddingFailed, match=name) as caught:
             WordLlama().embed(["noon"])
-        assert "pip install --force-reinstall recollect" in caught.value.hint
+        assert "pip install --force-reinstall memoranda" in caught.value.hint
         assert caught.value.retryable is False
 
     def test_it_can_be_used_once_the_file_is_back(self, copy: Path) -> None:

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.filter import Compares, parse_filter
-from recollect.retrieval.index.columns import Columns
+from memoranda.retrieval.filter import Compares, parse_filter
+from memoranda.retrieval.index.columns import Columns
 
 
 def columns_of(*rows: dict[str, Any]) -> Columns:

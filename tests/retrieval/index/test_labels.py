@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from recollect.retrieval.index.labels import NOBODY, Labels
+from memoranda.retrieval.index.labels import NOBODY, Labels
 
 
 def _labels(*metadata: dict[str, Any]) -> tuple[Labels, list[Any], list[frozenset[str]]]:

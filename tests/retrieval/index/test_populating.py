@@ -10,9 +10,9 @@ import threading
 import numpy as np
 import pytest
 
-from recollect.retrieval.index import populating
-from recollect.retrieval.index.populating import WORTH_POPULATING, populate
-from recollect.retrieval.index.vectors import VectorTable
+from memoranda.retrieval.index import populating
+from memoranda.retrieval.index.populating import WORTH_POPULATING, populate
+from memoranda.retrieval.index.vectors import VectorTable
 
 LINUX = pytest.mark.skipif(sys.platform != "linux", reason="how it is asked for is known of Linux only")
 
@@ -98,7 +98,7 @@ def test_little_is_not_worth_a_thread():
 
 def test_a_table_asks_for_what_is_about_to_come_and_for_no_room_beyond(monkeypatch: pytest.MonkeyPatch):
     asked: list[int] = []
-    monkeypatch.setattr("recollect.retrieval.index.vectors.populate", lambda array: asked.append(len(array)))
+    monkeypatch.setattr("memoranda.retrieval.index.vectors.populate", lambda array: asked.append(len(array)))
     table = VectorTable(4)
     table.reserve(1_000)
     table.append_matrix(np.full((1_000, 4), 0.5, np.float32))

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.retrieval.analysis.analysed import Analysed
-from recollect.retrieval.index.postings import Postings, unpack_postings
+from memoranda.retrieval.analysis.analysed import Analysed
+from memoranda.retrieval.index.postings import Postings, unpack_postings
 
 
 def _text(words: list[str]) -> Analysed:
@@ -69,7 +69,7 @@ def test_postings_are_the_rows_that_hold_a_word(
 def test_a_word_of_text_and_metadata_is_one_posting_wherever_they_are_compared(
     compared_at_once: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("recollect.retrieval.index.postings._PORTION", compared_at_once)
+    monkeypatch.setattr("memoranda.retrieval.index.postings._PORTION", compared_at_once)
     postings = Postings()
     postings.add(0, [_text(["boat"])] * 50, [frozenset({"boat"} if row % 3 else {"ada"}) for row in range(50)])
     assert _found(postings, "boat") == [(row, 1.0, float(row % 3 > 0)) for row in range(50)]

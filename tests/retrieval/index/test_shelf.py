@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import Corrupt, EmbedderMismatch
-from recollect.model.entry import Indexed
-from recollect.retrieval.filter import parse_filter
-from recollect.retrieval.index import shelf
-from recollect.retrieval.index.columns import Columns
-from recollect.retrieval.index.shelf import ShelfIndex
+from memoranda.errors import Corrupt, EmbedderMismatch
+from memoranda.model.entry import Indexed
+from memoranda.retrieval.filter import parse_filter
+from memoranda.retrieval.index import shelf
+from memoranda.retrieval.index.columns import Columns
+from memoranda.retrieval.index.shelf import ShelfIndex
 
 _WORDS = "boat harbour rope anchor storm seven captain lighthouse map engine".split()
 _QUERIES = ("Where is the boat?", "captain of the storm", "rope anchor", "what did Ada say in May", "harbor")

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recollect.retrieval.index.threads import NOBODY, Threads
+from memoranda.retrieval.index.threads import NOBODY, Threads
 
 
 def _unit(vectors: NDArray[np.float64]) -> NDArray[np.float32]:

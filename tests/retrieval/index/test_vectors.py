@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from recollect.retrieval.index import pruned, vectors
-from recollect.retrieval.index.pruned import PrunedTable
-from recollect.retrieval.index.vectors import VectorTable, reached_by
-from recollect.testing.conformance.vector_index import (
+from memoranda.retrieval.index import pruned, vectors
+from memoranda.retrieval.index.pruned import PrunedTable
+from memoranda.retrieval.index.vectors import VectorTable, reached_by
+from memoranda.testing.conformance.vector_index import (
     DIMENSION,
     ROWS,
     MakeIndex,

@@ -9,17 +9,17 @@ from typing import Any
 
 import httpx
 import pytest
-import warm_recollect
+import warm_memoranda
 
-import recollect
-from recollect.server.auth.keys import Role, create_key
+import memoranda
+from memoranda.server.auth.keys import Role, create_key
 
 _SCRIPT = """
 import json, socket, sys
 import uvicorn
-from recollect.server.app import create_app
-from recollect.server.logs import log_configuration
-from recollect.server.settings import Settings
+from memoranda.server.app import create_app
+from memoranda.server.logs import log_configuration
+from memoranda.server.settings import Settings
 
 listening = socket.create_server(("127.0.0.1", 0))
 app = create_app(Settings(**json.loads(sys.argv[1])))
@@ -34,10 +34,10 @@ class Site:
     def __init__(self, folder: Path, **settings: Any) -> None:
         self.db = folder / "site.db"
         self._log = folder / "site.log"
-        self.memory = recollect.open(self.db)
+        self.memory = memoranda.open(self.db)
         with self._log.open("wb") as log:
             given = json.dumps({"db": str(self.db), **settings})
-            self._process = warm_recollect.Fork(given, program=_SCRIPT, warmth="server", stderr=log)
+            self._process = warm_memoranda.Fork(given, program=_SCRIPT, warmth="server", stderr=log)
         port = self._process.stdout.readline().strip()
         assert port, self.log
         self.url = f"http://127.0.0.1:{port}"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Scope, Unauthenticated, UsageError
-from recollect.model.policy import CAPABILITIES
-from recollect.server.app import create_app
-from recollect.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
-from recollect.server.callers import OPEN_PATHS, Caller, authenticate, failed_attempts, policy_of
-from recollect.server.settings import Settings
+import memoranda
+from memoranda import Scope, Unauthenticated, UsageError
+from memoranda.model.policy import CAPABILITIES
+from memoranda.server.app import create_app
+from memoranda.server.auth.keys import SYSTEM_TENANT, create_key, list_keys, revoke_key, rotate_key
+from memoranda.server.callers import OPEN_PATHS, Caller, authenticate, failed_attempts, policy_of
+from memoranda.server.settings import Settings
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
 
@@ -115,7 +115,7 @@ def test_a_revoked_key_is_refused_by_the_next_request(site):
 
 
 def test_those_who_ask_in_one_turn_share_a_look_at_the_file_and_no_later_turn_does(tmp_path, monkeypatch):
-    with recollect.open(tmp_path / "turns.db") as memory, recollect.open(tmp_path / "turns.db") as elsewhere:
+    with memoranda.open(tmp_path / "turns.db") as memory, memoranda.open(tmp_path / "turns.db") as elsewhere:
         made = create_key(memory, tenant="orchard", user="pippin", role="member")
         passed, looks = [], []
         mark = memory.mark
@@ -259,7 +259,7 @@ ROUTES = [
     ("GET", "/keys", None, "admin"),
     ("POST", "/keys", {"user": "idared"}, "admin"),
     ("POST", "/sweep", None, "admin"),
-    ("POST", "/import", {"recollect": 1}, "admin"),
+    ("POST", "/import", {"memoranda": 1}, "admin"),
     ("GET", "/ledger/tail", None, "admin"),
     ("GET", "/ledger", None, "admin"),
     ("GET", "/ledger/verify", None, "admin"),

@@ -1,4 +1,4 @@
-"""`recollect serve` as its own process: the first key is shown once, and what is unsafe does not start."""
+"""`memoranda serve` as its own process: the first key is shown once, and what is unsafe does not start."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ FACTS = "/api/v1/memory/facts"
 
 
 class Serving:
-    """One `recollect serve`, what it announced, and what it logged."""
+    """One `memoranda serve`, what it announced, and what it logged."""
 
     def __init__(self, folder: Path, environment: dict[str, str], *, workers: int) -> None:
-        clean = {name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
         self._log = folder / "serve.log"
         arguments = ("serve", "--port", "0", "--db", str(folder / "memory.db"), "--workers", str(workers), "--json")
         with self._log.open("ab") as log:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "recollect.cli", *arguments],
+                [sys.executable, "-m", "memoranda.cli", *arguments],
                 stdout=subprocess.PIPE,
                 stderr=log,
                 text=True,
@@ -87,7 +87,7 @@ def test_several_workers_show_one_key_that_each_of_them_takes(serve):
 
 
 def test_an_admin_key_from_the_environment_works_and_is_not_shown(serve):
-    serving = serve(RECOLLECT_ADMIN_KEY="plum-and-damson-jam")
+    serving = serve(MEMORANDA_ADMIN_KEY="plum-and-damson-jam")
     assert serving.said["admin_key"] is None
     assert serving.get(FACTS, "plum-and-damson-jam").status_code == 200
     assert serving.get(FACTS, "plum-and-damson").status_code == 401
@@ -98,11 +98,11 @@ def test_an_admin_key_from_the_environment_works_and_is_not_shown(serve):
 @pytest.mark.parametrize(
     ("environment", "said"),
     [
-        ({"RECOLLECT_JWT": "true"}, "no secret"),
-        ({"RECOLLECT_JWT": "true", "RECOLLECT_JWT_SECRET": "too-short-a-secret"}, "32 are the least"),
-        ({"RECOLLECT_JWT": "true", "RECOLLECT_JWT_ALGORITHM": "RS256"}, "no public keys"),
-        ({"RECOLLECT_JWT_ALGORITHM": "RS256", "RECOLLECT_JWKS": "nowhere.json"}, "cannot be read"),
-        ({"RECOLLECT_ADMIN_KEY": "hunter2"}, "RECOLLECT_ADMIN_KEY"),
+        ({"MEMORANDA_JWT": "true"}, "no secret"),
+        ({"MEMORANDA_JWT": "true", "MEMORANDA_JWT_SECRET": "too-short-a-secret"}, "32 are the least"),
+        ({"MEMORANDA_JWT": "true", "MEMORANDA_JWT_ALGORITHM": "RS256"}, "no public keys"),
+        ({"MEMORANDA_JWT_ALGORITHM": "RS256", "MEMORANDA_JWKS": "nowhere.json"}, "cannot be read"),
+        ({"MEMORANDA_ADMIN_KEY": "hunter2"}, "MEMORANDA_ADMIN_KEY"),
     ],
 )
 def test_what_is_unsafe_does_not_start(serve, environment, said):
@@ -114,13 +114,13 @@ def test_what_is_unsafe_does_not_start(serve, environment, said):
 
 
 def test_the_configuration_is_shown_without_its_secrets(tmp_path):
-    hidden = {"RECOLLECT_ADMIN_KEY": "plum-and-damson-jam", "RECOLLECT_JWT_SECRET": "medlar" * 6}
+    hidden = {"MEMORANDA_ADMIN_KEY": "plum-and-damson-jam", "MEMORANDA_JWT_SECRET": "medlar" * 6}
     for more in ((), ("--json",)):
         shown = subprocess.run(
-            [sys.executable, "-m", "recollect.cli", "config", "show", *more],
+            [sys.executable, "-m", "memoranda.cli", "config", "show", *more],
             capture_output=True,
             text=True,
-            env={**os.environ, **hidden, "RECOLLECT_RATE": "77"},
+            env={**os.environ, **hidden, "MEMORANDA_RATE": "77"},
             cwd=tmp_path,
         )
         assert shown.returncode == 0 and "77" in shown.stdout

@@ -8,8 +8,8 @@ import httpx
 import jwt
 import pytest
 
-from recollect.model.clock import SystemClock
-from recollect.server.auth.keys import first_key
+from memoranda.model.clock import SystemClock
+from memoranda.server.auth.keys import first_key
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
 CHOSEN = "plum-and-damson-jam"
@@ -46,7 +46,7 @@ def guarded(start_site):
 @pytest.mark.parametrize(
     ("address", "wrong"),
     [
-        ("127.0.1.1", lambda site: f"rk_0123456789abcdef_{'x' * 43}"),
+        ("127.0.1.1", lambda site: f"mk_0123456789abcdef_{'x' * 43}"),
         ("127.0.1.2", lambda site: site.token("pippin")[:-1] + "~"),
         ("127.0.1.3", lambda site: "plum-and-damson-jelly"),
         ("127.0.1.4", lambda site: signed("x" * 40)),

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-import recollect
-from recollect import Conflict, Denied, InvalidDuration, InvalidScope, NotFound, Unauthenticated, UsageError
-from recollect.api.scoped import ScopedMemory
-from recollect.errors import InvalidPolicy
-from recollect.model.scope import Scope
-from recollect.server.auth import keys
-from recollect.server.auth.keys import (
+import memoranda
+from memoranda import Conflict, Denied, InvalidDuration, InvalidScope, NotFound, Unauthenticated, UsageError
+from memoranda.api.scoped import ScopedMemory
+from memoranda.errors import InvalidPolicy
+from memoranda.model.scope import Scope
+from memoranda.server.auth import keys
+from memoranda.server.auth.keys import (
     SYSTEM_TENANT,
     KnownKeys,
     create_key,
@@ -26,7 +26,7 @@ from recollect.server.auth.keys import (
     revoke_key,
     rotate_key,
 )
-from recollect.testing import FakeClock
+from memoranda.testing import FakeClock
 
 
 @pytest.fixture
@@ -36,13 +36,13 @@ def clock():
 
 @pytest.fixture
 def memory(clock, tmp_path):
-    with recollect.open(tmp_path / "keys.db", clock=clock, ledger="all", ledger_text=True) as memory:
+    with memoranda.open(tmp_path / "keys.db", clock=clock, ledger="all", ledger_text=True) as memory:
         yield memory
 
 
 def test_a_key_is_found_by_its_token(memory):
     made = create_key(memory, tenant="orchard", user="pippin", role="member", label="laptop")
-    assert re.fullmatch(r"rk_[0-9a-f]+_[A-Za-z0-9_-]{43}", made.token)
+    assert re.fullmatch(r"mk_[0-9a-f]+_[A-Za-z0-9_-]{43}", made.token)
     found = find_key(memory, made.token)
     assert found == made.key
     assert (found.tenant, found.user, found.role, found.label) == ("orchard", "pippin", "member", "laptop")
@@ -94,17 +94,17 @@ def test_every_change_of_a_key_is_in_the_ledger_of_its_own_tenant(memory):
         lambda token: token + "A",
         lambda token: token[:-1] + ("A" if token[-1] != "A" else "B"),
         lambda token: token.swapcase(),
-        lambda token: token.replace("rk_", "rk-"),
+        lambda token: token.replace("mk_", "rk-"),
         lambda token: f" {token}",
         lambda token: f"{token}\n",
-        lambda token: "rk_" + "0" * 32 + "_" + token.split("_", 2)[2],
+        lambda token: "mk_" + "0" * 32 + "_" + token.split("_", 2)[2],
         lambda token: token.split("_", 2)[2],
-        lambda token: f"rk_{token.split('_')[1]}_",
-        lambda token: f"rk_../keys_{'a' * 43}",
-        lambda token: f"rk_first_{'a' * 43}",
+        lambda token: f"mk_{token.split('_')[1]}_",
+        lambda token: f"mk_../keys_{'a' * 43}",
+        lambda token: f"mk_first_{'a' * 43}",
         lambda token: "",
         lambda token: "\ud800" * 50,
-        lambda token: "rk_" + "é" * 50,
+        lambda token: "mk_" + "é" * 50,
     ],
 )
 def test_a_token_that_is_not_quite_right_is_refused_without_being_repeated(memory, change):
@@ -134,7 +134,7 @@ def test_the_id_of_one_key_and_the_secret_of_another_open_nothing(memory):
     one = create_key(memory, tenant="orchard", user="pippin", role="member").token
     other = create_key(memory, tenant="orchard", user="russet", role="admin").token
     with pytest.raises(Unauthenticated):
-        find_key(memory, f"rk_{other.split('_')[1]}_{one.split('_', 2)[2]}")
+        find_key(memory, f"mk_{other.split('_')[1]}_{one.split('_', 2)[2]}")
     assert find_key(memory, other).user == "russet"
 
 
@@ -167,7 +167,7 @@ def test_a_revoked_key_opens_nothing_from_then_on(memory):
 
 def test_another_process_sees_a_revocation_at_once(memory, tmp_path, clock):
     made = create_key(memory, tenant="orchard", user="pippin", role="member")
-    with recollect.open(tmp_path / "keys.db", clock=clock) as other:
+    with memoranda.open(tmp_path / "keys.db", clock=clock) as other:
         assert find_key(other, made.token).user == "pippin"
         revoke_key(memory, made.key.id)
         with pytest.raises(Unauthenticated):
@@ -210,7 +210,7 @@ def test_a_known_key_that_is_revoked_elsewhere_or_expires_is_refused_at_once(mem
     revoked, expiring = (
         create_key(memory, tenant="orchard", user="pippin", role="member", expires=end) for end in (None, "2h")
     )
-    with recollect.open(tmp_path / "keys.db", clock=clock) as other:
+    with memoranda.open(tmp_path / "keys.db", clock=clock) as other:
         keys = KnownKeys(other, lambda key: key)
         assert keys.find(revoked.token, clock.now(), other.mark(tenant=SYSTEM_TENANT)) == revoked.key
         assert keys.find(expiring.token, clock.now(), other.mark(tenant=SYSTEM_TENANT)) == expiring.key
@@ -324,7 +324,7 @@ def test_a_key_that_nobody_could_use_is_not_made(memory, given, error):
 
 def test_whoever_acts_for_somebody_reaches_no_keys(memory):
     made = create_key(memory, tenant="orchard", user="pippin", role="member")
-    narrow = memory.acting_as("agent:mail", policy=recollect.Policy.of(allow=("*",)))
+    narrow = memory.acting_as("agent:mail", policy=memoranda.Policy.of(allow=("*",)))
     for attempt in (
         lambda: create_key(narrow, tenant="orchard", user="x", role="admin"),
         lambda: list_keys(narrow),
@@ -364,26 +364,26 @@ def test_a_key_that_was_revoked_does_not_come_back_with_a_restart(memory):
 
 def test_of_servers_that_start_at_once_one_makes_the_first_key(run_child, tmp_path):
     script = """
-        import sys, recollect
-        from recollect.server.auth.keys import first_key
-        with recollect.open(sys.argv[1]) as memory:
+        import sys, memoranda
+        from memoranda.server.auth.keys import first_key
+        with memoranda.open(sys.argv[1]) as memory:
             print("ready", flush=True)
             input()
             made = first_key(memory)
             print("made" if made else "none")
     """
-    recollect.open(tmp_path / "first.db").close()
+    memoranda.open(tmp_path / "first.db").close()
     children = [run_child(script, tmp_path / "first.db") for _ in range(4)]
     for child in children:
         assert child.hear() == "ready"
     for child in children:
         child.say("go")
     assert sorted(line for child in children for line in child.finish()) == ["made", "none", "none", "none"]
-    with recollect.open(tmp_path / "first.db") as memory:
+    with memoranda.open(tmp_path / "first.db") as memory:
         assert len(list_keys(memory)) == 1
 
 
-@pytest.mark.parametrize("token", ["correct-horse-battery", f"rk_myown_{'s' * 30}"])
+@pytest.mark.parametrize("token", ["correct-horse-battery", f"mk_myown_{'s' * 30}"])
 def test_an_admin_key_of_ones_own_works_from_the_first_start_on(memory, token):
     assert first_key(memory, admin_key=token) is None
     found = find_key(memory, token)
@@ -408,7 +408,7 @@ def test_another_admin_key_of_ones_own_takes_the_place_of_the_one_before(memory)
 def test_an_admin_key_that_was_revoked_stops_the_start(memory):
     first_key(memory, admin_key="correct-horse-battery")
     revoke_key(memory, list_keys(memory)[0].id)
-    with pytest.raises(UsageError, match="RECOLLECT_ADMIN_KEY"):
+    with pytest.raises(UsageError, match="MEMORANDA_ADMIN_KEY"):
         first_key(memory, admin_key="correct-horse-battery")
 
 
@@ -420,7 +420,7 @@ def _traces(token: str) -> list[str]:
     return [text for text in texts if len(text) > 4] + [one[:12] for one in hashes]
 
 
-@pytest.mark.parametrize("token", ["correct-horse-battery", f"rk_hunter22_{'secret' * 5}"])
+@pytest.mark.parametrize("token", ["correct-horse-battery", f"mk_hunter22_{'secret' * 5}"])
 def test_the_id_of_a_chosen_key_says_nothing_about_the_key(memory, tmp_path, token):
     first_key(memory, admin_key=token)
     [key] = list_keys(memory)
@@ -431,7 +431,7 @@ def test_the_id_of_a_chosen_key_says_nothing_about_the_key(memory, tmp_path, tok
     assert any(key.id in name for name in names)
     said = " ".join([repr(key), *names])
     assert [trace for trace in _traces(token) if trace in said] == []
-    with recollect.open(tmp_path / "other.db") as other:
+    with memoranda.open(tmp_path / "other.db") as other:
         first_key(other, admin_key=token)
         assert list_keys(other)[0].id != key.id
 
@@ -463,7 +463,7 @@ def test_a_chosen_key_of_the_first_release_gets_an_id_that_says_nothing(memory, 
     "token", ["short", "with blank in it", "a.b.cdefghijklmnop", "ключключключключ", "tab\tinside-it-all"]
 )
 def test_an_admin_key_that_no_header_can_hold_is_refused_without_being_repeated(memory, token):
-    with pytest.raises(UsageError, match="RECOLLECT_ADMIN_KEY") as refused:
+    with pytest.raises(UsageError, match="MEMORANDA_ADMIN_KEY") as refused:
         first_key(memory, admin_key=token)
     assert token not in f"{refused.value!r}{refused.value.hint}{refused.value.details}"
     assert list_keys(memory) == []

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import QuotaExceeded, Unauthenticated, UsageError
-from recollect.server.auth import limits
-from recollect.server.auth.limits import FailedAttempts, RateLimit
+from memoranda import QuotaExceeded, Unauthenticated, UsageError
+from memoranda.server.auth import limits
+from memoranda.server.auth.limits import FailedAttempts, RateLimit
 
 
 class Ticks:

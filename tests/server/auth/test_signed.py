@@ -13,8 +13,8 @@ import jwt
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from recollect.model.clock import SystemClock
-from recollect.server.auth.keys import SYSTEM_TENANT
+from memoranda.model.clock import SystemClock
+from memoranda.server.auth.keys import SYSTEM_TENANT
 
 NOW = int(SystemClock().now().timestamp())
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"

@@ -19,12 +19,12 @@ from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect import Unauthenticated, Unavailable, UsageError
-from recollect.server.auth import jwks
-from recollect.server.auth.keys import SYSTEM_TENANT
-from recollect.server.auth.tokens import token_reader
-from recollect.server.settings import Settings
-from recollect.testing import FakeClock
+from memoranda import Unauthenticated, Unavailable, UsageError
+from memoranda.server.auth import jwks
+from memoranda.server.auth.keys import SYSTEM_TENANT
+from memoranda.server.auth.tokens import token_reader
+from memoranda.server.settings import Settings
+from memoranda.testing import FakeClock
 
 SECRET = "a-secret-of-the-orchard-that-is-long-enough"
 CLOCK = FakeClock()
@@ -201,16 +201,16 @@ def test_no_single_changed_byte_leaves_a_token_true(place, byte):
 
 
 def test_issuer_and_audience_are_asked_for_where_they_are_set():
-    settings = Settings(jwt_secret=SECRET, jwt_issuer="gate", jwt_audience="recollect")
+    settings = Settings(jwt_secret=SECRET, jwt_issuer="gate", jwt_audience="memoranda")
     reader = token_reader(settings, clock=CLOCK)
-    right = changed(iss="gate", aud=["else", "recollect"])
+    right = changed(iss="gate", aud=["else", "memoranda"])
     assert reader.read(signed(right)).user == "pippin"
     for wrong in (
         changed(iss="gate"),
-        changed(aud="recollect"),
-        changed(iss="gates", aud="recollect"),
-        changed(iss="gate", aud="recollects"),
-        changed(iss=["gate"], aud="recollect"),
+        changed(aud="memoranda"),
+        changed(iss="gates", aud="memoranda"),
+        changed(iss="gate", aud="memorandas"),
+        changed(iss=["gate"], aud="memoranda"),
         changed(iss="gate", aud=""),
         changed(iss="gate", aud=[]),
     ):

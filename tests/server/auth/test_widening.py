@@ -132,7 +132,7 @@ def test_g2_no_header_widens_what_is_read(site, neighbours, name, value):
         f"X-{name}-Id": value,
         f"X-Forwarded-{name}": value,
         f"X-Remote-{name}": value,
-        f"Recollect-{name}": value,
+        f"Memoranda-{name}": value,
         name: value,
         "Cookie": f"{name}={value}",
         "Forwarded": f"for=127.0.0.1;{name}={value}",

@@ -43,7 +43,7 @@ def served(tmp_path_factory: pytest.TempPathFactory, provider: Any, serving: Any
     (folder / "chat.toml").write_text(AGENTS)
     with serving(
         folder / "memory.db",
-        RECOLLECT_AGENTS=str(folder),
+        MEMORANDA_AGENTS=str(folder),
         OPENAI_BASE_URL=provider.url,
         OPENAI_API_KEY="sk-made-up-for-tests",
     ) as one:

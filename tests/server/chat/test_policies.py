@@ -6,7 +6,7 @@ from itertools import product
 
 import pytest
 
-import recollect
+import memoranda
 
 CORE = "- Rows before breakfast"
 OWN_CORE = "- Has locker nine"
@@ -113,7 +113,7 @@ def test_p7_a_preview_is_what_the_chat_sends_and_writes_nothing(known, served, p
 
 def writes(served):
     """Return how many effects wrote anything, in the memory of everybody."""
-    with recollect.open(served.db) as memory:
+    with memoranda.open(served.db) as memory:
         return sum(1 for event in memory.ledger.events() if event.effect != "recall_blocks")
 
 

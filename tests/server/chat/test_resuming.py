@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-import recollect
-from recollect.agent.models import Reply
-from recollect.chat.agents import Agent
-from recollect.chat.turns import chat
+import memoranda
+from memoranda.agent.models import Reply
+from memoranda.chat.agents import Agent
+from memoranda.chat.turns import chat
 
 API = "/api/v1"
 PATIENCE = 60.0
@@ -189,7 +189,7 @@ class Elsewhere:
         self.begun.set()
         self.gate.wait(PATIENCE)
         if self.fails:
-            raise recollect.ModelFailed("gone", reason="unreachable")
+            raise memoranda.ModelFailed("gone", reason="unreachable")
         yield " and half."
         yield Reply("Half and half.")
 
@@ -200,7 +200,7 @@ def test_a_turn_made_elsewhere_is_followed(talk, newcomer, served, provider, wir
 
     def make():
         send = {"user": newcomer, "conversation_id": talk.id, "message_id": "m1"}
-        with recollect.open(served.db) as memory, contextlib.suppress(recollect.ModelFailed):
+        with memoranda.open(served.db) as memory, contextlib.suppress(memoranda.ModelFailed):
             chat(memory, Agent(id="keeper"), "Hello", model=model, on_event=told.append, **send)
 
     making = threading.Thread(target=make)

@@ -6,8 +6,8 @@ import os
 import signal
 import threading
 
-import recollect
-from recollect.chat.conversations import read_conversation
+import memoranda
+from memoranda.chat.conversations import read_conversation
 
 
 def test_a_turn_under_way_is_taken_to_its_end_when_the_server_is_stopped(tmp_path, provider, wire, serving):
@@ -21,14 +21,14 @@ def test_a_turn_under_way_is_taken_to_its_end_when_the_server_is_stopped(tmp_pat
     (tmp_path / "chat.toml").write_text('[agents.keeper]\nmodel = "openai-chat:made-up"\n')
     variables = {"OPENAI_BASE_URL": provider.url, "OPENAI_API_KEY": "sk-made-up-for-tests"}
     db = tmp_path / "memory.db"
-    with serving(db, RECOLLECT_AGENTS=str(tmp_path), RECOLLECT_SHUTDOWN_TIMEOUT="1", **variables) as one:
+    with serving(db, MEMORANDA_AGENTS=str(tmp_path), MEMORANDA_SHUTDOWN_TIMEOUT="1", **variables) as one:
         client = one.client(one.key_for("ada"))
         body = {"message": "Hello", "conversation_id": "c1", "message_id": "m1"}
         with client.stream("POST", "/api/v1/agent/keeper/chat", json=body) as answer:
             assert next(answer.iter_lines()).startswith("id:")
         os.kill(one.process.pid, signal.SIGTERM)
         threading.Timer(2.0, told.set).start()
-    with recollect.open(db) as memory:
+    with memoranda.open(db) as memory:
         found = read_conversation(memory, "ada", "c1")
         assert [part.text for part in found.parts] == ["Hello", "Kept."]
         assert not found.active

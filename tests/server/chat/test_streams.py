@@ -7,9 +7,9 @@ import threading
 
 import pytest
 
-from recollect.errors import NotFound
-from recollect.server import streams
-from recollect.server.streams import UnderWay, stream_of
+from memoranda.errors import NotFound
+from memoranda.server import streams
+from memoranda.server.streams import UnderWay, stream_of
 
 
 def test_a_quiet_stream_says_that_it_is_still_there(monkeypatch):

@@ -215,7 +215,7 @@ def tidy(seat: str) -> str:
     return f"{seat} is clean"
 '''
 ACTIONS = '''
-from recollect.workflow import action
+from memoranda.workflow import action
 
 @action
 def louder(text: str) -> str:
@@ -254,4 +254,4 @@ def write_programs(folder: Path) -> dict[str, str]:
         (folder / place).mkdir()
         for name, text in files.items():
             (folder / place / name).write_text(text)
-    return {f"RECOLLECT_{place.upper()}": str(folder / place) for place in folders}
+    return {f"MEMORANDA_{place.upper()}": str(folder / place) for place in folders}

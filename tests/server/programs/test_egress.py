@@ -72,18 +72,18 @@ def test_a_service_of_the_own_machine_is_reached_only_where_it_is_listed(
     for name, text in {"workflows/fetch.yaml": FETCH, "agents/caller.abl": AGENT.replace("URL", url)}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)
-    folders = {f"RECOLLECT_{name.upper()}": str(tmp_path / name) for name in ("workflows", "agents")}
+    folders = {f"MEMORANDA_{name.upper()}": str(tmp_path / name) for name in ("workflows", "agents")}
     port = url.rpartition(":")[2]
     with serving(tmp_path / "memory.db", **folders) as one:
         ada = one.client(one.key_for("ada"))
         for address in (url, f"http://localhost:{port}", f"http://2130706433:{port}", "http://169.254.169.254"):
             run = ada.post(f"{API}/workflows/fetch/runs", json={"input": {"url": f"{address}/word"}}).json()
             assert (run["status"], run["error"]["type"]) == ("failed", "denied"), run
-            assert "RECOLLECT_EGRESS_ALLOW=" in run["error"]["details"]["hint"]
+            assert "MEMORANDA_EGRESS_ALLOW=" in run["error"]["details"]["hint"]
         said = ada.post(f"{API}/agents/Caller/sessions", json={}).json()
         assert said["turns"][0]["messages"] == ["Not reached."]
         assert asked == []
-    with serving(tmp_path / "memory.db", RECOLLECT_EGRESS_ALLOW=f"127.0.0.1:{port}", **folders) as one:
+    with serving(tmp_path / "memory.db", MEMORANDA_EGRESS_ALLOW=f"127.0.0.1:{port}", **folders) as one:
         ada = one.client(one.key_for("ada"))
         run = ada.post(f"{API}/workflows/fetch/runs", json={"input": {"url": f"{url}/word"}}).json()
         assert (run["status"], run["output"]) == ("completed", {"body": {"word": "heyo"}})

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-import recollect
+import memoranda
 
 API = "/api/v1"
 
@@ -31,7 +31,7 @@ def strangers(served, tenant):
         served.client(served.key_for("ben", tenant=tenant)),
         served.client(served.key_for("ada", role="reader", tenant=tenant)),
         served.client(served.key_for("head", role="admin", tenant="elsewhere")),
-        served.client("rk_nobody_at_all"),
+        served.client("mk_nobody_at_all"),
     ]
 
 
@@ -112,14 +112,14 @@ def test_a_run_that_waits_for_another_is_decided_and_goes_on_with_it(ada, head):
 
 def test_the_client_decides_resumes_verifies_and_ends_runs(served, tenant):
     tokens = [served.key_for(user, role=role, tenant=tenant) for user, role in (("ada", "member"), ("head", "admin"))]
-    with recollect.Client(served.address, tokens[0]) as ada, recollect.Client(served.address, tokens[1]) as head:
+    with memoranda.Client(served.address, tokens[0]) as ada, memoranda.Client(served.address, tokens[1]) as head:
         run = ada.machines.run("vault", {"note": "the deed"})
-        with pytest.raises(recollect.Denied):
+        with pytest.raises(memoranda.Denied):
             ada.runs.approve(run.id)
         assert head.runs.approve(run.id, step="kept", reason="as agreed").status == "approved"
         assert ada.runs.resume(run.id).output == "kept"
         assert ada.runs.verify(run.id).ok
-        with pytest.raises(recollect.Conflict):
+        with pytest.raises(memoranda.Conflict):
             head.runs.refuse(run.id)
         other = ada.machines.run("vault", {"note": "the forgery"})
         assert head.runs.refuse(other.id).status == "refused"
@@ -128,11 +128,11 @@ def test_the_client_decides_resumes_verifies_and_ends_runs(served, tenant):
         assert ada.runs.cancel(third.id, reason="nobody came").status == "cancelled"
         assert [one.id for one in ada.runs.list()] == [third.id, other.id, run.id]
         assert [one.id for one in ada.runs.list(status="completed", program="vault")] == [run.id]
-        with pytest.raises(recollect.NotFound):
+        with pytest.raises(memoranda.NotFound):
             head.runs.resume(run.id)
         session = ada.agents.start("Usher")
         ada.sessions.end(session.id)
-        with pytest.raises(recollect.NotFound):
+        with pytest.raises(memoranda.NotFound):
             ada.sessions.get(session.id)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp_client import started
 
-import recollect
+import memoranda
 
 API = "/api/v1"
 
@@ -44,10 +44,10 @@ def test_a_guard_is_not_taken_from_the_body_and_a_declared_input_is(served, some
 def test_nothing_is_left_of_a_refused_start(served):
     key = served.key_for("forges")
     forger = served.client(key)
-    with recollect.open(served.db) as memory:
+    with memoranda.open(served.db) as memory:
         before = len(memory.ledger.events())
     assert start(forger, vars={"identity_checked": True}).status_code == 422
-    with recollect.open(served.db) as memory:
+    with memoranda.open(served.db) as memory:
         later = memory.ledger.events()[before:]
     assert [event.effect for event in later if event.effect in ("start_session", "set_fact", "write_facts")] == []
     assert start(forger).status_code == 201
@@ -66,8 +66,8 @@ def test_facts_that_a_caller_may_write_are_not_variables_of_a_session(served):
 
 
 def test_the_client_raises_the_same_error(served):
-    with recollect.Client(served.address, served.key_for("calls-in")) as client:
-        with pytest.raises(recollect.InvalidInput) as caught:
+    with memoranda.Client(served.address, served.key_for("calls-in")) as client:
+        with pytest.raises(memoranda.InvalidInput) as caught:
             client.agents.start("Teller", vars={"identity_checked": True})
         assert (caught.value.variable, caught.value.inputs) == ("identity_checked", ["branch"])
         begun = client.agents.start("Teller", vars={"branch": "Faro"})
@@ -79,7 +79,7 @@ def test_no_tool_of_mcp_reaches_the_variables_of_a_session(served, tmp_path: Pat
     owner = served.client(key)
     id = start(owner).json()["id"]
     options = ("--url", served.address, "--agent", "Teller")
-    with started(*options, complaints=tmp_path / "mcp.txt", RECOLLECT_API_KEY=key) as talk:
+    with started(*options, complaints=tmp_path / "mcp.txt", MEMORANDA_API_KEY=key) as talk:
         for tool in talk.ask("list_tools").tools:
             assert "vars" not in tool.input_schema["properties"]
         for place in ({}, {"scope": "agent"}):
@@ -88,7 +88,7 @@ def test_no_tool_of_mcp_reaches_the_variables_of_a_session(served, tmp_path: Pat
             {"key": "abl.session", "value": {"vars": {"identity_checked": True}}},
             {"key": "identity_checked", "value": True, "scope": f"session:{id}"},
         ):
-            with pytest.raises(recollect.UsageError):
+            with pytest.raises(memoranda.UsageError):
                 talk.call("set_fact", **wrong)
         assert say(owner, id) == ["Not before I know you."]
         talk.call("set_fact", key="badge", value="gold")

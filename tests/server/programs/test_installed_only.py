@@ -10,8 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
-import recollect
-from recollect.model.event import GENESIS
+import memoranda
+from memoranda.model.event import GENESIS
 
 API = "/api/v1"
 EVIL_WORKFLOW = """
@@ -172,10 +172,10 @@ def test_a_run_of_another_text_is_refused_shown_and_cancelled(tmp_path, programs
         went = one.client(key).post(f"{API}/runs/{runs[1]}/deliver", json={"payload": payload}).json()
         assert went["status"] == "completed", went
     # The program that opened the store may go on with what it kept; who it hands a handle to may not.
-    language = recollect.workflow if kind == "workflows" else recollect.mashin
-    with recollect.open(db) as memory:
-        guest = memory.acting_as("user:ada", policy=recollect.Policy.of(allow=("runs", "memory", "definitions.read")))
-        with pytest.raises(recollect.NotInstalled):
+    language = memoranda.workflow if kind == "workflows" else memoranda.mashin
+    with memoranda.open(db) as memory:
+        guest = memory.acting_as("user:ada", policy=memoranda.Policy.of(allow=("runs", "memory", "definitions.read")))
+        with pytest.raises(memoranda.NotInstalled):
             language.find(guest, runs[2]).deliver(payload)
         assert language.find(guest, runs[2], kept_text=True).deliver(payload).status == "completed"
 

@@ -8,18 +8,18 @@ import sys
 
 import pytest
 
-import recollect
-from recollect.errors import NotFound, SourceError, UsageError
-from recollect.server.chat_agents import read_chat_agents
-from recollect.server.programs import load_programs
-from recollect.server.settings import Settings
+import memoranda
+from memoranda.errors import NotFound, SourceError, UsageError
+from memoranda.server.chat_agents import read_chat_agents
+from memoranda.server.programs import load_programs
+from memoranda.server.settings import Settings
 
 MACHINE = 'machine bell\n  implements\n    compute ring\n      "ding"\n'
 
 
 @pytest.fixture
 def memory(tmp_path):
-    with recollect.open(tmp_path / "memory.db") as opened:
+    with memoranda.open(tmp_path / "memory.db") as opened:
         yield opened
 
 
@@ -87,9 +87,9 @@ def test_a_server_without_folders_runs_nothing(memory):
 def test_a_server_whose_program_has_a_fault_does_not_stay_up(tmp_path):
     broken = folder_of(tmp_path / "broken", one__mashin="machine bell\n  implments\n")
     done = subprocess.run(
-        [sys.executable, "-m", "recollect.cli", "serve", "--db", str(tmp_path / "memory.db"), "--port", "0"],
-        env={name: value for name, value in os.environ.items() if not name.startswith("RECOLLECT_")}
-        | {"RECOLLECT_MACHINES": broken},
+        [sys.executable, "-m", "memoranda.cli", "serve", "--db", str(tmp_path / "memory.db"), "--port", "0"],
+        env={name: value for name, value in os.environ.items() if not name.startswith("MEMORANDA_")}
+        | {"MEMORANDA_MACHINES": broken},
         capture_output=True,
         text=True,
         timeout=120,

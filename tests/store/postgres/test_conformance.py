@@ -7,9 +7,9 @@ from typing import ClassVar
 
 import pytest
 
-from recollect.store.base import Store
-from recollect.store.postgres import PostgresStore, pool, store
-from recollect.testing.conformance import StoreConformance
+from memoranda.store.base import Store
+from memoranda.store.postgres import PostgresStore, pool, store
+from memoranda.testing.conformance import StoreConformance
 
 
 class Stock(pool.Pool):

@@ -6,8 +6,8 @@ import psycopg
 import pytest
 from psycopg import errors as postgres_errors
 
-from recollect.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavailable
-from recollect.store.postgres.errors import ERRORS, passes, translate
+from memoranda.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavailable
+from memoranda.store.postgres.errors import ERRORS, passes, translate
 
 URL = "postgresql://ada@db.example/team"
 
@@ -26,7 +26,7 @@ URL = "postgresql://ada@db.example/team"
         (postgres_errors.IndexCorrupted, Corrupt, "restore a backup"),
         (postgres_errors.InvalidPassword, Unavailable, "PGPASSWORD"),
         (postgres_errors.InvalidCatalogName, Unavailable, "createdb"),
-        (postgres_errors.InsufficientPrivilege, Unavailable, "recollect.grant_rights"),
+        (postgres_errors.InsufficientPrivilege, Unavailable, "memoranda.grant_rights"),
         (postgres_errors.AdminShutdown, Unavailable, "the server runs"),
         (postgres_errors.CannotConnectNow, Unavailable, "the server runs"),
         (postgres_errors.ConnectionFailure, Unavailable, "the server runs"),

@@ -15,13 +15,13 @@ import postgres_server
 import psycopg
 import pytest
 
-import recollect
-from recollect.errors import Busy, ForeignDatabase, MigrationNeeded, StorageError, Unavailable, UsageError
-from recollect.model.scope import Scope
-from recollect.store.base import TenantState
-from recollect.store.postgres import PostgresStore
-from recollect.store.postgres.migrate import VERSION
-from recollect.store.sql.addresses import without_secrets
+import memoranda
+from memoranda.errors import Busy, ForeignDatabase, MigrationNeeded, StorageError, Unavailable, UsageError
+from memoranda.model.scope import Scope
+from memoranda.store.base import TenantState
+from memoranda.store.postgres import PostgresStore
+from memoranda.store.postgres.migrate import VERSION
+from memoranda.store.sql.addresses import without_secrets
 
 Server = postgres_server.PostgresServer
 SECRET = "swordfish-77"
@@ -40,7 +40,7 @@ def empty(postgres: Server) -> Any:
 def connections(postgres: Server, database: str = "postgres") -> int:
     with psycopg.connect(postgres.url(), autocommit=True) as connection:
         counted = connection.execute(
-            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name = 'recollect'", (database,)
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND application_name = 'memoranda'", (database,)
         ).fetchone()
     assert counted is not None
     return counted[0]
@@ -65,7 +65,7 @@ def test_the_first_to_open_makes_the_tables_and_the_next_finds_them(postgres: Se
 
 RACE = """
 import sys
-from recollect.store.postgres import PostgresStore
+from memoranda.store.postgres import PostgresStore
 
 print("ready", flush=True)
 sys.stdin.readline()
@@ -95,30 +95,30 @@ def test_who_cannot_wait_for_the_others_is_told_that_they_are_busy(postgres: Ser
 def test_an_index_that_is_not_whole_is_found(postgres: Server, empty: str):
     with PostgresStore(postgres.url(empty)) as store:
         assert store.check() == []
-        spoil = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'recollect.facts_by_key'::regclass"
+        spoil = "UPDATE pg_index SET indisvalid = {} WHERE indexrelid = 'memoranda.facts_by_key'::regclass"
         postgres.execute(spoil.format("false"), database=empty)
-        assert store.check() == ["the index recollect.facts_by_key is not valid"]
+        assert store.check() == ["the index memoranda.facts_by_key is not valid"]
 
 
 def test_a_newer_database_is_refused_untouched(postgres: Server, empty: str):
     url = postgres.url(empty)
     with PostgresStore(url) as store:
         store.transact(lambda rows: rows.set_tenant_state("default", TenantState(1, 1)))
-        postgres.execute(f"UPDATE recollect.migrated SET version = {VERSION + 1}", database=empty)
+        postgres.execute(f"UPDATE memoranda.migrated SET version = {VERSION + 1}", database=empty)
         with pytest.raises(MigrationNeeded) as caught:
             PostgresStore(url)
         assert (caught.value.found, caught.value.wanted) == (VERSION + 1, VERSION)
         with pytest.raises(MigrationNeeded):  # nor does a program go on to write that had opened it before
             store.transact(lambda rows: rows.set_tenant_state("default", TenantState(2, 2)))
-        postgres.execute(f"UPDATE recollect.migrated SET version = {VERSION}", database=empty)
+        postgres.execute(f"UPDATE memoranda.migrated SET version = {VERSION}", database=empty)
         assert store.read(lambda rows: rows.tenant_state("default")) == TenantState(1, 1)
 
 
 def test_a_schema_of_another_program_is_refused_untouched(postgres: Server, empty: str):
-    postgres.execute("CREATE SCHEMA recollect", "CREATE TABLE recollect.facts (a int)", database=empty)
+    postgres.execute("CREATE SCHEMA memoranda", "CREATE TABLE memoranda.facts (a int)", database=empty)
     with pytest.raises(ForeignDatabase, match="another program"):
         PostgresStore(postgres.url(empty))
-    postgres.execute("DROP TABLE recollect.facts", database=empty)  # an empty schema, made for us, is welcome
+    postgres.execute("DROP TABLE memoranda.facts", database=empty)  # an empty schema, made for us, is welcome
     with PostgresStore(postgres.url(empty)) as store:
         assert store.read(lambda rows: rows.tenants()) == []
 
@@ -158,9 +158,9 @@ def guarded(postgres: Server) -> Any:
 
 def test_a_password_opens_and_a_wrong_one_is_never_shown(postgres: Server, guarded: str, database: str):
     postgres.execute(
-        "GRANT USAGE ON SCHEMA recollect TO guarded",
-        "GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO guarded",
-        "INSERT INTO recollect.roles (tenant, role) VALUES ('default', 'guarded')",
+        "GRANT USAGE ON SCHEMA memoranda TO guarded",
+        "GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO guarded",
+        "INSERT INTO memoranda.roles (tenant, role) VALUES ('default', 'guarded')",
     )
     with PostgresStore(postgres.url(user=guarded, password=SECRET)) as store:
         assert store.read(lambda rows: rows.tenants()) == []
@@ -177,7 +177,7 @@ def test_a_user_without_rights_is_told_whom_to_ask(postgres: Server, guarded: st
     with pytest.raises(Unavailable, match="owner of the database"):
         PostgresStore(postgres.url(empty, user=guarded, password=SECRET))
     PostgresStore(postgres.url(empty)).close()
-    with pytest.raises(Unavailable, match=r"recollect\.grant_rights"):
+    with pytest.raises(Unavailable, match=r"memoranda\.grant_rights"):
         PostgresStore(postgres.url(empty, user=guarded, password=SECRET))
 
 
@@ -202,28 +202,28 @@ def test_no_address_is_shown_with_its_password(given: str, shown: str):
 @pytest.mark.parametrize("damaged", ["postgresql://ada:{}%zz@h/team", "postgresql://ada:{}@[h/team"])
 def test_an_address_that_cannot_be_read_is_refused_without_its_password(damaged: str):
     with pytest.raises(UsageError, match=r"postgresql://ada@\[?h.*Write postgresql://user@host") as caught:
-        recollect.open(damaged.format(SECRET))
+        memoranda.open(damaged.format(SECRET))
     assert SECRET not in f"{caught.value} {caught.value.__cause__} {caught.value.details}"
     assert caught.value.__suppress_context__
 
 
 def test_without_the_driver_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch):
-    for name in [name for name in sys.modules if name.startswith("recollect.store.postgres")]:
+    for name in [name for name in sys.modules if name.startswith("memoranda.store.postgres")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "psycopg", None)
-    with pytest.raises(Unavailable, match=r'pip install "recollect\[postgres\]"'):
-        recollect.open("postgresql://ada@db.example/team")
-    with recollect.open(":memory:") as memory:  # nobody else needs it
+    with pytest.raises(Unavailable, match=r'pip install "memoranda\[postgres\]"'):
+        memoranda.open("postgresql://ada@db.example/team")
+    with memoranda.open(":memory:") as memory:  # nobody else needs it
         assert memory.scope(user="ada").set("k", 1).version == 1
 
 
 def test_the_memory_behind_an_address_is_the_whole_engine(database: str):
     for scheme in ("postgresql", "postgres"):
-        with recollect.open(database.replace("postgresql", scheme, 1), embedder="hashing:64") as memory:
+        with memoranda.open(database.replace("postgresql", scheme, 1), embedder="hashing:64") as memory:
             ada = memory.scope(user="ada")
             ada.set("language", scheme)
             ada.remember("The kiln is lit on Fridays", collection="notes")
-    with recollect.open(database, embedder="hashing:64") as memory:
+    with memoranda.open(database, embedder="hashing:64") as memory:
         ada = memory.scope(user="ada")
         assert [revision.value for revision in ada.history("language")] == ["postgresql", "postgres"]
         assert ada.recall("kiln", collection="notes").count == 1
@@ -251,7 +251,7 @@ def test_a_closed_store_has_no_connection_left_and_says_that_it_is_closed(postgr
 
 
 def test_a_store_that_cannot_be_opened_leaves_no_connection(postgres: Server, empty: str):
-    postgres.execute("CREATE SCHEMA recollect", "CREATE TABLE recollect.facts (a int)", database=empty)
+    postgres.execute("CREATE SCHEMA memoranda", "CREATE TABLE memoranda.facts (a int)", database=empty)
     # Whoever keeps the error keeps the store that could not be opened: no collector closes its connection.
     with pytest.raises(ForeignDatabase) as refused:
         PostgresStore(postgres.url(empty))

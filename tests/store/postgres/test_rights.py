@@ -15,21 +15,21 @@ import pytest
 from psycopg import errors as refusals
 from psycopg import sql
 
-import recollect
-from recollect.errors import ApprovalRequired, Unavailable
-from recollect.model.policy import Policy, Quota
-from recollect.store.base import Store
-from recollect.store.postgres import PostgresStore, migrate, pool, store
-from recollect.testing.clock import FakeClock
-from recollect.testing.conformance.base import ConformanceBase, snapshot
-from recollect.testing.conformance.definitions import DefinitionPromises
-from recollect.testing.conformance.entries import EntryPromises
-from recollect.testing.conformance.entry_lives import EntryLifePromises
-from recollect.testing.conformance.erasure import ErasurePromises
-from recollect.testing.conformance.ledger import LedgerPromises
-from recollect.testing.conformance.scopes import ScopePromises
-from recollect.testing.conformance.sessions import SessionPromises
-from recollect.testing.conformance.transfer import TransferPromises
+import memoranda
+from memoranda.errors import ApprovalRequired, Unavailable
+from memoranda.model.policy import Policy, Quota
+from memoranda.store.base import Store
+from memoranda.store.postgres import PostgresStore, migrate, pool, store
+from memoranda.testing.clock import FakeClock
+from memoranda.testing.conformance.base import ConformanceBase, snapshot
+from memoranda.testing.conformance.definitions import DefinitionPromises
+from memoranda.testing.conformance.entries import EntryPromises
+from memoranda.testing.conformance.entry_lives import EntryLifePromises
+from memoranda.testing.conformance.erasure import ErasurePromises
+from memoranda.testing.conformance.ledger import LedgerPromises
+from memoranda.testing.conformance.scopes import ScopePromises
+from memoranda.testing.conformance.sessions import SessionPromises
+from memoranda.testing.conformance.transfer import TransferPromises
 
 from .test_conformance import Stock
 
@@ -38,18 +38,18 @@ GUIDE = Path(__file__).parents[3] / "docs" / "storage.md"
 APART = {"roles", "migrated"}
 """The tables that belong to no tenant."""
 
-GIVE = "INSERT INTO recollect.roles (tenant, role) VALUES ('{}', 'orchard')"
-OURS = "SELECT relname FROM pg_class WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r'"
+GIVE = "INSERT INTO memoranda.roles (tenant, role) VALUES ('{}', 'orchard')"
+OURS = "SELECT relname FROM pg_class WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r'"
 UPDATABLE = """
 SELECT column_name::text FROM information_schema.column_privileges
-WHERE table_schema = 'recollect' AND table_name = %s AND privilege_type = 'UPDATE' AND column_name <> 'place' LIMIT 1
+WHERE table_schema = 'memoranda' AND table_name = %s AND privilege_type = 'UPDATE' AND column_name <> 'place' LIMIT 1
 """
 REMOVERS = """
-SELECT substr(proname, 8) FROM pg_proc WHERE pronamespace = 'recollect'::regnamespace AND proname LIKE 'remove%'
+SELECT substr(proname, 8) FROM pg_proc WHERE pronamespace = 'memoranda'::regnamespace AND proname LIKE 'remove%'
 """
 FILES = """
 SELECT relname, relfilenode FROM pg_class
-WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r' AND relname IN ('facts', 'entries', 'event_texts')
+WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r' AND relname IN ('facts', 'entries', 'event_texts')
 """
 
 
@@ -83,7 +83,7 @@ def roles(postgres: Server, recipe: str) -> Iterator[None]:
     postgres.empty()
     postgres.execute(recipe)
     yield
-    postgres.execute("DROP OWNED BY orchard, recollect_tenants", "DROP ROLE orchard, recollect_tenants")
+    postgres.execute("DROP OWNED BY orchard, memoranda_tenants", "DROP ROLE orchard, memoranda_tenants")
 
 
 @pytest.fixture
@@ -94,7 +94,7 @@ def party(postgres: Server, roles: None, database: str) -> Party:
 
 def remember_all_kinds(url: str, tenant: str) -> None:
     """Leave something in every table that has a tenant."""
-    with recollect.open(url, tenant=tenant, embedder="hashing:64", ledger_text=True) as memory:
+    with memoranda.open(url, tenant=tenant, embedder="hashing:64", ledger_text=True) as memory:
         ada = memory.scope(user="ada")
         memory.definitions.create(name="Shed", slug="shed", schema={"type": "object"})
         ada.set("weight", 61, idempotency_key="first")
@@ -114,7 +114,7 @@ def rows_of(url: str, tenant: str) -> dict[str, list[str]]:
     """Return what plain SQL sees of a tenant, by table."""
     with psycopg.connect(url, autocommit=True) as connection:
         tables = [name for (name,) in connection.execute(OURS) if name not in APART]
-        asked = sql.SQL("SELECT t::text FROM recollect.{} AS t WHERE tenant = %s ORDER BY 1")
+        asked = sql.SQL("SELECT t::text FROM memoranda.{} AS t WHERE tenant = %s ORDER BY 1")
         return {
             table: [row for (row,) in connection.execute(asked.format(sql.Identifier(table)), (tenant,))]
             for table in sorted(tables)
@@ -163,7 +163,7 @@ class TestAsARole(
 
 def test_all_of_a_memory_works_in_the_tenant_that_was_given(party: Party, tmp_path: Path):
     clock = FakeClock()
-    with recollect.open(party.role, tenant="orchard", embedder="hashing:64", clock=clock) as memory:
+    with memoranda.open(party.role, tenant="orchard", embedder="hashing:64", clock=clock) as memory:
         ada = memory.scope(user="ada")
         memory.definitions.create(name="Shed", slug="shed", schema={"type": "object"})
         assert [ada.set("weight", 61).version, ada.set("weight", 62).version] == [1, 2]
@@ -184,12 +184,12 @@ def test_all_of_a_memory_works_in_the_tenant_that_was_given(party: Party, tmp_pa
         assert {"set_fact", "recall", "erase"} <= {event.effect for event in memory.ledger.events()}
         assert memory.ledger.verify().ok
         assert all(finding.ok for finding in memory.inspect())
-    with recollect.open(party.owner, tenant="orchard") as memory:
+    with memoranda.open(party.owner, tenant="orchard") as memory:
         assert memory.ledger.verify().ok
         assert memory.ledger.tail(1)[0].tenant == "orchard"
 
 
-CALLS: dict[str, Callable[[recollect.Memory, Path], object]] = {
+CALLS: dict[str, Callable[[memoranda.Memory, Path], object]] = {
     "get": lambda memory, _: memory.scope(user="ada").get("weight"),
     "list": lambda memory, _: memory.scope(user="ada").list(),
     "history": lambda memory, _: memory.scope(user="ada").history("weight"),
@@ -216,7 +216,7 @@ def test_a_tenant_that_was_not_given_is_refused_and_left_as_it_was(party: Party,
     for tenant in ("orchard", "quarry"):
         remember_all_kinds(party.owner, tenant)
     before = rows_of(party.owner, "quarry")
-    with recollect.open(party.role, tenant="orchard", embedder="hashing:64") as memory:
+    with memoranda.open(party.role, tenant="orchard", embedder="hashing:64") as memory:
         other = memory.in_tenant("quarry")
         for name, call in CALLS.items():
             with pytest.raises(Unavailable, match=r"`orchard` may see nothing of the tenant `quarry`.*INSERT INTO"):
@@ -234,7 +234,7 @@ def test_a_tenant_that_was_not_given_is_refused_and_left_as_it_was(party: Party,
         assert all(finding.ok for finding in findings)
         assert "quarry" not in str(findings)
     assert rows_of(party.owner, "quarry") == before
-    with recollect.open(party.owner, tenant="quarry", embedder="hashing:64") as memory:
+    with memoranda.open(party.owner, tenant="quarry", embedder="hashing:64") as memory:
         assert memory.tenants() == ["orchard", "quarry"]
         for name, call in CALLS.items():  # each of them does something for somebody who may
             assert call(memory, tmp_path / "quarry.jsonl") is not None, name
@@ -251,32 +251,32 @@ def test_plain_sql_sees_and_changes_the_given_tenants_alone(postgres: Server, pa
     with psycopg.connect(party.role, autocommit=True) as connection:
         for table in theirs:
             name = sql.Identifier(table)
-            steal = sql.SQL("UPDATE recollect.{} SET tenant = 'quarry' WHERE tenant = 'orchard'").format(name)
+            steal = sql.SQL("UPDATE memoranda.{} SET tenant = 'quarry' WHERE tenant = 'orchard'").format(name)
             with pytest.raises(refusals.InsufficientPrivilege):
                 connection.execute(steal)
             with pytest.raises(refusals.InsufficientPrivilege):
-                connection.execute(sql.SQL("TRUNCATE recollect.{}").format(name))
+                connection.execute(sql.SQL("TRUNCATE memoranda.{}").format(name))
             with pytest.raises(refusals.InsufficientPrivilege):
-                connection.execute(sql.SQL("DELETE FROM recollect.{}").format(name))
+                connection.execute(sql.SQL("DELETE FROM memoranda.{}").format(name))
             column = connection.execute(UPDATABLE, (table,)).fetchone()
             assert (column is None) == (table in ("events", "erasures"))  # which the role can only add to
             if column:
-                change = sql.SQL("UPDATE recollect.{} SET {} = {} WHERE tenant = %s")
-                lock = sql.SQL("SELECT 1 FROM recollect.{} WHERE tenant = %s FOR UPDATE").format(name)
+                change = sql.SQL("UPDATE memoranda.{} SET {} = {} WHERE tenant = %s")
+                lock = sql.SQL("SELECT 1 FROM memoranda.{} WHERE tenant = %s FOR UPDATE").format(name)
                 change = change.format(name, *[sql.Identifier(*column)] * 2)
                 for tenant, rows in (("orchard", len(ours[table])), ("quarry", 0)):
                     with connection.transaction(force_rollback=True):
                         assert connection.execute(lock, (tenant,)).rowcount == rows
                         assert connection.execute(change, (tenant,)).rowcount == rows
         with pytest.raises(refusals.InsufficientPrivilege):
-            connection.execute("INSERT INTO recollect.tenants VALUES ('quarry', 0, 0, 0, '') ON CONFLICT DO NOTHING")
+            connection.execute("INSERT INTO memoranda.tenants VALUES ('quarry', 0, 0, 0, '') ON CONFLICT DO NOTHING")
         with pytest.raises(refusals.InsufficientPrivilege):
             connection.execute(
-                "INSERT INTO recollect.grants (tenant, id, actor, rule) VALUES ('quarry', 'g', 'a', '{}')"
+                "INSERT INTO memoranda.grants (tenant, id, actor, rule) VALUES ('quarry', 'g', 'a', '{}')"
             )
         with pytest.raises(refusals.InsufficientPrivilege):
-            connection.execute("DELETE FROM recollect.events")
-        assert connection.execute("SELECT DISTINCT tenant FROM recollect.facts").fetchall() == [("orchard",)]
+            connection.execute("DELETE FROM memoranda.events")
+        assert connection.execute("SELECT DISTINCT tenant FROM memoranda.facts").fetchall() == [("orchard",)]
     assert rows_of(party.owner, "quarry") == theirs
     assert rows_of(party.owner, "orchard") == ours
     postgres.execute(GIVE.format("quarry"))
@@ -285,19 +285,19 @@ def test_plain_sql_sees_and_changes_the_given_tenants_alone(postgres: Server, pa
 
 
 def test_a_tenant_is_seen_as_soon_as_it_is_given_and_no_longer_than_that(postgres: Server, party: Party):
-    with recollect.open(party.role, tenant="orchard") as memory:
+    with memoranda.open(party.role, tenant="orchard") as memory:
         there = memory.scope(tenant="quarry", user="ada")
         with pytest.raises(Unavailable, match="quarry"):
             there.set("weight", 61)
         postgres.execute(GIVE.format("quarry"))
         assert there.set("weight", 61).version == 1
         assert memory.tenants() == ["quarry"]
-        postgres.execute("DELETE FROM recollect.roles WHERE tenant = 'quarry'")
+        postgres.execute("DELETE FROM memoranda.roles WHERE tenant = 'quarry'")
         assert there.get("weight") is None
-        with pytest.raises(Unavailable, match=r"row-level security.*recollect\.roles"):
+        with pytest.raises(Unavailable, match=r"row-level security.*memoranda\.roles"):
             there.set("weight", 62)
         assert memory.scope(user="ada").set("weight", 63).version == 1
-    with recollect.open(party.owner, tenant="quarry") as memory:
+    with memoranda.open(party.owner, tenant="quarry") as memory:
         assert memory.scope(user="ada").value("weight") == 61
 
 
@@ -306,15 +306,15 @@ def test_a_role_without_a_tenant_is_refused_and_what_it_is_told_to_do_helps(
     postgres: Server, roles: None, database: str, role: str
 ):
     quoted = '"' + role.replace('"', '""') + '"'
-    postgres.execute(f"CREATE ROLE {quoted} LOGIN IN ROLE recollect_tenants")
+    postgres.execute(f"CREATE ROLE {quoted} LOGIN IN ROLE memoranda_tenants")
     try:
         url = postgres.url(user=quote(role, safe=""))
         with pytest.raises(Unavailable, match="may see no tenant") as caught:
-            recollect.open(url)
+            memoranda.open(url)
         asked, colon, statement = caught.value.hint.partition(": ")
         assert (asked, colon) == ("As the owner of the tables", ": ")
         postgres.execute(statement)
-        with recollect.open(url) as memory:
+        with memoranda.open(url) as memory:
             assert memory.scope(user="ada").set("weight", 61).version == 1
     finally:
         postgres.execute(f"DROP ROLE {quoted}")
@@ -323,24 +323,24 @@ def test_a_role_without_a_tenant_is_refused_and_what_it_is_told_to_do_helps(
 def test_what_only_an_owner_may_do_is_refused_with_what_to_do(postgres: Server, party: Party):
     attempts = (
         GIVE.format("quarry"),
-        "INSERT INTO recollect.migrated (version) VALUES (99)",
-        "ALTER TABLE recollect.facts DISABLE ROW LEVEL SECURITY",
-        "DROP POLICY own_tenants ON recollect.facts",
+        "INSERT INTO memoranda.migrated (version) VALUES (99)",
+        "ALTER TABLE memoranda.facts DISABLE ROW LEVEL SECURITY",
+        "DROP POLICY own_tenants ON memoranda.facts",
         "SET ROLE owner",
-        "SELECT setval('recollect.numbers', 1)",
-        "DELETE FROM recollect.events",
-        "UPDATE recollect.roles SET tenant = 'quarry'",
-        "DELETE FROM recollect.migrated",
-        "SELECT recollect.grant_rights('orchard')",
-        "SELECT recollect.check_tenant('orchard')",
+        "SELECT setval('memoranda.numbers', 1)",
+        "DELETE FROM memoranda.events",
+        "UPDATE memoranda.roles SET tenant = 'quarry'",
+        "DELETE FROM memoranda.migrated",
+        "SELECT memoranda.grant_rights('orchard')",
+        "SELECT memoranda.check_tenant('orchard')",
     )
     with PostgresStore(party.role) as opened:
         for attempt in attempts:
-            with pytest.raises(Unavailable, match=r"owner of the database.*recollect\.roles"):
+            with pytest.raises(Unavailable, match=r"owner of the database.*memoranda\.roles"):
                 opened.transact(lambda rows, sent=attempt: rows.connection.execute(sent.encode()).fetchall())  # type: ignore[attr-defined]
     with psycopg.connect(party.owner) as connection:
-        assert connection.execute("SELECT tenant, role FROM recollect.roles").fetchall() == [("orchard", "orchard")]
-        assert connection.execute("SELECT version FROM recollect.migrated").fetchall() == [(migrate.VERSION,)]
+        assert connection.execute("SELECT tenant, role FROM memoranda.roles").fetchall() == [("orchard", "orchard")]
+        assert connection.execute("SELECT version FROM memoranda.migrated").fetchall() == [(migrate.VERSION,)]
 
 
 def files(url: str) -> dict[str, int]:
@@ -350,7 +350,7 @@ def files(url: str) -> dict[str, int]:
 
 
 def test_a_scrub_says_that_the_tables_were_not_rewritten_where_they_are_anothers(postgres: Server, party: Party):
-    with recollect.open(party.role, tenant="orchard") as memory:
+    with memoranda.open(party.role, tenant="orchard") as memory:
         before = files(party.owner)
         assert memory.scrub() is False
         memory.scope(user="ada").set("weight", 61)
@@ -358,21 +358,21 @@ def test_a_scrub_says_that_the_tables_were_not_rewritten_where_they_are_anothers
         assert receipt.removed["facts"] == 1
         assert receipt.scrubbed is False
         postgres.execute("ALTER ROLE orchard SET client_min_messages = error")
-        with recollect.open(party.role, tenant="orchard") as quiet:
+        with memoranda.open(party.role, tenant="orchard") as quiet:
             assert quiet.scrub() is False
         assert files(party.owner) == before
-        postgres.execute("GRANT MAINTAIN ON ALL TABLES IN SCHEMA recollect TO orchard")
+        postgres.execute("GRANT MAINTAIN ON ALL TABLES IN SCHEMA memoranda TO orchard")
         assert memory.scrub() is True
         assert memory.erase(user="ada").scrubbed is True
         assert set(files(party.owner).values()) & set(before.values()) == set()
-        postgres.execute("SELECT recollect.grant_rights('orchard')")  # which takes it away again
+        postgres.execute("SELECT memoranda.grant_rights('orchard')")  # which takes it away again
 
 
 def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, party: Party):
     postgres.execute(GIVE.format("default"))
     with (
-        recollect.open(party.owner, tenant="orchard", embedder="hashing:64") as owner,
-        recollect.open(party.role, tenant="orchard", embedder="hashing:64") as role,
+        memoranda.open(party.owner, tenant="orchard", embedder="hashing:64") as owner,
+        memoranda.open(party.role, tenant="orchard", embedder="hashing:64") as role,
     ):
         for number in range(6):
             memory = (owner, role)[number % 2]
@@ -384,7 +384,7 @@ def test_numbers_of_entries_go_up_whichever_role_takes_them(postgres: Server, pa
                 for tenant in ("orchard", "default")
             }
             assert found == {"orchard": ["note 0", "note 1", "note 4", "note 5"], "default": ["note 2", "note 3"]}
-        asked = "SELECT array_agg(sequence ORDER BY created_at, sequence) FROM recollect.entries"
+        asked = "SELECT array_agg(sequence ORDER BY created_at, sequence) FROM memoranda.entries"
         with psycopg.connect(party.owner) as connection:
             (taken,) = connection.execute(asked).fetchone() or ()
         assert taken == sorted(set(taken))
@@ -402,7 +402,7 @@ def lockable(url: str, *modes: str) -> set[tuple[str, str]]:
         for (table,) in connection.execute(OURS).fetchall():
             for mode in modes:
                 with suppress(refusals.InsufficientPrivilege), connection.transaction():
-                    connection.execute(f'LOCK TABLE recollect."{table}" IN {mode} MODE'.encode())
+                    connection.execute(f'LOCK TABLE memoranda."{table}" IN {mode} MODE'.encode())
                     found.add((table, mode))
     return found
 
@@ -416,23 +416,23 @@ def test_a_role_can_lock_no_table_against_others(party: Party):
     assert {table for table, _ in lockable(party.role, "ROW EXCLUSIVE")} == tables - APART
     with psycopg.connect(party.role, autocommit=True) as connection:
         with pytest.raises(refusals.WrongObjectType), connection.transaction():
-            connection.execute("LOCK TABLE recollect.numbers IN ACCESS EXCLUSIVE MODE")
+            connection.execute("LOCK TABLE memoranda.numbers IN ACCESS EXCLUSIVE MODE")
         for attempt in (
-            "ALTER TABLE recollect.facts ADD COLUMN x INTEGER",
-            "CREATE INDEX ON recollect.facts (tenant)",
-            "REINDEX TABLE recollect.facts",
-            "CLUSTER recollect.facts USING facts_pkey",
-            "ALTER SEQUENCE recollect.numbers RESTART",
-            "DROP FUNCTION recollect.remove_facts",
+            "ALTER TABLE memoranda.facts ADD COLUMN x INTEGER",
+            "CREATE INDEX ON memoranda.facts (tenant)",
+            "REINDEX TABLE memoranda.facts",
+            "CLUSTER memoranda.facts USING facts_pkey",
+            "ALTER SEQUENCE memoranda.numbers RESTART",
+            "DROP FUNCTION memoranda.remove_facts",
         ):
             with pytest.raises(refusals.InsufficientPrivilege):
                 connection.execute(attempt.encode())
 
 
 QUEUES = (
-    "CREATE RULE mine AS ON UPDATE TO recollect.facts DO NOTHING",
-    "CREATE TRIGGER mine AFTER INSERT ON recollect.facts EXECUTE FUNCTION suppress_redundant_updates_trigger()",
-    "CREATE TEMPORARY TABLE mine (tenant TEXT REFERENCES recollect.facts)",
+    "CREATE RULE mine AS ON UPDATE TO memoranda.facts DO NOTHING",
+    "CREATE TRIGGER mine AFTER INSERT ON memoranda.facts EXECUTE FUNCTION suppress_redundant_updates_trigger()",
+    "CREATE TEMPORARY TABLE mine (tenant TEXT REFERENCES memoranda.facts)",
 )
 """PostgreSQL waits for a lock before it looks whether these are allowed; others then wait behind."""
 
@@ -440,7 +440,7 @@ QUEUES = (
 def test_the_guard_of_the_guide_refuses_what_would_wait_for_a_lock(postgres: Server, party: Party):
     def attempt(statement: str) -> type[psycopg.Error]:
         with psycopg.connect(party.role) as holding, psycopg.connect(party.role) as waiting:
-            holding.execute("LOCK TABLE recollect.facts IN ROW EXCLUSIVE MODE")
+            holding.execute("LOCK TABLE memoranda.facts IN ROW EXCLUSIVE MODE")
             waiting.execute("SET lock_timeout = 100")
             with pytest.raises(psycopg.Error) as caught:
                 waiting.execute(statement.encode())
@@ -451,25 +451,25 @@ def test_the_guard_of_the_guide_refuses_what_would_wait_for_a_lock(postgres: Ser
     postgres.execute(guard)
     try:
         assert {attempt(statement) for statement in QUEUES} == {refusals.InsufficientPrivilege}
-        with recollect.open(party.role, tenant="orchard") as memory:
+        with memoranda.open(party.role, tenant="orchard") as memory:
             assert memory.scope(user="ada").set("weight", 61).version == 1
             assert memory.erase(user="ada").removed["facts"] == 1
         # Owners, roles that cannot reach our schema, and databases without one go on as before.
-        postgres.execute("CREATE ROLE bystander LOGIN", "ALTER SCHEMA recollect RENAME TO put_aside")
-        postgres.execute("ALTER SCHEMA put_aside RENAME TO recollect")
+        postgres.execute("CREATE ROLE bystander LOGIN", "ALTER SCHEMA memoranda RENAME TO put_aside")
+        postgres.execute("ALTER SCHEMA put_aside RENAME TO memoranda")
         with psycopg.connect(postgres.url(user="bystander"), autocommit=True) as bystander:
             bystander.execute("CREATE TEMPORARY TABLE mine (a INTEGER)")
     finally:
-        postgres.execute("DROP EVENT TRIGGER recollect_guard", "DROP FUNCTION public.recollect_guard")
+        postgres.execute("DROP EVENT TRIGGER memoranda_guard", "DROP FUNCTION public.memoranda_guard")
         postgres.execute("DROP ROLE IF EXISTS bystander")
 
 
 @pytest.fixture
 def gateway(postgres: Server, party: Party) -> Iterator[str]:
     """Return the address for a role that was given `quarry`, and can act as `orchard`."""
-    postgres.execute("CREATE ROLE gateway LOGIN NOINHERIT IN ROLE recollect_tenants, orchard")
-    postgres.execute("SELECT recollect.grant_rights('gateway')")
-    postgres.execute("INSERT INTO recollect.roles (tenant, role) VALUES ('quarry', 'gateway')")
+    postgres.execute("CREATE ROLE gateway LOGIN NOINHERIT IN ROLE memoranda_tenants, orchard")
+    postgres.execute("SELECT memoranda.grant_rights('gateway')")
+    postgres.execute("INSERT INTO memoranda.roles (tenant, role) VALUES ('quarry', 'gateway')")
     yield postgres.url(user="gateway")
     postgres.execute("DROP OWNED BY gateway", "DROP ROLE gateway")
 
@@ -479,13 +479,13 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
         remember_all_kinds(party.owner, tenant)
     with psycopg.connect(party.owner, autocommit=True) as owner:
         tables = [table for (table,) in owner.execute(REMOVERS).fetchall()]
-        asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM recollect.{} GROUP BY tenant")
+        asked = sql.SQL("SELECT tenant, array_agg(ctid::text) FROM memoranda.{} GROUP BY tenant")
         rows = {table: dict(owner.execute(asked.format(sql.Identifier(table))).fetchall()) for table in tables}
     assert len(tables) == 15
 
     def remove(connection: psycopg.Connection[Any], table: str, tenant: str, of: str) -> int | None:
         """Remove the rows of one tenant in the name of one; return how many went, None where that is refused."""
-        call = sql.SQL("SELECT recollect.{}(%s, %s::tid[])").format(sql.Identifier(f"remove_{table}"))
+        call = sql.SQL("SELECT memoranda.{}(%s, %s::tid[])").format(sql.Identifier(f"remove_{table}"))
         try:
             with connection.transaction(force_rollback=True):
                 (removed,) = connection.execute(call, (tenant, rows[table][of])).fetchone() or ()
@@ -510,10 +510,10 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
     assert removed_by(party.owner) == may("orchard", "quarry")
     assert removed_by(party.role) == may("orchard")
     assert removed_by(party.role, "SET row_security = off") == may("orchard")
-    assert removed_by(party.role, "SET search_path = pg_temp, recollect") == may("orchard")
+    assert removed_by(party.role, "SET search_path = pg_temp, memoranda") == may("orchard")
     assert removed_by(gateway) == may("quarry")
     assert removed_by(gateway, "SET ROLE orchard") == may("orchard")
-    assert removed_by(gateway, "SET ROLE recollect_tenants") == may()
+    assert removed_by(gateway, "SET ROLE memoranda_tenants") == may()
     postgres.execute("ALTER ROLE orchard BYPASSRLS")
     try:
         assert removed_by(party.role) == may("orchard", "quarry")  # as it sees all, too
@@ -525,19 +525,19 @@ def test_rows_are_removed_for_those_who_may_see_them_alone(postgres: Server, par
     ("given", "said"),
     [
         (
-            "GRANT UPDATE, DELETE ON recollect.facts TO orchard",
+            "GRANT UPDATE, DELETE ON memoranda.facts TO orchard",
             r"`?orchard`? .*DELETE, UPDATE.*grant_rights\('orchard'\)",
         ),
-        ("GRANT MAINTAIN ON recollect.facts TO orchard", r"orchard .*MAINTAIN"),
-        ("GRANT REFERENCES (tenant) ON recollect.facts TO orchard", r"orchard .*REFERENCES"),
-        ("GRANT TRIGGER ON recollect.facts TO PUBLIC", r"PUBLIC .*TRIGGER.*FROM PUBLIC"),
+        ("GRANT MAINTAIN ON memoranda.facts TO orchard", r"orchard .*MAINTAIN"),
+        ("GRANT REFERENCES (tenant) ON memoranda.facts TO orchard", r"orchard .*REFERENCES"),
+        ("GRANT TRIGGER ON memoranda.facts TO PUBLIC", r"PUBLIC .*TRIGGER.*FROM PUBLIC"),
         ("GRANT pg_write_all_data TO orchard", r"orchard .*REVOKE pg_write_all_data FROM orchard"),
     ],
 )
 def test_inspecting_names_roles_that_can_lock_tables_and_what_it_says_helps(
     postgres: Server, party: Party, given: str, said: str
 ):
-    with recollect.open(party.owner, tenant="orchard") as memory:
+    with memoranda.open(party.owner, tenant="orchard") as memory:
         memory.scope(user="ada").set("weight", 61)
         well = memory.inspect()
         assert all(finding.ok for finding in well)
@@ -551,7 +551,7 @@ def test_inspecting_names_roles_that_can_lock_tables_and_what_it_says_helps(
 
 def test_the_rights_are_given_to_no_owner(postgres: Server, party: Party):
     with pytest.raises(refusals.InsufficientPrivilege, match="owns the tables"):
-        postgres.execute("SELECT recollect.grant_rights('owner')")
+        postgres.execute("SELECT memoranda.grant_rights('owner')")
 
 
 WITHOUT_FUNCTIONS = """
@@ -559,10 +559,10 @@ DO $$
 DECLARE
     held REGPROCEDURE;
 BEGIN
-    FOR held IN SELECT oid FROM pg_proc WHERE pronamespace = 'recollect'::regnamespace LOOP
+    FOR held IN SELECT oid FROM pg_proc WHERE pronamespace = 'memoranda'::regnamespace LOOP
         EXECUTE format('DROP FUNCTION %s', held);
     END LOOP;
-    UPDATE recollect.migrated SET version = 2;
+    UPDATE memoranda.migrated SET version = 2;
 END
 $$
 """
@@ -574,13 +574,13 @@ DECLARE
     held RECORD;
 BEGIN
     FOR held IN
-        SELECT polname, polrelid::regclass AS name FROM pg_policy WHERE polrelid::regclass::text LIKE 'recollect.%'
+        SELECT polname, polrelid::regclass AS name FROM pg_policy WHERE polrelid::regclass::text LIKE 'memoranda.%'
     LOOP
         EXECUTE format('DROP POLICY %I ON %s', held.polname, held.name);
         EXECUTE format('ALTER TABLE %s DISABLE ROW LEVEL SECURITY', held.name);
     END LOOP;
-    DROP TABLE recollect.roles;
-    UPDATE recollect.migrated SET version = 1;
+    DROP TABLE memoranda.roles;
+    UPDATE memoranda.migrated SET version = 1;
 END
 $$
 """
@@ -588,22 +588,22 @@ $$
 
 SECOND_RECIPE = """
 CREATE ROLE old_tenants NOLOGIN;
-GRANT USAGE ON SCHEMA recollect TO old_tenants;
-GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA recollect TO old_tenants;
-GRANT USAGE ON ALL SEQUENCES IN SCHEMA recollect TO old_tenants;
-REVOKE UPDATE, DELETE ON recollect.events, recollect.erasures FROM old_tenants;
-ALTER DEFAULT PRIVILEGES IN SCHEMA recollect GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO old_tenants;
-ALTER DEFAULT PRIVILEGES IN SCHEMA recollect GRANT USAGE ON SEQUENCES TO old_tenants;
+GRANT USAGE ON SCHEMA memoranda TO old_tenants;
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA memoranda TO old_tenants;
+GRANT USAGE ON ALL SEQUENCES IN SCHEMA memoranda TO old_tenants;
+REVOKE UPDATE, DELETE ON memoranda.events, memoranda.erasures FROM old_tenants;
+ALTER DEFAULT PRIVILEGES IN SCHEMA memoranda GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO old_tenants;
+ALTER DEFAULT PRIVILEGES IN SCHEMA memoranda GRANT USAGE ON SEQUENCES TO old_tenants;
 CREATE ROLE meadow LOGIN IN ROLE old_tenants;
-INSERT INTO recollect.roles (tenant, role) VALUES ('meadow', 'meadow');
+INSERT INTO memoranda.roles (tenant, role) VALUES ('meadow', 'meadow');
 CREATE ROLE generous LOGIN;
-GRANT USAGE ON SCHEMA recollect TO generous;
-GRANT ALL ON ALL TABLES IN SCHEMA recollect TO generous WITH GRANT OPTION;
+GRANT USAGE ON SCHEMA memoranda TO generous;
+GRANT ALL ON ALL TABLES IN SCHEMA memoranda TO generous WITH GRANT OPTION;
 CREATE ROLE "Second hand" LOGIN;
-GRANT USAGE ON SCHEMA recollect TO "Second hand";
+GRANT USAGE ON SCHEMA memoranda TO "Second hand";
 CREATE ROLE cleaner LOGIN;
-GRANT USAGE ON SCHEMA recollect TO cleaner;
-GRANT SELECT, DELETE ON recollect.usage TO cleaner;
+GRANT USAGE ON SCHEMA memoranda TO cleaner;
+GRANT SELECT, DELETE ON memoranda.usage TO cleaner;
 """
 """What the guide said for the second version; then a role with all rights, one that has them from it, one with few."""
 
@@ -620,7 +620,7 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         with psycopg.connect(app, autocommit=True) as connection:
             connection.execute(SECOND_RECIPE.encode())
         with psycopg.connect(generous, autocommit=True) as connection:
-            connection.execute('GRANT UPDATE, DELETE ON recollect.facts TO "Second hand"')
+            connection.execute('GRANT UPDATE, DELETE ON memoranda.facts TO "Second hand"')
         assert len(lockable(meadow, *MODES)) == 18 * len(MODES)
         assert len(lockable(generous, "ACCESS EXCLUSIVE")) == 20
         assert lockable(second, "EXCLUSIVE") == {("facts", "EXCLUSIVE")}
@@ -631,18 +631,18 @@ def test_roles_of_the_second_version_lose_their_locks_and_nothing_else(postgres:
         assert len(lockable(app, *MODES)) == 20 * len(MODES)
         with PostgresStore(app) as store:
             assert store.warnings() == []
-        with recollect.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
+        with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
             assert memory.scope(user="ada").set("weight", 63).version == 3
             assert memory.collections.delete("notes")
             assert memory.erase(user="ada").removed["facts"] == 3
             assert memory.ledger.verify().ok
         with psycopg.connect(app, autocommit=True) as connection:
-            connection.execute("CREATE TABLE recollect.added (tenant TEXT)")  # as a later migration would
+            connection.execute("CREATE TABLE memoranda.added (tenant TEXT)")  # as a later migration would
         assert ("added", "EXCLUSIVE") not in lockable(meadow, "EXCLUSIVE")
         with psycopg.connect(cleaner, autocommit=True) as connection:
             allowed = "SELECT has_function_privilege(%s, 'EXECUTE')"
             for function, expected in (("usage", True), ("facts", False)):
-                asked = (f"recollect.remove_{function}(text, tid[])",)
+                asked = (f"memoranda.remove_{function}(text, tid[])",)
                 assert connection.execute(allowed, asked).fetchone() == (expected,)
     finally:
         postgres.execute("DROP DATABASE old WITH (FORCE)")
@@ -661,8 +661,8 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres:
         before = {tenant: rows_of(app, tenant) for tenant in tenants}
         postgres.execute(WITHOUT_FUNCTIONS, WITHOUT_ROLES, database="old")
         with psycopg.connect(app, autocommit=True) as connection:
-            connection.execute("GRANT USAGE ON SCHEMA recollect TO stranger")
-            connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA recollect TO stranger")
+            connection.execute("GRANT USAGE ON SCHEMA memoranda TO stranger")
+            connection.execute("GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO stranger")
         assert rows_of(stranger, "quarry") == before["quarry"]
         with pytest.raises(Unavailable, match="Open it once as the owner"):
             PostgresStore(stranger)
@@ -670,13 +670,13 @@ def test_a_database_of_the_first_version_is_migrated_with_all_it_holds(postgres:
         with psycopg.connect(app, autocommit=True) as connection:
             owners = connection.execute(OURS.replace("relname", "pg_get_userbyid(relowner)", 1)).fetchall()
             assert set(owners) == {("app",)}
-            connection.execute(recipe.replace("recollect_tenants", "meadows").replace("orchard", "meadow").encode())
+            connection.execute(recipe.replace("memoranda_tenants", "meadows").replace("orchard", "meadow").encode())
         assert {tenant: rows_of(app, tenant) for tenant in tenants} == before
         with PostgresStore(app) as opened:
             assert set(snapshot(opened)) == set(tenants)
         assert rows_of(meadow, "meadow") == before["meadow"]
         assert not any(rows_of(meadow, "quarry").values())
-        with recollect.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
+        with memoranda.open(meadow, tenant="meadow", embedder="hashing:64") as memory:
             assert memory.scope(user="ada").set("weight", 63).version == 3
             assert memory.ledger.verify().ok
         with pytest.raises(Unavailable, match="name its tenants"):  # which it was never asked to have

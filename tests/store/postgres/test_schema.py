@@ -10,32 +10,32 @@ from typing import Any
 import psycopg
 import pytest
 
-import recollect.store.postgres
-from recollect.store.postgres.migrate import MIGRATIONS, SCHEMA
-from recollect.store.postgres.queries import SQL
-from recollect.store.sqlite.queries import SQL as SQL_OF_SQLITE
+import memoranda.store.postgres
+from memoranda.store.postgres.migrate import MIGRATIONS, SCHEMA
+from memoranda.store.postgres.queries import SQL
+from memoranda.store.sqlite.queries import SQL as SQL_OF_SQLITE
 
-PACKAGE = Path(recollect.store.postgres.__file__).parent
+PACKAGE = Path(memoranda.store.postgres.__file__).parent
 SHARED = PACKAGE.parent / "sql"
 TABLES = 20
 
 COLUMNS = """
 SELECT table_name, column_name, data_type, collation_name, is_nullable, column_default, is_identity
-FROM information_schema.columns WHERE table_schema = 'recollect'
+FROM information_schema.columns WHERE table_schema = 'memoranda'
 """
-INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'recollect'"
+INDEXES = "SELECT tablename, indexname, indexdef FROM pg_indexes WHERE schemaname = 'memoranda'"
 STORAGE = """
 SELECT relname, attname, attstorage, reloptions FROM pg_attribute JOIN pg_class ON pg_class.oid = attrelid
-WHERE relnamespace = 'recollect'::regnamespace AND attnum > 0 AND relkind = 'r'
+WHERE relnamespace = 'memoranda'::regnamespace AND attnum > 0 AND relkind = 'r'
 """
 SECURED = """
 SELECT relname, relrowsecurity, polname, polcmd, pg_get_expr(polqual, polrelid) FROM pg_class
 LEFT JOIN pg_policy ON polrelid = pg_class.oid
-WHERE relnamespace = 'recollect'::regnamespace AND relkind = 'r'
+WHERE relnamespace = 'memoranda'::regnamespace AND relkind = 'r'
 """
 FUNCTIONS = """
 SELECT proname, prosecdef, proconfig, proacl, pg_get_function_arguments(oid), prosrc FROM pg_proc
-WHERE pronamespace = 'recollect'::regnamespace
+WHERE pronamespace = 'memoranda'::regnamespace
 """
 MADE = (COLUMNS, INDEXES, STORAGE, SECURED, FUNCTIONS)
 
@@ -51,7 +51,7 @@ def connection(database: str) -> Iterator[Connection]:
 def made_by(connection: Connection, *scripts: str) -> set[tuple[Any, ...]]:
     """Return all there is in a schema that these scripts make, and leave the one that is there as it was."""
     with connection.transaction(force_rollback=True):
-        connection.execute("ALTER SCHEMA recollect RENAME TO put_aside; CREATE SCHEMA recollect")
+        connection.execute("ALTER SCHEMA memoranda RENAME TO put_aside; CREATE SCHEMA memoranda")
         for script in scripts:
             connection.execute(script.encode())
         rows = [connection.execute(asked.encode()).fetchall() for asked in MADE]
@@ -61,7 +61,7 @@ def made_by(connection: Connection, *scripts: str) -> set[tuple[Any, ...]]:
 def test_the_migrations_in_order_give_the_schema(connection: Connection):
     assert made_by(connection, SCHEMA) == made_by(connection, *MIGRATIONS)
     # The comparison does see a difference.
-    assert made_by(connection, SCHEMA) != made_by(connection, *MIGRATIONS, "CREATE TABLE recollect.stray (a int)")
+    assert made_by(connection, SCHEMA) != made_by(connection, *MIGRATIONS, "CREATE TABLE memoranda.stray (a int)")
 
 
 def test_migrations_are_numbered_without_gaps():
@@ -133,7 +133,7 @@ def test_rows_are_removed_where_they_are_and_by_the_owner_alone(connection: Conn
     functions = {row[0]: row for row in connection.execute(FUNCTIONS).fetchall() if row[0].startswith("remove_")}
     assert len(functions) == TABLES - 5  # all but roles, migrated, tenants, events and erasures
     assert {name[len("remove_") :] for name in functions} == set(
-        re.findall(r"recollect\.remove_(\w+)", " ".join(sql.decode() for sql in SQL.values()))
+        re.findall(r"memoranda\.remove_(\w+)", " ".join(sql.decode() for sql in SQL.values()))
     )
     for name, as_owner, settings, acl, _, source in functions.values():
         assert (as_owner, settings) == (True, ["search_path=pg_catalog, pg_temp"]), name
@@ -150,9 +150,9 @@ def test_no_query_has_to_read_a_whole_table(connection: Connection, role: str):
     """Where PostgreSQL may read a table from end to end only if nothing else would do, it never does."""
     plans = {}
     with connection.transaction(force_rollback=True):
-        connection.execute("ALTER SCHEMA recollect RENAME TO put_aside; CREATE SCHEMA recollect")
+        connection.execute("ALTER SCHEMA memoranda RENAME TO put_aside; CREATE SCHEMA memoranda")
         connection.execute(SCHEMA.encode())  # tables that nobody has counted yet
-        connection.execute("CREATE ROLE tenant_reader; SELECT recollect.grant_rights('tenant_reader')")
+        connection.execute("CREATE ROLE tenant_reader; SELECT memoranda.grant_rights('tenant_reader')")
         connection.execute(f"SET LOCAL ROLE {role}; SET LOCAL enable_seqscan = off")
         for name, sql in SQL.items():
             if name in ("forget_version", "keep_version") and role != "owner":  # who alone migrates

@@ -16,13 +16,13 @@ import psycopg
 import pytest
 from added import add_entry
 
-import recollect
-from recollect.errors import Busy, ReadOnly, StorageError, Unavailable
-from recollect.model.entry import Entry
-from recollect.model.scope import Scope
-from recollect.store.base import TenantState
-from recollect.store.postgres import PostgresStore, pool
-from recollect.testing.crash import Round, kill_rounds
+import memoranda
+from memoranda.errors import Busy, ReadOnly, StorageError, Unavailable
+from memoranda.model.entry import Entry
+from memoranda.model.scope import Scope
+from memoranda.store.base import TenantState
+from memoranda.store.postgres import PostgresStore, pool
+from memoranda.testing.crash import Round, kill_rounds
 
 Server = postgres_server.PostgresServer
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -50,9 +50,9 @@ def end_connection(postgres: Server, rows: Any) -> None:
 
 ADD = """
 import sys
-import recollect
+import memoranda
 
-with recollect.open(sys.argv[1], busy_timeout=60) as memory:
+with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     for _ in range(50):
@@ -62,7 +62,7 @@ with recollect.open(sys.argv[1], busy_timeout=60) as memory:
 
 
 def test_four_processes_lose_no_update(database: str, run_child: Callable[..., Any]):
-    with recollect.open(database) as memory:
+    with memoranda.open(database) as memory:
         memory.scope(user="ada").set("count", 0)
         children = [run_child(ADD, database) for _ in range(4)]
         assert [one.hear() for one in children] == ["ready"] * 4
@@ -77,9 +77,9 @@ def test_four_processes_lose_no_update(database: str, run_child: Callable[..., A
 
 WRITE = """
 import sys
-import recollect
+import memoranda
 
-with recollect.open(sys.argv[1], embedder="hashing:32") as memory:
+with memoranda.open(sys.argv[1], embedder="hashing:32") as memory:
     ada = memory.scope(user="ada")
     for number in range(10_000):
         key = f"k{sys.argv[2]}.n{number}"
@@ -95,7 +95,7 @@ def test_what_was_acknowledged_outlives_the_killed_process(database: str):
 
     def check(life: Round) -> None:
         acknowledged.extend(life.acknowledged)
-        with recollect.open(database, embedder="hashing:32") as memory:
+        with memoranda.open(database, embedder="hashing:32") as memory:
             ada = memory.scope(user="ada")
             missing = [key for key in acknowledged if ada.get(key) is None]
             assert missing == []
@@ -282,7 +282,7 @@ def leave_unanswered(postgres: Server, store: PostgresStore, *, kept: bool) -> p
 
 @pytest.mark.parametrize("kept", [True, False])
 def test_a_write_whose_commit_was_not_answered_is_there_once(postgres: Server, database: str, kept: bool):
-    with recollect.open(database) as memory:
+    with memoranda.open(database) as memory:
         ada = memory.scope(user="ada")
         ada.set("count", 0)
         store: PostgresStore = memory._gate._store  # type: ignore[attr-defined, assignment]
@@ -306,7 +306,7 @@ def test_a_write_without_a_trace_whose_commit_was_not_answered_is_told_as_unknow
 
 
 def test_a_server_that_is_restarted_is_waited_for(postgres: Server, database: str):
-    with recollect.open(database, busy_timeout=30) as memory:
+    with memoranda.open(database, busy_timeout=30) as memory:
         ada = memory.scope(user="ada")
         ada.set("count", 0)
         stop = threading.Event()
@@ -403,7 +403,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_a_standby_takes_over():
     try:
         first.execute("ALTER SYSTEM SET synchronous_standby_names = '*'", "SELECT pg_reload_conf()")
         hosts = f"postgresql://owner@/postgres?host={first.folder},{second.folder}&target_session_attrs=read-write"
-        with recollect.open(hosts, busy_timeout=30) as memory:
+        with memoranda.open(hosts, busy_timeout=30) as memory:
             ada = memory.scope(user="ada")
             ada.set("count", 0)
             acknowledged, enough = 0, threading.Event()

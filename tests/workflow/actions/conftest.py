@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.lang.egress import LOCAL_EGRESS
-from recollect.model.definition import Definition
-from recollect.runs.waiting import Paused, Waiting
-from recollect.testing import FakeClock
-from recollect.workflow.actions.base import Call, Message, carry_out, find_action
-from recollect.workflow.actions.builtin import BUILTIN
-from recollect.workflow.records import WorkingMemory, load_memory
+import memoranda
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.lang.egress import LOCAL_EGRESS
+from memoranda.model.definition import Definition
+from memoranda.runs.waiting import Paused, Waiting
+from memoranda.testing import FakeClock
+from memoranda.workflow.actions.base import Call, Message, carry_out, find_action
+from memoranda.workflow.actions.builtin import BUILTIN
+from memoranda.workflow.records import WorkingMemory, load_memory
 
 BIKE: dict[str, Any] = {
     "type": "object",
@@ -105,7 +105,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         yield memory
 
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.conversing import CORRECTIONS
-from recollect.agent.models import Reply
-from recollect.errors import InvalidDefinition, ModelFailed
+from memoranda.agent.conversing import CORRECTIONS
+from memoranda.agent.models import Reply
+from memoranda.errors import InvalidDefinition, ModelFailed
 
 Act = Callable[..., Any]
 TEXTS = ("ai_agent", "ai_generate_reply", "ai_generate_text")

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.models import Reply
-from recollect.errors import ModelUnavailable, UsageError
-from recollect.workflow.actions.ai import ASSISTANT, READER, REPLY_SECONDS, ai_generate_text
-from recollect.workflow.actions.base import Call, Message
-from recollect.workflow.prompt import HEADING
+from memoranda.agent.models import Reply
+from memoranda.errors import ModelUnavailable, UsageError
+from memoranda.workflow.actions.ai import ASSISTANT, READER, REPLY_SECONDS, ai_generate_text
+from memoranda.workflow.actions.base import Call, Message
+from memoranda.workflow.prompt import HEADING
 
 Act = Callable[..., Any]
 PART = {"type": "object", "properties": {"part": {"type": "string"}}, "required": ["part"]}

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect.engine.validator import Validator
-from recollect.errors import AlreadyExists
-from recollect.workflow.actions import ai, memory
-from recollect.workflow.actions.base import Action, actions_of
-from recollect.workflow.actions.builtin import BUILTIN
+from memoranda.engine.validator import Validator
+from memoranda.errors import AlreadyExists
+from memoranda.workflow.actions import ai, memory
+from memoranda.workflow.actions.base import Action, actions_of
+from memoranda.workflow.actions.builtin import BUILTIN
 
 ASKING = ("ai_agent", "ai_generate_reply", "ai_generate_text", "ai_generate_object", "ai_infer_object")
 DIRECT = ("update_memory", "send_text_message", "wait_for_reply", "set_context", "call_workflow", "http_request")

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import ActionFailed, Busy, NotFound, RecollectError, SchemaViolation, UsageError
-from recollect.runs.waiting import Paused, Unrecorded, Waiting
-from recollect.workflow.actions.base import Action, Call, Stopped, action, actions_of, carry_out
-from recollect.workflow.actions.schemas import NOTHING, closed
+from memoranda.errors import ActionFailed, Busy, MemorandaError, NotFound, SchemaViolation, UsageError
+from memoranda.runs.waiting import Paused, Unrecorded, Waiting
+from memoranda.workflow.actions.base import Action, Call, Stopped, action, actions_of, carry_out
+from memoranda.workflow.actions.schemas import NOTHING, closed
 
 CUPS = closed({"cups": {"type": "integer"}, "for": {"type": "array"}}, required=["cups"])
 HEAT = closed({"degrees": {"type": "number", "maximum": 100}})
@@ -143,7 +143,7 @@ def test_a_long_exception_is_cut(place: Any) -> None:
         ActionFailed("the kettle is cold", type="cold", task="heat", retryable=True),
         Stopped("its time is over"),
         Paused(Waiting(kind="event", step="serve", event="reply")),
-        Unrecorded(RecollectError("the ledger is full")),
+        Unrecorded(MemorandaError("the ledger is full")),
         KeyboardInterrupt(),
         SystemExit(3),
     ],

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import InvalidKey, NotFound, SchemaViolation
-from recollect.workflow.actions.base import Call
-from recollect.workflow.actions.memory import update_memory
-from recollect.workflow.records import load_memory
+from memoranda.api.memory import Memory
+from memoranda.errors import InvalidKey, NotFound, SchemaViolation
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.actions.memory import update_memory
+from memoranda.workflow.records import load_memory
 
 Act = Callable[..., Any]
 

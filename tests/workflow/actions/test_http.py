@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import ActionFailed, SchemaViolation, UsageError
-from recollect.lang.egress import MAX_BYTES, normalize_url
+from memoranda.errors import ActionFailed, SchemaViolation, UsageError
+from memoranda.lang.egress import MAX_BYTES, normalize_url
 
 Act = Callable[..., Any]
 Handle = Callable[[BaseHTTPRequestHandler], None]

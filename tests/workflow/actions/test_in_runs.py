@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect import workflow
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.testing import FakeClock
-from recollect.workflow import Call, action
-from recollect.workflow.threads import messages, open_thread
+from memoranda import workflow
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.testing import FakeClock
+from memoranda.workflow import Call, action
+from memoranda.workflow.threads import messages, open_thread
 
 
 @dataclass

@@ -9,17 +9,17 @@ from typing import Any
 
 import pytest
 
-from recollect import workflow
-from recollect.api.memory import Memory
-from recollect.errors import UsageError
-from recollect.workflow.actions import installed
-from recollect.workflow.actions.base import Call, carry_out
-from recollect.workflow.actions.installed import installed_actions
+from memoranda import workflow
+from memoranda.api.memory import Memory
+from memoranda.errors import UsageError
+from memoranda.workflow.actions import installed
+from memoranda.workflow.actions.base import Call, carry_out
+from memoranda.workflow.actions.installed import installed_actions
 
 Install = Callable[..., None]
 
 TEA = """
-from recollect.workflow import action
+from memoranda.workflow import action
 
 @action
 def steep(minutes: float) -> str:
@@ -65,7 +65,7 @@ def test_a_module_a_function_and_an_action_are_entry_points(install: Install, pl
     install("tea-house", TEA, tea="tea_house")
     install(
         "coffee-house",
-        "from recollect.workflow import Action, action\n"
+        "from memoranda.workflow import Action, action\n"
         "@action\ndef grind(beans: int) -> int:\n    return beans\n"
         "@action\ndef roast() -> None: ...\n"
         "press = Action(name='press', act=lambda call: 'pressed')\n",
@@ -96,7 +96,7 @@ def test_packages_are_loaded_once_and_only_when_they_are_asked_for(install: Inst
         ("", "milk_bar", "no action"),
         ("shake = 3", "milk_bar:shake", "no action"),
         ("", "milk_bar:shake", "shake"),
-        ("from recollect.workflow import action\n@action\nasync def shake(): ...", "milk_bar", "asynchronous"),
+        ("from memoranda.workflow import action\n@action\nasync def shake(): ...", "milk_bar", "asynchronous"),
         ("this is no Python", "milk_bar", "SyntaxError"),
     ],
 )

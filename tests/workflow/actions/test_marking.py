@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 import pytest
 
-from recollect.errors import ActionFailed, AlreadyExists, InvalidDefinition, SchemaViolation, UsageError
-from recollect.workflow.actions.base import Action, Call, action, actions_of, carry_out, find_action
+from memoranda.errors import ActionFailed, AlreadyExists, InvalidDefinition, SchemaViolation, UsageError
+from memoranda.workflow.actions.base import Action, Call, action, actions_of, carry_out, find_action
 
 if TYPE_CHECKING:
     from decimal import Decimal as Money
@@ -117,7 +117,7 @@ def test_actions_are_found_in_modules_and_two_of_one_name_are_refused() -> None:
     with pytest.raises(AlreadyExists, match="`rinse`"):
         actions_of([kitchen, Action(name="rinse", act=lambda call: None)])
     for nothing in (ModuleType("cellar"), print, 3, "rinse"):
-        with pytest.raises(UsageError, match=r"no action\. .*@recollect\.workflow\.action"):
+        with pytest.raises(UsageError, match=r"no action\. .*@memoranda\.workflow\.action"):
             actions_of([nothing])
 
 

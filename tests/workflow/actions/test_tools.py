@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.connecting import connect
-from recollect.agent.models import Reply
-from recollect.api.memory import Memory
-from recollect.errors import ActionFailed, Busy, ModelFailed, NotFound, UsageError
-from recollect.workflow.actions.base import Tool
-from recollect.workflow.records import load_memory
+from memoranda.agent.connecting import connect
+from memoranda.agent.models import Reply
+from memoranda.api.memory import Memory
+from memoranda.errors import ActionFailed, Busy, ModelFailed, NotFound, UsageError
+from memoranda.workflow.actions.base import Tool
+from memoranda.workflow.records import load_memory
 
 Act = Callable[..., Any]
 STOCK = Tool(

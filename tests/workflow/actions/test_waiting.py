@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import ActionFailed, SchemaViolation
-from recollect.runs.waiting import Paused
+from memoranda.errors import ActionFailed, SchemaViolation
+from memoranda.runs.waiting import Paused
 
 Act = Callable[..., Any]
 

@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.model.definition import Definition
-from recollect.testing import FakeClock
-from recollect.workflow import Run, Workflow
+import memoranda
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.model.definition import Definition
+from memoranda.testing import FakeClock
+from memoranda.workflow import Run, Workflow
 
 COUNT: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -66,7 +66,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         yield memory
 
 
@@ -97,7 +97,7 @@ def load(memory: Memory) -> Load:
     """Return how to load the text of a workflow."""
 
     def load(text: str, **options: Any) -> Workflow:
-        return recollect.workflow.load(dedent(text), **{"memory": memory, **options})
+        return memoranda.workflow.load(dedent(text), **{"memory": memory, **options})
 
     return load
 

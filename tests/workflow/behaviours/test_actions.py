@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import SourceError
-from recollect.model.definition import Definition
-from recollect.workflow import Run, action
-from recollect.workflow.actions.builtin import BUILTIN
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import SourceError
+from memoranda.model.definition import Definition
+from memoranda.workflow import Run, action
+from memoranda.workflow.actions.builtin import BUILTIN
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]
@@ -112,10 +112,10 @@ def test_45_actions_that_ask_a_model_take_tools_servers_a_model_and_memory(name:
     assert BUILTIN["update_memory"].bindings == ()
     text = "defs:\n  note: {kind: task, action: update_memory, inputs: {memory: {}}, bindings: {memory: [m]}}\n"
     text += "  m: {kind: memory, settings: {definition_id: 11111111-2222-4333-8444-555555555555}}\nflow: [{do: note}]\n"
-    codes = {one.code for one in recollect.workflow.check(text)}
+    codes = {one.code for one in memoranda.workflow.check(text)}
     assert "unsupported_binding" in codes
     asking = text.replace("action: update_memory, inputs: {memory: {}}", f"action: {name}")
-    assert "unsupported_binding" not in {one.code for one in recollect.workflow.check(asking)}
+    assert "unsupported_binding" not in {one.code for one in memoranda.workflow.check(asking)}
 
 
 def test_46_without_mounted_memory_the_instruction_stays_alone(
@@ -211,7 +211,7 @@ def test_49_two_tools_of_one_name_are_refused_before_a_model_is_asked(
     text = TOOLS.format(plot=define("plot").id, second="radar")
     model = scripted("Sow.")
     options: dict[str, Any] = {"model": model, "actions": [forecast, look_up], "servers": {"weather": [radar]}}
-    with pytest.raises(recollect.RecollectError, match="radar"):
+    with pytest.raises(memoranda.MemorandaError, match="radar"):
         load(text, **options).run(owner="nora").check()
     assert model.asked == []
     load(text.replace("radar", "sky"), **options).run(owner="nora").check()
@@ -254,7 +254,7 @@ def test_51_a_run_that_is_found_again_has_its_memory_as_it_stands_now(
     assert run.status == "waiting"
     assert run.context["memory"] == {"plot": {"n": 1}}
     memory.scope(user="nora").set("plot", {"n": 2})
-    done = recollect.workflow.find(memory, run.id).deliver("go on").check()
+    done = memoranda.workflow.find(memory, run.id).deliver("go on").check()
     assert done.output == {"seen": {"plot": {"n": 2}}}
     assert done.context["memory"] == {"plot": {"n": 2}}
     assert flow.find(run.id).context["memory"] == {"plot": {"n": 2}}

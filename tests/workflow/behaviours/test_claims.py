@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import InvalidKey, NotFound, SchemaViolation, SourceError
-from recollect.model.definition import Definition
-from recollect.testing import FakeClock
-from recollect.workflow import Behaviour, Run, action
-from recollect.workflow.records import load_memory, sweep_expired
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import InvalidKey, NotFound, SchemaViolation, SourceError
+from memoranda.model.definition import Definition
+from memoranda.testing import FakeClock
+from memoranda.workflow import Behaviour, Run, action
+from memoranda.workflow.records import load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]
@@ -89,7 +89,7 @@ def test_t1_workflows_with_definitions_and_a_flow_alone_are_valid_and_run(
 ) -> None:
     text = ANSWER.format(plot=define("plot", schema=PLOT).id)
     for one in (text, GREET):
-        assert [said for said in recollect.workflow.check(one) if said.severity == "error"] == []
+        assert [said for said in memoranda.workflow.check(one) if said.severity == "error"] == []
     model = scripted("In March.", "In May.")
     flow = load(text, model=model)
     assert flow.run({"text": "When do I sow peas?"}, owner="nora", thread="t1").check().output == {}
@@ -182,7 +182,7 @@ def test_t5_records_of_a_run_are_kept_over_a_pause_hidden_from_the_next_and_go_w
     assert (run.status, other.status) == ("waiting", "waiting")
     assert memory.scope(user="nora", run=run.id).value("errand") == {"n": 1}
     assert (run.context["memory"], other.context["memory"]) == ({"errand": {"n": 1}}, {"errand": {"n": 2}})
-    again = recollect.workflow.find(memory, run.id)
+    again = memoranda.workflow.find(memory, run.id)
     done = again.cancel(reason="done") if end == "cancelled" else again.deliver("fail" if end == "failed" else "on")
     assert done.status == end
     if end == "completed":
@@ -499,14 +499,14 @@ def test_what_a_workflow_keeps_is_there_when_the_file_is_opened_again(tmp_path: 
     task = '{kind: task, action: update_memory, inputs: {memory: {plot: {n: "=$input.n"}}}}'
     text = f"defs:\n  keep: {task}\nflow: [{{do: keep}}]\n"
     schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
-    with recollect.open(tmp_path / "m.db", clock=clock) as memory:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as memory:
         memory.definitions.create(name="Plot", slug="plot", schema=schema)
-        id = recollect.workflow.load(text, memory=memory, name="garden").run({"n": 1}, owner="nora").check().id
-    with recollect.open(tmp_path / "m.db", clock=clock) as memory:
-        found = recollect.workflow.find(memory, id)
+        id = memoranda.workflow.load(text, memory=memory, name="garden").run({"n": 1}, owner="nora").check().id
+    with memoranda.open(tmp_path / "m.db", clock=clock) as memory:
+        found = memoranda.workflow.find(memory, id)
         assert (found.status, found.workflow, found.owner, found.input) == ("completed", "garden", "nora", {"n": 1})
         assert found.outputs == {"keep": {"memory": {"plot": {"n": 1}}}}
         assert found.verify().ok
-        flow = recollect.workflow.load(text, memory=memory, name="garden")
+        flow = memoranda.workflow.load(text, memory=memory, name="garden")
         assert flow.run({"n": 2}, owner="nora").check().context["memory"] == {"plot": {"n": 2}}
         assert all(finding.ok for finding in memory.inspect())

@@ -13,12 +13,12 @@ from uuid import UUID
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import AlreadyExists, Conflict, InvalidDefinition, NotFound, UsageError
-from recollect.model.definition import Definition
-from recollect.workflow import Run
-from recollect.workflow.transfer import export_workflow, import_workflow
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import AlreadyExists, Conflict, InvalidDefinition, NotFound, UsageError
+from memoranda.model.definition import Definition
+from memoranda.workflow import Run
+from memoranda.workflow.transfer import export_workflow, import_workflow
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]
@@ -139,7 +139,7 @@ def test_41_several_are_deleted_together_and_an_empty_list_or_an_unknown_name_de
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Memory]:
     """Another memory, to which workflows travel."""
-    with recollect.open(tmp_path / "there.db") as memory:
+    with memoranda.open(tmp_path / "there.db") as memory:
         yield memory
 
 

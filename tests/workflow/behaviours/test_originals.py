@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.model.definition import Definition
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.model.definition import Definition
 
 BESIDE = Path(__file__).parents[4] / "shared"
 TEXT = "".join(document.read_text() for document in sorted(BESIDE.glob("*/004_*.txt")))
@@ -54,7 +54,7 @@ def test_there_are_as_many_samples_as_the_document_shows() -> None:
 
 @pytest.mark.parametrize("text", FLOWS, ids=range(len(FLOWS)))
 def test_t1_a_sample_has_no_fault(text: str) -> None:
-    assert [one.message for one in recollect.workflow.check(text) if one.severity in ("error", "warning")] == []
+    assert [one.message for one in memoranda.workflow.check(text) if one.severity in ("error", "warning")] == []
 
 
 def test_t1_t2_the_sample_that_replies_shows_the_model_what_the_document_prints(
@@ -64,7 +64,7 @@ def test_t1_t2_the_sample_that_replies_shows_the_model_what_the_document_prints(
     memory.scope(user="u1").set(profile.slug, record)
     model = scripted("Gladly.", "Of course.")
     text = flow_with("ai_generate_reply")
-    flow = recollect.workflow.load(text, memory=memory, model=model)
+    flow = memoranda.workflow.load(text, memory=memory, model=model)
     for said, answer in (("first words", "Gladly."), ("second words", "Of course.")):
         run = flow.run({"text": said}, owner="u1", thread="t1").check()
         assert [task["text"] for task in run.outputs.values()] == [answer]
@@ -79,7 +79,7 @@ def test_t2_the_tool_of_that_sample_takes_the_update_that_the_document_prints(
 ) -> None:
     [update] = [one for one in OBJECTS if "memory" in one]
     model = scripted(wants(("update_memory", update)), "Noted.")
-    flow = recollect.workflow.load(flow_with("ai_generate_reply"), memory=memory, model=model)
+    flow = memoranda.workflow.load(flow_with("ai_generate_reply"), memory=memory, model=model)
     run = flow.run({"text": "first words"}, owner="u1", thread="t1").check()
     assert "# " not in model.asked[0].instructions, "nothing is shown before there is a record"
     assert run.context["memory"] == update["memory"]
@@ -89,7 +89,7 @@ def test_t2_the_tool_of_that_sample_takes_the_update_that_the_document_prints(
 
 def test_t1_the_sample_that_greets_does_it_by_name_or_without(memory: Memory, profile: Definition) -> None:
     text = flow_with("send_text_message")
-    flow = recollect.workflow.load(text, memory=memory)
+    flow = memoranda.workflow.load(text, memory=memory)
     [(hello, without)] = re.findall(r"'([^']*)' & .* : '([^']*)'\)", text)
     assert flow.run(owner="u1").check().messages == [hello + without]
     _, record = shown()
@@ -101,7 +101,7 @@ def test_t1_the_sample_that_greets_does_it_by_name_or_without(memory: Memory, pr
 def test_t1_the_sample_that_writes_directly_replaces_the_record(memory: Memory, profile: Definition) -> None:
     _, record = shown()
     memory.scope(user="u1").set(profile.slug, record)
-    flow = recollect.workflow.load(flow_with("update_memory"), memory=memory)
+    flow = memoranda.workflow.load(flow_with("update_memory"), memory=memory)
     run = flow.run({"name": "Grace", "language": "fr"}, owner="u1").check()
     kept = memory.scope(user="u1").value(profile.slug)
     assert list(kept.values()) == ["Grace", "fr"]

@@ -9,15 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import InvalidScope, UsageError
-from recollect.model.definition import Definition
-from recollect.model.effect import Export
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
-from recollect.testing import FakeClock
-from recollect.workflow import Run
-from recollect.workflow.records import load_memory
+from memoranda.api.memory import Memory
+from memoranda.errors import InvalidScope, UsageError
+from memoranda.model.definition import Definition
+from memoranda.model.effect import Export
+from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
+from memoranda.testing import FakeClock
+from memoranda.workflow import Run
+from memoranda.workflow.records import load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., Any]

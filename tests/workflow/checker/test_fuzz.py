@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.lang.diagnostics import render_all
-from recollect.workflow.checker.check import check_source
+from memoranda.lang.diagnostics import render_all
+from memoranda.workflow.checker.check import check_source
 
 EVERYTHING = (Path(__file__).parents[1] / "parser" / "samples" / "everything.yaml").read_text()
 LINES = EVERYTHING.split("\n")
 EXPRESSIONS = [line for line in LINES if "=" in line]
-RUNS = 1_000 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 25
+RUNS = 1_000 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 25
 
 depth = settings(max_examples=RUNS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 noise = st.text(st.sampled_from("aA:> \t\n\r|\"'[]{}(),.=/$\\&*!-?#%^~+3@\u00a0é\x00"), max_size=40)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from recollect.lang.diagnostics import render_all
-from recollect.workflow.checker.check import check_source
+from memoranda.lang.diagnostics import render_all
+from memoranda.workflow.checker.check import check_source
 
 SAMPLES = Path(__file__).parent / "samples"
 

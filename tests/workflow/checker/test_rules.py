@@ -12,11 +12,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import recollect.workflow
-from recollect.lang.diagnostics import Diagnostic
-from recollect.workflow.actions.base import Call, action
-from recollect.workflow.checker.check import check_source
-from recollect.workflow.faults import PathDiagnostic
+import memoranda.workflow
+from memoranda.lang.diagnostics import Diagnostic
+from memoranda.workflow.actions.base import Call, action
+from memoranda.workflow.checker.check import check_source
+from memoranda.workflow.faults import PathDiagnostic
 
 SAMPLES = Path(__file__).parent / "samples"
 EVERYTHING = Path(__file__).parents[1] / "parser" / "samples" / "everything.yaml"
@@ -86,7 +86,7 @@ def test_what_is_good_to_know_is_noted_and_the_workflow_without_it_has_nothing_t
 
 
 def test_a_workflow_with_every_word_has_nothing_to_say() -> None:
-    assert recollect.workflow.check(EVERYTHING) == ()
+    assert memoranda.workflow.check(EVERYTHING) == ()
 
 
 def test_an_action_that_a_program_registers_is_checked_by_its_own_schemas() -> None:
@@ -103,15 +103,15 @@ def test_an_action_that_a_program_registers_is_checked_by_its_own_schemas() -> N
         "  water: {kind: task, action: water_bed, inputs: {bed: 3}, bindings: {memory: [plants]}}\n"
         "flow: [{do: water}]\n"
     )
-    assert [one.code for one in recollect.workflow.check(text)] == ["unknown_action"]
-    assert recollect.workflow.check(text, actions=[water_bed]) == ()
+    assert [one.code for one in memoranda.workflow.check(text)] == ["unknown_action"]
+    assert memoranda.workflow.check(text, actions=[water_bed]) == ()
     wrong = text.replace("bed: 3", "bed: three, well: 1")
-    assert [one.code for one in recollect.workflow.check(wrong, actions=[water_bed])] == [
+    assert [one.code for one in memoranda.workflow.check(wrong, actions=[water_bed])] == [
         "wrong_value",
         "unknown_input",
     ]
     misspelt = text.replace("bed: 3", "bde: 3")
-    assert [one.code for one in recollect.workflow.check(misspelt, actions=[water_bed])] == ["unknown_input"]
+    assert [one.code for one in memoranda.workflow.check(misspelt, actions=[water_bed])] == ["unknown_input"]
 
 
 def test_a_value_that_is_partly_computed_is_judged_by_its_kind_alone() -> None:

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.errors import EvaluationFailed, LimitExceeded, SourceError
-from recollect.workflow.functions import NAMES
-from recollect.workflow.jsonata import UNDEFINED, compile
-from recollect.workflow.limits import Bounds
+from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
+from memoranda.workflow.functions import NAMES
+from memoranda.workflow.jsonata import UNDEFINED, compile
+from memoranda.workflow.limits import Bounds
 
-RUNS = 3_000 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 100
+RUNS = 3_000 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 100
 BOUNDS = Bounds(seconds=5, work=20_000, items=2_000, text=5_000)
 VARIABLES: dict[str, Any] = {
     "input": {"a": [1, {"b": "x"}, None], "b": "text", "c": {"a": True}, "d": -1.5},

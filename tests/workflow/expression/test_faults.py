@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from recollect.errors import EvaluationFailed, LimitExceeded, SourceError
-from recollect.workflow.document import Fields
-from recollect.workflow.expressions import Template
-from recollect.workflow.jsonata import compile, evaluate
-from recollect.workflow.parser import parse_document
+from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
+from memoranda.workflow.document import Fields
+from memoranda.workflow.expressions import Template
+from memoranda.workflow.jsonata import compile, evaluate
+from memoranda.workflow.parser import parse_document
 
 UNREADABLE = {
     "1 +": "+",

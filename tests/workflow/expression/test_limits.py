@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import LimitExceeded, SourceError
-from recollect.workflow.jsonata import compile, evaluate
-from recollect.workflow.limits import Bounds
+from memoranda.errors import LimitExceeded, SourceError
+from memoranda.workflow.jsonata import compile, evaluate
+from memoranda.workflow.limits import Bounds
 
 PATIENT = Bounds(seconds=60)
 """For limits that have to be reached before the time is over, however slow the machine is."""
@@ -156,7 +156,7 @@ def test_others_in_the_same_thread_can_use_the_library_too() -> None:
 def test_the_library_changes_nothing_for_the_rest_of_the_process() -> None:
     program = (
         "import sys\nbefore = sys.getrecursionlimit()\n"
-        "from recollect.workflow import evaluate\n"
+        "from memoranda.workflow import evaluate\n"
         "assert evaluate('1 + 1') == 2\n"
         "print(before == sys.getrecursionlimit())\n"
     )

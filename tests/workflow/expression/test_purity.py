@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from recollect.workflow.functions import NAMES, REFUSED
-from recollect.workflow.jsonata import compile
+from memoranda.workflow.functions import NAMES, REFUSED
+from memoranda.workflow.jsonata import compile
 
 
 def test_every_function_is_one_that_reaches_nothing() -> None:

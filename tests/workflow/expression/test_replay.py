@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from recollect.errors import Conflict
-from recollect.lang.expression.dialect import Run
-from recollect.testing import CountingIds, FakeClock
-from recollect.workflow.jsonata import evaluate
+from memoranda.errors import Conflict
+from memoranda.lang.expression.dialect import Run
+from memoranda.testing import CountingIds, FakeClock
+from memoranda.workflow.jsonata import evaluate
 
 CHANCE = ["$now()", "$millis()", "$random()", "$uuid()", "$shuffle([1..20])", "[$uuid(), $random(), $now('[Y]')]"]
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect.workflow.document import Expression, Fields
-from recollect.workflow.expressions import Template, is_true
-from recollect.workflow.jsonata import UNDEFINED
-from recollect.workflow.parser import parse_document
+from memoranda.workflow.document import Expression, Fields
+from memoranda.workflow.expressions import Template, is_true
+from memoranda.workflow.jsonata import UNDEFINED
+from memoranda.workflow.parser import parse_document
 
 FILE = "defs:\n  put: {{kind: task, action: set_context, inputs: {{values: {}}}}}\nflow: [{{do: put}}]\n"
 

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.lang.expression.dialect import Run
-from recollect.workflow.evaluation import Evaluation
-from recollect.workflow.jsonata import UNDEFINED, compile, evaluate
-from recollect.workflow.limits import DEFAULT_BOUNDS
+from memoranda.lang.expression.dialect import Run
+from memoranda.workflow.evaluation import Evaluation
+from memoranda.workflow.jsonata import UNDEFINED, compile, evaluate
+from memoranda.workflow.limits import DEFAULT_BOUNDS
 
 VARIABLES: dict[str, Any] = {
     "input": {

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.model.definition import Definition
-from recollect.testing import FakeClock
-from recollect.workflow.records import WorkingMemory, load_memory
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.model.definition import Definition
+from memoranda.testing import FakeClock
+from memoranda.workflow.records import WorkingMemory, load_memory
 
 COUNT: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}
 
@@ -26,7 +26,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         yield memory
 
 

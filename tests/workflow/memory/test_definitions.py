@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import AlreadyExists, InvalidDefinition, NotFound, UsageError
-from recollect.model.definition import Definition
-from recollect.workflow.prompt import working_memory
-from recollect.workflow.records import WorkingMemory
+from memoranda.api.memory import Memory
+from memoranda.errors import AlreadyExists, InvalidDefinition, NotFound, UsageError
+from memoranda.model.definition import Definition
+from memoranda.workflow.prompt import working_memory
+from memoranda.workflow.records import WorkingMemory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

@@ -10,17 +10,17 @@ from uuid import UUID
 import msgspec
 import pytest
 
-import recollect
-from recollect import Policy
-from recollect.api.memory import Memory
-from recollect.engine.schemas import fill_defaults
-from recollect.errors import Denied, InvalidDefinition, InvalidScope, NotFound, SchemaViolation, UsageError
-from recollect.model.definition import Definition
-from recollect.model.policy import Rule
-from recollect.model.scope import Scope
-from recollect.store.memory import MemoryStore
-from recollect.testing import FakeClock
-from recollect.workflow.records import WorkingMemory, load_memory
+import memoranda
+from memoranda import Policy
+from memoranda.api.memory import Memory
+from memoranda.engine.schemas import fill_defaults
+from memoranda.errors import Denied, InvalidDefinition, InvalidScope, NotFound, SchemaViolation, UsageError
+from memoranda.model.definition import Definition
+from memoranda.model.policy import Rule
+from memoranda.model.scope import Scope
+from memoranda.store.memory import MemoryStore
+from memoranda.testing import FakeClock
+from memoranda.workflow.records import WorkingMemory, load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -178,7 +178,7 @@ def test_t5_a_record_of_a_run_is_there_when_the_run_goes_on_and_hidden_from_the_
 def test_tenants_are_apart(memory: Memory, define: Define, load: Load) -> None:
     define("tally")
     load().write({"tally": {"n": 1}})
-    with recollect.open(":memory:", tenant="elsewhere") as elsewhere:
+    with memoranda.open(":memory:", tenant="elsewhere") as elsewhere:
         assert dict(load_memory(elsewhere, owner="ada").definitions) == {}
     assert load().values == {"tally": {"n": 1}}
 

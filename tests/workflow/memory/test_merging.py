@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Policy, Rule
-from recollect.api.memory import Memory
-from recollect.errors import SchemaViolation
-from recollect.model.definition import Definition
-from recollect.workflow.records import WorkingMemory, load_memory
+import memoranda
+from memoranda import Policy, Rule
+from memoranda.api.memory import Memory
+from memoranda.errors import SchemaViolation
+from memoranda.model.definition import Definition
+from memoranda.workflow.records import WorkingMemory, load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -116,7 +116,7 @@ def test_a_mode_that_is_changed_counts_from_the_next_write(memory: Memory, defin
 
 
 def test_merges_of_many_threads_lose_nothing(tmp_path: Path) -> None:
-    with recollect.open(tmp_path / "memory.db") as memory:
+    with memoranda.open(tmp_path / "memory.db") as memory:
         memory.definitions.create(name="Scores", slug="scores", schema=SCORES, mode="merge")
         together = threading.Barrier(8)
 
@@ -137,9 +137,9 @@ def test_merges_of_many_threads_lose_nothing(tmp_path: Path) -> None:
 
 
 WRITER = """
-import sys, recollect
-from recollect.workflow.records import load_memory
-with recollect.open(sys.argv[1], busy_timeout=60) as memory:
+import sys, memoranda
+from memoranda.workflow.records import load_memory
+with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
     working = load_memory(memory, owner="ada", run=sys.argv[2])
     print("ready", flush=True)
     sys.stdin.readline()
@@ -151,11 +151,11 @@ with recollect.open(sys.argv[1], busy_timeout=60) as memory:
 @pytest.mark.slow
 def test_merges_of_several_processes_lose_nothing(tmp_path: Path, run_child: Any) -> None:
     path = str(tmp_path / "memory.db")
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         memory.definitions.create(name="Scores", slug="scores", schema=SCORES, mode="merge")
     children = [run_child(WRITER, path, number) for number in range(3)]
     children[0].run_together(children)
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         kept = load_memory(memory, owner="ada").values["scores"]
         assert kept == {f"{number}-{turn}": turn for number in range(3) for turn in range(25)}
         assert all(finding.ok for finding in memory.inspect())

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from recollect.model.clock import EPOCH
-from recollect.model.definition import Definition
-from recollect.workflow.prompt import append_to, working_memory
+from memoranda.model.clock import EPOCH
+from memoranda.model.definition import Definition
+from memoranda.workflow.prompt import append_to, working_memory
 
 DOCUMENTS = sorted((Path(__file__).parents[4] / "shared").glob("*/004_*.txt"))
 

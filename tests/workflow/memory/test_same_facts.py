@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.model.definition import Definition
-from recollect.workflow.records import WorkingMemory, load_memory
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.model.definition import Definition
+from memoranda.workflow.records import WorkingMemory, load_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -67,7 +67,7 @@ def test_an_agent_reads_the_record_of_a_workflow_and_a_workflow_what_an_agent_wr
 ) -> None:
     define("singer", schema=SINGER)
     load().write({"singer": {"voice": "alto", "row": 2}})
-    usher = recollect.abl.load(USHER, memory=memory)
+    usher = memoranda.abl.load(USHER, memory=memory)
     session = usher.start(user="ada")
     assert session.opening.messages == ["alto in row 2"]
     assert session.say("move me").messages == ["bass in row 4"]

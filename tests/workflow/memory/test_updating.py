@@ -9,13 +9,13 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-import recollect
-from recollect import Policy
-from recollect.api.memory import Memory
-from recollect.errors import StorageError, Unavailable
-from recollect.model.definition import Definition
-from recollect.workflow.records import WorkingMemory, load_memory
-from recollect.workflow.updating import apply, update_tool
+import memoranda
+from memoranda import Policy
+from memoranda.api.memory import Memory
+from memoranda.errors import StorageError, Unavailable
+from memoranda.model.definition import Definition
+from memoranda.workflow.records import WorkingMemory, load_memory
+from memoranda.workflow.updating import apply, update_tool
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]
@@ -209,7 +209,7 @@ def test_what_the_gate_refuses_is_an_error_for_the_model_and_on_record(memory: M
 
 
 def test_a_store_that_fails_is_nothing_for_a_model_to_read() -> None:
-    memory = recollect.open(":memory:")
+    memory = memoranda.open(":memory:")
     schema = {"type": "object"}
     memory.definitions.create(name="Free", slug="free", schema=schema)
     working = load_memory(memory, owner="ada")

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from recollect import Policy
-from recollect.api.memory import Memory
-from recollect.errors import (
+from memoranda import Policy
+from memoranda.api.memory import Memory
+from memoranda.errors import (
     Denied,
     InvalidKey,
     InvalidScope,
@@ -22,12 +22,12 @@ from recollect.errors import (
     ScopeEnded,
     UsageError,
 )
-from recollect.model.definition import Definition
-from recollect.model.effect import Export
-from recollect.model.fact import Fact
-from recollect.model.scope import Scope
-from recollect.testing import FakeClock
-from recollect.workflow.records import WorkingMemory, load_memory, sweep_expired
+from memoranda.model.definition import Definition
+from memoranda.model.effect import Export
+from memoranda.model.fact import Fact
+from memoranda.model.scope import Scope
+from memoranda.testing import FakeClock
+from memoranda.workflow.records import WorkingMemory, load_memory, sweep_expired
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import pytest
 
-from recollect.errors import SourceError
-from recollect.workflow.faults import PathDiagnostic
-from recollect.workflow.parser import parse_document, read
+from memoranda.errors import SourceError
+from memoranda.workflow.faults import PathDiagnostic
+from memoranda.workflow.parser import parse_document, read
 
 DEFS = "defs:\n  a: {kind: task, action: send_text_message, inputs: {text: hi}}\n"
 FLOW = "flow:\n  - do: a\n"

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recollect.lang.diagnostics import render_all
-from recollect.workflow.document import Document
-from recollect.workflow.parser import read
+from memoranda.lang.diagnostics import render_all
+from memoranda.workflow.document import Document
+from memoranda.workflow.parser import read
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.yaml").read_text()
 LINES = EVERYTHING.split("\n")
-RUNS = 2_000 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 40
+RUNS = 2_000 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 40
 
 depth = settings(max_examples=RUNS, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 noise = st.text(st.sampled_from("aA:> \t\n\r|\"'[]{}(),.=/$\\&*!-?#%\u00a0é\x00"), max_size=60)

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recollect.lang.yaml import Node
-from recollect.workflow.keywords import LEVELS, VARIABLES, homes
-from recollect.workflow.parser import read
+from memoranda.lang.yaml import Node
+from memoranda.workflow.keywords import LEVELS, VARIABLES, homes
+from memoranda.workflow.parser import read
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.yaml").read_text()
 

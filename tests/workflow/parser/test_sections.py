@@ -7,11 +7,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-import recollect.workflow
-from recollect.errors import NotFound, SourceError
-from recollect.workflow.document import Conditional, Do, Document, Expression, Fields, Items, Loop, Parallel, plain
-from recollect.workflow.parser import parse_document, read
-from recollect.workflow.policy import Policy, Retrying, policy_of
+import memoranda.workflow
+from memoranda.errors import NotFound, SourceError
+from memoranda.workflow.document import Conditional, Do, Document, Expression, Fields, Items, Loop, Parallel, plain
+from memoranda.workflow.parser import parse_document, read
+from memoranda.workflow.policy import Policy, Retrying, policy_of
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.yaml").read_text()
 
@@ -148,13 +148,13 @@ def test_settings_of_a_task_come_before_those_of_all_tasks_and_those_before_the_
 def test_a_file_is_given_as_text_or_as_its_path(tmp_path: Path) -> None:
     path = tmp_path / "small.yml"
     path.write_text(SMALL)
-    assert recollect.workflow.parse(path) == recollect.workflow.parse(str(path)) == recollect.workflow.parse(SMALL)
-    assert recollect.workflow.check(path) == recollect.workflow.check(SMALL) == ()
+    assert memoranda.workflow.parse(path) == memoranda.workflow.parse(str(path)) == memoranda.workflow.parse(SMALL)
+    assert memoranda.workflow.check(path) == memoranda.workflow.check(SMALL) == ()
     with pytest.raises(NotFound, match="no file"):
-        recollect.workflow.parse(tmp_path / "nobody.yaml")
+        memoranda.workflow.parse(tmp_path / "nobody.yaml")
     path.write_text(SMALL.replace("flow", "flew"))
     with pytest.raises(SourceError, match=r"small\.yml:3:1.*no key of a workflow"):
-        recollect.workflow.parse(path)
+        memoranda.workflow.parse(path)
 
 
 def test_the_nodes_of_the_file_come_with_what_was_read() -> None:

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.model.definition import Definition
-from recollect.testing import FakeClock
-from recollect.workflow import Action
-from recollect.workflow.actions.base import Call
-from recollect.workflow.workflow import Workflow
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.model.definition import Definition
+from memoranda.testing import FakeClock
+from memoranda.workflow import Action
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.workflow import Workflow
 
 PATIENCE = 60.0
 """Seconds after which something counts as hung. Only a hang takes this long; nothing is measured with it."""
@@ -107,7 +107,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         yield memory
 
 
@@ -126,7 +126,7 @@ def load(memory: Memory, kitchen: Kitchen) -> Load:
     def load(text: str, **options: Any) -> Workflow:
         options.setdefault("memory", memory)
         options.setdefault("actions", list(kitchen.actions.values()))
-        return recollect.workflow.load(dedent(text), **options)
+        return memoranda.workflow.load(dedent(text), **options)
 
     return load
 

@@ -16,9 +16,9 @@ import pytest
 from hypothesis import event, given
 from hypothesis import strategies as st
 
-import recollect
-from recollect.workflow import Action
-from recollect.workflow.actions.base import Call
+import memoranda
+from memoranda.workflow import Action
+from memoranda.workflow.actions.base import Call
 
 Json = dict[str, Any]
 MISSING = object()
@@ -387,9 +387,9 @@ def test_any_flow_does_what_a_plain_reading_of_it_does(tasks: Json, flow: list[J
     except Failed as failed:
         failure = failed
     done: list[tuple[str, Any]] = []
-    with recollect.open(":memory:") as memory:
+    with memoranda.open(":memory:") as memory:
         text = write_flow(tasks, flow)
-        workflow = recollect.workflow.load(text, memory=memory, actions=actions(done))
+        workflow = memoranda.workflow.load(text, memory=memory, actions=actions(done))
         run = workflow.run(input, owner="mira")
         pauses = 0
         while run.status == "waiting":

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, RecollectError, UsageError
-from recollect.testing import FakeClock
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
-from recollect.workflow.threads import messages, open_thread
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, MemorandaError, UsageError
+from memoranda.testing import FakeClock
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
+from memoranda.workflow.threads import messages, open_thread
 
 PATIENCE = 60.0
 
@@ -279,7 +279,7 @@ def test_cancelling_a_run_cancels_the_runs_that_it_called(three: Any, memory: Me
 
 def test_a_payload_that_cannot_be_kept_is_refused_at_the_top(three: Any, memory: Memory) -> None:
     run = three.run({}, owner="mira")
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         run.deliver({1, 2})
     assert {one.status for one in memory.runs.list()} == {"waiting"}
     assert three.find(run.id).deliver("yes").check()
@@ -579,7 +579,7 @@ def test_a_called_workflow_whose_caller_was_cut_off_does_nothing_more(
     assert run.status == ("completed" if cut == "a faster branch" else "failed")
     kitchen.bell("below").ring()
     for thread in threading.enumerate():
-        if thread.name == "recollect-workflow":
+        if thread.name == "memoranda-workflow":
             thread.join(PATIENCE)
     assert kitchen.done == []
     assert memory.scope(user="mira").value("diary") is None
@@ -598,7 +598,7 @@ def test_a_run_goes_on_with_the_kept_texts_of_the_workflows_that_it_called(
 ) -> None:
     run = three.run({}, owner="mira")
     actions = list(kitchen.actions.values())
-    found = recollect.workflow.find(memory, run.id, actions=actions)
+    found = memoranda.workflow.find(memory, run.id, actions=actions)
     assert found.deliver("yes").check().output == {"answer": "omyes", "from": "middle"}
 
 
@@ -621,13 +621,13 @@ def test_a_workflow_that_waited_is_called_again_on_its_kept_text(load: Any, kitc
     )
     run = each.run(owner="mira")
     for said in ("a", "b"):
-        run = recollect.workflow.find(memory, run.id, actions=list(kitchen.actions.values())).deliver(said)
+        run = memoranda.workflow.find(memory, run.id, actions=list(kitchen.actions.values())).deliver(said)
         assert run.status == "waiting", run.error
     assert run.deliver("c").check().output == {"said": ["a", "b", "c"]}
 
     other = each.run(owner="noa")
     with pytest.raises(UsageError, match="needs"):
-        recollect.workflow.find(memory, other.id).deliver("a")
+        memoranda.workflow.find(memory, other.id).deliver("a")
 
 
 def test_a_called_workflow_that_was_changed_meanwhile_goes_on_as_it_was(three: Any, load: Any, memory: Memory) -> None:

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import Unavailable
-from recollect.workflow.actions.base import Call
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import Unavailable
+from memoranda.workflow.actions.base import Call
 
 WHOLE = """
 context: {shop: Mill}
@@ -125,7 +125,7 @@ def test_a_failure_is_an_event_with_its_code_and_its_place(load: Any) -> None:
 
 def test_the_list_of_runs_tells_workflows_from_machines(load: Any, memory: Memory) -> None:
     run = load("defs: {}\nflow: []\n", name="desk").run(owner="mira").check()
-    recollect.mashin.load("machine desk\n  implements\n    compute x\n      1\n", memory=memory).run()
+    memoranda.mashin.load("machine desk\n  implements\n    compute x\n      1\n", memory=memory).run()
     assert len(memory.runs.list(program="desk")) == 2
     [found] = memory.runs.list(language="workflow")
     assert (found.id, found.program, found.language, found.status) == (run.id, "desk", "workflow", "completed")
@@ -134,7 +134,7 @@ def test_the_list_of_runs_tells_workflows_from_machines(load: Any, memory: Memor
 
 
 def test_a_run_whose_events_were_changed_does_not_verify(tmp_path: Any, load: Any) -> None:
-    with recollect.open(tmp_path / "m.db") as memory:
+    with memoranda.open(tmp_path / "m.db") as memory:
         run = load("defs: {a: {kind: task, action: give}}\nflow: [{do: a}]", memory=memory).run(owner="mira")
         assert run.verify().ok
         id = run.id
@@ -144,7 +144,7 @@ def test_a_run_whose_events_were_changed_does_not_verify(tmp_path: Any, load: An
     database.commit()
     database.close()
     assert changed > 0
-    with recollect.open(tmp_path / "m.db") as memory:
+    with memoranda.open(tmp_path / "m.db") as memory:
         assert not memory.runs.verify(id).ok
 
 
@@ -156,7 +156,7 @@ def test_a_run_is_kept_for_a_time_and_its_events_for_ever(load: Any, memory: Mem
     done, waiting = flow.run(owner="mira").deliver(1).check(), flow.run(owner="mira")
     clock.advance(30 * 86_400)
     memory.sweep()
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         flow.find(done.id)
     assert memory.runs.events(done.id)[-1].kind == "exec_end"
     assert flow.find(waiting.id).deliver(2).check().outputs == {"a": 1, "ask": {"got": 2}}
@@ -172,10 +172,10 @@ def test_a_ledger_that_cannot_be_written_stops_the_run_before_the_next_action(
     """,
         actions=[*kitchen.actions.values(), kitchen.add("cut", lambda call: memory.close())],
     )
-    with pytest.raises(recollect.RecollectError) as caught:
+    with pytest.raises(memoranda.MemorandaError) as caught:
         flow.run(owner="mira")
-    assert not isinstance(caught.value, recollect.RunFailed)
-    assert isinstance(caught.value, Unavailable | recollect.UsageError | recollect.StorageError)
+    assert not isinstance(caught.value, memoranda.RunFailed)
+    assert isinstance(caught.value, Unavailable | memoranda.UsageError | memoranda.StorageError)
     assert kitchen.done == [{"n": 1}]
 
 
@@ -184,7 +184,7 @@ def test_erasing_an_owner_takes_the_runs_along(load: Any, memory: Memory, diary:
     mira = flow.run({"secret": SECRET}, owner="mira", thread="t1").deliver(SECRET).check()
     noa = flow.run({"secret": SECRET}, owner="noa", thread="t1").deliver(SECRET).check()
     memory.erase(user="mira")
-    with pytest.raises(recollect.NotFound):
+    with pytest.raises(memoranda.NotFound):
         flow.find(mira.id)
     assert flow.find(noa.id).output == {"secret": SECRET}
     assert memory.runs.events(mira.id), "what happened stays on record"
@@ -200,7 +200,7 @@ def test_an_action_that_erases_its_own_owner_leaves_nothing_behind(load: Any, me
       say: {kind: task, action: send_text_message, inputs: {text: "=$input.secret"}}
     flow: [{do: one}, {do: say}, {do: erase}, {do: one}, {do: say}]
     """)
-    with pytest.raises(recollect.ScopeEnded):
+    with pytest.raises(memoranda.ScopeEnded):
         flow.run({"secret": SECRET}, owner="mira", thread="t1")
     assert memory.runs.list() == []
     assert memory.ledger.verify().ok

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.workflow.behaviour import Behaviour
-from recollect.workflow.limits import Bounds
+from memoranda.api.memory import Memory
+from memoranda.workflow.behaviour import Behaviour
+from memoranda.workflow.limits import Bounds
 
 FRAME = """
 context: {{c: {context}}}

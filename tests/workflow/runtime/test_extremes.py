@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from recollect.errors import SourceError, UsageError
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
+from memoranda.errors import SourceError, UsageError
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
 
 HUGE = ["99999999999999999999", "9223372036854775807", "1.0e+30"]
 
@@ -132,7 +132,7 @@ def test_a_machine_that_has_no_more_threads_ends_the_run_and_those_that_had_begu
     begin, begun = threading.Thread.start, []
 
     def start(thread: threading.Thread) -> None:
-        if thread.name == "recollect-workflow":
+        if thread.name == "memoranda-workflow":
             begun.append(thread)
             if len(begun) > 2:
                 raise RuntimeError("can't start new thread")

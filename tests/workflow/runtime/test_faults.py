@@ -9,18 +9,18 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory, StorageError
-from recollect.store.sqlite import SqliteStore
-from recollect.testing import FakeClock, FaultyDisk, Trial, sweep
-from recollect.testing.faults import ErrorName
-from recollect.workflow import Action
-from recollect.workflow.actions.base import Call
-from recollect.workflow.threads import messages, open_thread
+import memoranda
+from memoranda import Memory, StorageError
+from memoranda.store.sqlite import SqliteStore
+from memoranda.testing import FakeClock, FaultyDisk, Trial, sweep
+from memoranda.testing.faults import ErrorName
+from memoranda.workflow import Action
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.threads import messages, open_thread
 
 pytestmark = pytest.mark.slow
 
-STRIDE = 1 if os.environ.get("RECOLLECT_DEPTH") == "deep" else 11
+STRIDE = 1 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 11
 """At ordinary depth every eleventh call is made to fail, each series beginning at another one."""
 
 SCRATCH = "2f0c9a64-50f3-4c0e-9a3e-6c1f0f6f7d10"
@@ -77,7 +77,7 @@ class Life:
             self.worked[call.inputs["step"]] += 1
             return call.inputs
 
-        return recollect.workflow.load(TEXT, memory=memory, actions=[Action(name="work", act=work)])
+        return memoranda.workflow.load(TEXT, memory=memory, actions=[Action(name="work", act=work)])
 
     def prepare(self, trial: Trial) -> None:
         self.worked.clear()

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.model.limits import Limits
-from recollect.workflow import evaluate, jsonata
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
-from recollect.workflow.jsonata import UNDEFINED
-from recollect.workflow.limits import Bounds
+import memoranda
+from memoranda.model.limits import Limits
+from memoranda.workflow import evaluate, jsonata
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
+from memoranda.workflow.jsonata import UNDEFINED
+from memoranda.workflow.limits import Bounds
 
 
 def each(steps: str = "[{do: one}]", more: str = "", items: str = '"=$input.items"') -> str:
@@ -497,7 +497,7 @@ def test_a_list_that_grows_too_long_fails_at_the_same_pass_and_in_the_same_words
     kitchen: Any, bounds: dict[str, int], limits: dict[str, int], item: Any
 ) -> None:
     failed: list[tuple[Any, ...]] = []
-    with recollect.open(":memory:", limits=Limits(**{"value_bytes": 4_000, **limits})) as memory:
+    with memoranda.open(":memory:", limits=Limits(**{"value_bytes": 4_000, **limits})) as memory:
         for merge in ("$append($accumulator, $context.item)", "$append($accumulator, $context.item)[]"):
             text = f"""
 defs: {{last: {{kind: task, action: set_context, inputs: {{values: {{at: "=$iteration.index"}}}}}}}}
@@ -509,7 +509,7 @@ flow:
       accumulate: {{as: got, initial: [], merge: "={merge}"}}
       steps: [{{do: last}}]
 """
-            flow = recollect.workflow.load(text, memory=memory, behaviour=Behaviour(bounds=Bounds(**bounds)))
+            flow = memoranda.workflow.load(text, memory=memory, behaviour=Behaviour(bounds=Bounds(**bounds)))
             run = flow.run(owner="mira")
             assert (run.status, run.error.step) == ("failed", "flow[0].loop")
             failed.append((run.error.type, run.error.message, run.context["at"]))

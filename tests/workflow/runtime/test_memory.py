@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, NotFound, RecollectError, SchemaViolation, ScopeEnded
-from recollect.model.policy import Policy, Rule
-from recollect.testing import FakeClock
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, MemorandaError, NotFound, SchemaViolation, ScopeEnded
+from memoranda.model.policy import Policy, Rule
+from memoranda.testing import FakeClock
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
 
 SCOPES = ("global", "workflow", "thread", "run")
 
@@ -319,11 +319,11 @@ def test_an_action_that_changes_what_memory_shows_it_changes_nothing_for_others(
 def test_a_run_cannot_be_gone_on_with_by_another_tenant(tmp_path: Any, kitchen: Any, load: Any) -> None:
     text = "defs: {ask: {kind: task, action: ask}}\nflow: [{do: ask}]\n"
     with (
-        recollect.open(tmp_path / "m.db", tenant="north") as north,
-        recollect.open(tmp_path / "m.db", tenant="south") as south,
+        memoranda.open(tmp_path / "m.db", tenant="north") as north,
+        memoranda.open(tmp_path / "m.db", tenant="south") as south,
     ):
         run = load(text, memory=north).run(owner="mira")
-        with pytest.raises(RecollectError):
+        with pytest.raises(MemorandaError):
             load(text, memory=south).find(run.id)
         assert south.runs.list() == []
         assert load(text, memory=north).find(run.id).deliver(1).check()
@@ -343,7 +343,7 @@ class Nudged(FakeClock):
 def test_one_who_cancels_and_is_too_slow_takes_nothing_away(kitchen: Any, load: Any) -> None:
     """Between its look at the run and its end of it, somebody delivers."""
     clock = Nudged()
-    with recollect.open(":memory:", clock=clock) as memory:
+    with memoranda.open(":memory:", clock=clock) as memory:
         made = memory.definitions.create(
             name="Scratch", slug="run_note", scope="run", schema={"type": "object", "properties": {"n": {}}}
         )

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import RecollectError
-from recollect.runs.waiting import Paused, Waiting
-from recollect.workflow.actions.base import Call, Stopped
+from memoranda.api.memory import Memory
+from memoranda.errors import MemorandaError
+from memoranda.runs.waiting import Paused, Waiting
+from memoranda.workflow.actions.base import Call, Stopped
 
 PATIENCE = 60.0
 ONE = "defs: {one: {kind: task, action: act, inputs: {n: [1]}}}\nflow: [{do: one}]\n"
@@ -287,7 +287,7 @@ def test_a_place_is_of_no_use_after_its_call(load: Any, kitchen: Any, memory: Me
         lambda: place.call_task("one", {}),
         lambda: place.history(3),
     ):
-        with pytest.raises((Stopped, RecollectError)):
+        with pytest.raises((Stopped, MemorandaError)):
             attempt()
     assert (place.run, place.owner, place.workflow, place.thread) == (run.id, "mira", "workflow", "t1")
     found = flow.find(run.id)

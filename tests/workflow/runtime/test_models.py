@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from recollect import Policy, Rule
-from recollect.agent.models import Ask, Reply, ToolCall
-from recollect.api.memory import Memory
-from recollect.errors import ModelFailed
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
+from memoranda import Policy, Rule
+from memoranda.agent.models import Ask, Reply, ToolCall
+from memoranda.api.memory import Memory
+from memoranda.errors import ModelFailed
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
 
 PATIENCE = 60.0
 
@@ -167,7 +167,7 @@ def test_a_model_that_replies_too_late_has_no_tools_any_more(
     length = memory.ledger.verify().length
     kitchen.bell("model").ring()
     for thread in set(threading.enumerate()) - others:
-        if thread.name == "recollect-workflow":
+        if thread.name == "memoranda-workflow":
             thread.join(PATIENCE)
     found = flow.find(run.id)
     assert (found.messages, found.context) == ([], {"memory": {}})

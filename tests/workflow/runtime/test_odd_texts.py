@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from recollect import ActionFailed
-from recollect.api.memory import Memory
-from recollect.errors import NotFound, UsageError
-from recollect.workflow.actions.base import Call
+from memoranda import ActionFailed
+from memoranda.api.memory import Memory
+from memoranda.errors import NotFound, UsageError
+from memoranda.workflow.actions.base import Call
 
 HALF = "half a letter: \ud800"
 WRITTEN = r'"half a letter: \ud800"'

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.workflow.actions.base import Call, Stopped
-from recollect.workflow.behaviour import Behaviour
-from recollect.workflow.threads import messages, open_thread
+from memoranda.api.memory import Memory
+from memoranda.workflow.actions.base import Call, Stopped
+from memoranda.workflow.behaviour import Behaviour
+from memoranda.workflow.threads import messages, open_thread
 
 PATIENCE = 60.0
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.errors import Conflict
-from recollect.workflow import Action
-from recollect.workflow.actions.base import Call
+import memoranda
+from memoranda.errors import Conflict
+from memoranda.workflow import Action
+from memoranda.workflow.actions.base import Call
 
 pytestmark = pytest.mark.slow
 
@@ -45,8 +45,8 @@ outputs: {list: "=$output.all.list", last: "=$output.after"}
 
 COMMON = """
 import json, os, signal, sys, threading, time
-import recollect
-from recollect.workflow import Action
+import memoranda
+from memoranda.workflow import Action
 
 def work(call):
     print("work", json.dumps(call.inputs), flush=True)
@@ -67,7 +67,7 @@ def nap(call):
     time.sleep(600)
 
 ACTIONS = [Action(name=one.__name__, act=one) for one in (work, ask, nap)]
-memory = recollect.open(sys.argv[1])
+memory = memoranda.open(sys.argv[1])
 """
 
 
@@ -87,7 +87,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 def text(path: Path) -> str:
     """The text, whose definition is made in the file."""
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
         made = memory.definitions.create(name="Scratch", slug="scratch", scope="run", schema=schema)
         return TEXT.replace("DEFINITION", made.id)
@@ -96,7 +96,7 @@ def text(path: Path) -> str:
 BEGIN = (
     COMMON
     + """
-flow = recollect.workflow.load(sys.argv[2], memory=memory, actions=ACTIONS)
+flow = memoranda.workflow.load(sys.argv[2], memory=memory, actions=ACTIONS)
 run = flow.run({"go": True}, owner="mira", thread="t1")
 print(run.id, run.status, flush=True)
 if len(sys.argv) > 3:
@@ -107,7 +107,7 @@ if len(sys.argv) > 3:
 GO_ON = (
     COMMON
     + """
-run = recollect.workflow.find(memory, sys.argv[2], actions=ACTIONS).deliver(sys.argv[3])
+run = memoranda.workflow.find(memory, sys.argv[2], actions=ACTIONS).deliver(sys.argv[3])
 print(json.dumps([run.status, run.output]), flush=True)
 """
 )
@@ -127,8 +127,8 @@ def test_a_run_that_waits_goes_on_in_other_processes(path: Path, text: str, run_
     assert [json.loads(one.removeprefix("work ")) for one in said] == [first]
     assert json.loads(last) == ["waiting", None]
     done: list[Any] = []
-    with recollect.open(path) as memory:
-        run = recollect.workflow.find(memory, id, actions=actions(done)).deliver("second").check()
+    with memoranda.open(path) as memory:
+        run = memoranda.workflow.find(memory, id, actions=actions(done)).deliver("second").check()
         assert done == [{**first, "got": "second", "item": "b", "so_far": ["first"]}]
         assert run.output == {"list": ["first", "second"], "last": done[0]}
         assert run.verify().ok
@@ -145,12 +145,12 @@ def test_a_run_whose_process_was_killed_in_an_action_is_seen_to_have_stopped(
     with pytest.raises(AssertionError, match="-9"):
         child.finish()
     done: list[Any] = []
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         [stopped] = memory.runs.list()
         assert stopped.status == "running"
         assert [event.kind for event in memory.runs.events(stopped.id)] == ["exec_start"]
         assert memory.runs.verify(stopped.id).ok
-        found = recollect.workflow.find(memory, stopped.id, actions=actions(done))
+        found = memoranda.workflow.find(memory, stopped.id, actions=actions(done))
         for attempt in (found.resume, lambda: found.deliver(1), found.cancel):
             with pytest.raises(Conflict):
                 attempt()
@@ -158,7 +158,7 @@ def test_a_run_whose_process_was_killed_in_an_action_is_seen_to_have_stopped(
         ended = found.cancel(reason="its process is gone", force=True)
         assert (ended.status, memory.runs.get(stopped.id).status) == ("cancelled", "cancelled")
         assert ended.verify().ok
-        flow = recollect.workflow.load(text, memory=memory, actions=actions(done))
+        flow = memoranda.workflow.load(text, memory=memory, actions=actions(done))
         assert flow.run({"go": True}, owner="mira").status == "waiting", "others are not harmed"
 
 
@@ -174,8 +174,8 @@ def test_a_run_whose_process_was_killed_while_it_went_on_is_not_done_twice(
     assert delivering.hear().startswith("work")
     with pytest.raises(AssertionError, match="-9"):
         delivering.finish()
-    with recollect.open(path) as memory:
-        found = recollect.workflow.find(memory, id, actions=actions([]))
+    with memoranda.open(path) as memory:
+        found = memoranda.workflow.find(memory, id, actions=actions([]))
         assert found.status == "running"
         assert found.verify().ok
         with pytest.raises(Conflict):
@@ -185,13 +185,13 @@ def test_a_run_whose_process_was_killed_while_it_went_on_is_not_done_twice(
 RACE = (
     COMMON
     + """
-run = recollect.workflow.find(memory, sys.argv[2], actions=ACTIONS)
+run = memoranda.workflow.find(memory, sys.argv[2], actions=ACTIONS)
 print("ready", flush=True)
 sys.stdin.readline()
 try:
     done = run.cancel() if sys.argv[3] == "cancel" else run.deliver(sys.argv[3])
     print(json.dumps([done.status, done.waiting.step if done.waiting else None]))
-except recollect.Conflict:
+except memoranda.Conflict:
     print(json.dumps(["conflict", None]))
 """
 )
@@ -202,8 +202,8 @@ def test_of_processes_that_go_on_with_one_run_one_wins(
     path: Path, text: str, run_child: Any, others: list[str]
 ) -> None:
     done: list[Any] = []
-    with recollect.open(path) as memory:
-        id = recollect.workflow.load(text, memory=memory, actions=actions(done)).run({"go": True}, owner="mira").id
+    with memoranda.open(path) as memory:
+        id = memoranda.workflow.load(text, memory=memory, actions=actions(done)).run({"go": True}, owner="mira").id
     children = [run_child(RACE, path, id, name) for name in others]
     for child in children:
         assert child.hear() == "ready"
@@ -213,8 +213,8 @@ def test_of_processes_that_go_on_with_one_run_one_wins(
     ends = [json.loads(one[-1])[0] for one in said]
     assert ends.count("conflict") == len(others) - 1
     assert sum(line.startswith("work") for one in said for line in one) == (0 if "cancelled" in ends else 1)
-    with recollect.open(path) as memory:
-        found = recollect.workflow.find(memory, id, actions=actions(done))
+    with memoranda.open(path) as memory:
+        found = memoranda.workflow.find(memory, id, actions=actions(done))
         assert found.status in ("waiting", "cancelled")
         assert found.status in ends
         assert found.verify().ok
@@ -226,7 +226,7 @@ def test_of_processes_that_go_on_with_one_run_one_wins(
 INTERRUPTED = (
     COMMON
     + """
-flow = recollect.workflow.load(sys.argv[2], memory=memory, actions=ACTIONS)
+flow = memoranda.workflow.load(sys.argv[2], memory=memory, actions=ACTIONS)
 try:
     flow.run(owner="mira")
 except KeyboardInterrupt:
@@ -251,7 +251,7 @@ flow: %s
 def test_an_interruption_from_the_keyboard_ends_a_run_at_once(path: Path, run_child: Any, steps: str) -> None:
     child = run_child(INTERRUPTED, path, NAPS % steps)
     assert child.finish()[-1] == "interrupted"
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         [run] = memory.runs.list()
         assert run.status == "failed"
         assert "KeyboardInterrupt" in run.error["message"]
@@ -263,9 +263,9 @@ def test_many_processes_run_one_workflow_at_once(path: Path, text: str, run_chil
     ids = [child.finish()[-1].split()[0] for child in children]
     assert len(set(ids)) == 4
     done: list[Any] = []
-    with recollect.open(path) as memory:
+    with memoranda.open(path) as memory:
         for id in ids:
-            run = recollect.workflow.find(memory, id, actions=actions(done)).deliver("x").deliver("y").check()
+            run = memoranda.workflow.find(memory, id, actions=actions(done)).deliver("x").deliver("y").check()
             assert run.output["list"] == ["x", "y"]
         assert memory.ledger.verify().ok
 

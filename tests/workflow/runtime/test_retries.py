@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from recollect import ActionFailed, Policy, Rule
-from recollect.api.memory import Memory
-from recollect.errors import ModelFailed, SchemaViolation
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
+from memoranda import ActionFailed, Policy, Rule
+from memoranda.api.memory import Memory
+from memoranda.errors import ModelFailed, SchemaViolation
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
 
 
 class Fails:

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import InvalidScope, InvalidValue, NotFound, RecollectError, SchemaViolation, UsageError
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import InvalidScope, InvalidValue, MemorandaError, NotFound, SchemaViolation, UsageError
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
 
 # what a task gives
 
@@ -325,7 +325,7 @@ def test_a_task_that_fails_ends_the_run_with_what_was_done_on_record(load: Any, 
     assert (run.error.type, run.error.step) == ("action_failed", "bake")
     assert "the oven is cold" in run.error.message
     assert kitchen.done == [{"n": 1}, {"burnt": "bake"}]
-    with pytest.raises(recollect.RunFailed) as caught:
+    with pytest.raises(memoranda.RunFailed) as caught:
         run.check()
     assert caught.value.run == run.id
     assert (caught.value.type, caught.value.step) == ("action_failed", "bake")
@@ -346,9 +346,9 @@ def test_a_task_that_fails_ends_the_run_with_what_was_done_on_record(load: Any, 
         (InvalidValue("no value", path="$"), "invalid_value"),
         (NotFound("no such loaf"), "not_found"),
         (SchemaViolation("does not fit", path="$", expected="a loaf"), "schema_violation"),
-        (recollect.ActionFailed("too hot", type="heat"), "heat"),
-        (recollect.ActionFailed("too hot", type="error"), "action_failed"),
-        (recollect.ActionFailed("too hot"), "action_failed"),
+        (memoranda.ActionFailed("too hot", type="heat"), "heat"),
+        (memoranda.ActionFailed("too hot", type="error"), "action_failed"),
+        (memoranda.ActionFailed("too hot"), "action_failed"),
         (KeyError("flour"), "action_failed"),
         (RecursionError("deep"), "action_failed"),
         (MemoryError(), "action_failed"),
@@ -368,13 +368,13 @@ def test_whatever_an_action_raises_is_a_failure_of_its_task(load: Any, kitchen: 
     assert (run.error.type, run.error.step) == (code, "bake")
     assert run.error.message
     assert run.verify().ok
-    if isinstance(error, RecollectError):
+    if isinstance(error, MemorandaError):
         assert error.message in run.error.message
 
 
 def test_an_error_with_details_that_are_no_json_is_a_failure_all_the_same(load: Any, kitchen: Any) -> None:
     def act(call: Call) -> Any:
-        raise recollect.ActionFailed(
+        raise memoranda.ActionFailed(
             "odd", type="error", about={1, 2}, call=call, self=act, n=float("nan"), deep=[[b"x"]], big="x" * 5_000_000
         )
 
@@ -420,8 +420,8 @@ def test_a_workflow_is_called_as_its_file_or_as_one_says(load: Any, tmp_path: An
     path.write_text(text)
     assert load(text).name == "workflow"
     assert load(text, name="morning").run(owner="mira").workflow == "morning"
-    assert recollect.workflow.load(path, memory=load(text).memory).name == "night_shift"
-    assert recollect.workflow.load(str(path), memory=load(text).memory).name == "night_shift"
+    assert memoranda.workflow.load(path, memory=load(text).memory).name == "night_shift"
+    assert memoranda.workflow.load(str(path), memory=load(text).memory).name == "night_shift"
     for wrong in ("", "night\nshift", "x" * 1000):
         with pytest.raises(UsageError):
             load(text, name=wrong)
@@ -440,7 +440,7 @@ outputs: {{batches: "=$context.memory.batches"}}
     flows = []
     for name in ("oven.left.yaml", "oven.right.yml"):
         (tmp_path / name).write_text(text)
-        flows.append(recollect.workflow.load(tmp_path / name, memory=memory))
+        flows.append(memoranda.workflow.load(tmp_path / name, memory=memory))
     assert [flow.name for flow in flows] == ["oven.left", "oven.right"]
     runs = [flow.run({"n": n}, owner="mira").check() for n, flow in enumerate(flows)]
     assert [run.output for run in runs] == [{"batches": {"n": 0}}, {"batches": {"n": 1}}]
@@ -449,7 +449,7 @@ outputs: {{batches: "=$context.memory.batches"}}
 
 
 def test_a_file_with_faults_is_refused_with_all_of_them(load: Any) -> None:
-    with pytest.raises(recollect.SourceError) as caught:
+    with pytest.raises(memoranda.SourceError) as caught:
         load("defs: {a: {kind: task, action: note, inputs: {x: '=1 +'}}}\nflow: [{do: b}, {do: c}]\n")
     codes = {one.code for one in caught.value.diagnostics}
     assert {"unknown_task", "invalid_expression"} <= codes

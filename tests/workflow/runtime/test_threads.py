@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.errors import LimitExceeded, RecollectError, ScopeEnded
-from recollect.testing import FakeClock
-from recollect.workflow.actions.base import Call
-from recollect.workflow.threads import add_message, close_thread, current_thread, messages, open_thread
+from memoranda.api.memory import Memory
+from memoranda.errors import LimitExceeded, MemorandaError, ScopeEnded
+from memoranda.testing import FakeClock
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.threads import add_message, close_thread, current_thread, messages, open_thread
 
 TALK = """
 defs:
@@ -77,7 +77,7 @@ def test_an_input_that_is_refused_says_nothing(load: Any, memory: Memory) -> Non
     defs: {}
     flow: []
     """)
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         flow.run({"text": "too long"}, owner="mira", thread="t1")
     flow.run({"text": "ok"}, owner="mira", thread="t1").check()
     assert said(memory) == [("ok", True)]
@@ -139,7 +139,7 @@ def test_a_delivery_that_is_refused_as_a_conflict_says_nothing(load: Any, memory
     run = flow.run(owner="mira", thread="t1")
     old = flow.find(run.id)
     run.deliver("first").check()
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         old.deliver("second")
     assert said(memory) == [("first", True)]
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from recollect.api.memory import Memory
-from recollect.workflow.actions.base import Call, Stopped
-from recollect.workflow.behaviour import Behaviour
-from recollect.workflow.threads import messages, open_thread
+from memoranda.api.memory import Memory
+from memoranda.workflow.actions.base import Call, Stopped
+from memoranda.workflow.behaviour import Behaviour
+from memoranda.workflow.threads import messages, open_thread
 
 PATIENCE = 60.0
 
@@ -211,14 +211,14 @@ def test_suspending_is_not_taking_long(load: Any, clock: Any) -> None:
 
 
 NEVER_ENDS = """
-import sys, threading, recollect
-from recollect.workflow import Action
+import sys, threading, memoranda
+from memoranda.workflow import Action
 
 def never(call):
     threading.Event().wait()
 
-memory = recollect.open(sys.argv[1])
-flow = recollect.workflow.load(sys.argv[2], memory=memory, actions=[Action(name="never", act=never)])
+memory = memoranda.open(sys.argv[1])
+flow = memoranda.workflow.load(sys.argv[2], memory=memory, actions=[Action(name="never", act=never)])
 run = flow.run(owner="mira")
 print(run.status, run.error.type, flush=True)
 memory.close()

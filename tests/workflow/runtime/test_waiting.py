@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect.api.memory import Memory
-from recollect.errors import Conflict, NotFound, RecollectError, UsageError
-from recollect.testing import FakeClock
-from recollect.workflow.actions.base import Call
-from recollect.workflow.behaviour import Behaviour
-from recollect.workflow.threads import messages, open_thread
+import memoranda
+from memoranda.api.memory import Memory
+from memoranda.errors import Conflict, MemorandaError, NotFound, UsageError
+from memoranda.testing import FakeClock
+from memoranda.workflow.actions.base import Call
+from memoranda.workflow.behaviour import Behaviour
+from memoranda.workflow.threads import messages, open_thread
 
 ASKING = """
 context: {shop: Mill}
@@ -460,10 +460,10 @@ def test_a_run_that_does_not_wait_cannot_go_on(load: Any, kitchen: Any) -> None:
     done = flow.run(owner="mira").deliver(1)
     count = len(kitchen.done)
     for attempt in (lambda: done.deliver(2), done.resume, lambda: done.cancel()):
-        with pytest.raises(RecollectError) as caught:
+        with pytest.raises(MemorandaError) as caught:
             attempt()
         assert isinstance(caught.value, Conflict | UsageError)
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         flow.find(done.id).deliver(2)
     assert len(kitchen.done) == count
     assert flow.find(done.id).outputs == done.outputs
@@ -538,7 +538,7 @@ def test_a_run_goes_on_with_the_text_it_was_begun_with(load: Any, kitchen: Any, 
         changed.find(run.id).deliver("rye")
     assert load(ASKING).find(run.id).status == "waiting"
     actions = list(kitchen.actions.values())
-    done = recollect.workflow.find(memory, run.id, actions=actions).deliver("rye").check()
+    done = memoranda.workflow.find(memory, run.id, actions=actions).deliver("rye").check()
     assert done.output == {"chosen": "rye"}
     assert changed.find(done.id).output == {"chosen": "rye"}, "looking is always possible"
 
@@ -548,17 +548,17 @@ def test_what_is_left_of_a_run_can_be_looked_at_and_resumed_by_its_id(
 ) -> None:
     actions = list(kitchen.actions.values())
     run = load(TIMED).run(owner="mira")
-    assert recollect.workflow.resume(memory, run.id, actions=actions).status == "waiting"
+    assert memoranda.workflow.resume(memory, run.id, actions=actions).status == "waiting"
     clock.advance(60)
-    assert recollect.workflow.resume(memory, run.id, actions=actions).check().outputs == {"one": {"got": None}}
+    assert memoranda.workflow.resume(memory, run.id, actions=actions).check().outputs == {"one": {"got": None}}
     with pytest.raises(NotFound):
-        recollect.workflow.find(memory, "run_nothing")
+        memoranda.workflow.find(memory, "run_nothing")
 
 
 def test_a_run_cannot_go_on_without_its_actions(load: Any, kitchen: Any, memory: Memory) -> None:
     run = load(ASKING).run(owner="mira")
     with pytest.raises(UsageError, match=r"`note`|`ask`"):
-        recollect.workflow.find(memory, run.id).deliver("rye")
+        memoranda.workflow.find(memory, run.id).deliver("rye")
     assert load(ASKING).find(run.id).deliver("rye").check()
 
 
@@ -566,11 +566,11 @@ def test_a_run_of_another_workflow_is_not_this_ones(load: Any, memory: Memory) -
     run = load(ASKING, name="first").run(owner="mira")
     with pytest.raises(UsageError, match="first"):
         load(ASKING, name="second").find(run.id)
-    machine = recollect.mashin.load("machine desk\n  implements\n    compute x\n      1\n", memory=memory)
+    machine = memoranda.mashin.load("machine desk\n  implements\n    compute x\n      1\n", memory=memory)
     other = machine.run()
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         load(ASKING).find(other.id)
-    with pytest.raises(RecollectError):
+    with pytest.raises(MemorandaError):
         machine.find(run.id)
     assert load(ASKING, name="first").find(run.id).status == "waiting"
 
@@ -591,7 +591,7 @@ def test_a_run_that_waits_can_be_cancelled(load: Any, kitchen: Any, memory: Memo
     assert (events[-1].kind, events[-1].detail["status"]) == ("exec_end", "cancelled")
     assert ended.verify().ok
     for attempt in (lambda: ended.deliver(1), ended.resume, ended.cancel, lambda: run.deliver(1), run.cancel):
-        with pytest.raises(RecollectError):
+        with pytest.raises(MemorandaError):
             attempt()
     assert kitchen.done.count({"asks": "ask"}) == 1
     assert len(flow.find(run.id).events) == len(events)

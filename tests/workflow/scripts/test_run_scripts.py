@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from recollect.agent.models import Ask, Reply
-from recollect.errors import NotFound, SourceError, UsageError
-from recollect.workflow.scripts.run import Failure, Report, run_scripts, scripts_beside
+from memoranda.agent.models import Ask, Reply
+from memoranda.errors import NotFound, SourceError, UsageError
+from memoranda.workflow.scripts.run import Failure, Report, run_scripts, scripts_beside
 
 FERRY = """\
 inputs:
@@ -63,12 +63,12 @@ outputs:
   answer: "=$output.ask.text"
 """
 ACTIONS = """\
-import recollect.workflow
+import memoranda.workflow
 
 asked = []
 
 
-@recollect.workflow.action
+@memoranda.workflow.action
 def count_places(port: str) -> dict:
     '''Count the places that are left.'''
     asked.append(port)

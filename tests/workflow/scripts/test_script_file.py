@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recollect.errors import SourceError
-from recollect.lang.scripts.comparing import Wording
-from recollect.workflow.scripts import file as script_file
-from recollect.workflow.scripts.file import read_scripts
-from recollect.workflow.scripts.script import Answer, Line, Spoken, Trouble
+from memoranda.errors import SourceError
+from memoranda.lang.scripts.comparing import Wording
+from memoranda.workflow.scripts import file as script_file
+from memoranda.workflow.scripts.file import read_scripts
+from memoranda.workflow.scripts.script import Answer, Line, Spoken, Trouble
 
 WHOLE = """\
 workflow: ferry.yaml

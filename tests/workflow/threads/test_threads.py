@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Limits, Memory, Policy, Rule
-from recollect.errors import (
+import memoranda
+from memoranda import Limits, Memory, Policy, Rule
+from memoranda.errors import (
     Denied,
     InvalidDefinition,
     InvalidDuration,
@@ -22,12 +22,12 @@ from recollect.errors import (
     ScopeEnded,
     UsageError,
 )
-from recollect.model.effect import ListFacts
-from recollect.model.scope import Scope
-from recollect.model.value import encode
-from recollect.testing import FakeClock
-from recollect.workflow.records import load_memory
-from recollect.workflow.threads import (
+from memoranda.model.effect import ListFacts
+from memoranda.model.scope import Scope
+from memoranda.model.value import encode
+from memoranda.testing import FakeClock
+from memoranda.workflow.records import load_memory
+from memoranda.workflow.threads import (
     MOST_MESSAGES,
     Thread,
     add_message,
@@ -47,7 +47,7 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(tmp_path / "m.db", clock=clock) as opened:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as opened:
         yield opened
 
 
@@ -125,7 +125,7 @@ def test_owners_channels_and_tenants_have_threads_of_their_own(tmp_path: Path, m
     iris = current_thread(memory, owner="iris")
     say(memory, iris, "Iris at the counter")
     others = [current_thread(memory, owner="otto"), current_thread(memory, owner="iris", channel="phone")]
-    with recollect.open(tmp_path / "m.db", tenant="branch") as branch:
+    with memoranda.open(tmp_path / "m.db", tenant="branch") as branch:
         assert texts(branch, current_thread(branch, owner="iris")) == []
         with pytest.raises(NotFound):
             messages(branch, iris, 5)
@@ -153,11 +153,11 @@ def test_channels_whose_names_begin_alike_are_apart(memory: Memory) -> None:
 
 
 def test_a_thread_lives_on_when_the_file_is_opened_again(tmp_path: Path, clock: FakeClock) -> None:
-    with recollect.open(tmp_path / "m.db", clock=clock) as memory:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as memory:
         thread = current_thread(memory, owner="iris")
         say(memory, thread, "Until tomorrow")
     clock.advance(HOUR)
-    with recollect.open(tmp_path / "m.db", clock=clock) as memory:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as memory:
         again = current_thread(memory, owner="iris")
         assert (again.id, again.count, again.opened_at) == (thread.id, 1, thread.opened_at)
         assert texts(memory, again) == ["Until tomorrow"]
@@ -315,7 +315,7 @@ def test_a_conversation_travels_with_an_export(tmp_path: Path, memory: Memory, c
     thread = current_thread(memory, owner="iris")
     say(memory, thread, "One", "Two")
     memory.export(tmp_path / "e.jsonl", scope=Scope.of(user="iris"))
-    with recollect.open(tmp_path / "other.db", clock=clock) as other:
+    with memoranda.open(tmp_path / "other.db", clock=clock) as other:
         other.import_file(tmp_path / "e.jsonl")
         moved = current_thread(other, owner="iris")
         assert (moved.id, texts(other, moved)) == (thread.id, ["One", "Two"])
@@ -328,7 +328,7 @@ def test_messages_that_an_import_adds_are_not_written_over(tmp_path: Path, memor
     thread = current_thread(memory, owner="iris")
     say(memory, thread, "One")
     memory.export(tmp_path / "left.jsonl")
-    with recollect.open(tmp_path / "other.db", clock=clock) as other:
+    with memoranda.open(tmp_path / "other.db", clock=clock) as other:
         other.import_file(tmp_path / "left.jsonl")
         clock.advance(1)
         say(other, thread, "Two elsewhere", "Three elsewhere", "Four elsewhere")
@@ -405,7 +405,7 @@ def test_a_message_that_cannot_be_kept_is_refused_and_nothing_is_stored(
 
 
 def test_how_long_a_message_may_be_is_set_when_the_memory_is_opened(tmp_path: Path) -> None:
-    with recollect.open(tmp_path / "small.db", limits=Limits(content_bytes=5)) as memory:
+    with memoranda.open(tmp_path / "small.db", limits=Limits(content_bytes=5)) as memory:
         thread = current_thread(memory, owner="iris")
         say(memory, thread, "fiver")
         with pytest.raises(LimitExceeded) as caught:

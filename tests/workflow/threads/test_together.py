@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
-import recollect
-from recollect import Memory
-from recollect.errors import NotFound, ScopeEnded
-from recollect.model.effect import ListFacts, SetFact, WriteFacts
-from recollect.testing import FakeClock
-from recollect.workflow.threads import (
+import memoranda
+from memoranda import Memory
+from memoranda.errors import NotFound, ScopeEnded
+from memoranda.model.effect import ListFacts, SetFact, WriteFacts
+from memoranda.testing import FakeClock
+from memoranda.workflow.threads import (
     Thread,
     add_message,
     close_thread,
@@ -28,10 +28,10 @@ PATIENCE = 120.0
 """Seconds after which a thread counts as hung; nothing is measured with it."""
 
 TALK = """
-import sys, recollect
-from recollect.workflow.threads import add_message, current_thread
+import sys, memoranda
+from memoranda.workflow.threads import add_message, current_thread
 path, name, count = sys.argv[1], sys.argv[2], int(sys.argv[3])
-with recollect.open(path, busy_timeout=60) as memory:
+with memoranda.open(path, busy_timeout=60) as memory:
     memory.scope(user=name).set("ready", True)
     print("ready", flush=True)
     sys.stdin.readline()
@@ -42,10 +42,10 @@ with recollect.open(path, busy_timeout=60) as memory:
 """
 
 OPEN = """
-import sys, recollect
-from recollect.workflow.threads import current_thread
+import sys, memoranda
+from memoranda.workflow.threads import current_thread
 path, channels = sys.argv[1], int(sys.argv[2])
-with recollect.open(path, busy_timeout=60) as memory:
+with memoranda.open(path, busy_timeout=60) as memory:
     print("ready", flush=True)
     sys.stdin.readline()
     print(*(current_thread(memory, owner="iris", channel=f"c{number}").id for number in range(channels)), flush=True)
@@ -59,14 +59,14 @@ def clock() -> FakeClock:
 
 @pytest.fixture
 def memory(tmp_path: Path, clock: FakeClock) -> Iterator[Memory]:
-    with recollect.open(tmp_path / "m.db", clock=clock) as opened:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as opened:
         yield opened
 
 
 @pytest.fixture
 def rival(tmp_path: Path, clock: FakeClock, memory: Memory) -> Iterator[Memory]:
     """The same file, opened by somebody else."""
-    with recollect.open(tmp_path / "m.db", clock=clock) as opened:
+    with memoranda.open(tmp_path / "m.db", clock=clock) as opened:
         yield opened
 
 
@@ -113,7 +113,7 @@ def test_processes_that_talk_at_once_lose_no_message_and_share_one_thread(tmp_pa
     names = ["iris", "nursery", "gardener"]
     ids = run_together(TALK, [(tmp_path / "m.db", name, 40) for name in names])
     assert len(set(ids)) == 1
-    with recollect.open(tmp_path / "m.db") as memory:
+    with memoranda.open(tmp_path / "m.db") as memory:
         thread = current_thread(memory, owner="iris")
         found = messages(memory, thread, 1_000)
         assert (thread.id, thread.count, len(found)) == (ids[0], 120, 120)
@@ -125,7 +125,7 @@ def test_processes_that_talk_at_once_lose_no_message_and_share_one_thread(tmp_pa
 
 @pytest.mark.slow
 def test_processes_that_ask_at_once_begin_one_thread_in_each_channel(tmp_path: Path, run_together: Any) -> None:
-    with recollect.open(tmp_path / "m.db") as memory:
+    with memoranda.open(tmp_path / "m.db") as memory:
         said = run_together(OPEN, [(tmp_path / "m.db", 12)] * 3)
         assert said[0] == said[1] == said[2]
         assert len(set(said[0].split())) == 12

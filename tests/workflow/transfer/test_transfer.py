@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import recollect
-from recollect import Definition, Limits, Memory, Policy
-from recollect.errors import (
+import memoranda
+from memoranda import Definition, Limits, Memory, Policy
+from memoranda.errors import (
     AlreadyExists,
     Conflict,
     Denied,
@@ -26,10 +26,10 @@ from recollect.errors import (
     SourceError,
     UsageError,
 )
-from recollect.model.effect import Import
-from recollect.testing import CountingIds
-from recollect.workflow.records import load_memory
-from recollect.workflow.transfer import export_workflow, import_workflow
+from memoranda.model.effect import Import
+from memoranda.testing import CountingIds
+from memoranda.workflow.records import load_memory
+from memoranda.workflow.transfer import export_workflow, import_workflow
 
 PATIENCE = 120.0
 """Seconds after which a child counts as hung; nothing is measured with it."""
@@ -46,13 +46,13 @@ UNKNOWN = "11111111-2222-4333-8444-555555555555"
 
 @pytest.fixture
 def here(tmp_path: Path) -> Iterator[Memory]:
-    with recollect.open(tmp_path / "here.db") as memory:
+    with memoranda.open(tmp_path / "here.db") as memory:
         yield memory
 
 
 @pytest.fixture
 def there(tmp_path: Path) -> Iterator[Memory]:
-    with recollect.open(tmp_path / "there.db") as memory:
+    with memoranda.open(tmp_path / "there.db") as memory:
         yield memory
 
 
@@ -210,15 +210,15 @@ def test_what_is_no_workflow_is_refused(here: Memory, there: Memory, text: Any) 
     with pytest.raises(UsageError, match="no workflow"):
         export_workflow(here, text)
     with pytest.raises(UsageError):
-        import_workflow(there, {"recollect": 1, "workflow": text, "definitions": {}})
-    assert export_workflow(here, "flow: []") == {"recollect": 1, "workflow": "flow: []", "definitions": {}}
+        import_workflow(there, {"memoranda": 1, "workflow": text, "definitions": {}})
+    assert export_workflow(here, "flow: []") == {"memoranda": 1, "workflow": "flow: []", "definitions": {}}
 
 
 @pytest.mark.parametrize("text", ["defs: [", "defs: &a {}\nflow: *a", "defs: {}\n---\ndefs: {}", "a: \x07"])
 def test_a_workflow_that_cannot_be_read_is_refused_with_the_place(here: Memory, there: Memory, text: str) -> None:
     for attempt in (
         lambda: export_workflow(here, text),
-        lambda: import_workflow(there, {"recollect": 1, "workflow": text, "definitions": {}}),
+        lambda: import_workflow(there, {"memoranda": 1, "workflow": text, "definitions": {}}),
     ):
         with pytest.raises(SourceError, match=r"^workflow:\d+:\d+: "):
             attempt()
@@ -315,10 +315,10 @@ ENDLESS["properties"] = {"again": ENDLESS}
         (lambda bundle: None, UsageError),
         (lambda bundle: json.dumps(bundle), UsageError),
         (lambda bundle: [bundle], UsageError),
-        (without("recollect"), UsageError),
+        (without("memoranda"), UsageError),
         (without("workflow"), UsageError),
         (without("definitions"), NotFound),
-        (lambda bundle: {**bundle, "recollect": 2}, UsageError),
+        (lambda bundle: {**bundle, "memoranda": 2}, UsageError),
         (lambda bundle: {**bundle, "workflow": b"flow: []"}, UsageError),
         (lambda bundle: {**bundle, "definitions": list(bundle["definitions"].values())}, UsageError),
         (lambda bundle: {**bundle, "definition": {}}, UsageError),
@@ -381,11 +381,11 @@ def test_who_may_not_define_cannot_import(here: Memory, there: Memory) -> None:
 
 def test_how_large_a_schema_may_be_is_set_by_whoever_imports(here: Memory, tmp_path: Path) -> None:
     bundle = export_workflow(here, workflow(make_berth(here).id))
-    with recollect.open(tmp_path / "small.db", limits=Limits(schema_bytes=50)) as small:
+    with memoranda.open(tmp_path / "small.db", limits=Limits(schema_bytes=50)) as small:
         with pytest.raises(LimitExceeded):
             import_workflow(small, bundle)
         assert small.definitions.list() == []
-    with recollect.open(tmp_path / "large.db", limits=Limits(schema_bytes=5_000)) as large:
+    with memoranda.open(tmp_path / "large.db", limits=Limits(schema_bytes=5_000)) as large:
         assert len(import_workflow(large, bundle).created) == 1
 
 
@@ -453,7 +453,7 @@ def skeleton(name: str, spelling: str, slot: str, kind_first: bool, between: str
 @given(st.lists(parts, min_size=1, max_size=6, unique_by=lambda part: part[0]))
 def test_any_workflow_arrives_with_other_ids_and_nothing_else(written: list[tuple[str, str, str, bool, str]]) -> None:
     text = "flow: []\ndefs:\n" + "".join(skeleton(*part) for part in written)
-    with recollect.open(":memory:") as here, recollect.open(":memory:") as there:
+    with memoranda.open(":memory:") as here, memoranda.open(":memory:") as there:
         berth, cargo = make_berth(here).id, make_cargo(here).id
         original = text.replace("<berth>", berth).replace("<cargo>", cargo).replace("<BERTH>", berth.upper())
         imported = import_workflow(there, travelled(export_workflow(here, original)))
@@ -486,7 +486,7 @@ def test_an_equal_definition_that_somebody_creates_meanwhile_is_reused(
     here: Memory, there: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = export_workflow(here, workflow(make_berth(here).id, make_cargo(here).id))
-    with recollect.open(tmp_path / "there.db") as rival:
+    with memoranda.open(tmp_path / "there.db") as rival:
         happened = before_the_import(there, monkeypatch, lambda: make_berth(rival))
         imported = import_workflow(there, bundle)
     assert list(imported.reused) == happened
@@ -499,7 +499,7 @@ def test_a_different_definition_that_somebody_creates_meanwhile_is_a_conflict(
     here: Memory, there: Memory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     bundle = export_workflow(here, workflow(make_cargo(here).id, make_berth(here).id))
-    with recollect.open(tmp_path / "there.db") as rival:
+    with memoranda.open(tmp_path / "there.db") as rival:
         happened = before_the_import(there, monkeypatch, lambda: make_berth(rival, ttl=1))
         with pytest.raises(Conflict, match="`berth` has another ttl"):
             import_workflow(there, bundle)
@@ -511,7 +511,7 @@ def test_what_somebody_deletes_meanwhile_is_created_again(
 ) -> None:
     bundle = export_workflow(here, workflow(make_berth(here).id, make_cargo(here).id))
     standing = make_berth(there)
-    with recollect.open(tmp_path / "there.db") as rival:
+    with memoranda.open(tmp_path / "there.db") as rival:
         happened = before_the_import(there, monkeypatch, lambda: rival.definitions.delete("berth"))
         imported = import_workflow(there, bundle)
     assert happened
@@ -522,9 +522,9 @@ def test_what_somebody_deletes_meanwhile_is_created_again(
 
 
 IMPORT = """
-import json, sys, recollect
-from recollect.workflow.transfer import import_workflow
-with recollect.open(sys.argv[1], busy_timeout=60) as memory:
+import json, sys, memoranda
+from memoranda.workflow.transfer import import_workflow
+with memoranda.open(sys.argv[1], busy_timeout=60) as memory:
     print("ready", flush=True)
     bundle = json.loads(sys.stdin.readline())
     imported = import_workflow(memory, bundle)
@@ -559,5 +559,5 @@ def test_processes_that_import_at_once_create_each_definition_once(here: Memory,
 
 def test_ids_come_from_the_memorys_own_source(here: Memory) -> None:
     bundle = export_workflow(here, workflow(make_berth(here).id))
-    with recollect.open(":memory:", ids=CountingIds()) as counted:
+    with memoranda.open(":memory:", ids=CountingIds()) as counted:
         assert import_workflow(counted, bundle).created[0].id == CountingIds().new("definition")

@@ -1,0 +1,197 @@
+"""Memoranda: the memory that AI agents share.
+
+One engine, several doors, one truth: facts with versions, history, expiry and compare-and-set; definitions that
+check them; entries that are found by meaning; a gate that every effect passes; a hash-chained ledger that says what
+happened.
+
+>>> import memoranda
+>>> with memoranda.open(":memory:") as memory:
+...     ada = memory.scope(user="ada")
+...     fact = ada.set("profile.language", "en", ttl="90d")
+...     ada.value("profile.language")
+'en'
+"""
+
+from typing import TYPE_CHECKING, Any
+
+from memoranda.api.batch import Batch
+from memoranda.api.memory import Memory
+from memoranda.api.opening import open
+from memoranda.api.scoped import ScopedMemory
+from memoranda.engine.erase import Receipt
+from memoranda.engine.expiry import Swept
+from memoranda.errors import (
+    ActionFailed,
+    AlreadyExists,
+    ApprovalRequired,
+    Busy,
+    Conflict,
+    Corrupt,
+    Denied,
+    EmbedderError,
+    EmbedderMismatch,
+    EmbeddingFailed,
+    EvaluationFailed,
+    ForeignDatabase,
+    Full,
+    IdempotencyMismatch,
+    InvalidDefinition,
+    InvalidDuration,
+    InvalidFilter,
+    InvalidInput,
+    InvalidKey,
+    InvalidPolicy,
+    InvalidScope,
+    InvalidValue,
+    LimitExceeded,
+    MemorandaError,
+    MigrationNeeded,
+    ModelError,
+    ModelFailed,
+    ModelUnavailable,
+    NotFound,
+    NotInstalled,
+    NotVerified,
+    QuotaExceeded,
+    ReadOnly,
+    Refused,
+    RunFailed,
+    SchemaViolation,
+    ScopeEnded,
+    SourceError,
+    StorageError,
+    Unauthenticated,
+    Unavailable,
+    UsageError,
+)
+from memoranda.model.approval import Approval
+from memoranda.model.block import Block, BlockMatch
+from memoranda.model.collection import Calibration, Collection, Holding
+from memoranda.model.definition import Definition
+from memoranda.model.entry import Entry
+from memoranda.model.event import Anchor, Event, Verification
+from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.limits import Limits
+from memoranda.model.policy import Grant, Policy, Quota, Rule
+from memoranda.model.recall import Match, Recalled, Remembered, Why
+from memoranda.model.run import RunEvent, RunSummary, RunVerification
+from memoranda.model.scope import Scope
+from memoranda.model.transfer import Imported
+
+if TYPE_CHECKING:
+    from memoranda import abl, chat, mashin, sleep, testing, workflow
+    from memoranda.api.aio import AsyncMemory, AsyncScopedMemory
+    from memoranda.client import AsyncClient, Client
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ActionFailed",
+    "AlreadyExists",
+    "Anchor",
+    "Approval",
+    "ApprovalRequired",
+    "AsyncClient",
+    "AsyncMemory",
+    "AsyncScopedMemory",
+    "Batch",
+    "Block",
+    "BlockMatch",
+    "Busy",
+    "Calibration",
+    "Client",
+    "Collection",
+    "Conflict",
+    "Corrupt",
+    "Definition",
+    "Denied",
+    "EmbedderError",
+    "EmbedderMismatch",
+    "EmbeddingFailed",
+    "Entry",
+    "EvaluationFailed",
+    "Event",
+    "Fact",
+    "ForeignDatabase",
+    "Full",
+    "Grant",
+    "Holding",
+    "IdempotencyMismatch",
+    "Imported",
+    "InvalidDefinition",
+    "InvalidDuration",
+    "InvalidFilter",
+    "InvalidInput",
+    "InvalidKey",
+    "InvalidPolicy",
+    "InvalidScope",
+    "InvalidValue",
+    "LimitExceeded",
+    "Limits",
+    "Match",
+    "MemorandaError",
+    "Memory",
+    "MigrationNeeded",
+    "ModelError",
+    "ModelFailed",
+    "ModelUnavailable",
+    "NotFound",
+    "NotInstalled",
+    "NotVerified",
+    "Origin",
+    "Policy",
+    "Quota",
+    "QuotaExceeded",
+    "ReadOnly",
+    "Recalled",
+    "Receipt",
+    "Refused",
+    "Remembered",
+    "Revision",
+    "Rule",
+    "RunEvent",
+    "RunFailed",
+    "RunSummary",
+    "RunVerification",
+    "SchemaViolation",
+    "Scope",
+    "ScopeEnded",
+    "ScopedMemory",
+    "SourceError",
+    "StorageError",
+    "Swept",
+    "Unauthenticated",
+    "Unavailable",
+    "UsageError",
+    "Verification",
+    "Why",
+    "abl",
+    "chat",
+    "mashin",
+    "open",
+    "sleep",
+    "testing",
+    "workflow",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Return what is imported only when it is asked for: asyncio, or a language, takes as long as half of the rest."""
+    if name in ("AsyncMemory", "AsyncScopedMemory"):
+        from memoranda.api import aio
+
+        return getattr(aio, name)
+    if name in ("AsyncClient", "Client"):
+        from memoranda import client
+
+        return getattr(client, name)
+    if name in ("abl", "chat", "mashin", "sleep", "testing", "workflow"):
+        from importlib import import_module
+
+        return import_module(f"memoranda.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    """Return what a prompt completes: what is public, whether it was imported already or not."""
+    return [*__all__, "__version__"]

@@ -1,0 +1,322 @@
+"""The lines of steps, branches and handlers in; their actions, in the order of the file, and transitions out."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+
+import msgspec
+
+from memoranda.abl.document import (
+    Action,
+    Argument,
+    Assignment,
+    Branch,
+    Call,
+    Check,
+    Clear,
+    Consult,
+    Present,
+    Respond,
+    Set,
+    Target,
+    TargetKind,
+    Transform,
+)
+from memoranda.abl.forms import elements, item_text, mapping, text_of
+from memoranda.abl.reader import Entry, Properties, Reader
+from memoranda.abl.sections.gather import read_gather
+from memoranda.abl.tree import Line, Raw
+from memoranda.abl.values import assignment, inline_object, part, split, unquote, unquoted, verbatim
+from memoranda.lang.source import Span
+from memoranda.model.text import quote
+
+_TEMPLATE = re.compile(r"TEMPLATE\(([^()]+)\)")
+_CALLED = re.compile(r"([^\W\d][\w.\-]*)\s*\((.*)\)", re.DOTALL)
+_HEADER = re.compile(
+    r"(?P<source>.+?)(?:(?<!\s)\s++AS\s++(?P<item>\S+))?(?:(?<!\s)\s++INTO\s++(?P<into>\S+))?", re.IGNORECASE
+)
+_STEP = re.compile(r"[^\W\d][\w\-]*")
+_SORT = re.compile(r"(\S+)(?:\s+(asc|desc|ascending|descending))?", re.IGNORECASE)
+_REASON = re.compile(r"ESCALATE\s+with\s+REASON\s*+:?\s*+(.+)", re.IGNORECASE)
+_WORDS: dict[str, TargetKind] = {
+    "COMPLETE": "complete",
+    "ESCALATE": "escalate",
+    "HANDOFF": "handoff",
+    "CONTINUE": "continue",
+    "RETRY": "retry",
+    "RETRY_STEP": "retry",
+    "BACKTRACK": "backtrack",
+}
+
+_Maker = Callable[[Reader, Line], Action | None]
+
+
+def read_actions(reader: Reader, found: Properties) -> tuple[Action, ...]:
+    """Return the actions among the entries of a level; outcome blocks go to their call."""
+    actions: list[Action] = []
+    waiting: list[Entry] = []
+    for entry in found.entries:
+        name = entry.keyword.name
+        maker = _MAKERS.get(name)
+        if maker:
+            action = maker(reader, entry.line)
+            if action is not None:
+                actions.append(action)
+        elif name in _OUTCOMES and not _attach(reader, actions, entry):
+            waiting.append(entry)
+    for entry in waiting:
+        # An outcome above its call belongs to the first call below it.
+        if not _attach(reader, actions, entry, first=True):
+            reader.said.error(
+                "wrong_nesting",
+                f"`{entry.keyword.name}` has no `CALL`" + (" or `CHECK`" if entry.keyword.name == "ON_FAIL" else ""),
+                entry.line.key_span,
+                hint="Put it below the call that it is about",
+            )
+    return tuple(actions)
+
+
+_OUTCOMES = {"WITH", "AS", "ON_SUCCESS", "ON_FAIL", "ON_RESULT"}
+
+
+def _attach(reader: Reader, actions: list[Action], entry: Entry, *, first: bool = False) -> bool:
+    """Give an outcome to the call, and to the checks, that it is about; say whether there is one."""
+    calls = [index for index, action in enumerate(actions) if isinstance(action, Call)]
+    checks = [index for index, action in enumerate(actions) if isinstance(action, Check)]
+    name, line = entry.keyword.name, entry.line
+    if name == "ON_FAIL" and checks and (line.value is not None or not calls):
+        branches = read_outcome(reader, line)
+        for index in checks:
+            check = actions[index]
+            if isinstance(check, Check) and not check.on_fail:
+                actions[index] = msgspec.structs.replace(check, on_fail=branches)
+        if not calls:
+            return True
+    if not calls:
+        return False
+    at = calls[0] if first else calls[-1]
+    call = actions[at]
+    assert isinstance(call, Call)
+    actions[at] = _with_outcome(reader, call, name, line)
+    return True
+
+
+def _with_outcome(reader: Reader, call: Call, name: str, line: Line) -> Call:
+    field = {"WITH": "named", "AS": "result"}.get(name, name.lower())
+    if getattr(call, field):
+        reader.doubled(line, name)
+        return call
+    if name == "WITH":
+        return msgspec.structs.replace(call, named=tuple(mapping(line)))
+    if name == "AS":
+        return msgspec.structs.replace(call, result=reader.target(unquoted(line.value)) if line.value else None)
+    return msgspec.structs.replace(call, **{field: read_outcome(reader, line)})
+
+
+# --- branches ---------------------------------------------------------------------------------------------------
+
+
+def read_outcome(reader: Reader, line: Line) -> tuple[Branch, ...]:
+    """Return the branches of an outcome: a list of IF and ELSE, one block, a target, or a message."""
+    if line.value is not None:
+        reader.nothing_below(line, line.key or "")
+        text = unquoted(line.value)
+        if text.literal and not _STEP.fullmatch(text.text) and (line.key or "").upper() != "THEN":
+            return (Branch(body=(Respond(text, span=text.span),), span=line.span),)
+        return (Branch(then=read_target(text), span=line.span),)
+    if any(child.dash for child in line.children):
+        return read_branches(reader, line.children, line.key or "")
+    found = reader.properties(line.children, "branch", owner=line.span)
+    return (_branch(reader, found, None, line.span),)
+
+
+def read_branches(reader: Reader, lines: Iterable[Line], name: str) -> tuple[Branch, ...]:
+    """Return the branches of a list of IF and ELSE."""
+    branches: list[Branch] = []
+    for line in reader.items(lines, name):
+        found = reader.properties(_branch_entries(line), "branch", owner=line.span)
+        if found.line("IF") is None and _is_if(line):
+            # The condition was refused already; without one the branch would always be taken.
+            continue
+        branches.append(_branch(reader, found, found.text("IF"), line.span))
+    return tuple(branches)
+
+
+def _is_if(line: Line) -> bool:
+    return line.key is not None and line.key.upper() in ("IF", "CONDITION")
+
+
+def _branch_entries(line: Line) -> tuple[Line, ...]:
+    """Return the entries of a branch; what is indented deeper than IF or ELSE belongs to the branch all the same."""
+    if line.key is None and line.text.upper() == "ELSE":
+        line = msgspec.structs.replace(line, key=line.text)
+    head, *rest = line.entries
+    return (msgspec.structs.replace(head, children=()), *head.children, *rest)
+
+
+def _branch(reader: Reader, found: Properties, condition: Raw | None, span: Span) -> Branch:
+    then = found.text("THEN")
+    return Branch(condition, read_actions(reader, found), read_target(then) if then else None, span=span)
+
+
+def read_target(raw: Raw) -> Target:
+    """Return where to go: a step, or one of the words for the end, a person, or another agent."""
+    reason = _REASON.fullmatch(raw.text)
+    if reason:
+        word = part(raw, 0, len("ESCALATE"))
+        return Target("escalate", word, unquote(part(raw, *reason.span(1))), span=raw.span)
+    first, _, rest = raw.text.partition(" ")
+    kind = _WORDS.get(first.upper())
+    if kind == "handoff" and rest.strip():
+        return Target("handoff", part(raw, len(first), len(raw.text)), span=raw.span)
+    if kind is not None and not rest:
+        return Target(kind, raw, span=raw.span)
+    if first.upper() in ("GOTO", "STEP", "->") and rest.strip():
+        return Target("step", part(raw, len(first), len(raw.text)), span=raw.span)
+    return Target("step", raw, span=raw.span)
+
+
+# --- single actions ---------------------------------------------------------------------------------------------
+
+
+def read_set(reader: Reader, line: Line) -> Set | None:
+    """Return assignments: on the line, or one a line, with or without dashes, or as `name: expression`."""
+    found: list[Assignment] = []
+    if line.value is not None:
+        whole = verbatim(line.value)
+        for name, value in inline_object(whole) or ():
+            found.append(Assignment(name, value, span=name.span.to(value.span)))
+        for piece in [] if found else split(whole, "\n") if line.value.style == "block" else [whole]:
+            _assign(reader, piece, found)
+    for child in line.children:
+        if child.key is not None and child.value is not None and assignment(_before_colon(child)) is None:
+            target = child.name
+            found.append(Assignment(target, verbatim(child.value), span=child.span))
+        else:
+            _assign(reader, item_text(child), found)
+            for below in child.body:
+                message = "nothing can be nested below an assignment"
+                reader.said.error("wrong_nesting", message, below.span, hint="Put it on a line of its own")
+    if not found and not line.children and line.value is None:
+        reader.said.error("wrong_value", "`SET` assigns nothing", line.key_span, hint="SET: name = expression")
+        return None
+    for one in found:
+        reader.target(one.target)
+    return Set(tuple(found), span=line.span)
+
+
+def _before_colon(line: Line) -> Raw:
+    return Raw(line.key or "", span=line.key_span)
+
+
+def _assign(reader: Reader, raw: Raw, found: list[Assignment]) -> None:
+    sides = assignment(raw)
+    if sides is None or not sides[0].text or not sides[1].text:
+        message = f"{quote(raw.text, longest=40)} is no assignment"
+        reader.said.error("wrong_value", message, raw.span, hint="Write it as `name = expression`")
+        return
+    found.append(Assignment(*sides, span=raw.span))
+
+
+def _clear(reader: Reader, line: Line) -> Clear | None:
+    names = tuple(reader.target(name) for name in elements(line))
+    if not names:
+        reader.said.error("wrong_value", "`CLEAR` names nothing", line.key_span, hint="CLEAR: [name, name]")
+        return None
+    return Clear(names, span=line.span)
+
+
+def _transform(reader: Reader, line: Line) -> Transform | None:
+    found = reader.properties(line.children, "transform", owner=line.span)
+    header = verbatim(line.value) if line.value is not None else found.expression("SOURCE")
+    source: Raw | None = None
+    item, into = found.text("AS"), found.text("INTO")
+    if header is not None:
+        parts = _HEADER.fullmatch(header.text)
+        assert parts is not None
+        source = part(header, *parts.span("source"))
+        item = item or (part(header, *parts.span("item")) if parts["item"] else None)
+        into = into or (part(header, *parts.span("into")) if parts["into"] else None)
+    missing = [name for name, given in (("SOURCE", source), ("AS", item), ("INTO", into)) if given is None]
+    if source is None or item is None or into is None:
+        message = f"`TRANSFORM` needs {' and '.join(f'`{name}`' for name in missing)}"
+        reader.said.error("missing", message, line.key_span, hint="SOURCE: array AS item, INTO: name")
+        return None
+    order = found.text("SORT_BY")
+    sort = _SORT.fullmatch(order.text) if order else None
+    if order and not sort:
+        message = f"`SORT_BY` cannot be {quote(order.text)}"
+        reader.said.error("wrong_value", message, order.span, hint="A field, then asc or desc")
+    return Transform(
+        source=source,
+        item=reader.name(item, "an item"),
+        into=reader.target(into),
+        filter=found.text("FILTER"),
+        map=found.mapping("MAP"),
+        sort_by=part(order, *sort.span(1)) if order and sort else None,
+        descending=bool(sort and sort[2] and sort[2].casefold().startswith("desc")),
+        limit=found.expression("LIMIT"),
+        span=line.span,
+    )
+
+
+def _call(reader: Reader, line: Line) -> Call | None:
+    found = reader.properties(line.children, "call", owner=line.span)
+    written = unquoted(line.value) if line.value is not None else found.text("TOOL")
+    if written is None:
+        reader.said.error("wrong_value", "`CALL` names no tool", line.key_span, hint="CALL: tool(argument, …)")
+        return None
+    called = _CALLED.fullmatch(written.text)
+    tool = part(written, *called.span(1)) if called else written
+    positional: list[Raw] = []
+    named: list[Argument] = list(found.mapping("WITH"))
+    for argument in split(part(written, *called.span(2)), ",") if called else []:
+        sides = assignment(argument)
+        if sides:
+            named.append(Argument(*sides, span=argument.span))
+        elif argument.text:
+            positional.append(argument)
+    result = found.text("AS")
+    result = reader.target(result) if result is not None else None
+    call = Call(reader.path(tool, "a tool"), tuple(positional), tuple(named), result=result, span=line.span)
+    for entry in found.entries:
+        if entry.keyword.name.startswith("ON_"):
+            call = _with_outcome(reader, call, entry.keyword.name, entry.line)
+    return call
+
+
+def _check(reader: Reader, line: Line) -> Check | None:
+    return Check(unquoted(line.value), span=line.span) if line.value else None
+
+
+def _respond(reader: Reader, line: Line) -> Respond | None:
+    text = text_of(line)
+    if text is None:
+        return None
+    named = None if text.literal else _TEMPLATE.fullmatch(text.text)
+    if named:
+        return Respond(unquote(part(text, *named.span(1))), named=True, span=line.span)
+    return Respond(text, span=line.span)
+
+
+def _present(reader: Reader, line: Line) -> Present | None:
+    text = text_of(line)
+    return Present(text, span=line.span) if text else None
+
+
+def _consult(reader: Reader, line: Line) -> Consult | None:
+    return Consult(unquoted(line.value), span=line.span) if line.value else None
+
+
+_MAKERS: dict[str, _Maker] = {
+    "SET": read_set,
+    "CLEAR": _clear,
+    "TRANSFORM": _transform,
+    "CALL": _call,
+    "CHECK": _check,
+    "RESPOND": _respond,
+    "PRESENT": _present,
+    "GATHER": read_gather,
+    "DELEGATE": _consult,
+}

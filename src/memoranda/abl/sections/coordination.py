@@ -1,0 +1,184 @@
+"""The lines of `HANDOFF`, `DELEGATE`, `ESCALATE` and `COMPLETE` in; who takes over when, and the end, out."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from memoranda.abl.document import (
+    Access,
+    Complete,
+    Context,
+    Delegate,
+    Escalate,
+    Grant,
+    Handoff,
+    OnReturn,
+    Trigger,
+)
+from memoranda.abl.forms import mapping
+from memoranda.abl.keywords import RETURN_ACTIONS
+from memoranda.abl.reader import Properties, Reader
+from memoranda.abl.tree import Line, Raw
+from memoranda.abl.values import arrow, inline_object, unquote, unquoted, verbatim
+from memoranda.lang.source import Span
+
+
+def read_handoffs(reader: Reader, lines: tuple[Line, ...]) -> tuple[Handoff, ...]:
+    """Read the list of agents that take over."""
+    handoffs: list[Handoff] = []
+    for line in reader.items(lines, "HANDOFF"):
+        found = reader.properties(line.entries, "handoff", owner=line.span)
+        to = found.text("TO")
+        if to is None:
+            continue
+        context, back = found.line("CONTEXT"), found.line("ON_RETURN")
+        handoffs.append(
+            Handoff(
+                to=to,
+                when=found.text("WHEN"),
+                priority=found.integer("PRIORITY"),
+                context=_context(reader, context) if context else _context_beside(found, line),
+                returns=found.flag("RETURN"),
+                on_return=_on_return(reader, back) if back else None,
+                on_failure=found.text("ON_FAILURE"),
+                kept=found.kept,
+                span=line.span,
+            )
+        )
+    return tuple(handoffs)
+
+
+def _context(reader: Reader, line: Line) -> Context:
+    found = reader.properties(line.children, "context", owner=line.span)
+    history = found.line("history")
+    mode, count = _history(history) if history else (None, None)
+    return Context(
+        values=found.names("pass"),
+        summary=found.text("summary"),
+        history=mode,
+        history_count=count,
+        memory_grants=tuple(
+            _grant(reader, item) for item in reader.items(found.below("memory_grants"), "memory_grants")
+        ),
+        set=found.mapping("set"),
+        kept=found.kept,
+        span=line.span,
+    )
+
+
+def _context_beside(found: Properties, line: Line) -> Context | None:
+    """Return what stands beside the other properties of a handoff instead of below `CONTEXT`."""
+    history = found.line("history")
+    mode, count = _history(history) if history else (None, None)
+    given = Context(found.names("pass"), found.text("summary"), mode, count, span=line.span)
+    return given if given.values or given.summary or given.history else None
+
+
+def _history(line: Line) -> tuple[Raw | None, int | None]:
+    """Return how much of the conversation goes along: a word, or a mode and how many."""
+    if line.value is not None and inline_object(verbatim(line.value)) is None:
+        return unquoted(line.value), None
+    given = {argument.name.text.casefold(): unquote(argument.value) for argument in mapping(line)}
+    count = given.get("count")
+    return given.get("mode"), int(count.text) if count and count.text.isdecimal() else None
+
+
+def _grant(reader: Reader, line: Line) -> Grant:
+    if line.key is None and not line.text.startswith("{"):
+        return Grant(reader.path(line.raw, "a persistent variable"), span=line.span)
+    fields = inline_object(line.raw) if line.key is None else None
+    if fields is not None:
+        given = {name.text.casefold(): unquote(value) for name, value in fields}
+        path, access = given.get("path"), given.get("access")
+        word = access.text.casefold() if access else "read"
+    else:
+        found = reader.properties(line.entries, "grant", owner=line.span)
+        path, word = found.text("path"), found.choice("access") or "read"
+    if path is None:
+        reader.said.error("missing", "a grant without a path", line.span, hint="path: user.name")
+        path = Raw("", span=line.span)
+    return Grant(path, cast("Access", word), span=line.span)
+
+
+def _on_return(reader: Reader, line: Line) -> OnReturn:
+    if line.value is not None:
+        word = unquoted(line.value)
+        if word.text.casefold() in RETURN_ACTIONS:
+            return OnReturn(action=word.text.casefold(), span=line.span)
+        return OnReturn(handler=word, span=line.span)
+    found = reader.properties(line.children, "on return", owner=line.span)
+    words = found.text("resume_with")
+    return OnReturn(
+        action=found.choice("action"),
+        handler=found.text("handler"),
+        map=found.mapping("map"),
+        set=found.mapping("set"),
+        resume_with=words.text if words else None,
+        span=line.span,
+    )
+
+
+def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, ...]:
+    """Read the list of agents that are asked."""
+    delegates: list[Delegate] = []
+    for line in reader.items(lines, "DELEGATE"):
+        found = reader.properties(line.entries, "delegate", owner=line.span)
+        agent = found.text("AGENT")
+        if agent is None:
+            continue
+        failure = found.line("ON_FAILURE")
+        delegates.append(
+            Delegate(
+                agent=agent,
+                when=found.text("WHEN"),
+                purpose=found.text("PURPOSE"),
+                input=found.mapping("INPUT"),
+                returns=found.mapping("RETURNS"),
+                use_result=found.text("USE_RESULT"),
+                timeout=found.text("TIMEOUT"),
+                on_failure=unquoted(failure.value) if failure and failure.value else None,
+                kept=(*found.kept, *((failure,) if failure and failure.children else ())),
+                span=line.span,
+            )
+        )
+    return tuple(delegates)
+
+
+def read_escalate(reader: Reader, lines: tuple[Line, ...], span: Span) -> Escalate:
+    """Read when a person is called; triggers may stand below their keyword or right below the section."""
+    loose = tuple(line for line in lines if line.dash)
+    found = reader.properties((line for line in lines if not line.dash), "escalate", owner=span)
+    triggers = [
+        trigger
+        for line in (*loose, *reader.items(found.below("triggers"), "triggers"))
+        if (trigger := _trigger(reader, line)) is not None
+    ]
+    return Escalate(tuple(triggers), found.names("context_for_human"), found.kept, span=span)
+
+
+def _trigger(reader: Reader, line: Line) -> Trigger | None:
+    found = reader.properties(line.entries, "trigger", owner=line.span)
+    when = found.text("WHEN")
+    if when is None:
+        return None
+    return Trigger(when, found.text("REASON"), found.choice("PRIORITY"), found.names("TAGS"), span=line.span)
+
+
+def read_completes(reader: Reader, lines: tuple[Line, ...]) -> tuple[Complete, ...]:
+    """Read when the agent is done."""
+    completes: list[Complete] = []
+    for line in reader.items(lines, "COMPLETE"):
+        found = reader.properties(line.entries, "complete", owner=line.span)
+        when = found.text("WHEN")
+        if when is not None:
+            value, target = _store(found)
+            completes.append(Complete(when, found.text("RESPOND"), value, target, found.kept, span=line.span))
+    return tuple(completes)
+
+
+def _store(found: Properties) -> tuple[Raw | None, Raw | None]:
+    """Return what is stored and where; a name alone is stored as it is."""
+    line = found.line("STORE")
+    if line is None or line.value is None:
+        return None, None
+    return arrow(verbatim(line.value)) or (unquoted(line.value), None)

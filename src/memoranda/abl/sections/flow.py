@@ -1,0 +1,244 @@
+"""The lines of `FLOW` in; steps, their branches and digressions out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from memoranda.abl.document import ActionHandler, ErrorHandler, Flow, Interruption, Step, Target
+from memoranda.abl.forms import item_text
+from memoranda.abl.keywords import LEVELS
+from memoranda.abl.reader import Properties, Reader
+from memoranda.abl.sections.actions import read_actions, read_branches, read_outcome, read_target
+from memoranda.abl.tree import Line, Raw, Value
+from memoranda.abl.values import split, unquoted
+from memoranda.lang.diagnostics import did_you_mean
+from memoranda.lang.source import Span
+from memoranda.model.text import quote
+
+
+def read_flow(reader: Reader, lines: tuple[Line, ...], span: Span) -> Flow:
+    """Read the whole section: entry point, order, digressions and steps."""
+    table = LEVELS["flow"]
+    own = [line for line in lines if line.key is not None and not line.dash and table.find(line.key)]
+    found = reader.properties(own, "flow", owner=span)
+    order, blocks = _order(reader, found.line("steps"))
+    steps: list[Step] = []
+    for line in (*lines, *blocks):
+        if line.key is not None and table.find(line.key) and not line.dash:
+            continue
+        if line.key is None and "->" in line.text:
+            order.extend(name for name in split(line.raw, "->") if name.text)
+        else:
+            step = _named_step(reader, line)
+            if step is not None:
+                steps.append(step)
+    reader.refuse_doubles(step.name for step in steps)
+    if not steps:
+        message = "`FLOW` has no steps"
+        reader.said.error("missing", message, span, hint="Add a step: a name with a colon, and its lines below it")
+    return Flow(
+        tuple(steps),
+        entry_point=found.text("entry_point"),
+        order=tuple(reader.name(name, "a step") for name in order),
+        global_digressions=_interruptions(reader, found, "global_digressions", "digression", resume=False),
+        kept=found.kept,
+        span=span,
+    )
+
+
+def _order(reader: Reader, line: Line | None) -> tuple[list[Raw], list[Line]]:
+    """Return the names that `steps` lists, and the steps that stand below it themselves."""
+    if line is None:
+        return [], []
+    if line.value is not None:
+        inner = unquoted(line.value)
+        arrows = split(inner, "->")
+        if len(arrows) > 1:
+            return [name for name in arrows if name.text], []
+        message = f"`steps` needs its items below it, not {quote(inner.text, longest=40)}"
+        reader.said.error("wrong_value", message, inner.span, hint="One `- name` a line")
+        return [], []
+    names = [item_text(child) for child in line.children if child.key is None and "->" not in child.text]
+    return names, [child for child in line.children if child.key is not None or "->" in child.text]
+
+
+def _named_step(reader: Reader, line: Line) -> Step | None:
+    if line.key is None:
+        message = f"{quote(line.text, longest=40)} is no step"
+        reader.said.error("wrong_nesting", message, line.span, hint="A step is a name with a colon, its lines below it")
+        return None
+    if line.dash and line.key.casefold() == "name" and line.value is not None:
+        return read_step(reader, unquoted(line.value), line.body, line.span)
+    if line.value is not None:
+        near = did_you_mean(line.key, LEVELS["flow"].names)
+        message = f"{quote(line.key)} is neither a keyword of `FLOW` nor a step"
+        reader.said.error("unknown_keyword", message, line.key_span, hint=near or "A step has its lines below it")
+        return None
+    name = line.name
+    return read_step(reader, name, line.body, line.span)
+
+
+def read_step(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span, *, fragment: bool = False) -> Step:
+    """Read one step; `fragment` is for lines that stand without a step around them."""
+    if not fragment:
+        name = reader.name(name, "a step")
+    found = reader.properties(lines, "step", owner=span, required=False)
+    if not fragment and found.line("REASONING") is None and not _said_something(lines, "reasoning"):
+        message = f"Step '{name.text}' must declare REASONING: true or REASONING: false."
+        reader.said.error("missing", message, name.span, hint="REASONING says whether the model drives the step")
+    then = found.line("THEN")
+    keyword = LEVELS["step"].find("THEN")
+    if then is not None and keyword is not None and then.value is None and not then.children:
+        reader.expected(then, keyword, "a target, or a list of IF and ELSE below it")
+    exhausted = found.text("ON_EXHAUSTED")
+    return Step(
+        name=name,
+        reasoning=found.flag("REASONING") if found.line("REASONING") else None,
+        when=found.text("WHEN"),
+        body=read_actions(reader, found),
+        complete_when=found.text("COMPLETE_WHEN"),
+        corrections=found.flag("CORRECTIONS"),
+        on_input=read_branches(reader, found.below("ON_INPUT"), "ON_INPUT"),
+        on_action=_action_handlers(reader, found),
+        sub_intents=_interruptions(reader, found, "SUB_INTENTS", "sub-intent", resume=True),
+        digressions=_interruptions(reader, found, "DIGRESSIONS", "digression", resume=False),
+        on_error=read_error_handlers(reader, found.line("ON_ERROR")),
+        then=read_outcome(reader, then) if then else (),
+        max_attempts=found.integer("MAX_ATTEMPTS"),
+        on_exhausted=read_target(exhausted) if exhausted else None,
+        goal=found.text("GOAL"),
+        available_tools=found.names("AVAILABLE_TOOLS"),
+        exit_when=found.text("EXIT_WHEN"),
+        max_turns=found.integer("MAX_TURNS"),
+        step_constraints=found.texts("STEP_CONSTRAINTS"),
+        kept=tuple(line for line in found.kept if (line.key or "").upper() != "ON_ACTION"),
+        span=span,
+    )
+
+
+def _said_something(lines: tuple[Line, ...], word: str) -> bool:
+    """Say whether a word stands there, even with a value that was refused already."""
+    return any(line.key is not None and line.key.casefold() == word for line in lines)
+
+
+def _interruptions(
+    reader: Reader, found: Properties, name: str, level: str, *, resume: bool
+) -> tuple[Interruption, ...]:
+    interruptions: list[Interruption] = []
+    for line in reader.items(found.below(name), name):
+        given = reader.properties(line.entries, level, owner=line.span)
+        intent = given.text("INTENT")
+        if intent is None:
+            continue
+        ordered = _ordered(reader, given)
+        goto = _leads_to(given) or _leads_to(ordered)
+        interruptions.append(
+            Interruption(
+                intent=intent,
+                keywords=given.names("KEYWORDS"),
+                condition=given.text("CONDITION"),
+                body=(*read_actions(reader, given), *read_actions(reader, ordered)),
+                resume=given.flag("RESUME", default=ordered.flag("RESUME", default=resume)),
+                goto=goto,
+                span=line.span,
+            )
+        )
+    return tuple(interruptions)
+
+
+def _leads_to(given: Properties) -> Target | None:
+    goto, agent = given.text("GOTO"), given.text("HANDOFF")
+    if goto is not None:
+        return read_target(goto)
+    return Target("handoff", agent, span=agent.span) if agent else None
+
+
+def _ordered(reader: Reader, given: Properties) -> Properties:
+    """Return the entries of a `DO` list as properties of one level, in their order."""
+    lines: list[Line] = []
+    for item in reader.items(given.below("DO"), "DO"):
+        lines.extend(_as_entries(item))
+    if not lines:
+        return Properties((), ())
+    return reader.properties(lines, "digression", owner=lines[0].span, required=False)
+
+
+def _as_entries(item: Line) -> tuple[Line, ...]:
+    """Return the entries of an item; `- RESUME` alone says `RESUME: true`."""
+    if item.key is None and item.text.upper() == "RESUME":
+        value = Value("true", span=item.span)
+        item = msgspec.structs.replace(item, key=item.text, value=value)
+    return item.entries
+
+
+def _action_handlers(reader: Reader, found: Properties) -> tuple[ActionHandler, ...]:
+    handlers: list[ActionHandler] = []
+    for line in reader.items(found.below("ON_ACTION"), "ON_ACTION"):
+        given = reader.properties(line.entries, "action handler", owner=line.span)
+        action, then = given.text("ACTION"), given.text("THEN")
+        if action is not None:
+            handlers.append(
+                ActionHandler(
+                    action,
+                    given.text("CONDITION"),
+                    read_actions(reader, given),
+                    read_target(then) if then else None,
+                    span=line.span,
+                )
+            )
+    return tuple(handlers)
+
+
+def read_error_handlers(reader: Reader, line: Line | None) -> tuple[ErrorHandler, ...]:
+    """Read `ON_ERROR`: one block an error, `error: ACTION` on a line, or a list with TYPE."""
+    handlers: list[ErrorHandler] = []
+    if line is None:
+        return ()
+    if line.value is not None:
+        message = f"`ON_ERROR` needs errors below it, not {quote(line.value.text, longest=40)}"
+        reader.said.error("wrong_value", message, line.value.span, hint="Write `tool_error:` and what follows below it")
+    for child in line.children:
+        handler = _error_handler(reader, child)
+        if handler is not None:
+            handlers.append(handler)
+    reader.refuse_doubles(handler.type for handler in handlers if not handler.subtypes)
+    return tuple(handlers)
+
+
+def _error_handler(reader: Reader, line: Line) -> ErrorHandler | None:
+    if line.dash:
+        found = reader.properties(line.entries, "error handler", owner=line.span)
+        kind = found.text("TYPE")
+        if kind is None:
+            message = "`TYPE` is missing in an item of `ON_ERROR`"
+            reader.said.error("missing", message, line.span, hint="Name the error: `- TYPE: tool_error`")
+            return None
+        return _handler(reader, found, kind, line.span)
+    if line.key is None:
+        reader.misplaced(line, LEVELS["error handler"])
+        return None
+    kind = line.name
+    handler = _handler(reader, reader.properties(line.children, "error handler", owner=line.span), kind, line.span)
+    if line.value is not None:
+        return msgspec.structs.replace(handler, then=read_target(unquoted(line.value)))
+    return handler
+
+
+def _handler(reader: Reader, found: Properties, kind: Raw, span: Span) -> ErrorHandler:
+    then, agent = found.text("THEN"), found.text("HANDOFF_TARGET")
+    target = read_target(then) if then else None
+    if target is not None and agent is not None and target.kind == "handoff":
+        target = msgspec.structs.replace(target, name=agent)
+    return ErrorHandler(
+        type=kind,
+        subtypes=found.names("SUBTYPES"),
+        body=read_actions(reader, found),
+        retry=found.integer("RETRY") or 0,
+        retry_delay=found.integer("RETRY_DELAY"),
+        retry_backoff=found.choice("RETRY_BACKOFF"),
+        retry_max_delay=found.integer("RETRY_MAX_DELAY"),
+        then=target,
+        backtrack_to=found.text("BACKTRACK_TO"),
+        kept=found.kept,
+        span=span,
+    )

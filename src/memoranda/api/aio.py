@@ -1,0 +1,174 @@
+"""The same memory for asyncio: each call runs the sync one on a worker thread, so nothing is written twice.
+
+A thin shell, not a second implementation: a method is looked up on the sync handle and wrapped. Handles and the
+desks (`definitions`, `ledger`…) come back wrapped as well; values come back as they are. What can be called, and with
+what, stands in `aio.pyi`, which is made from the sync handles.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable
+from functools import wraps
+from types import TracebackType
+from typing import Any, Self, cast
+
+from memoranda.api.approvals import Approvals
+from memoranda.api.batch import Batch
+from memoranda.api.blocks import Blocks
+from memoranda.api.collections import Collections
+from memoranda.api.definitions import Definitions
+from memoranda.api.ledger import Ledger
+from memoranda.api.memory import Memory
+from memoranda.api.opening import open as open_memory
+from memoranda.api.permissions import Permissions
+from memoranda.api.runs import Runs
+from memoranda.api.scoped import ScopedMemory
+
+# What only makes another handle, or notes a write for later, touches no store and is not awaited.
+_IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "at_once", "through"})
+_COLLECTING = frozenset({"set", "delete"})
+
+
+class AsyncHandle:
+    """A sync handle whose calls are awaited."""
+
+    def __init__(self, handle: Any) -> None:
+        """Wrap a handle."""
+        self._handle = handle
+
+    def __getattr__(self, name: str) -> Any:
+        """Return the handle's attribute: a value as it is, a handle wrapped, a method as a coroutine function."""
+        attribute = getattr(self._handle, name)
+        if type(attribute) in _ASYNC:
+            return _wrapped(attribute)
+        if not callable(attribute) or name.startswith("_"):
+            return attribute
+        return _immediate(attribute) if is_immediate(type(self._handle).__name__, name) else _awaited(attribute)
+
+    async def __aenter__(self) -> Self:
+        """Return this handle."""
+        await asyncio.to_thread(self._handle.__enter__)
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close the memory, or send the batch."""
+        await asyncio.to_thread(self._handle.__exit__, kind, error, traceback)
+
+    def __repr__(self) -> str:
+        """Return what is wrapped."""
+        return f"<async {self._handle!r}>"
+
+
+class AsyncMemory(AsyncHandle):
+    """What `memoranda.open` gives, with every call awaited.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with await AsyncMemory.open(":memory:") as memory:
+    ...         ada = memory.scope(user="ada")
+    ...         await ada.set("language", "en")
+    ...         return await ada.value("language")
+    >>> asyncio.run(main())
+    'en'
+    """
+
+    @classmethod
+    async def open(cls, url: str | os.PathLike[str] = "memory.db", **options: Any) -> Self:
+        """Open a memory; options are those of `memoranda.open`."""
+        return cls(await asyncio.to_thread(open_memory, url, **options))
+
+
+class AsyncScopedMemory(AsyncHandle):
+    """One scope, with every call awaited.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with await AsyncMemory.open(":memory:") as memory:
+    ...         ada: AsyncScopedMemory = memory.scope(user="ada")
+    ...         return (await ada.set("kiln.cone", 6)).version
+    >>> asyncio.run(main())
+    1
+    """
+
+
+class AsyncBatch(AsyncHandle):
+    """Writes that are kept all or none; the block that they are collected in is an `async with`."""
+
+
+class AsyncBlocks(AsyncHandle):
+    """Memory blocks, with every call awaited."""
+
+
+class AsyncApprovals(AsyncHandle):
+    """What waits for approval, with every call awaited."""
+
+
+class AsyncCollections(AsyncHandle):
+    """Collections, with every call awaited."""
+
+
+class AsyncDefinitions(AsyncHandle):
+    """Definitions, with every call awaited."""
+
+
+class AsyncLedger(AsyncHandle):
+    """The ledger, with every call awaited."""
+
+
+class AsyncPermissions(AsyncHandle):
+    """Grants, with every call awaited."""
+
+
+class AsyncRuns(AsyncHandle):
+    """Runs of programs, with every call awaited."""
+
+
+_ASYNC: dict[type[Any], type[AsyncHandle]] = {
+    Memory: AsyncMemory,
+    ScopedMemory: AsyncScopedMemory,
+    Batch: AsyncBatch,
+    Blocks: AsyncBlocks,
+    Approvals: AsyncApprovals,
+    Collections: AsyncCollections,
+    Definitions: AsyncDefinitions,
+    Ledger: AsyncLedger,
+    Permissions: AsyncPermissions,
+    Runs: AsyncRuns,
+}
+
+KINDS = tuple(_ASYNC)
+"""The handles that there are."""
+
+
+def is_immediate(kind: str, name: str) -> bool:
+    """Say whether a call of a kind of handle is not awaited."""
+    return name in _IMMEDIATE or (kind == Batch.__name__ and name in _COLLECTING)
+
+
+def _unwrapped(argument: Any) -> Any:
+    return argument._handle if isinstance(argument, AsyncHandle) else argument  # pyright: ignore[reportPrivateUsage]
+
+
+def _wrapped(result: Any) -> Any:
+    kind = _ASYNC.get(cast("type[Any]", type(result)))
+    return result if kind is None else kind(result)
+
+
+def _immediate(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    def call(*arguments: Any, **options: Any) -> Any:
+        return _wrapped(method(*map(_unwrapped, arguments), **options))
+
+    return call
+
+
+def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(method)
+    async def call(*arguments: Any, **options: Any) -> Any:
+        return _wrapped(await asyncio.to_thread(method, *map(_unwrapped, arguments), **options))
+
+    return call

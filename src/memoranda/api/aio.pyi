@@ -1,0 +1,475 @@
+"""The same memory for asyncio. Made by tests/support/async_types.py from the handles: change those."""
+
+import builtins
+import os
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Literal, Self
+
+from memoranda.api.memory import DEFAULT_EMBEDDER
+from memoranda.api.opening import Durability, LedgerMode
+from memoranda.engine.comparison import Comparison
+from memoranda.engine.erase import Receipt
+from memoranda.engine.expiry import Swept
+from memoranda.governance.gate import Decided
+from memoranda.governance.inspection import Finding
+from memoranda.model.approval import Approval, Status
+from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
+from memoranda.model.clock import Clock
+from memoranda.model.collection import Collection, Holding
+from memoranda.model.definition import Definition
+from memoranda.model.definition import Mode as DefinitionsMode
+from memoranda.model.duration import Duration
+from memoranda.model.effect import Effect
+from memoranda.model.entry import Entry
+from memoranda.model.event import Anchor, Event, Verification
+from memoranda.model.fact import Fact, Revision
+from memoranda.model.ids import Ids
+from memoranda.model.limits import Limits
+from memoranda.model.policy import Grant, Level, Policy
+from memoranda.model.recall import Mode as ScopedMemoryMode
+from memoranda.model.recall import Recalled, Remembered
+from memoranda.model.run import Language, RunEvent, RunStatus, RunSummary, RunVerification
+from memoranda.model.scope import DEFAULT_TENANT, Scope
+from memoranda.model.transfer import Imported
+from memoranda.retrieval.embed.base import Embedder
+
+class AsyncHandle:
+    """A sync handle whose calls are awaited."""
+
+    def __init__(self, handle: Any) -> None: ...
+    async def __aenter__(self) -> Self: ...
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None: ...
+
+class AsyncMemory(AsyncHandle):
+    """What `memoranda.open` returns. A context manager; closing it twice is allowed."""
+
+    url: str
+    @classmethod
+    async def open(
+        cls,
+        url: str | os.PathLike[str] = "memory.db",
+        *,
+        tenant: str = DEFAULT_TENANT,
+        clock: Clock | None = None,
+        ids: Ids | None = None,
+        limits: Limits | None = None,
+        embedder: str | Embedder = DEFAULT_EMBEDDER,
+        ledger: LedgerMode = "writes",
+        ledger_text: bool = False,
+        durability: Durability = "full",
+        busy_timeout: float = 5.0,
+    ) -> Self:
+        """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`."""
+    @property
+    def tenant(self) -> str:
+        """The tenant this handle stands in."""
+    @property
+    def waits(self) -> bool:
+        """Whether even one fact is waited for, as from PostgreSQL: an event loop then reads in a thread."""
+    @property
+    def actor(self) -> str:
+        """Who this handle acts for."""
+    @property
+    def is_owner(self) -> bool:
+        """Whether this is the handle of the program that opened the store, and not one that it handed out."""
+    @property
+    def limits(self) -> Limits:
+        """How large things may be."""
+    @property
+    def clock(self) -> Clock:
+        """The one source of time."""
+    @property
+    def ids(self) -> Ids:
+        """The one source of identity."""
+    def scope(self, *, tenant: str | None = None, **ids: str) -> AsyncScopedMemory:
+        """Return the memory of a user, agent, project, tree, workflow, thread, run or session."""
+    def at(self, scope: Scope | str) -> AsyncScopedMemory:
+        """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
+    def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
+        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+    @property
+    def collections(self) -> AsyncCollections:
+        """Where entries are kept, and what embeds them."""
+    @property
+    def definitions(self) -> AsyncDefinitions:
+        """The contracts of keys."""
+    @property
+    def ledger(self) -> AsyncLedger:
+        """What happened, in order, provably."""
+    @property
+    def permissions(self) -> AsyncPermissions:
+        """Who may do what."""
+    @property
+    def approvals(self) -> AsyncApprovals:
+        """What waits for a decision."""
+    @property
+    def runs(self) -> AsyncRuns:
+        """What machines did, and where their runs stand."""
+    def acting_as(
+        self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
+    ) -> AsyncMemory:
+        """Return a handle that acts for somebody else: under this policy, or under what was granted to them."""
+    def in_tenant(self, tenant: str) -> AsyncMemory:
+        """Return the owner's handle in another tenant, on the same store; any narrower handle stays where it stands."""
+    def narrowed(self, policy: Policy) -> AsyncMemory:
+        """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
+    def through(self, door: str) -> AsyncMemory:
+        """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`."""
+    def at_once(self) -> AsyncMemory:
+        """Return a handle for those who must not be held up: a write that would have to wait raises `Busy` instead."""
+    async def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
+        """Remove everything of a user, project, session… history included; return what went, by kind."""
+    async def sweep(self) -> Swept:
+        """Remove what has expired; return counts by kind."""
+    async def scrub(self) -> bool:
+        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
+    async def inspect(self) -> list[Finding]:
+        """Check for damage: the file, every chain, facts and entries, and their vectors and words."""
+    async def tenants(self) -> list[str]:
+        """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one."""
+    async def mark(self, *, tenant: str | None = None) -> Hashable:
+        """Return a mark that is another one once anybody has written anything: until then, what was read holds."""
+    async def settle(self) -> None:
+        """Return once everything that happens in the background has happened."""
+    async def export(self, path: str | Path, *, scope: Scope | None = None) -> int:
+        """Write the active facts and entries at and below a scope, and all definitions, to a JSON Lines file."""
+    async def export_lines(self, take: Callable[[Iterator[bytes]], Any], *, scope: Scope | None = None) -> Any:
+        """Let `take` have the lines of an export, one by one, and return what it gives."""
+    async def import_file(self, path: str | Path) -> Imported:
+        """Write what an export file holds, all or nothing. What was erased since it was made stays erased."""
+    async def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
+        """Write what the lines of an export hold, all or nothing."""
+    async def close(self) -> None:
+        """Write what was put off and let go of the store."""
+    async def may(self, effect: Effect) -> bool:
+        """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded."""
+    async def level(self, effect: Effect) -> Level:
+        """Return what this handle's policies say to an effect; nothing is done, and nothing recorded."""
+    @property
+    def root(self) -> object:
+        """What was opened: the same for every handle on it."""
+    async def perform(self, effect: Effect) -> Any:
+        """Carry out an effect as this handle's actor: how the languages and other doors reach the memory."""
+
+class AsyncScopedMemory(AsyncHandle):
+    """One scope: facts by key (get, set, update, delete, list, history), entries by meaning (remember, recall)."""
+
+    scope: Scope
+    @property
+    def blocks(self) -> AsyncBlocks:
+        """The memory blocks of this user, or of this user and agent: texts that are replaced whole."""
+    async def get(self, key: str, *, as_of: datetime | str | None = None) -> Fact | None:
+        """Return the fact at a key, now or as it stood at a moment; None when there is none."""
+    async def value(self, key: str, default: Any = None, *, as_of: datetime | str | None = None) -> Any:
+        """Return the value at a key, or the default."""
+    async def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+        source: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Fact:
+        """Write a fact and return it. `expect` is the version it must be at; 0 means it must not exist."""
+    async def create(self, key: str, value: Any, *, ttl: Duration | None = None, domain: str | None = None) -> Fact:
+        """Write a fact that must not exist yet; raise Conflict if it does."""
+    async def update(
+        self,
+        key: str,
+        change: Callable[[Any], Any],
+        *,
+        default: Any = ...,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+        attempts: int = 1000,
+    ) -> Fact:
+        """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster."""
+    async def delete(
+        self, key: str, *, expect: int | None = None, source: str | None = None, idempotency_key: str | None = None
+    ) -> bool:
+        """Delete a fact and say whether there was one. Its history stays; `memory.erase` removes that too."""
+    async def list(
+        self,
+        prefix: str = "",
+        *,
+        domain: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+        max_bytes: int | None = None,
+        as_of: datetime | str | None = None,
+    ) -> list[Fact]:
+        """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`."""
+    async def history(
+        self,
+        key: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the revisions of a key, oldest first: what it was, since when, by whom."""
+    async def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        source: str | None = None,
+    ) -> Remembered:
+        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use."""
+    async def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        collection: str,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
+    async def remember_text(
+        self,
+        text: str,
+        *,
+        collection: str,
+        chunk: int = 1200,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences."""
+    async def recall(
+        self,
+        query: str,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        limit: int = 5,
+        threshold: float = 0.0,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | str | None = None,
+        mode: ScopedMemoryMode = "hybrid",
+        expand: int = 0,
+        offset: int = 0,
+        max_bytes: int | None = None,
+    ) -> Recalled:
+        """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
+    async def entries(
+        self,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Entry]:
+        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen."""
+    async def forget(
+        self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = ""
+    ) -> bool:
+        """Forget one entry, by its id or by its key; say whether it was there."""
+    async def session(self, id: str) -> AsyncScopedMemory:
+        """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too."""
+    async def end(self) -> dict[str, int]:
+        """End this session, run or tree: its memory goes, and nothing can be written to it again."""
+
+class AsyncBatch(AsyncHandle):
+    """Collects writes inside a `with` block and sends them as one when it ends well."""
+
+    results: list[Fact | bool]
+    def set(
+        self,
+        place: AsyncScopedMemory,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+    ) -> None:
+        """Add a write of a fact."""
+    def delete(self, place: AsyncScopedMemory, key: str, *, expect: int | None = None) -> None:
+        """Add a delete of a fact."""
+
+class AsyncBlocks(AsyncHandle):
+    """The blocks `core` and `archival` of one scope: `memory.scope(user="ada").blocks`, with `agent=` of that agent."""
+
+    async def get(self, block: BlockType) -> Block | None:
+        """Return a block; None when there is none."""
+    async def list(self, *, scope: BlockScope | Literal["all"] | None = None) -> builtins.list[Block]:
+        """Return the blocks of this scope."""
+    async def update(
+        self,
+        block: BlockType,
+        content: str,
+        *,
+        expected_updated_at: datetime | str | None,
+        source: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Block:
+        """Replace the whole text of a block, if it is still the one that was read; raise Conflict if it is not."""
+    async def delete(
+        self, block: BlockType, *, expected_updated_at: datetime | str | None = None, source: str | None = None
+    ) -> bool:
+        """Delete a block and say whether there was one; with a stamp, only if it is still that one."""
+    async def recall(
+        self, query: str, *, agent: str | None = None, limit: int = 10, min_score: float | None = None
+    ) -> builtins.list[BlockMatch]:
+        """Return the lines of the archival block that hold words of a query, best first."""
+    async def history(
+        self,
+        block: BlockType,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the texts a block had, oldest first: what it was, since when, by whom."""
+    async def undo(self, block: BlockType, *, expected_updated_at: datetime | str | None) -> Block:
+        """Bring back the text that a block had before its newest one, or before it was deleted; twice redoes it."""
+
+class AsyncApprovals(AsyncHandle):
+    """Effects that wait for a person."""
+
+    async def list(
+        self,
+        *,
+        status: Status | Literal["all"] = "pending",
+        after: str = "",
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Approval]:
+        """Return what waits, or what was decided, or all of it, oldest first."""
+    async def get(self, approval: str) -> Approval:
+        """Return one approval by its id."""
+    async def approve(self, approval: str, *, reason: str = "") -> Decided:
+        """Let a waiting effect happen now; return the decision and what the effect gave."""
+    async def refuse(self, approval: str, *, reason: str = "") -> Decided:
+        """Drop a waiting effect."""
+
+class AsyncCollections(AsyncHandle):
+    """Where entries are kept."""
+
+    async def list(self, *, below: Scope | None = None) -> list[Holding]:
+        """Return every collection with its embedder and how much is in it, by name."""
+    async def delete(self, collection: str) -> int:
+        """Delete a collection with its entries in every scope; return how many there were."""
+    async def compare(
+        self, collection: str, embedder: str | Embedder, *, queries: Sequence[str] = (), sample: int = 500
+    ) -> Comparison:
+        """Return what recall would gain or lose if a collection moved to another embedder; nothing is written."""
+    async def reembed(
+        self,
+        collection: str,
+        embedder: str | Embedder,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        batch: int = 256,
+    ) -> Collection:
+        """Move a collection to another embedder while it is in use, and return it when it has moved."""
+    async def give_up_reembedding(self, collection: str) -> Collection:
+        """Give up a move that was begun: the new vectors go, and the collection stays as it was."""
+
+class AsyncDefinitions(AsyncHandle):
+    """Create, find, change and delete definitions, and read their records."""
+
+    async def create(
+        self,
+        *,
+        name: str,
+        slug: str,
+        schema: dict[str, Any],
+        scope: str = "global",
+        ttl: Duration | None = None,
+        mode: DefinitionsMode | None = None,
+        id: str | None = None,
+    ) -> Definition:
+        """Create a definition. Objects are strict unless the schema says `additionalProperties`."""
+    async def list(self) -> list[Definition]:
+        """Return all definitions, oldest first."""
+    async def get(self, definition: str) -> Definition:
+        """Return the definition of this id or slug."""
+    async def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: DefinitionsMode | None = None,
+    ) -> Definition:
+        """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug."""
+    async def delete(self, *definitions: str) -> int:
+        """Delete definitions and their records, all or nothing; return how many records went with them."""
+    async def records(
+        self, definition: str, *, after: str = "", limit: int | None = None, max_bytes: int | None = None
+    ) -> list[Fact]:
+        """Return the active records of a definition, whoever owns them, in the order of their scopes."""
+
+class AsyncLedger(AsyncHandle):
+    """What happened in a tenant, in order, provably."""
+
+    async def verify(self, *, anchor: Anchor | None = None) -> Verification:
+        """Walk the whole chain; an anchor taken earlier also catches a tail that was cut off."""
+    async def anchor(self) -> Anchor:
+        """Return the length and head of the chain. Keep it where whoever keeps the database cannot reach."""
+    async def events(self, *, start: int = 1, limit: int | None = None, max_bytes: int | None = None) -> list[Event]:
+        """Return events from a position on. With `max_bytes` the list ends with the event whose content exceeds it."""
+    async def tail(self, limit: int = 20, *, max_bytes: int | None = None) -> list[Event]:
+        """Return the newest events, oldest first; with `max_bytes` fewer, where their content exceeds it."""
+
+class AsyncPermissions(AsyncHandle):
+    """Who may do what in a tenant: grants that are kept in the database."""
+
+    async def grant(
+        self, actor: str, capability: str, *, level: Level = "allow", scope: Scope | None = None, path: str = ""
+    ) -> Grant:
+        """Keep a rule for an actor (`*` is every actor): allow, approve (somebody must agree each time) or deny."""
+    async def revoke(self, grant: str) -> Grant:
+        """Take a grant back by its id."""
+    async def list(self) -> list[Grant]:
+        """Return every grant, oldest first."""
+
+class AsyncRuns(AsyncHandle):
+    """What machines and workflows did: where each run stands, its events, and whether they are whole."""
+
+    async def list(
+        self,
+        *,
+        program: str | None = None,
+        language: Language | None = None,
+        status: RunStatus | None = None,
+        owner: Scope | None = None,
+        after: tuple[datetime, str] | None = None,
+        limit: int | None = None,
+    ) -> list[RunSummary]:
+        """Return where runs stand, those that started last first; all of them, or those of one program or status."""
+    async def get(self, run: str) -> RunSummary:
+        """Return where one run stands."""
+    async def events(
+        self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[RunEvent]:
+        """Return the events of a run, in order; `after` is the position of the last one seen."""
+    async def decision(self, run: str, approval: str) -> Approval:
+        """Return what was decided about a step that a run waits with; who may see runs needs no other right."""
+    async def verify(self, run: str) -> RunVerification:
+        """Walk the chain of a run and compare its end with the run's record."""

@@ -1,0 +1,587 @@
+"""The memory of one scope: what `memory.scope(user="ada")` returns."""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import random
+import time
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any, cast
+
+import msgspec
+
+from memoranda.api.blocks import Blocks, history_effect
+from memoranda.api.remembering import (
+    check_collection,
+    check_namespace,
+    check_own_namespace,
+    check_says_something,
+    checked_metadata,
+    make_item,
+    recall_effect,
+)
+from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
+from memoranda.governance.gate import Caller, Gate
+from memoranda.model.clock import parse_moment
+from memoranda.model.duration import Duration, parse_duration
+from memoranda.model.effect import (
+    DeleteFact,
+    EndScope,
+    Forget,
+    GetFact,
+    Item,
+    ListEntries,
+    ListFacts,
+    Remember,
+    SetFact,
+    StartSession,
+)
+from memoranda.model.entry import Entry
+from memoranda.model.fact import Fact, Revision
+from memoranda.model.key import check_key, check_own_key
+from memoranda.model.limits import Limits, check_count
+from memoranda.model.recall import Mode, Recalled, Remembered
+from memoranda.model.scope import Scope
+from memoranda.model.text import check_label, quote
+from memoranda.model.value import encode_checked
+
+_MISSING: Any = object()
+_LONGEST_NAP = 0.02
+
+
+class ScopedMemory:
+    """One scope: facts by key (get, set, update, delete, list, history), entries by meaning (remember, recall).
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     ada = memory.scope(user="ada")
+    ...     ada.set("kiln.cone", 6).version
+    ...     ada.remember("The glaze of cone six is called celadon", collection="notes").stored
+    ...     ada.recall("Which glaze?", collection="notes").count
+    1
+    True
+    1
+    """
+
+    def __init__(self, gate: Gate, caller: Caller, scope: Scope) -> None:
+        """Stand in a scope; `memory.scope(…)` makes these."""
+        self._gate = gate
+        self._caller = caller
+        self.scope = scope
+
+    @property
+    def blocks(self) -> Blocks:
+        """The memory blocks of this user, or of this user and agent: texts that are replaced whole."""
+        return Blocks(self._gate, self._caller, self.scope)
+
+    def get(self, key: str, *, as_of: datetime | str | None = None) -> Fact | None:
+        """Return the fact at a key, now or as it stood at a moment; None when there is none.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     first = ada.set("kiln.cone", 6)
+        ...     second = ada.set("kiln.cone", 8)
+        ...     ada.get("kiln.cone").value, ada.get("kiln.cone", as_of=first.updated_at).value
+        (8, 6)
+        """
+        check_key(key)
+        moment = None if as_of is None else parse_moment(as_of)
+        return self._gate.perform(GetFact(scope=self.scope, key=key, as_of=moment), self._caller)
+
+    def value(self, key: str, default: Any = None, *, as_of: datetime | str | None = None) -> Any:
+        """Return the value at a key, or the default.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     ada.value("kiln.cone", 6)
+        6
+        """
+        fact = self.get(key, as_of=as_of)
+        return default if fact is None else fact.value
+
+    def set(
+        self,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+        source: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> Fact:
+        """Write a fact and return it. `expect` is the version it must be at; 0 means it must not exist.
+
+        A write without a `ttl` is permanent, even over a fact that was not.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("profile.language", "en", ttl="90d")
+        ...     ada.set("profile.language", "fr", expect=fact.version).version
+        2
+        """
+        effect = set_effect(
+            self.scope,
+            key,
+            value,
+            self._gate.limits,
+            expect=expect,
+            ttl=ttl,
+            domain=domain,
+            source=source,
+            idempotency_key=idempotency_key,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def create(self, key: str, value: Any, *, ttl: Duration | None = None, domain: str | None = None) -> Fact:
+        """Write a fact that must not exist yet; raise Conflict if it does.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.create("kiln.cone", 6)
+        ...     try:
+        ...         ada.create("kiln.cone", 8)
+        ...     except memoranda.Conflict as conflict:
+        ...         print(conflict.actual)
+        1
+        """
+        return self.set(key, value, expect=0, ttl=ttl, domain=domain)
+
+    def update(
+        self,
+        key: str,
+        change: Callable[[Any], Any],
+        *,
+        default: Any = _MISSING,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+        attempts: int = 1_000,
+    ) -> Fact:
+        """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster.
+
+        `change` gets the default when there is no fact, and may run several times: it should only compute.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     ada.update("firings", lambda count: count + 1, default=0).value
+        ...     ada.update("firings", lambda count: count + 1, default=0).value
+        1
+        2
+        """
+        for attempt in range(attempts):
+            fact = self.get(key)
+            if fact is None and default is _MISSING:
+                raise NotFound(f"there is no fact {quote(key)} in `{self.scope}`", hint="Pass default=… to begin one")
+            value = change(default if fact is None else fact.value)
+            tag = domain if domain is not None else fact.domain if fact else None
+            try:
+                return self.set(key, value, expect=fact.version if fact else 0, ttl=ttl, domain=tag)
+            except Conflict:
+                if attempt == attempts - 1:
+                    raise
+                time.sleep(random.uniform(0, min(_LONGEST_NAP, 0.0002 * 2 ** min(attempt, 8))))
+        raise UsageError("`attempts` must be at least 1", hint="Leave it out")
+
+    def delete(
+        self,
+        key: str,
+        *,
+        expect: int | None = None,
+        source: str | None = None,
+        idempotency_key: str | None = None,
+    ) -> bool:
+        """Delete a fact and say whether there was one. Its history stays; `memory.erase` removes that too.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("kiln.cone", 6)
+        ...     ada.delete("kiln.cone", expect=fact.version), ada.delete("kiln.cone")
+        (True, False)
+        """
+        effect = delete_effect(self.scope, key, expect=expect, source=source, idempotency_key=idempotency_key)
+        return self._gate.perform(effect, self._caller)
+
+    def list(
+        self,
+        prefix: str = "",
+        *,
+        domain: str | None = None,
+        after: str = "",
+        limit: int | None = None,
+        max_bytes: int | None = None,
+        as_of: datetime | str | None = None,
+    ) -> list[Fact]:
+        """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`.
+
+        `after` is the last key seen. With `max_bytes` the list ends with the fact whose value exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     for key in ("kiln.cone", "kiln.gas", "kilns"):
+        ...         fact = ada.set(key, 1)
+        ...     [fact.key for fact in ada.list("kiln")]
+        ['kiln.cone', 'kiln.gas']
+        """
+        if prefix != "":
+            check_key(prefix)
+        if after != "":
+            check_key(after)
+        check_label("domain", domain)
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ListFacts(
+            scope=self.scope,
+            prefix=prefix,
+            domain=domain,
+            after=after,
+            limit=limit,
+            max_bytes=max_bytes,
+            as_of=None if as_of is None else parse_moment(as_of),
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def history(
+        self,
+        key: str,
+        *,
+        after: int = 0,
+        before: int | None = None,
+        newest: bool = False,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Revision]:
+        """Return the revisions of a key, oldest first: what it was, since when, by whom.
+
+        `after` is the last version seen. With `newest` the newest come first, and go on `before` the last one seen.
+        With `max_bytes` the list ends with the revision whose value exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     fact = ada.set("kiln.cone", 6)
+        ...     gone = ada.delete("kiln.cone")
+        ...     [(one.version, one.change) for one in ada.history("kiln.cone")]
+        [(1, 'set'), (2, 'deleted')]
+        """
+        check_key(key)
+        effect = history_effect(
+            self.scope, key, after=after, before=before, newest=newest, limit=limit, max_bytes=max_bytes
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        source: str | None = None,
+    ) -> Remembered:
+        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
+
+        The same content with the same metadata is stored once in a namespace. Under a `key` there is one entry:
+        other content takes its place. Recall reads some metadata when they are given: `thread` (what an entry
+        stands next to), `actor` (who said it) and `time` (when, ISO 8601).
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     ada.remember("The piano tuner comes on Thursday at nine", collection="notes").stored
+        ...     ada.recall("When does the piano tuner come?", collection="notes").results[0].content
+        True
+        'The piano tuner comes on Thursday at nine'
+        """
+        item = make_item(content, metadata, key, self._gate.limits)
+        return self._remember((item,), collection, namespace, ttl, source)[0]
+
+    def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        collection: str,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     notes = [{"content": "Bisque first"}, {"content": "Glaze second", "metadata": {"step": 2}}]
+        ...     [one.stored for one in ada.remember_many(notes, collection="notes")]
+        [True, True]
+        """
+        checked = tuple(_item_of(item, number, self._gate.limits) for number, item in enumerate(items))
+        return self._remember(checked, collection, namespace, ttl, source) if checked else []
+
+    def remember_text(
+        self,
+        text: str,
+        *,
+        collection: str,
+        chunk: int = 1_200,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+    ) -> builtins.list[Remembered]:
+        r"""Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences.
+
+        Each part has its place in the text as metadata `part`, and `thread`, where none is given, is the text's own,
+        so that its parts are neighbours.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     text = "The clay dries for a week.\n\nThen it is fired slowly, for a day."
+        ...     len(ada.remember_text(text, collection="notes", chunk=40))
+        2
+        """
+        from memoranda.retrieval.chunks import split_text
+
+        if not isinstance(cast(object, text), str):
+            raise InvalidValue(f"{quote(text)} is {type(text).__name__}, not text", hint="Pass text", path="$")
+        check_says_something(text)
+        if cast(object, chunk) is None:
+            raise UsageError("None is not a chunk", hint="Pass a whole number from 1 on, or leave it out")
+        check_count("chunk", chunk, least=1)
+        about = checked_metadata(metadata)
+        if not {"thread", "session"} & about.keys():
+            about["thread"] = f"text:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
+        items = [
+            {"content": part, "metadata": {**about, "part": n}} for n, part in enumerate(split_text(text, chunk), 1)
+        ]
+        return self.remember_many(items, collection=collection, namespace=namespace, ttl=ttl, source=source)
+
+    def recall(
+        self,
+        query: str,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        limit: int = 5,
+        threshold: float = 0.0,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | str | None = None,
+        mode: Mode = "hybrid",
+        expand: int = 0,
+        offset: int = 0,
+        max_bytes: int | None = None,
+    ) -> Recalled:
+        """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
+
+        Without a `namespace` all of them are looked through. A `filter` is on metadata: {"account": "acme"}, or
+        with operators {"urgency": {"$gte": 3}}. `expand` adds so many neighbours on either side of each match.
+        An empty query gives the newest entries; an unknown collection has nothing. `offset` leaves out the best ones,
+        which an earlier answer had; with `max_bytes` the answer ends with the match whose content exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     for cone, note in ((6, "Celadon turns green"), (10, "Tenmoku turns black")):
+        ...         done = ada.remember(note, collection="glazes", metadata={"cone": cone})
+        ...     found = ada.recall("What turns black?", collection="glazes", filter={"cone": {"$gte": 8}})
+        ...     [match.content for match in found.results]
+        ['Tenmoku turns black']
+        """
+        effect = recall_effect(
+            self.scope,
+            query,
+            self._gate.limits,
+            collection=collection,
+            namespace=namespace,
+            limit=limit,
+            threshold=threshold,
+            filter=filter,
+            as_of=as_of,
+            mode=mode,
+            expand=expand,
+            offset=offset,
+            max_bytes=max_bytes,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def entries(
+        self,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        after: int = 0,
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> builtins.list[Entry]:
+        """Return the entries of a collection in the order they came; `after` is the sequence of the last one seen.
+
+        With `max_bytes` the list ends with the entry whose content exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes", key="celadon")
+        ...     [entry.key for entry in ada.entries(collection="glazes")]
+        ['celadon']
+        """
+        check_count("limit", limit)
+        check_count("sequence", after)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ListEntries(
+            scope=self.scope,
+            collection=check_collection(collection),
+            namespace=check_namespace(namespace),
+            after=after,
+            limit=limit,
+            max_bytes=max_bytes,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def forget(self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = "") -> bool:
+        """Forget one entry, by its id or by its key; say whether it was there.
+
+        It is no longer recalled, except as of an earlier moment; `memory.erase` removes that too.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     ada.forget(done.id, collection="glazes"), ada.forget(done.id, collection="glazes")
+        (True, False)
+        """
+        if (id is None) == (key is None):
+            raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
+        check_label("id", id)
+        check_label("key", key)
+        check_own_namespace(namespace)
+        effect = Forget(scope=self.scope, collection=check_collection(collection), namespace=namespace, id=id, key=key)
+        return self._gate.perform(effect, self._caller)
+
+    def session(self, id: str) -> ScopedMemory:
+        """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     firing = ada.session("firing-12")
+        ...     firing.set("peak", 1222).scope.path
+        'session:firing-12'
+        """
+        scope = Scope.of(tenant=self.scope.tenant, session=id)
+        self._gate.perform(StartSession(scope=scope, owner=self.scope), self._caller)
+        return ScopedMemory(self._gate, self._caller, scope)
+
+    def end(self) -> dict[str, int]:
+        """End this session, run or tree: its memory goes, and nothing can be written to it again.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     firing = ada.session("firing-12")
+        ...     fact = firing.set("peak", 1222)
+        ...     firing.end()["facts"], firing.get("peak") is None
+        (1, True)
+        """
+        return self._gate.perform(EndScope(scope=self.scope), self._caller)
+
+    def _remember(
+        self, items: tuple[Item, ...], collection: str, namespace: str, ttl: Duration | None, source: str | None
+    ) -> builtins.list[Remembered]:
+        check_label("source", source)
+        check_own_namespace(namespace)
+        effect = Remember(
+            scope=self.scope,
+            collection=check_collection(collection),
+            namespace=namespace,
+            items=items,
+            ttl=None if ttl is None else parse_duration(ttl),
+            source=source,
+        )
+        return self._gate.perform(effect, self._caller)
+
+    def __repr__(self) -> str:
+        """Return whose memory this is."""
+        return f"<memoranda.ScopedMemory {self.scope}>"
+
+
+_ITEM_FIELDS = frozenset({"content", "metadata", "key"})
+
+
+def _item_of(item: Mapping[str, Any], number: int, limits: Limits) -> Item:
+    """Return one checked item of many; what is wrong with it is told with its number."""
+    if not isinstance(cast(object, item), Mapping) or "content" not in item or not item.keys() <= _ITEM_FIELDS:
+        raise UsageError(
+            f"item {number} is {quote(item)}, not something to remember",
+            hint='Pass maps such as {"content": "…", "metadata": {…}, "key": "…"}',
+            item=number,
+        )
+    try:
+        return make_item(item["content"], item.get("metadata"), item.get("key"), limits)
+    except UsageError as error:
+        error.message = f"item {number}: {error.message}"
+        error.details["item"] = number
+        raise
+
+
+def set_effect(
+    scope: Scope,
+    key: str,
+    value: Any,
+    limits: Limits,
+    *,
+    expect: int | None = None,
+    ttl: Duration | None = None,
+    domain: str | None = None,
+    source: str | None = None,
+    idempotency_key: str | None = None,
+) -> SetFact:
+    """Return the checked effect of a set; bad input is refused here, before anything is touched."""
+    check_own_key(key)
+    _check_expect(expect)
+    check_label("domain", domain)
+    check_label("source", source)
+    check_label("idempotency key", idempotency_key)
+    return SetFact(
+        scope=scope,
+        key=key,
+        payload=msgspec.Raw(encode_checked(value, limits)),
+        expect=expect,
+        ttl=None if ttl is None else parse_duration(ttl),
+        domain=domain,
+        source=source,
+        idempotency_key=idempotency_key,
+    )
+
+
+def delete_effect(
+    scope: Scope,
+    key: str,
+    *,
+    expect: int | None = None,
+    source: str | None = None,
+    idempotency_key: str | None = None,
+) -> DeleteFact:
+    """Return the checked effect of a delete."""
+    check_own_key(key)
+    _check_expect(expect)
+    check_label("source", source)
+    check_label("idempotency key", idempotency_key)
+    return DeleteFact(scope=scope, key=key, expect=expect, source=source, idempotency_key=idempotency_key)
+
+
+def _check_expect(expect: Any) -> None:
+    if expect is not None and (type(expect) is not int or expect < 0):
+        raise UsageError(
+            f"{quote(expect)} is not a version to expect",
+            hint="Pass fact.version, or 0 for a fact that must not exist",
+        )

@@ -1,0 +1,208 @@
+"""Exports as JSON Lines: a header, then one definition, session, fact or entry a line."""
+
+from __future__ import annotations
+
+import codecs
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from memoranda.api.remembering import check_collection, check_namespace, make_item
+from memoranda.engine.transfer import ExportedPart
+from memoranda.errors import LimitExceeded, UsageError
+from memoranda.model.clock import parse_moment
+from memoranda.model.definition import Definition
+from memoranda.model.effect import Import
+from memoranda.model.fact import Fact
+from memoranda.model.key import check_key
+from memoranda.model.limits import Limits
+from memoranda.model.scope import Scope
+from memoranda.model.text import check_label
+from memoranda.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
+from memoranda.model.value import decode, encode, encode_checked
+from memoranda.store.base import Session
+
+_FORMAT = 1
+
+
+class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
+    memoranda: int | None = None
+    recollect: int | None = None
+    """What an export of 0.1.0 begins with."""
+    tenant: str | None = None
+    at: datetime | None = None
+    definition: ImportedDefinition | None = None
+    session: ImportedSession | None = None
+    fact: ImportedFact | None = None
+    entry: ImportedEntry | None = None
+
+
+_decoder = msgspec.json.Decoder(_Line)
+
+
+def write_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Write an export to a file that appears only when it is whole; to a pipe or a device, as it comes."""
+    if path.exists() and not path.is_file():
+        with path.open("wb") as file:
+            file.writelines(lines)
+        return
+    path = path.resolve()  # where it is a link, the file that it leads to is replaced
+    half = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")  # its own: others may export there meanwhile
+    try:
+        with half.open("wb") as file:
+            file.writelines(lines)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+    finally:
+        half.unlink(missing_ok=True)
+
+
+def lines_of(tenant: str, at: datetime, parts: Iterable[ExportedPart]) -> Iterator[bytes]:
+    """Yield the lines of an export: the header, then one for each part."""
+    yield _encoded(_Line(memoranda=_FORMAT, tenant=tenant, at=at))
+    for part in parts:
+        if not isinstance(part, Session) or part.owner is not None:
+            yield _encoded(_line_of(part))
+
+
+def is_counted(line: bytes) -> bool:
+    """Say whether a line holds a fact or an entry."""
+    return line.startswith((b'{"fact":', b'{"entry":'))
+
+
+def _encoded(line: _Line) -> bytes:
+    return msgspec.json.encode(line) + b"\n"
+
+
+def _line_of(part: ExportedPart) -> _Line:
+    if isinstance(part, Definition):
+        return _Line(
+            definition=ImportedDefinition(
+                id=part.id, name=part.name, slug=part.slug, scope=part.scope, ttl=part.ttl, schema=part.schema
+            )
+        )
+    if isinstance(part, Session):
+        owner = part.owner.path if part.owner is not None else ""
+        return _Line(session=ImportedSession(scope=part.scope.path, owner=owner))
+    if isinstance(part, Fact):
+        return _Line(
+            fact=ImportedFact(
+                scope=part.scope.path,
+                key=part.key,
+                payload=msgspec.Raw(encode(part.value)),
+                updated_at=part.updated_at,
+                expires_at=part.expires_at,
+                domain=part.domain,
+            )
+        )
+    return _Line(
+        entry=ImportedEntry(
+            scope=part.scope.path,
+            collection=part.collection,
+            namespace=part.namespace,
+            key=part.key,
+            payload=msgspec.Raw(encode(part.content)),
+            metadata=msgspec.Raw(encode(part.metadata)),
+            created_at=part.created_at,
+            expires_at=part.expires_at,
+        )
+    )
+
+
+def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:
+    """Return a fact of a file whose every part has been looked at as closely as if a caller had given it."""
+    check_key(fact.key)
+    check_label("domain", fact.domain)
+    Scope(path=fact.scope)
+    _check_moments(fact.updated_at, fact.expires_at)
+    payload = encode_checked(_decoded_value(fact.payload, number), limits)
+    return msgspec.structs.replace(fact, payload=msgspec.Raw(payload))
+
+
+def _checked_entry(entry: ImportedEntry, number: int, limits: Limits) -> ImportedEntry:
+    """Return an entry of a file, looked at in the same way."""
+    Scope(path=entry.scope)
+    _check_moments(entry.created_at, entry.expires_at)
+    check_collection(entry.collection)
+    check_namespace(entry.namespace)
+    content, metadata = _decoded_value(entry.payload, number), _decoded_value(entry.metadata, number)
+    item = make_item(content, metadata, entry.key, limits)
+    return msgspec.structs.replace(entry, payload=item.payload, metadata=item.metadata)
+
+
+def _check_moments(*moments: datetime | None) -> None:
+    """Refuse a moment that is out of every calendar once it is told in UTC."""
+    for moment in moments:
+        if moment is not None:
+            parse_moment(moment)
+
+
+def _decoded_value(payload: msgspec.Raw, number: int) -> Any:
+    try:
+        return decode(bytes(payload))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_a_line(number, error) from error
+
+
+def _not_a_line(number: int, error: Exception) -> UsageError:
+    return UsageError(f"line {number} is not a line of an export: {error}", hint="Export it again", line=number)
+
+
+def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limits) -> Import:
+    """Read the lines of an export into an import, or refuse them naming the line."""
+    definitions: list[ImportedDefinition] = []
+    sessions: list[ImportedSession] = []
+    facts: list[ImportedFact] = []
+    entries: list[ImportedEntry] = []
+    decoded = _decoded(lines, limits)
+    number, header = next(decoded, (1, _Line()))
+    if _FORMAT not in (header.memoranda, header.recollect):
+        raise UsageError(
+            "the file does not begin as an export of this version does",
+            hint='Its first line should be {"memoranda":1,…}',
+            line=number,
+        )
+    for number, line in decoded:
+        if line.definition is not None:
+            definitions.append(line.definition)
+        if line.session is not None:
+            sessions.append(line.session)
+        if line.fact is not None:
+            facts.append(_checked_fact(line.fact, number, limits))
+        if line.entry is not None:
+            entries.append(_checked_entry(line.entry, number, limits))
+    return Import(
+        scope=scope,
+        source=source,
+        definitions=tuple(definitions),
+        sessions=tuple(sessions),
+        facts=tuple(facts),
+        entries=tuple(entries),
+    )
+
+
+def _decoded(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, _Line]]:
+    size = 0
+    for number, text in enumerate(lines, start=1):
+        size += len(text)
+        if size > limits.import_bytes:
+            raise LimitExceeded(
+                f"the file is larger than {limits.import_bytes:,} bytes",
+                hint="Split it, or open with a larger Limits(import_bytes=…)",
+                limit=limits.import_bytes,
+                actual=size,
+            )
+        if number == 1:
+            text = text.removeprefix(codecs.BOM_UTF8)  # which some editors put there
+        if not text.strip():
+            continue
+        try:
+            yield number, _decoder.decode(text)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise _not_a_line(number, error) from error

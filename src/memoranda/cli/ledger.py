@@ -1,0 +1,160 @@
+"""`memoranda ledger`: verify the chain, read it, and take an anchor of it."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from memoranda.cli import wording
+from memoranda.cli.command import Desk, command, group
+from memoranda.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from memoranda import Anchor, Event, Verification
+
+app = group("ledger")
+
+_ANCHOR = re.compile(r"([0-9]{1,18}):([a-z0-9-]+:[0-9a-f]+)", re.ASCII)
+
+
+@command(app, "verify", example="memoranda ledger verify --all-tenants")
+def verify(
+    desk: Desk,
+    anchor: Annotated[
+        str | None,
+        typer.Option("--anchor", metavar="LENGTH:HEAD", help="An earlier `ledger anchor`: catches a cut-off tail."),
+    ] = None,
+    all_tenants: Annotated[
+        bool, typer.Option("--all-tenants", help="Every tenant's chain, one after the other.")
+    ] = False,
+) -> None:
+    """Check that no event was changed, removed or reordered; leaves with 1 and the first bad position if so."""
+    expected = None if anchor is None else _parse_anchor(anchor)
+    if all_tenants and expected is not None:
+        raise UsageError("an anchor is of one tenant", hint="Leave --all-tenants out, and name it with --tenant")
+    with desk.out.working("Verifying the ledger"):
+        found = _verify_all(desk) if all_tenants else [(desk.tenant, desk.memory.ledger.verify(anchor=expected))]
+    if desk.out.json:
+        documents = [_described(tenant, one) for tenant, one in found]
+        desk.out.document(documents if all_tenants else documents[0])
+    else:
+        for tenant, one in found:
+            name = f"{tenant}: " if all_tenants else ""
+            if one.ok:
+                desk.out.say(f"{name}ok, {wording.count(one.length, 'event')}, head {one.head}")
+            else:
+                desk.out.say(f"{name}broken at position {one.position}: {one.reason}; whole before it: {one.length}")
+        if not found:
+            desk.out.remark("No tenant has a ledger yet.")
+    if not all(one.ok for _, one in found):
+        raise typer.Exit(1)
+
+
+@command(app, "tail", example="memoranda ledger tail -n 5")
+def tail(
+    desk: Desk,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many.")] = 20,
+) -> None:
+    """Show the newest events, oldest first."""
+    events = desk.memory.ledger.tail(limit)
+    if desk.out.json:
+        return desk.out.document(events)
+    if not events:
+        return desk.out.remark("The ledger is empty.")
+    rows = [
+        (str(one.position), desk.out.ago(one.at), one.actor, one.effect, one.decision, _subject(one)) for one in events
+    ]
+    columns = ("position", "when", "actor", "effect", "decision", "what")
+    desk.out.table(columns, rows, whole=("position", "when", "effect", "decision"), folded=("actor", "what"))
+
+
+@command(app, "show", example="memoranda ledger show 12")
+def show(
+    desk: Desk,
+    what: Annotated[
+        str, typer.Argument(metavar="POSITION|RUN", help="A position, 1 being the first event; or the id of a run.")
+    ],
+) -> None:
+    """Show everything that one event says, or the events of a run.
+
+    Of a run it also says whether its events are whole, and leaves with 1 if not.
+    """
+    if not re.fullmatch(r"[0-9]{1,18}", what, re.ASCII):
+        from memoranda.cli.runs import show_events
+
+        return show_events(desk, what)
+    position = int(what)
+    if position < 1:
+        raise UsageError(f"there is no position {position}", hint="1 is the first event")
+    events = desk.memory.ledger.events(start=position, limit=1)
+    if not events or events[0].position != position:
+        raise NotFound(
+            f"there is no event at position `{position}`", hint="`memoranda ledger tail` shows the newest ones"
+        )
+    if desk.out.json:
+        return desk.out.document(events[0])
+    _show(desk, events[0])
+
+
+@command(app, "anchor", example="memoranda ledger anchor > anchor.txt")
+def anchor(desk: Desk) -> None:
+    """Print the chain's length and head. Keep it where whoever keeps the database cannot reach."""
+    with desk.out.working("Verifying the ledger"):
+        taken = desk.memory.ledger.anchor()
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "length": taken.length, "head": taken.head})
+    desk.out.say(f"{taken.length}:{taken.head}")
+
+
+def _verify_all(desk: Desk) -> list[tuple[str, Verification]]:
+    found: list[tuple[str, Verification]] = []
+    for tenant in desk.memory.tenants():
+        with desk.open(tenant) as memory:
+            found.append((tenant, memory.ledger.verify()))
+    return found
+
+
+def _parse_anchor(text: str) -> Anchor:
+    from memoranda import Anchor
+
+    match = _ANCHOR.fullmatch(text.strip())
+    if match is None:
+        raise UsageError(f"`{text}` is not an anchor", hint="Write LENGTH:HEAD as `memoranda ledger anchor` prints it")
+    return Anchor(int(match[1]), match[2])
+
+
+def _described(tenant: str, found: Verification) -> dict[str, Any]:
+    from memoranda.wire.shapes import plain
+
+    return {"tenant": tenant, **plain(found)}
+
+
+def _subject(event: Event) -> str:
+    what = event.key or event.resource or ""
+    if event.scope == f"run:{what}":  # what happened to a run, in its own scope
+        return event.scope
+    return f"{event.scope} {what}".strip()
+
+
+def _show(desk: Desk, event: Event) -> None:
+    desk.out.pairs(
+        [
+            ("position", str(event.position)),
+            ("at", wording.exact(event.at)),
+            ("actor", f"{event.actor} through {event.door}"),
+            ("effect", event.effect),
+            ("decision", event.decision),
+            ("scope", event.scope or "(shared)"),
+            ("key", event.key or ""),
+            ("resource", event.resource or ""),
+            ("version", "" if event.version is None else str(event.version)),
+            ("detail", wording.value(event.detail) if event.detail else ""),
+            ("text", "" if event.text is None else wording.value(event.text)),
+            ("content", event.content or ""),
+            ("epoch", str(event.epoch)),
+            ("previous", event.prev_hash),
+            ("hash", event.hash),
+        ]
+    )

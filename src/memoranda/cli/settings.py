@@ -1,0 +1,226 @@
+"""Flags, environment variables and a file in; the settings in force, each with where it came from, out."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, Literal, cast, get_args, get_origin, get_type_hints
+
+from memoranda.errors import UsageError
+from memoranda.model.environment import check_old_names
+from memoranda.model.text import quote
+from memoranda.server.settings import SECRETS
+from memoranda.server.settings import Settings as ServerSettings
+from memoranda.store.sql.addresses import without_secrets
+
+Origin = Literal["flag", "environment", "file", "default"]
+
+_FILE = "MEMORANDA_CONFIG"
+_SERVER: dict[str, Any] = {one.name: one.default for one in dataclasses.fields(ServerSettings)}
+_DEFAULTS: dict[str, Any] = {
+    "db": _SERVER["db"],
+    "tenant": "default",
+    "embedder": _SERVER["embedder"],
+    "durability": _SERVER["durability"],
+    "ledger": _SERVER["ledger"],
+    "busy_timeout": _SERVER["busy_timeout"],
+}
+"""What every command goes by."""
+_SERVER_ONLY = {name: default for name, default in _SERVER.items() if name not in _DEFAULTS}
+"""What only the server goes by."""
+
+VARIABLES = {name: f"MEMORANDA_{name.upper()}" for name in (*_DEFAULTS, *_SERVER_ONLY)} | {"config": _FILE}
+"""Each setting, and the environment variable that gives it."""
+
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    name: get_args(hint) for name, hint in get_type_hints(ServerSettings).items() if get_origin(hint) is Literal
+}
+"""What may be given for the settings that are one of a few words."""
+_LONGEST_WAIT = 86_400
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One value in force, and who gave it."""
+
+    name: str
+    value: Any
+    origin: Origin
+
+    @property
+    def variable(self) -> str:
+        """The environment variable that can give this setting."""
+        return VARIABLES[self.name]
+
+    @property
+    def shown(self) -> Any:
+        """The value as it may be printed: of a secret only that it is set, an address without its password."""
+        if self.name == "db":
+            return without_secrets(self.value)
+        return "(set)" if self.name in SECRETS and self.value else self.value
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Everything that `memoranda.open` is called with, and in `memoranda config show` all the rest."""
+
+    all: tuple[Setting, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        """Return the value of a setting."""
+        return next(setting.value for setting in self.all if setting.name == name)
+
+    @property
+    def file(self) -> str | None:
+        """The path of the database file; None when the database is not a file."""
+        scheme, colons, rest = str(self["db"]).partition("://")
+        path = scheme if not colons else rest.removeprefix("/") if scheme == "sqlite" else ""
+        return path if path not in ("", ":memory:") else None
+
+
+def resolve(*, db: str | None = None, tenant: str | None = None, embedder: str | None = None) -> Settings:
+    """Return the settings in force: a flag beats the environment, which beats the file, which beats the default."""
+    return _resolve(_DEFAULTS, {"db": db, "tenant": tenant, "embedder": embedder}, None)
+
+
+def resolve_all(settings: Settings, *, config: str | None = None, **flags: Any) -> Settings:
+    """Return the settings in force, with those that only the server goes by."""
+    # What the command was given is known by now; the file is read again because only now it may be named.
+    given = {one.name: one.value for one in settings.all if one.origin == "flag"}
+    return _resolve(_DEFAULTS | _SERVER_ONLY, given | flags, config)
+
+
+def resolve_server(settings: Settings, *, config: str | None = None, **flags: Any) -> ServerSettings:
+    """Return what the server is started with."""
+    resolved = resolve_all(settings, config=config, **flags)
+    return ServerSettings(**{one.name: one.value for one in resolved.all if one.name in _SERVER})
+
+
+def _resolve(defaults: Mapping[str, Any], flags: Mapping[str, Any], config: str | None) -> Settings:
+    check_old_names()
+    file = _read_file(config or os.environ.get(_FILE))
+    return Settings(
+        tuple(_resolve_one(name, default, flags.get(name), file, os.environ) for name, default in defaults.items())
+    )
+
+
+def _resolve_one(
+    name: str, default: Any, flag: Any, file: Mapping[str, Any], environment: Mapping[str, str]
+) -> Setting:
+    if flag is not None:
+        value, origin, place = flag, "flag", f"--{name}"
+    elif environment.get(VARIABLES[name]):
+        place = VARIABLES[name]
+        value, origin = _parsed(name, environment[place], default), "environment"
+    elif name in file:
+        place = "the file of settings"
+        value, origin = _typed(name, file[name], default), "file"
+    else:
+        return Setting(name, default, "default")
+    if name == "db" and value == "":
+        raise UsageError(f"{place} is empty", hint="Name a database, such as --db memory.db")
+    choices = _CHOICES.get(name)
+    if choices and value not in choices:
+        raise UsageError(
+            f"`{value}` in {place} is not a choice", hint=f"Set it to {' or '.join(filter(None, choices))}"
+        )
+    if name == "busy_timeout" and not 0 <= value <= _LONGEST_WAIT:
+        raise _no_seconds(value)
+    return Setting(name, value, origin)
+
+
+def _parsed(name: str, text: str, default: Any) -> Any:
+    """Return the value that an environment variable writes, in the type of the default."""
+    if isinstance(default, bool):
+        known = {
+            "1": True,
+            "true": True,
+            "yes": True,
+            "on": True,
+            "0": False,
+            "false": False,
+            "no": False,
+            "off": False,
+        }
+        if text.lower() not in known:
+            raise UsageError(f"`{text}` in {VARIABLES[name]} is neither true nor false", hint="Set it to true or false")
+        return known[text.lower()]
+    if isinstance(default, int | float):
+        try:
+            number = type(default)(text)
+        except ValueError:
+            number = math.nan
+        if math.isnan(number):
+            raise _no_seconds(text) if name == "busy_timeout" else _no_number(name, text)
+        return number
+    if isinstance(default, tuple):
+        return tuple(part.strip() for part in text.split(",") if part.strip())
+    return text
+
+
+def _typed(name: str, value: Any, default: Any) -> Any:
+    """Return the value that a file gives, or refuse one of another type."""
+    if isinstance(default, float) and type(value) is int:
+        return float(value)
+    if isinstance(default, tuple):
+        texts = cast("list[object]", value) if isinstance(value, list) else [None]
+        fits = all(isinstance(text, str) for text in texts)
+        value = tuple(texts)
+    else:
+        fits = type(value) is type(default)
+    if not fits:
+        kinds: dict[type, str] = {
+            bool: "true or false",
+            int: "a whole number",
+            float: "a number",
+            str: "text",
+            tuple: "a list of texts",
+        }
+        raise UsageError(
+            f"what the file of settings gives for `{name}` has the wrong type",
+            hint=f"Set it to {kinds[type(cast('object', default))]}",
+        )
+    return value
+
+
+def _read_file(path: str | None) -> dict[str, Any]:
+    if not path:
+        return {}
+    try:
+        with open(path, "rb") as file:
+            values = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(
+            f"the file of settings {quote(path)} cannot be read: {error.strerror}",
+            hint=f"Name another with --config or {_FILE}",
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(
+            f"the file of settings {quote(path)} is not TOML: {error}", hint="Write name = value"
+        ) from error
+    for name in values:
+        if name not in _DEFAULTS and name not in _SERVER_ONLY:
+            near = get_close_matches(name, VARIABLES, n=1)
+            raise UsageError(
+                f"{quote(name)} in {quote(path)} is no setting",
+                hint=f"Did you mean `{near[0]}`?" if near else "`memoranda config show` lists them",
+            )
+    return values
+
+
+def _no_seconds(value: object) -> UsageError:
+    return UsageError(
+        f"`{value}` in {VARIABLES['busy_timeout']} is not a number of seconds",
+        hint="Set it to how long a write may wait for others, such as 5 or 0.5",
+    )
+
+
+def _no_number(name: str, text: str) -> UsageError:
+    return UsageError(
+        f"`{text}` in {VARIABLES[name]} is not a number", hint=f"Set it to a number, or unset it ({name})"
+    )

@@ -1,0 +1,185 @@
+"""Moments, durations, values and scopes in; short text that is safe on a terminal out."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from ast import literal_eval
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+_STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
+_COMMANDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
+    (re.compile(r"memory\.(\w+)\.list\(\)"), r"`memoranda \1 list`"),
+    (
+        re.compile(r"Read it, and say that you know what it holds"),
+        "Read it; then write a fact with --expect VERSION, a block with --replace",
+    ),
+    (re.compile(r"memory\.scope\(user=…, agent=…\)"), "--user and --agent say whose"),
+    (
+        re.compile(r"memory\.permissions\.grant\((.+), '(.+?)'(?:, scope=memory\.at\((.+)\)\.scope)?\)$"),
+        lambda found: _grant(literal_eval(found[1]), found[2], literal_eval(found[3]) if found[3] else ""),
+    ),
+    (re.compile(r"memoranda approvals approve …"), "memoranda approvals approve ID"),
+    (re.compile(r"remember_text\(…\)"), "`memoranda ingest`"),
+    (re.compile(r"Open it with embedder=…"), "Name it with --embedder or MEMORANDA_EMBEDDER"),
+    (re.compile(r"Pass it as load\((machines|workflows)=\[…\]\)"), r"Name its file with --\1"),
+    (re.compile(r"pass load\(model=…\)"), "name one with --model"),
+    (re.compile(r", or load with (Behaviour\(\w+=…\)|on_invalid=\"skip\" to go on without it)"), ""),
+    (
+        re.compile(r"Give it to the workflow when it is loaded|Pass actions=\[…\] or servers=\{…\}, as for load"),
+        "Name the module that has it with --tools",
+    ),
+    (re.compile(r"Pass what export_workflow returned"), "Name what `memoranda workflows export` wrote"),
+    (re.compile(r", or pass load\(settings=\{[^}]*\}\)"), ""),
+)
+_JOINER = "\u200d"  # invisible, but part of many emoji
+
+
+def visible(text: str, *, lines: bool = False) -> str:
+    r"""Return text with everything invisible written as an escape, so that no value can steer a terminal.
+
+    >>> visible("a\x1b[2Jb")
+    'a\\x1b[2Jb'
+    """
+    if text.isprintable():
+        return text
+    return "".join(
+        sign
+        if sign.isprintable() or sign == _JOINER or (lines and sign in "\n\t")
+        else sign.encode("unicode_escape").decode("ascii")
+        for sign in text
+    )
+
+
+def moment(when: datetime | None, now: datetime) -> str:
+    """Return how long ago or ahead a moment is, or its date when that is more than a month.
+
+    >>> moment(datetime(2026, 5, 1, 10, tzinfo=UTC), datetime(2026, 5, 1, 13, tzinfo=UTC))
+    '3h ago'
+    """
+    if when is None:
+        return ""
+    seconds = (when - now).total_seconds()
+    if abs(seconds) >= 31 * 86_400:
+        return f"{when.astimezone(UTC):%Y-%m-%d}"
+    for size, unit in _STEPS:
+        if abs(seconds) >= size:
+            count = round(abs(seconds) / size)
+            return f"in {count}{unit}" if seconds > 0 else f"{count}{unit} ago"
+    return f"in {round(seconds)}s" if seconds > 0 else "just now"
+
+
+def exact(when: datetime | None) -> str:
+    """Return a moment in full."""
+    return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def duration(seconds: int | None) -> str:
+    """Return seconds as a person would write them: `2592000` is `30d`.
+
+    >>> duration(2592000)
+    '30d'
+    """
+    if seconds is None:
+        return "for ever"
+    for size, unit in _STEPS:
+        if seconds % size == 0:
+            return f"{seconds // size}{unit}"
+    return f"{seconds}s"
+
+
+def size(count: float) -> str:
+    """Return bytes as a person would say them.
+
+    >>> size(2_500_000)
+    '2.5 MB'
+    """
+    for unit in ("bytes", "kB", "MB", "GB"):
+        if count < 1_000:
+            return f"{count:.0f} bytes" if unit == "bytes" else f"{count:.1f} {unit}"
+        count /= 1_000
+    return f"{count:.1f} TB"
+
+
+def value(anything: Any) -> str:
+    """Return a JSON value on one line; text stands without its quotes."""
+    if isinstance(anything, str):
+        return visible(anything)
+    import msgspec
+
+    return visible(msgspec.json.encode(anything).decode())
+
+
+def indented(anything: Any) -> str:
+    """Return a JSON value on several lines, as it is read and edited.
+
+    >>> print(indented({"city": "Faro"}))
+    {
+      "city": "Faro"
+    }
+    """
+    import msgspec
+
+    return msgspec.json.format(msgspec.json.encode(anything), indent=2).decode()
+
+
+def line(anything: Any, *, longest: int | None = None) -> str:
+    r"""Return a content on one line, runs of white space in it as one space, cut where it would be too long.
+
+    >>> line("Tea\n  or milk?"), line("Tea or milk?", longest=6)
+    ('Tea or milk?', 'Tea o…')
+    """
+    text = value(" ".join(anything.split()) if isinstance(anything, str) else anything)
+    return text if longest is None or len(text) <= longest else text[: longest - 1] + "…"
+
+
+def labels(metadata: Mapping[str, Any]) -> str:
+    """Return metadata on one line.
+
+    >>> labels({"account": "acme", "urgency": 3})
+    'account=acme, urgency=3'
+    """
+    return ", ".join(f"{visible(name)}={value(content)}" for name, content in metadata.items())
+
+
+def count(number: int, noun: str) -> str:
+    """Return a number and its noun.
+
+    >>> count(1, "event"), count(2, "event"), count(2, "entry")
+    ('1 event', '2 events', '2 entries')
+    """
+    if number == 1:
+        return f"1 {noun}"
+    return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
+
+
+def hint(text: str) -> str:
+    """Return a hint that names a Python call as one that names the command.
+
+    >>> hint("List them with memory.definitions.list()")
+    'List them with `memoranda definitions list`'
+    """
+    for call, command in _COMMANDS:
+        text = call.sub(command, text)
+    return text
+
+
+def _grant(actor: str, capability: str, scope: str) -> str:
+    words = ["memoranda", "permissions", "grant", actor, capability, *(["--scope", scope] if scope else [])]
+    return f"`{shlex.join(words)}`"
+
+
+def counts(removed: Mapping[str, int]) -> str:
+    """Return counts by kind on one line, without those that are zero.
+
+    >>> counts({"facts": 2, "entries": 1, "idempotency_keys": 0})
+    '2 facts, 1 entry'
+    """
+    named = {kind.replace("_", " "): number for kind, number in removed.items() if number}
+    return ", ".join(f"{number:,} {_one(kind) if number == 1 else kind}" for kind, number in named.items())
+
+
+def _one(kind: str) -> str:
+    return kind.removesuffix("ies") + "y" if kind.endswith("ies") else kind.removesuffix("s")

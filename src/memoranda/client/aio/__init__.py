@@ -1,0 +1,1 @@
+"""The client for asyncio: what is written by hand. `memoranda.client.sync` is made from it."""

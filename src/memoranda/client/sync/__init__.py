@@ -1,0 +1,1 @@
+"""The client without asyncio: made from `memoranda.client.aio`, word by word."""

@@ -1,0 +1,190 @@
+# Made from client/aio/client.py by memoranda.client.generate: change that one.
+"""A client of a Memoranda server: memory, programs, chat, and what an administrator does."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import httpx
+
+from memoranda.client.address import DEFAULT_URL
+from memoranda.client.calls import Call, body, path
+from memoranda.client.messages import new_message
+from memoranda.client.sync.approvals import ApprovalCalls
+from memoranda.client.sync.batch import Batch
+from memoranda.client.sync.blocks import BlockCalls
+from memoranda.client.sync.chat import ConversationCalls, preview, say, stream
+from memoranda.client.sync.collections import CollectionCalls
+from memoranda.client.sync.connection import Connection
+from memoranda.client.sync.definitions import DefinitionCalls
+from memoranda.client.sync.facts import FactCalls
+from memoranda.client.sync.keys import KeyCalls
+from memoranda.client.sync.ledger import LedgerCalls
+from memoranda.client.sync.permissions import PermissionCalls
+from memoranda.client.sync.programs import (
+    AgentCalls,
+    MachineCalls,
+    RunCalls,
+    SessionCalls,
+    WorkflowCalls,
+)
+from memoranda.client.sync.sleep import SleepCalls
+from memoranda.client.sync.transfer import export_to, import_from
+from memoranda.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
+from memoranda.wire.health import Health
+from memoranda.wire.upkeep import Ended, Imported, Receipt, Swept
+
+
+class Client:
+    """One server and one key, so one tenant and one user; a context manager.
+
+    Inside of `with memoranda.Client(url, key) as client:` one says `client.memory.get("core")`.
+    """
+
+    def __init__(
+        self,
+        base_url: str = DEFAULT_URL,
+        api_key: str | None = None,
+        *,
+        timeout: float = 30,
+        retries: int = 2,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        """Take the address and the key; without one, `MEMORANDA_API_KEY` is read. Nothing is sent yet.
+
+        `timeout` is how many seconds a connection, and then each part of an answer, may take. `retries` is how often a
+        call is sent again where that is safe. A `transport` of httpx takes the place of its own.
+        """
+        self._connection = Connection(base_url, api_key, timeout=timeout, retries=retries, transport=transport)
+        self.url = self._connection.url
+        self.memory = BlockCalls(self._connection)
+        self.facts = FactCalls(self._connection)
+        self.collections = CollectionCalls(self._connection)
+        self.definitions = DefinitionCalls(self._connection)
+        self.agents = AgentCalls(self._connection)
+        self.sessions = SessionCalls(self._connection)
+        self.machines = MachineCalls(self._connection)
+        self.workflows = WorkflowCalls(self._connection)
+        self.runs = RunCalls(self._connection)
+        self.conversations = ConversationCalls(self._connection)
+        self.sleep = SleepCalls(self._connection)
+        self.ledger = LedgerCalls(self._connection)
+        self.approvals = ApprovalCalls(self._connection)
+        self.permissions = PermissionCalls(self._connection)
+        self.keys = KeyCalls(self._connection)
+
+    def batch(self, *, idempotency_key: str | None = None) -> Batch:
+        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        return Batch(self._connection, idempotency_key)
+
+    def chat(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        conversation_id: str | None = None,
+        message_id: str | None = None,
+        memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Say something to an agent and return its answer; without a `conversation_id` a conversation begins.
+
+        A message is answered once: sent again under its `message_id`, it gets the same answer. Each gets an id of its
+        own unless one is given.
+        """
+        sent = new_message(
+            message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=False
+        )
+        return say(self._connection, agent_id, sent, timeout)
+
+    def stream(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        conversation_id: str | None = None,
+        message_id: str | None = None,
+        memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
+        model: str | None = None,
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        timeout: float | None = None,
+    ) -> Generator[ChatEvent]:
+        """Say something to an agent and yield what happens while it answers; raise what goes wrong.
+
+        `delta` events have the words as they come; `end` has the whole answer. A connection that is lost is taken up
+        after the last event that came. Who stops listening loses nothing: the turn is taken to its end, and its answer
+        is there for `chat` under the same `message_id`.
+        """
+        sent = new_message(
+            message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=True
+        )
+        return stream(self._connection, agent_id, sent, timeout)
+
+    def preview(
+        self,
+        agent_id: str,
+        message: str,
+        *,
+        conversation_id: str | None = None,
+        memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
+    ) -> Prompt:
+        """Return what a model would be sent for a message; nothing is asked, and nothing written."""
+        return preview(self._connection, agent_id, message, conversation_id, memory_policy)
+
+    def health(self) -> Health:
+        """Return what the server says of itself."""
+        return self._connection.fetch(Call(method="GET", path="/health", repeatable=True), Health)
+
+    def erase(self, **ids: str) -> Receipt:
+        """Remove everything of a user, project, session… history included; return what went, by kind."""
+        return self._connection.fetch(Call(method="POST", path=path("erase"), body=body(**ids)), Receipt)
+
+    def end(self, scope: str) -> dict[str, int]:
+        """End a session, run or tree below the user, such as `session:s1`; return what went with it, by kind."""
+        call = Call(method="POST", path=path("memory", "end"), body=body(scope=scope), repeatable=True)
+        return (self._connection.fetch(call, Ended)).removed
+
+    def sweep(self) -> Swept:
+        """Remove what has expired in the tenant; return counts by kind."""
+        return self._connection.fetch(Call(method="POST", path=path("sweep"), repeatable=True), Swept)
+
+    def export(self, path: str | Path, *, scope: str | None = None) -> int:
+        """Write an export of the tenant, or of what lies at and below a scope, to a file.
+
+        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind. Return how
+        many facts and entries it holds.
+        """
+        return export_to(self._connection, path, scope)
+
+    def import_file(self, path: str | Path) -> Imported:
+        """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
+        return import_from(self._connection, Path(path).read_bytes(), Path(path).name)
+
+    def import_lines(self, lines: Iterable[bytes], *, source: str | None = None) -> Imported:
+        """Write what the lines of an export hold, all or nothing; `source` is where they come from."""
+        return import_from(self._connection, b"\n".join(lines), source)
+
+    def close(self) -> None:
+        """Close the connections; closing twice is allowed."""
+        self._connection.close()
+
+    def __enter__(self) -> Self:
+        """Return this client."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Close this client."""
+        self.close()
+
+    def __repr__(self) -> str:
+        """Return where it leads, without the key."""
+        return f"<memoranda.Client {self.url}>"

@@ -1,0 +1,300 @@
+"""Effects on definitions in, definitions and notes out: the contracts of keys, and what their changes do to records."""
+
+from __future__ import annotations
+
+import secrets
+import uuid
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from memoranda.engine.call import Call, Outcome
+from memoranda.engine.facts import last_used, remove_fact, write_fact
+from memoranda.engine.portions import read_portions
+from memoranda.engine.schema_graph import UNBOUNDED
+from memoranda.engine.schema_rules import prepare_schema
+from memoranda.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound, UsageError
+from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
+from memoranda.model.duration import LONGEST
+from memoranda.model.effect import (
+    CreateDefinition,
+    DeleteDefinition,
+    EffectBase,
+    Import,
+    ReadDefinitions,
+    ReadRecords,
+    UpdateDefinition,
+)
+from memoranda.model.event import Note
+from memoranda.model.fact import Fact
+from memoranda.model.key import RESERVED
+from memoranda.model.text import quote, why_not_a_name
+from memoranda.model.value import canonical, decode, encode, encode_checked
+from memoranda.store.base import Reader, TenantState, Transaction
+
+_LONGEST_NAME = 255
+
+
+def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outcome[list[Definition]]:
+    """Return the tenant's definitions, oldest first."""
+    return Outcome(rows.definitions(effect.scope.tenant))
+
+
+def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[Fact]]:
+    """Return the active records of a definition, whoever owns them."""
+    definition = find_definition(rows, effect.scope.tenant, effect.definition)
+
+    def read(last: Fact | None, limit: int | None) -> list[Fact]:
+        after = (effect.after or None) if last is None else last.scope.path
+        return rows.facts_named(definition.tenant, definition.slug, after=after, limit=limit)
+
+    def wanted(fact: Fact) -> bool:
+        return definition.applies_to(fact.scope) and fact.active_at(call.now)
+
+    return Outcome(
+        read_portions(read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=wanted)
+    )
+
+
+def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
+    """Check a definition and keep it. Facts that stand at its key already become its records."""
+    definition = Definition(
+        id=call.ids.new("definition") if effect.id is None else _check_id(effect.id),
+        tenant=effect.scope.tenant,
+        name=_check_name(effect.title),
+        slug=_check_slug(effect.slug),
+        scope=_check_scope(effect.scope_kind),
+        ttl=_check_ttl(effect.ttl),
+        schema=_with_mode(_check_schema(effect.schema, call), effect.mode),
+        created_at=call.now,
+        updated_at=call.now,
+    )
+    _check_unique(rows, definition, old=None)
+    return Outcome(definition, (_keep(rows, definition, "create_definition"),))
+
+
+def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -> Outcome[Definition]:
+    """Change what is given. Records follow a changed slug; a changed scope leaves them where they were."""
+    old = find_definition(rows, effect.scope.tenant, effect.definition)
+    new = msgspec.structs.replace(
+        old,
+        name=old.name if effect.title is None else _check_name(effect.title),
+        slug=old.slug if effect.slug is None else _check_slug(effect.slug),
+        scope=old.scope if effect.scope_kind is None else _check_scope(effect.scope_kind),
+        ttl=None if effect.clear_ttl else old.ttl if effect.ttl is None else _check_ttl(effect.ttl),
+        schema=_changed_schema(old, effect, call),
+        updated_at=call.after(old.updated_at),
+    )
+    _check_unique(rows, new, old=old)
+    notes: list[Note] = []
+    if new.slug != old.slug:
+        for record in records_of(rows, old):
+            notes.extend(_move_record(rows, record, new.slug, call))
+    return Outcome(new, (*notes, _keep(rows, new, "update_definition")))
+
+
+def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -> Outcome[int]:
+    """Delete definitions and their records; return how many records went with them."""
+    total, notes = 0, list[Note]()
+    for definition in find_definitions(rows, effect.scope.tenant, (effect.definition, *effect.others)):
+        records = records_of(rows, definition)
+        for record in records:
+            at = call.after(record.updated_at)
+            notes.append(remove_fact(rows, record, record.version + 1, at, call.origin))
+        rows.remove_definition(definition.tenant, definition.id)
+        notes.append(Note(effect="delete_definition", resource=definition.id, detail={"records": len(records)}))
+        total += len(records)
+    bump_revision(rows, effect.scope.tenant)
+    return Outcome(total, tuple(notes))
+
+
+def find_definition(rows: Reader, tenant: str, name: str) -> Definition:
+    """Return the definition of this id or slug."""
+    return find_definitions(rows, tenant, (name,))[0]
+
+
+def find_definitions(rows: Reader, tenant: str, names: Sequence[str]) -> list[Definition]:
+    """Return the definitions of these ids or slugs, each once, or say which of them there are not."""
+    return select_definitions(rows.definitions(tenant), names)
+
+
+def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
+    """Return those of these ids or slugs, each once, in the order named; or say which of them there are not."""
+    found: dict[str, Definition] = {}
+    missing: list[str] = []
+    for name in names:
+        # A UUID may be written in capitals; the ids of definitions never are, and slugs have none.
+        one = next((one for one in known if name == one.slug or str(name).lower() == one.id), None)
+        if one is None:
+            missing.append(name)
+        else:
+            found[one.id] = one
+    if missing:
+        raise NotFound(
+            f"there is no definition {', '.join(map(quote, missing))}",
+            hint="List them with memory.definitions.list()",
+            value=missing[0],
+            missing=missing,
+        )
+    return list(found.values())
+
+
+def records_of(rows: Reader, definition: Definition) -> list[Fact]:
+    """Return every record of a definition, expired or not."""
+    named = rows.facts_named(definition.tenant, definition.slug)
+    return [fact for fact in named if definition.applies_to(fact.scope)]
+
+
+def bump_revision(rows: Transaction, tenant: str, *, epoch: bool = False) -> None:
+    """Say that the tenant's rules changed, so that every process compiles and reads them anew.
+
+    By a number that nobody has seen: a counter would come round to the same one after a change is rolled back,
+    and what was compiled for the undone change would be taken for the next.
+    """
+    state = rows.tenant_state(tenant)
+    rows.set_tenant_state(tenant, TenantState(secrets.randbits(62) + 1, state.epoch + epoch))
+
+
+def _keep(rows: Transaction, definition: Definition, effect: str) -> Note:
+    rows.put_definition(definition)
+    bump_revision(rows, definition.tenant)
+    detail = {"slug": definition.slug, "scope": definition.scope, "ttl": definition.ttl}
+    return Note(effect=effect, resource=definition.id, payload=canonical(definition.schema), detail=detail)
+
+
+def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tuple[Note, Note]:
+    there = rows.fact(record.scope, slug)
+    if there is not None and there.active_at(call.now):
+        raise AlreadyExists(
+            f"`{record.scope}` has a fact at {quote(slug)} already, so its record cannot move there",
+            hint="Delete that fact first, or choose another slug",
+        )
+    last, stamp = last_used(rows, record.scope, slug)
+    at = max(call.after(record.updated_at), call.after(stamp))
+    moved = msgspec.structs.replace(
+        record,
+        id=call.ids.new("fact"),
+        key=slug,
+        version=last + 1,
+        created_at=at,
+        updated_at=at,
+        origin=call.origin,
+    )
+    gone = remove_fact(rows, record, record.version + 1, at, call.origin)
+    return gone, write_fact(rows, moved, encode(record.value))
+
+
+def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None) -> None:
+    for other in rows.definitions(definition.tenant):
+        if old is not None and other.id == old.id:
+            continue
+        for field in ("id", "name", "slug"):
+            if getattr(other, field) == getattr(definition, field):
+                raise AlreadyExists(
+                    f"there is a definition with the {field} {quote(getattr(definition, field))} already",
+                    hint=f"Choose another {field}, or update definition {other.id}",
+                    field=field,
+                )
+
+
+def _check_id(id: Any) -> str:
+    try:
+        written = str(uuid.UUID(id)) if isinstance(id, str) else None
+    except ValueError:
+        written = None
+    # Python reads a UUID without its dashes or in braces too; a workflow that names it could not write it so.
+    if written is None or written != id.lower():
+        raise InvalidDefinition(
+            f"{quote(id)} is not a UUID",
+            hint="Leave the id out to get one, or pass one such as 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48",
+            path="id",
+        )
+    return written
+
+
+def _check_name(name: Any) -> str:
+    trimmed = name.strip() if isinstance(name, str) else name
+    reason = why_not_a_name(trimmed, longest=_LONGEST_NAME)
+    if reason:
+        raise InvalidDefinition(f"the name cannot be used: {reason}", hint="Give it a short visible name", path="name")
+    return trimmed
+
+
+def _check_slug(slug: Any) -> str:
+    if not is_slug(slug):
+        raise InvalidDefinition(
+            f"the slug {quote(slug)} cannot be used",
+            hint="Use lower-case letters a-z, digits and underscores only, such as customer_profile",
+            path="slug",
+        )
+    if slug in RESERVED:
+        raise InvalidDefinition(f"the slug `{slug}` is reserved", hint="Choose another one", path="slug")
+    return slug
+
+
+def _check_scope(scope: Any) -> str:
+    if not isinstance(scope, str) or scope not in SHAPES:
+        raise InvalidDefinition(
+            f"{quote(scope)} is not a scope of definitions", hint=f"Scopes are {', '.join(SHAPES)}", path="scope"
+        )
+    return scope
+
+
+def _check_ttl(ttl: Any) -> int | None:
+    if ttl is None or (type(ttl) is int and 1 <= ttl <= LONGEST):
+        return ttl
+    raise InvalidDefinition(
+        f"the ttl {quote(ttl)} is not a whole number of seconds from 1 to a century",
+        hint="Leave it out for permanent memory",
+        path="ttl",
+    )
+
+
+def _changed_schema(old: Definition, effect: UpdateDefinition, call: Call) -> dict[str, Any]:
+    """Return the schema after an update: what it does not say of the mode stays as it was."""
+    schema = old.schema if effect.schema is None else _check_schema(effect.schema, call)
+    return _with_mode(schema, effect.mode or schema.get(MODE_WORD, old.mode))
+
+
+def _with_mode(schema: dict[str, Any], mode: Any) -> dict[str, Any]:
+    """Return a schema that says its mode; `replace` goes without saying."""
+    if mode is None:
+        return schema
+    if mode not in MODES:
+        raise InvalidDefinition(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", path="mode")
+    plain = {word: part for word, part in schema.items() if word != MODE_WORD}
+    return plain if mode == "replace" else {**plain, MODE_WORD: mode}
+
+
+def _check_schema(schema: Any, call: Call) -> dict[str, Any]:
+    payload = encode_checked(schema, call.limits)
+    if len(payload) > call.limits.schema_bytes:
+        raise LimitExceeded(
+            f"the schema takes {len(payload):,} bytes as JSON, the limit is {call.limits.schema_bytes:,}",
+            hint="Split it into several definitions",
+            limit=call.limits.schema_bytes,
+            actual=len(payload),
+        )
+    return call.checks.result(("schema", payload), 0, partial(_prepare, payload), {})
+
+
+def _prepare(payload: bytes) -> dict[str, Any]:
+    return prepare_schema(decode(payload))  # a copy: what the caller does to theirs later is no change of ours
+
+
+def prepare_ahead(effect: EffectBase, call: Call) -> None:
+    """Compile the schemas of an effect while nothing is locked; its verb raises what is wrong with them."""
+    if isinstance(effect, Import):
+        schemas = [one.schema for one in effect.definitions]
+    else:
+        schemas = [effect.schema] if isinstance(effect, CreateDefinition | UpdateDefinition) else []
+    for schema in schemas:
+        try:
+            payload = encode_checked(schema, call.limits)
+        except UsageError:
+            continue
+        if schema is not None and len(payload) <= call.limits.schema_bytes:
+            call.checks.result(("schema", payload), UNBOUNDED, partial(_prepare, payload), {})
+    call.checks.settle()

@@ -1,0 +1,140 @@
+"""Scopes that come to an end: a session, run or tree begins, belongs to somebody, and takes its memory with it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, cast
+
+import msgspec
+
+from memoranda.engine.call import Call, Outcome
+from memoranda.errors import ScopeEnded, UsageError
+from memoranda.model.effect import EndScope, StartSession
+from memoranda.model.event import Note
+from memoranda.model.fact import Fact
+from memoranda.model.key import lies_under
+from memoranda.model.scope import ENDING_KINDS, Scope
+from memoranda.store.base import Erasure, Reader, Session, Transaction
+
+_MARKS = tuple(f"{kind}:" for kind in ENDING_KINDS)
+# A look at the text spares most writes the look-up; an id that happens to hold a mark only costs one.
+_find_mark = re.compile("|".join(_MARKS)).search
+
+
+def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcome[Session]:
+    """Begin a scope that will end, or return the one that runs already."""
+    require_ending(effect.scope)
+    ensure_open(rows, effect.scope)
+    running = rows.session(effect.scope)
+    if running is not None:
+        if effect.owner is not None and running.owner != effect.owner:
+            raise UsageError(
+                f"`{effect.scope}` belongs to `{running.owner}`",
+                hint="Start a session of another id for this owner",
+            )
+        return Outcome(running)
+    if effect.owner is not None and effect.owner.tenant != effect.scope.tenant:
+        raise UsageError("a session and its owner stay inside one tenant", hint="Name an owner of the same tenant")
+    session = Session(scope=effect.scope, owner=effect.owner, started_at=call.now)
+    rows.put_session(session)
+    owner = effect.owner.path if effect.owner else None
+    return Outcome(session, (Note(effect="start_session", scope=effect.scope.path, detail={"owner": owner}),))
+
+
+def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[str, int]]:
+    """End a scope: drop its memory, history included, and close it for good. Ending twice changes nothing."""
+    require_ending(effect.scope)
+    running = rows.session(effect.scope)
+    if running is not None and running.ended_at is not None:
+        return Outcome({})
+    version, newest = rows.newest_below(effect.scope)
+    removed = rows.remove_memory(effect.scope)
+    call.indexes.drop(effect.scope)
+    if version:
+        # Its history goes as if it were erased, so what was used there is kept in mind in the same way.
+        ended = Erasure(id=call.ids.new("erasure"), scope=effect.scope, at=call.after(newest), version_floor=version)
+        rows.add_erasure(ended)
+    rows.put_session(
+        Session(
+            scope=effect.scope,
+            owner=running.owner if running else None,
+            started_at=running.started_at if running else call.now,
+            ended_at=call.now,
+        )
+    )
+    return Outcome(removed, (Note(effect="end_scope", scope=effect.scope.path, detail=dict(removed)),))
+
+
+def ensure_open(rows: Reader, scope: Scope) -> None:
+    """Refuse a write to a scope that has ended, or that lies below one that has."""
+    ended = ended_session(rows, scope)
+    if ended is not None:
+        raise ScopeEnded(
+            f"`{ended.scope}` has ended",
+            hint="Start a new one: ids of ended sessions are not used again",
+            ended_at=ended.ended_at,
+        )
+
+
+def ended_session(rows: Reader, scope: Scope) -> Session | None:
+    """Return the session at or above a scope that has ended, None if all of them go on."""
+    if not may_end(scope):
+        return None
+    for ending in ending_scopes(scope):
+        session = rows.session(ending)
+        if session is not None and session.ended_at is not None:
+            return session
+    return None
+
+
+def may_end(scope: Scope) -> bool:
+    """Say whether a scope, or one above it, may be of a kind that comes to an end."""
+    return _find_mark(scope.path) is not None
+
+
+def ending_scopes(scope: Scope) -> Iterator[Scope]:
+    """Yield the scopes at and above a scope that come to an end, outermost first."""
+    path = ""
+    for part in scope.path.split("/"):
+        path = f"{path}/{part}" if path else part
+        if part.startswith(_MARKS):
+            yield scope if path == scope.path else Scope(scope.tenant, path)
+
+
+def is_session(scope: Scope) -> bool:
+    """Say whether a scope is that of a session itself, whose record may hold variables."""
+    return scope.path.rpartition("/")[2].startswith("session:")
+
+
+def variables_of(record: Fact | None, prefix: str = "") -> list[Fact]:
+    """Return the variables that a session's record holds at and below a key, as facts, ordered by key.
+
+    They live in the record, so that a turn of a conversation is one write however many variables it changes.
+    """
+    value: Any = None if record is None else record.value
+    if record is None or type(value) is not dict:
+        return []
+    variables: Any = cast("dict[str, Any]", value).get("vars")
+    if type(variables) is not dict:
+        return []
+    variables = cast("dict[str, Any]", variables)
+    return [
+        msgspec.structs.replace(record, key=key, value=variables[key])
+        for key in sorted(variables)
+        if lies_under(key, prefix)
+    ]
+
+
+def variable_of(record: Fact | None, key: str) -> Fact | None:
+    """Return one variable of a session's record as a fact, or None."""
+    return next((fact for fact in variables_of(record, key) if fact.key == key), None)
+
+
+def require_ending(scope: Scope) -> None:
+    """Refuse a scope that never ends, such as a user's."""
+    if not scope.ends:
+        raise UsageError(
+            f"`{scope}` is not a scope that ends",
+            hint=f"Sessions end in one of {', '.join(sorted(ENDING_KINDS))}",
+        )

@@ -1,0 +1,262 @@
+"""Every error Memoranda raises, as one tree with stable codes.
+
+    MemorandaError                      .code  .hint  .details
+    ├── UsageError(ValueError)          the call is wrong; nothing was changed
+    │   ├── InvalidScope                a tenant, kind or id that cannot name a memory
+    │   ├── InvalidKey                  a key that cannot name a fact
+    │   ├── InvalidValue                not JSON: NaN, bytes, a cycle…           .path
+    │   ├── InvalidDuration             not `30d`, `24h`, `15m`, `90s` or `2w`
+    │   ├── InvalidDefinition           a name, slug, scope or schema that cannot be used  .path
+    │   ├── InvalidPolicy               a capability, level or access that does not exist
+    │   ├── InvalidFilter               a filter of a recall that says nothing       .path
+    │   ├── InvalidInput                a variable that callers may not set  .variable .inputs
+    │   ├── LimitExceeded               too large                                .limit .actual
+    │   ├── SchemaViolation             a value its definition refuses           .path .expected
+    │   ├── SourceError                 program text with faults                 .diagnostics .report
+    │   └── EvaluationFailed            an expression without a value            .span
+    ├── NotFound(LookupError)
+    ├── AlreadyExists
+    ├── Conflict                        somebody was faster                      .expected .actual
+    │   └── IdempotencyMismatch         one idempotency key, two different requests
+    ├── EmbedderError                   what turns text into vectors
+    │   ├── EmbedderMismatch            a collection was made with another one   .expected .actual
+    │   └── EmbeddingFailed             it failed, or gave what is no vector     .retryable
+    ├── ModelError                      a language model could not be asked
+    │   ├── ModelUnavailable            no package, key or name for it
+    │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable .reason
+    ├── ActionFailed                    a task of a workflow could not be done   .type .task .action
+    ├── RunFailed                       a machine or workflow gave no output     .run .type .step
+    ├── NotInstalled                    the program of a run is not loaded here  .expected .actual
+    ├── NotVerified                     kept state that its program did not write  .run
+    ├── ScopeEnded                      a write to a session that is over
+    ├── Refused                         the gate said no; the refusal is in the ledger
+    │   ├── Denied                      no grant, or a denial                    .capability
+    │   ├── Unauthenticated             nobody knows who asks: no key, or one that is not valid
+    │   ├── ApprovalRequired            paused until somebody decides            .approval
+    │   └── QuotaExceeded               too much in one window                   .retry_after
+    └── StorageError                    the disk or the database; .url
+        ├── Busy                        locked by another writer; safe to retry
+        ├── Full                        no space left
+        ├── ReadOnly                    the file or its disk cannot be written
+        ├── Corrupt                     the file is damaged
+        ├── ForeignDatabase             a database, but not one of ours
+        ├── Unavailable                 it cannot be opened or reached
+        └── MigrationNeeded             written by a newer Memoranda             .found .wanted
+
+A message says what happened, with the offending value in backticks; `.hint` says what to do. Codes are
+derived from the class names, so the wire, the docs and the command line cannot disagree with the code.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any, ClassVar
+
+
+def _slug(name: str) -> str:
+    return re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
+
+
+class MemorandaError(Exception):
+    """Anything Memoranda raises on purpose: a message, what to do, and details to act on.
+
+    >>> error = InvalidKey("the key cannot be used", hint="Write profile.language", value="a..b")
+    >>> error.code, error.value, str(error)
+    ('invalid_key', 'a..b', 'the key cannot be used. Write profile.language')
+    """
+
+    code: ClassVar[str] = "memoranda_error"
+
+    def __init_subclass__(cls) -> None:
+        """Give each class its stable code: `InvalidKey` is `invalid_key`."""
+        cls.code = _slug(cls.__name__)
+
+    def __init__(self, message: str, *, hint: str = "", **details: Any) -> None:
+        """Keep the message, the hint, and each detail as an attribute of its own name."""
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def __str__(self) -> str:
+        """Return what happened, then what to do."""
+        return f"{self.message}. {self.hint}" if self.hint else self.message
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a detail: `error.limit`, `error.path`, `error.actual`."""
+        details: dict[str, Any] = self.__dict__.get("details", {})
+        if name in details:
+            return details[name]
+        raise AttributeError(name)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel between processes whole, details included."""
+        return (_rebuild, (type(self), self.message, self.hint, self.details))
+
+
+def _rebuild(kind: type[MemorandaError], message: str, hint: str, details: dict[str, Any]) -> MemorandaError:
+    return kind(message, hint=hint, **details)
+
+
+class UsageError(MemorandaError, ValueError):
+    """The call is wrong; nothing was changed."""
+
+
+class InvalidScope(UsageError):
+    """A tenant, kind or id that cannot name a memory."""
+
+
+class InvalidKey(UsageError):
+    """A key that cannot name a fact."""
+
+
+class InvalidValue(UsageError):
+    """A value that is not JSON; `.path` says where."""
+
+
+class InvalidDuration(UsageError):
+    """Text that is not a duration such as `30d`."""
+
+
+class InvalidDefinition(UsageError):
+    """A definition that cannot be used; `.path` says where it is wrong."""
+
+
+class InvalidPolicy(UsageError):
+    """A capability, level or access that does not exist."""
+
+
+class InvalidFilter(UsageError):
+    """A filter that cannot be applied; `.path` says where it is wrong."""
+
+
+class InvalidInput(UsageError):
+    """A variable that callers may not set, or a value of another type; `.inputs` are those they may set."""
+
+
+class LimitExceeded(UsageError):
+    """Something too large; `.limit` and `.actual` say by how much."""
+
+
+class SchemaViolation(UsageError):
+    """A value its definition refuses; `.path` and `.expected` say why."""
+
+
+class SourceError(UsageError):
+    """Program text that cannot be used; `.diagnostics` holds everything wrong with it, `.report` shows it."""
+
+
+class EvaluationFailed(UsageError):
+    """An expression has no value among these variables; `.span` says where in the source, if that is known."""
+
+
+class NotFound(MemorandaError, LookupError):
+    """Nothing by that name or id."""
+
+
+class AlreadyExists(MemorandaError):
+    """The name is taken."""
+
+
+class Conflict(MemorandaError):
+    """The fact is no longer at the version the caller expected."""
+
+
+class IdempotencyMismatch(Conflict):
+    """An idempotency key that was used before, for another request."""
+
+
+class EmbedderError(MemorandaError):
+    """Text could not be turned into vectors; nothing was stored."""
+
+
+class EmbedderMismatch(EmbedderError):
+    """A collection whose vectors were made by another embedder; `.expected` and `.actual` name both."""
+
+
+class EmbeddingFailed(EmbedderError):
+    """The embedder failed, was too slow, or gave what is no vector; `.retryable` says whether to try again."""
+
+
+class ModelError(MemorandaError):
+    """A language model could not be asked."""
+
+
+class ModelUnavailable(ModelError):
+    """There is no model to ask: a package, a key or a known name is missing; the hint says which."""
+
+
+class ModelFailed(ModelError):
+    """The model failed, was too slow, or gave what cannot be used; `.reason` says which, `.retryable` what to do."""
+
+
+class ActionFailed(MemorandaError):
+    """An action of a workflow failed; `.type` says why (error, timeout, unreachable, ...), `.task` which task."""
+
+
+class RunFailed(MemorandaError):
+    """A machine or a workflow failed; `.type` and `.step` say why and where, `.run` is its run."""
+
+
+class NotInstalled(MemorandaError):
+    """The program of a run is not loaded here, or with another text; `.expected` and `.actual` are the digests."""
+
+
+class NotVerified(MemorandaError):
+    """A run or a session whose kept state is not what its program wrote, as far as the ledger knows."""
+
+
+class ScopeEnded(MemorandaError):
+    """A write to a session that is over."""
+
+
+class Refused(MemorandaError):
+    """The gate did not let the effect pass; the ledger says so too."""
+
+
+class Denied(Refused):
+    """No grant covers the effect, or a denial does."""
+
+
+class Unauthenticated(Refused):
+    """Nobody knows who asks: there is no key or token, or it is unknown, expired or revoked."""
+
+
+class ApprovalRequired(Refused):
+    """The effect waits for a decision; `.approval` is its id."""
+
+
+class QuotaExceeded(Refused):
+    """Too many writes or bytes in one window; `.retry_after` is in seconds."""
+
+
+class StorageError(MemorandaError):
+    """The disk or the database failed; nothing of the write was kept."""
+
+
+class Busy(StorageError):
+    """Another writer held the database for longer than we wait; safe to retry."""
+
+
+class Full(StorageError):
+    """No space left."""
+
+
+class ReadOnly(StorageError):
+    """The file or its disk cannot be written."""
+
+
+class Corrupt(StorageError):
+    """The database file is damaged."""
+
+
+class ForeignDatabase(StorageError):
+    """A database that some other program wrote."""
+
+
+class Unavailable(StorageError):
+    """The database cannot be opened or reached."""
+
+
+class MigrationNeeded(StorageError):
+    """A database written by a newer Memoranda than this one."""

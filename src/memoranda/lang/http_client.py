@@ -1,0 +1,248 @@
+"""The HTTP client behind `egress.py`: one connection a request, to an address that the policy allowed.
+
+Needs httpx, so it is imported when the first request is made.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+import ssl
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import httpcore
+import httpx
+
+from memoranda.lang.egress import (
+    MAX_BYTES,
+    EgressPolicy,
+    Request,
+    RequestFailed,
+    Response,
+    server_of,
+)
+from memoranda.model.text import quote
+
+_MAX_HEADERS = 100
+_ERRORS = (
+    *(httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError),
+    *(httpcore.TimeoutException, httpcore.UnsupportedProtocol, OSError),
+)
+
+
+def send(request: Request, policy: EgressPolicy, end: float) -> Response:
+    """Send one request and return its answer, or raise RequestFailed; `end` is a moment of `time.perf_counter`.
+
+    No connection is used twice, so that each one is to an address that was checked for this request, and the cookies
+    of one user reach nobody else.
+    """
+    headers = httpx.Headers({"user-agent": "memoranda", "accept-encoding": "identity"})
+    headers.update(httpx.Headers([(name.encode(), _header_bytes(value)) for name, value in request.headers.items()]))
+    backend = _CheckedBackend(policy, end)
+    try:
+        with httpx.Client(
+            transport=_Transport(backend, secure=request.url.startswith("https:")), trust_env=False
+        ) as client:
+            asked = client.build_request(request.method, request.url, headers=headers, content=request.body)
+            return _read(request, client.send(asked, stream=True, follow_redirects=False))
+    except _ERRORS as error:
+        if time.perf_counter() >= end or isinstance(error, httpcore.TimeoutException | TimeoutError):
+            message = f"{server_of(request.url)} did not answer within {request.timeout:g} s"
+            raise RequestFailed("timeout", message) from error
+        reason = str(error) or type(error).__name__
+        raise RequestFailed("unreachable", f"{server_of(request.url)} cannot be reached: {reason}") from error
+
+
+def _header_bytes(value: str | bytes) -> bytes:
+    return value if isinstance(value, bytes) else value.encode()
+
+
+def _read(request: Request, response: httpx.Response) -> Response:
+    if len(response.headers.raw) > _MAX_HEADERS:
+        raise RequestFailed("unreachable", f"{server_of(request.url)} answered with more than {_MAX_HEADERS} headers")
+    parts: list[bytes] = []
+    size = 0
+    for part in response.iter_raw():
+        parts.append(part)
+        size += len(part)
+        if size > MAX_BYTES:
+            message = f"{server_of(request.url)} answered with more than {MAX_BYTES:,} bytes"
+            raise RequestFailed("too_large", message, response=_answer(response, parts))
+    return _answer(response, parts)
+
+
+def _answer(response: httpx.Response, parts: list[bytes]) -> Response:
+    return Response(
+        status=response.status_code,
+        headers=dict(response.headers.items()),
+        content=b"".join(parts),
+        content_type=response.headers.get("content-type", "").partition(";")[0].strip().lower(),
+        charset=response.charset_encoding or "utf-8",
+    )
+
+
+@lru_cache(maxsize=1)
+def _certificates() -> ssl.SSLContext:
+    # Reading them takes longer than most requests.
+    return httpx.create_ssl_context()
+
+
+class _Transport(httpx.BaseTransport):
+    """httpx on a pool whose connections are made by our backend, which httpx's own transport does not take."""
+
+    def __init__(self, backend: httpcore.NetworkBackend, *, secure: bool) -> None:
+        self._pool = httpcore.ConnectionPool(
+            ssl_context=_certificates() if secure else None,
+            max_connections=1,
+            max_keepalive_connections=0,
+            network_backend=backend,
+        )
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert isinstance(request.stream, httpx.SyncByteStream)
+        response = self._pool.handle_request(
+            httpcore.Request(
+                method=request.method,
+                url=httpcore.URL(
+                    scheme=request.url.raw_scheme,
+                    host=request.url.raw_host,
+                    port=request.url.port,
+                    target=request.url.raw_path,
+                ),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        return httpx.Response(response.status, headers=response.headers, stream=_Body(response))
+
+    def close(self) -> None:
+        self._pool.close()
+
+
+class _Body(httpx.SyncByteStream):
+    def __init__(self, response: httpcore.Response) -> None:
+        self._response = response
+
+    def __iter__(self) -> Iterator[bytes]:
+        yield from self._response.iter_stream()
+
+    def close(self) -> None:
+        self._response.close()
+
+
+class _CheckedBackend(httpcore.NetworkBackend):
+    """Connects to addresses that the policy allows, and to nothing by its name."""
+
+    def __init__(self, policy: EgressPolicy, end: float) -> None:
+        self._policy = policy
+        self._end = end
+        self._backend = httpcore.SyncBackend()
+
+    def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.NetworkStream:
+        failure: Exception | None = None
+        for address in self._allowed(host, port):
+            try:
+                stream = self._backend.connect_tcp(address, port, timeout=_left(self._end))
+            except httpcore.ConnectError as error:
+                failure = error
+            else:
+                return _Stream(stream, self._end)
+        assert failure is not None, "no allowed address is a refusal"
+        raise failure
+
+    def connect_unix_socket(
+        self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
+    ) -> httpcore.NetworkStream:
+        raise httpcore.ConnectError("a program does not reach sockets of this machine")
+
+    def sleep(self, seconds: float) -> None:
+        self._backend.sleep(seconds)
+
+    def _allowed(self, host: str, port: int) -> list[str]:
+        found = _resolve(host, port, self._end)
+        refusals = [self._policy.refusal(host, port, ipaddress.ip_address(one)) for one in found]
+        allowed = [one for one, refusal in zip(found, refusals, strict=True) if refusal is None]
+        if allowed:
+            return allowed
+        # Not the address itself: what a name means inside of this network is not for everybody to know.
+        place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        raise RequestFailed(
+            "denied",
+            f"{quote(host)} may not be reached: it is {refusals[0]}",
+            hint=f"Allow it with MEMORANDA_EGRESS_ALLOW={place} on a server, or with egress=[{place!r}] in Python",
+        )
+
+
+class _Stream(httpcore.NetworkStream):
+    """A connection that ends when the time of the whole request is up.
+
+    A server that sends a byte now and then is never late for a single read.
+    """
+
+    def __init__(self, stream: httpcore.NetworkStream, end: float) -> None:
+        self._stream = stream
+        self._end = end
+
+    def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
+        return self._stream.read(max_bytes, _left(self._end))
+
+    def write(self, buffer: bytes, timeout: float | None = None) -> None:
+        self._stream.write(buffer, _left(self._end))
+
+    def close(self) -> None:
+        self._stream.close()
+
+    def start_tls(
+        self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
+    ) -> httpcore.NetworkStream:
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _left(self._end)), self._end)
+
+    def get_extra_info(self, info: str) -> Any:
+        return self._stream.get_extra_info(info)
+
+
+def _left(end: float) -> float:
+    """Return the seconds that are left, or raise; a timeout of 0 would mean to wait for nothing at all."""
+    left = end - time.perf_counter()
+    if left <= 0:
+        raise httpcore.ReadTimeout("the time of the request is up")
+    return left
+
+
+def _resolve(host: str, port: int, end: float) -> list[str]:
+    """Return the addresses of a host, in the resolver's order; in a thread, because a resolver knows no deadline."""
+    found: list[str] = []
+    failure: list[httpcore.ConnectError] = []
+
+    def ask() -> None:
+        try:
+            answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        except (OSError, UnicodeError) as error:
+            failure.append(httpcore.ConnectError(str(error)))
+        else:
+            # Without the zone of a link-local address, which a policy does not know.
+            found.extend(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in answers))
+
+    with suppress(ValueError):
+        return [str(ipaddress.ip_address(host))]
+    resolver = threading.Thread(target=ask, daemon=True, name="memoranda-resolver")
+    resolver.start()
+    resolver.join(_left(end))
+    if failure:
+        raise failure[0]
+    if resolver.is_alive() or not found:
+        raise httpcore.ConnectTimeout(f"{quote(host)} was not resolved in time")
+    return found

@@ -1,0 +1,54 @@
+"""mashin machines: steps that compute, ask, remember and recall, each effect of them governed and on record.
+
+`load` compiles a machine, `machine.run` runs it, `machine.test` runs its tests. `find` and `resume` take up a run that
+was begun earlier. `parse` and `check` look at a text without running it; `evaluate` runs a single expression.
+
+>>> import memoranda
+>>> from memoranda.mashin import check, find, load, parse, resume
+>>> text = '''
+... machine shelf "Where something is kept"
+...   accepts
+...     thing as text, is required
+...   implements
+...     wait for answer
+...       event: "answered"
+...     compute words
+...       "The ${input.thing} is ${answer.place}"
+... '''
+>>> check(text), parse(text).name.text
+((), 'shelf')
+>>> with memoranda.open(":memory:") as memory:
+...     machine = load(text, memory=memory)
+...     run = machine.run({"thing": "ladder"})
+...     waits = resume(memory, run.id).status
+...     done = find(memory, run.id).deliver({"place": "in the shed"})
+>>> run.status, waits, done.output
+('waiting', 'waiting', 'The ladder is in the shed')
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from memoranda.mashin.behaviour import Behaviour, Budget
+    from memoranda.mashin.expression.programs import evaluate
+    from memoranda.mashin.loading import check, find, load, parse, resume
+    from memoranda.mashin.machine import Machine
+    from memoranda.mashin.run import Run
+
+__all__ = ["Behaviour", "Budget", "Machine", "Run", "check", "evaluate", "find", "load", "parse", "resume"]
+
+_HOMES = {
+    **dict.fromkeys(("Behaviour", "Budget"), "behaviour"),
+    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loading"),
+    "evaluate": "expression.programs",
+    "Machine": "machine",
+    "Run": "run",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Return what is imported only when it is asked for: expressions alone reach no memory and no model."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"memoranda.mashin.{_HOMES[name]}"), name)

@@ -1,0 +1,563 @@
+"""Tokens in, the nodes of one mashin expression out, or diagnostics that say where it goes wrong.
+
+From loose to tight: `? :`, `??`, or, and, `|`, `^`, `&`, equality, `in`, order, `|>`, `..`, shifts, `+ -`, `* / %`,
+`**`, prefixes, and what follows an operand: `.field`, `?.field`, `[index]`, `(arguments)`. Operators that are words
+make the same nodes as their signs.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import msgspec
+
+from memoranda.lang.diagnostics import Diagnostics, did_you_mean
+from memoranda.lang.expression.bounds import DEFAULT_BOUNDS, Bounds
+from memoranda.lang.expression.nodes import (
+    HELD,
+    Binary,
+    Call,
+    Conditional,
+    Constant,
+    Fallback,
+    IfPresent,
+    Index,
+    Invoke,
+    Lambda,
+    Logical,
+    Member,
+    Method,
+    Name,
+    Node,
+    ObjectOf,
+    Pattern,
+    Unary,
+    measure,
+)
+from memoranda.lang.expression.parsing import OPENING, Stop, TokenParser, is_too_long
+from memoranda.lang.source import Excerpt, Span
+from memoranda.lang.template import Template
+from memoranda.mashin.expression.methods import METHODS
+from memoranda.mashin.expression.namespaces import CONSTANTS, FUNCTIONS, GLOBALS, NAMESPACES
+from memoranda.mashin.expression.tokens import Token, code_end, tokenize, unescape
+from memoranda.model.text import quote
+
+_POWERS = {
+    "??": 1,
+    "or": 2,
+    "and": 3,
+    "|": 4,
+    "^": 5,
+    "&": 6,
+    "==": 7,
+    "!=": 7,
+    "in": 8,
+    "not in": 8,
+    "<": 9,
+    ">": 9,
+    "<=": 9,
+    ">=": 9,
+    "|>": 10,
+    "..": 11,
+    "<<": 12,
+    ">>": 12,
+    "+": 13,
+    "-": 13,
+    "*": 14,
+    "/": 14,
+    "%": 14,
+    "**": 15,
+}
+"""How tightly each operator binds; `**` alone binds to the right."""
+_COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">=", "in", "not in"})
+_ALIASES = {"&&": "and", "||": "or", "===": "==", "!==": "!="}
+_WORDED = (
+    (("is", "greater", "than"), ">"),
+    (("is", "less", "than"), "<"),
+    (("is", "at", "least"), ">="),
+    (("is", "at", "most"), "<="),
+    (("is", "not"), "!="),
+    (("not", "in"), "not in"),
+    (("is",), "=="),
+    (("and",), "and"),
+    (("or",), "or"),
+    (("in",), "in"),
+)
+"""Operators that are words, the longer before those that they begin with."""
+_PREFIXES = {"-": "-", "!": "not", "not": "not", "~": "~", "typeof": "typeof"}
+_LITERALS = {"true": True, "false": False, "null": None}
+RESERVED = frozenset({*_LITERALS, "and", "or", "not", "is", "in", "typeof", "let"})
+"""Words that cannot name a value."""
+
+
+class Place(msgspec.Struct, frozen=True):
+    """What the grammar has to know around an expression: where to report, how much is allowed, which names it has."""
+
+    said: Diagnostics
+    bounds: Bounds = DEFAULT_BOUNDS
+    names: frozenset[str] = frozenset()
+    """Names of functions and values that the program gave, by `let` or as parameters."""
+    depth: int = 0
+
+
+def parse_stretch(text: Excerpt, start: int, end: int, place: Place) -> Node | None:
+    """Return the node of the expression that stands there; None after noting every fault that was found."""
+    if is_too_long(text, start, end, most=place.bounds.source, said=place.said):
+        return None
+    return parse_tokens(tokenize(text, start, end, place.said), text, place)
+
+
+def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | None:
+    """Return the node that tokens make, the last of which is the end; None after noting every fault."""
+    if any(token.kind == "bad" for token in tokens):
+        return None
+    parser = _Parser(tokens, text, place)
+    try:
+        node = parser.whole()
+    except Stop:
+        return None
+    except RecursionError:
+        span = text.locate(tokens[0].start, tokens[0].end)
+        place.said.error("too_deep", "the expression is nested too deeply", span, hint="Compute it in several steps")
+        return None
+    if not parser.sound:
+        return None
+    count, height = measure(node)
+    if count > place.bounds.nodes or height > place.bounds.height:
+        hint = "Compute it in several steps, with `let`"
+        place.said.error("too_large", "the expression is too large", node.span, hint=hint)
+        return None
+    return node
+
+
+class _Parser(TokenParser[Token]):
+    def __init__(self, tokens: list[Token], text: Excerpt, place: Place) -> None:
+        super().__init__(tokens, text, place.said)
+        self._place = place
+        self._depth = place.depth
+        self._names = place.names
+
+    def _name(self, wanted: str) -> Token:
+        token = self._next
+        if token.kind != "word" or token.text in RESERVED:
+            self._unexpected(wanted)
+        return self._take()
+
+    # Whole expressions
+
+    def _operator_meant(self, token: Token) -> str:
+        if token.kind == "word":
+            return did_you_mean(token.text, ("and", "or", "is", "in", "not"))
+        if token.text == "=":
+            return "To compare write `==` or `is`"
+        return "Nothing is open that it could close" if token.text in OPENING.values() else ""
+
+    def _expression(self) -> Node:
+        self._deeper()
+        node = self._arrow() if self._begins_arrow() else self._choice()
+        self._depth -= 1
+        return node
+
+    def _deeper(self) -> None:
+        self._depth += 1
+        limit = self._place.bounds.depth
+        if self._depth > limit:
+            message = f"more than {limit} levels stand inside one another"
+            self._fail("too_deep", message, self._next, "Compute it in several steps, with `let`")
+
+    def _choice(self) -> Node:
+        test = self._operation(0)
+        if not self._symbol("?"):
+            return test
+        then = self._expression()
+        self._expect(":", "`:` and the other value")
+        otherwise = self._expression()
+        return Conditional(self._span(test, otherwise), test, then, otherwise)
+
+    # Operators
+
+    def _operation(self, least: int) -> Node:
+        """Read operands joined by operators that bind more tightly than `least`."""
+        left = self._prefixed()
+        while True:
+            name, count = self._operator()
+            power = _POWERS.get(name, 0)
+            if power <= least:
+                return left
+            sign = self._next
+            self._at += count
+            left = self._joined(left, name, power, sign)
+
+    def _operator(self) -> tuple[str, int]:
+        """Return the operator that is next, and how many tokens it is written with."""
+        token = self._next
+        if token.kind == "symbol":
+            return _ALIASES.get(token.text, token.text), 1
+        if token.kind == "word":
+            for words, name in _WORDED:
+                if all(self._is_word(place, word) for place, word in enumerate(words)):
+                    return name, len(words)
+        return "", 0
+
+    def _is_word(self, places: int, word: str) -> bool:
+        token = self._ahead(places)
+        return token.kind == "word" and token.text == word
+
+    def _joined(self, left: Node, name: str, power: int, sign: Token) -> Node:
+        if name == "|>":
+            return self._piped(left)
+        if name == "**":
+            self._deeper()
+            right = self._operation(power - 1)
+            self._depth -= 1
+        else:
+            right = self._operation(power)
+        span = self._span(left, right)
+        if name in ("and", "or"):
+            return self._logical(span, "and" if name == "and" else "or", left, right)
+        if name == "??":
+            return Fallback(span, left, right)
+        if name == "..":
+            return self._range(left, right)
+        if name in _COMPARISONS:
+            self._warn_of_not(left, sign)
+        if name == "not in":
+            return Unary(span, "not", Binary(span, "in", left, right))
+        return Binary(span, name, left, right)
+
+    def _logical(self, span: Span, name: str, left: Node, right: Node) -> Node:
+        operator = "and" if name == "and" else "or"
+        before = left.operands if isinstance(left, Logical) and left.operator == operator else (left,)
+        return Logical(span, operator, (*before, right))
+
+    def _range(self, first: Node, last: Node) -> Node:
+        parts = [first, last]
+        if self._is_word(0, "by"):
+            self._take()
+            parts.append(self._operation(_POWERS[".."]))
+        return Call(self._span(first, parts[-1]), "..", tuple(parts))
+
+    def _warn_of_not(self, left: Node, sign: Token) -> None:
+        if isinstance(left, Unary) and left.operator == "not" and left.span not in self._grouped:
+            self._place.said.warning(
+                "not_before_comparison",
+                f"`not` belongs to what stands before {quote(sign.text)}, not to the comparison",
+                left.span,
+                hint="Put the comparison in brackets, or write the opposite comparison",
+            )
+
+    def _prefixed(self) -> Node:
+        signs: list[Token] = []
+        while self._next.kind in ("symbol", "word") and self._next.text in _PREFIXES:
+            signs.append(self._take())
+        node = self._operand(self._primary())
+        for sign in reversed(signs):
+            node = Unary(self._span(sign, node), _PREFIXES[sign.text], node)
+        return node
+
+    # Pipes
+
+    def _piped(self, left: Node) -> Node:
+        token = self._next
+        if self._at_symbol("("):
+            function = self._primary()
+            return self._operand(Invoke(self._span(left, function), function, (left,)))
+        if token.kind != "word" or token.text in RESERVED:
+            self._unexpected("a function", "The left side becomes its first argument: `items |> Set.union(others)`")
+        self._take()
+        written = token.text
+        if written not in self._names and written in NAMESPACES and self._symbol("."):
+            written = f"{written}.{self._name('the name of a function').text}"
+        last = self._last
+        arguments = self._arguments() if self._at_symbol("(") else ()
+        span = self._span(left, self._last)
+        if token.text in self._names:
+            node: Node = Invoke(span, Name(self._span(token), token.text), (left, *arguments))
+        elif written in FUNCTIONS:
+            node = self._called(written, (left, *arguments), span, self._span(token, last))
+        elif written in METHODS:
+            node = self._method(left, written, arguments, span, self._span(token))
+        else:
+            node = self._unknown_function(written, self._span(token, last), also=METHODS)
+        return self._operand(node)
+
+    # Operands and what follows them
+
+    def _operand(self, node: Node) -> Node:
+        while True:
+            if self._symbol("."):
+                node = self._field(node)
+            elif self._symbol("?."):
+                return self._if_present(node)
+            elif self._symbol("["):
+                node = self._item(node)
+            elif self._at_symbol("("):
+                node = self._invoked(node)
+            else:
+                return node
+
+    def _if_present(self, of: Node) -> Node:
+        self._deeper()
+        held = Name(of.span, HELD)
+        then = self._operand(self._item(held) if self._symbol("[") else self._field(held))
+        self._depth -= 1
+        return IfPresent(of.span.to(then.span), of, then)
+
+    def _item(self, of: Node) -> Node:
+        at = self._expression()
+        return Index(self._span(of, self._expect("]", "`]`")), of, at)
+
+    def _invoked(self, function: Node) -> Node:
+        if not isinstance(function, (Lambda, Invoke, Name)):
+            self._fail("not_a_function", "this cannot be called", self._next, "Only functions and methods can")
+        arguments = self._arguments()
+        return Invoke(self._span(function, self._last), function, arguments)
+
+    def _field(self, of: Node) -> Node:
+        name = self._next
+        if name.kind != "word":
+            self._unexpected("the name of a field")
+        self._take()
+        space = of.name if isinstance(of, Name) and of.name in NAMESPACES and of.name not in self._names else None
+        if space is not None and (name.text in NAMESPACES[space] or space != "form"):
+            return self._in_namespace(of, space, name)
+        if not self._at_symbol("("):
+            return Member(self._span(of, name), of, name.text)
+        arguments = self._arguments()
+        return self._method(of, name.text, arguments, self._span(of, self._last), self._span(name))
+
+    def _in_namespace(self, of: Node, space: str, name: Token) -> Node:
+        written = f"{space}.{name.text}"
+        called = self._at_symbol("(")
+        arguments = self._arguments() if called else ()
+        span = self._span(of, self._last)
+        if called and written in FUNCTIONS:
+            return self._called(written, arguments, span, self._span(name))
+        if not called and written in CONSTANTS:
+            return Constant(span, CONSTANTS[written])
+        hint = did_you_mean(name.text, NAMESPACES[space], otherwise=f"It has {', '.join(NAMESPACES[space])}")
+        if written in FUNCTIONS:
+            hint = f"Call it: `{written}(…)`"
+        self._note("unknown_function", f"`{space}` has no {quote(name.text)} of this kind", self._span(name), hint)
+        return Constant(span, None)
+
+    def _method(self, of: Node, name: str, arguments: tuple[Node, ...], span: Span, at: Span) -> Node:
+        method = METHODS.get(name)
+        if method is None:
+            hint = did_you_mean(name, METHODS, otherwise="See the list of methods")
+            self._note("unknown_method", f"there is no method {quote(name)}", at, hint)
+            return of
+        self._check_arguments(name, len(arguments), method.least, method.most, at)
+        return Method(span, of, name, arguments)
+
+    def _called(self, name: str, arguments: tuple[Node, ...], span: Span, at: Span) -> Node:
+        function = FUNCTIONS[name]
+        self._check_arguments(name, len(arguments), function.least, function.most, at)
+        return Call(span, name, arguments)
+
+    def _unknown_function(self, name: str, at: Span, also: object = ()) -> Node:
+        known = (*GLOBALS, *self._names, *FUNCTIONS, *(METHODS if also else ()))
+        hint = did_you_mean(name, known, otherwise="See the list of functions")
+        if name in METHODS:
+            hint = f"Call it on a value: `value.{name}(…)`"
+        self._note("unknown_function", f"there is no function {quote(name)}", at, hint)
+        return Constant(at, None)
+
+    # Values
+
+    def _primary(self) -> Node:
+        token = self._next
+        if token.kind == "number":
+            return self._number()
+        if token.kind == "text":
+            return self._quoted()
+        if token.kind == "word":
+            return self._worded()
+        if token.kind == "symbol" and token.text in OPENING:
+            return {"(": self._group, "[": self._list, "{": self._object}[token.text]()
+        hint = "There is no spread; use `concat` or `Object.merge`" if token.text == "..." else ""
+        self._unexpected("a value", hint)
+
+    def _worded(self) -> Node:
+        token = self._next
+        if token.text in _LITERALS:
+            self._take()
+            return Constant(self._span(token), _LITERALS[token.text])
+        self._name("a value")
+        if not self._at_symbol("(") or token.text in self._names:
+            return Name(self._span(token), token.text)
+        arguments = self._arguments()
+        if token.text in GLOBALS:
+            return self._called(token.text, arguments, self._span(token, self._last), self._span(token))
+        return self._unknown_function(token.text, self._span(token))
+
+    def _quoted(self) -> Node:
+        token = self._take()
+        parts: list[Node] = []
+        place, end = token.start + 1, token.end - 1
+        while place < end:
+            code = self._next_code(place, end)
+            if code > place:
+                said = unescape(self._text, place, code, self._place.said)
+                parts.append(Constant(self._text.locate(place, code), said))
+            place = code
+            if code < end:
+                close = code_end(self._text.text, code + 2, end)
+                self._filled(code, close, parts)
+                place = close + 1
+        span = self._span(token)
+        if all(isinstance(part, Constant) for part in parts) and "${" not in token.text:
+            return Constant(span, "".join(str(part.value) for part in parts if isinstance(part, Constant)))
+        return Template(span, tuple(parts))
+
+    def _next_code(self, place: int, end: int) -> int:
+        """Return where the next `${` of a text begins, or where the text ends; an escaped one is text."""
+        content = self._text.text
+        while place < end:
+            if content[place] == "\\":
+                place += 2
+            elif content.startswith("${", place):
+                return place
+            else:
+                place += 1
+        return end
+
+    def _filled(self, start: int, end: int, parts: list[Node]) -> None:
+        if not self._text.text[start + 2 : end].strip():
+            at = self._text.locate(start, end + 1)
+            self._note("empty_code", "there is nothing between the braces", at, "Name a value, or write `\\${`")
+            return
+        place = Place(self._place.said, self._place.bounds, self._names, self._depth + 1)
+        if place.depth > place.bounds.depth:
+            self._deeper_text(start)
+        node = parse_stretch(self._text, start + 2, end, place)
+        self.sound = self.sound and node is not None
+        if node is not None:
+            parts.append(node)
+
+    def _deeper_text(self, start: int) -> NoReturn:
+        limit = self._place.bounds.depth
+        at = self._text.locate(start, start + 2)
+        self._note("too_deep", f"more than {limit} levels stand inside one another", at, "Compute it in several steps")
+        raise Stop
+
+    def _listed(self, closing: str) -> list[Node]:
+        items: list[Node] = []
+        while not self._symbol(closing):
+            depth = self._depth
+            try:
+                items.append(self._expression())
+                if not (self._at_symbol(",") or self._at_symbol(closing)):
+                    self._unexpected(f"`,` or `{closing}`")
+            except Stop:
+                self._recover(closing, depth)
+            if not self._symbol(","):
+                self._expect(closing, f"`,` or `{closing}`")
+                break
+        return items
+
+    def _recover(self, closing: str, depth: int) -> None:
+        """Go on behind a fault, where the next item of what is open begins; stop if it never ends."""
+        self._depth = depth
+        open_brackets = 0
+        while (token := self._next).kind != "end":
+            if token.kind == "symbol":
+                if open_brackets == 0 and token.text in (",", closing):
+                    return
+                open_brackets += (token.text in OPENING) - (token.text in OPENING.values())
+            if open_brackets < 0:
+                break
+            self._at += 1
+        raise Stop
+
+    def _object(self) -> Node:
+        first = self._take()
+        fields: dict[str, Node] = {}
+        while not self._symbol("}"):
+            depth = self._depth
+            try:
+                self._entry(fields)
+            except Stop:
+                self._recover("}", depth)
+            if not self._symbol(","):
+                self._expect("}", "`,` or `}`")
+                break
+        return ObjectOf(self._span(first, self._last), tuple(fields.items()))
+
+    def _entry(self, fields: dict[str, Node]) -> None:
+        name = self._next
+        if name.kind not in ("word", "text", "number"):
+            hint = "For a computed name use `Object.fromEntries([[name, value]])`" if name.text == "[" else ""
+            self._unexpected("the name of a field", hint)
+        self._take()
+        key = name.text
+        if name.kind == "text":
+            if self._next_code(name.start + 1, name.end - 1) < name.end - 1:
+                self._fail("computed_name", "the name of a field cannot be computed", name, "Write it out")
+            key = unescape(self._text, name.start + 1, name.end - 1, self._place.said)
+        if key in fields:
+            self._note("duplicate", f"{quote(key)} is declared a second time", self._span(name), "Keep one of them")
+        if self._symbol(":"):
+            fields[key] = self._expression()
+        elif name.kind == "word" and name.text not in RESERVED:
+            fields[key] = Name(self._span(name), key)
+        else:
+            self._unexpected("`:`")
+        if not (self._at_symbol(",") or self._at_symbol("}")):
+            self._unexpected("`,` or `}`")
+
+    # Functions
+
+    def _begins_arrow(self) -> bool:
+        token = self._next
+        if token.kind == "word":
+            return self._ahead(1).text == "=>" and self._ahead(1).kind == "symbol"
+        if not self._at_symbol("("):
+            return False
+        open_brackets, place = 0, self._at
+        while (token := self._tokens[place]).kind != "end":
+            if token.kind == "symbol":
+                open_brackets += (token.text in OPENING) - (token.text in OPENING.values())
+                if open_brackets == 0:
+                    after = self._tokens[place + 1]
+                    return after.kind == "symbol" and after.text == "=>"
+            place += 1
+        return False
+
+    def _arrow(self) -> Node:
+        first = self._next
+        parameters: list[Pattern] = []
+        if self._symbol("("):
+            while not self._symbol(")"):
+                parameters.append(self._parameter())
+                if not self._symbol(","):
+                    self._expect(")", "`,` or `)`")
+                    break
+        else:
+            parameters.append(Pattern("whole", (("", self._name("a parameter").text),)))
+        self._expect("=>", "`=>`")
+        around = self._names
+        self._names = around.union(name for taken in parameters for _, name in taken.names)
+        try:
+            body = self._expression()
+        finally:
+            self._names = around
+        return Lambda(self._span(first, body), tuple(parameters), body)
+
+    def _parameter(self) -> Pattern:
+        if self._symbol("["):
+            return Pattern("items", tuple(("", name) for name, _ in self._parts("]")))
+        if self._symbol("{"):
+            return Pattern("fields", tuple(self._parts("}")))
+        return Pattern("whole", (("", self._name("a parameter").text),))
+
+    def _parts(self, closing: str) -> list[tuple[str, str]]:
+        parts: list[tuple[str, str]] = []
+        while not self._symbol(closing):
+            name = self._name("a name").text
+            renamed = self._name("a name").text if closing == "}" and self._symbol(":") else name
+            parts.append((name, renamed))
+            if not self._symbol(","):
+                self._expect(closing, f"`,` or `{closing}`")
+                break
+        return parts

@@ -1,0 +1,84 @@
+"""Machine text in, the same document in canonical layout out: two spaces a level, sections in their usual order.
+
+What a line says is not touched, but for spellings of which one is usual; comments stay with the line they stand at.
+Text that cannot be parsed is not formatted.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+
+from memoranda.mashin.keywords import SECTIONS
+from memoranda.mashin.lines import Line, Piece
+from memoranda.mashin.parser import Reading, read, section_of
+from memoranda.mashin.reader import Cursor
+from memoranda.mashin.scanning import CLOSERS, Open, comment_at
+
+INDENT = "  "
+
+
+def format_text(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> str:
+    """Format a source. Raises a SourceError for one with errors."""
+    reading = read(text, name=name, fragment=fragment)
+    reading.raise_if_failed()
+    return format_reading(reading)
+
+
+def format_reading(reading: Reading) -> str:
+    """Return what was read as canonical text."""
+    page = _Page(reading.spellings)
+    lines = reading.lines.lines
+    if lines and Cursor(lines[0]).takes("machine"):
+        page.head(lines[0], 0, first=True)
+        page.sections((*lines[0].children, *lines[1:]), 1)
+    else:
+        page.sections(lines, 0)
+    if reading.lines.tail and page.written:
+        page.written.append("")
+    page.written.extend(reading.lines.tail)
+    return "".join(f"{text}\n" for text in page.written)
+
+
+def _place(line: Line) -> int:
+    """Return where a section usually stands; steps of a fragment come last."""
+    keyword = section_of(line)
+    return SECTIONS.keywords.index(keyword) if keyword else len(SECTIONS.keywords)
+
+
+class _Page:
+    """Writes lines one below the other."""
+
+    def __init__(self, spellings: dict[int, str]) -> None:
+        self.spellings = spellings
+        self.written: list[str] = []
+
+    def sections(self, lines: tuple[Line, ...], depth: int) -> None:
+        """Write sections in their order, set apart by the empty lines that were there."""
+        for at, line in enumerate(sorted(lines, key=_place)):
+            self.line(line, depth, first=at == 0)
+
+    def line(self, line: Line, depth: int, *, first: bool) -> None:
+        """Write a line and what is nested below it; single empty lines stay."""
+        self.head(line, depth, first=first)
+        for at, child in enumerate(line.children):
+            self.line(child, depth + 1, first=at == 0)
+
+    def head(self, line: Line, depth: int, *, first: bool) -> None:
+        """Write the line itself, the pieces of a bracket nested by what is open."""
+        if not first and line.blank_before:
+            self.written.append("")
+        opened: list[Open] = []
+        starts = [piece.start for piece in line.pieces]
+        for at, piece in enumerate(line.pieces):
+            text = self.spellings.get(line.span.start, piece.text) if at == 0 else piece.text
+            margin = INDENT * (depth + _levels(piece, opened, starts))
+            self.written.extend(f"{margin}{comment}" for comment in piece.comments)
+            self.written.append(f"{margin}{text}  {piece.remark}" if piece.remark else f"{margin}{text}")
+            comment_at(piece.text, opened, base=piece.start)
+
+
+def _levels(piece: Piece, opened: list[Open], starts: list[int]) -> int:
+    """Return how deep a piece stands: the brackets that one line opens are one level, however many they are."""
+    closes = len(piece.text) - len(piece.text.lstrip(CLOSERS))
+    left = opened[: max(len(opened) - closes, 0)]
+    return len({bisect_right(starts, one.offset) for one in left})

@@ -1,0 +1,276 @@
+"""Source text in, a tree of lines by indentation out: comments set aside, brackets over several lines taken together.
+
+Nothing here knows what a keyword means, but for those that show that an open bracket was forgotten. A fault is noted
+and the next line is read; whatever the text, there is a tree.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.faults import never_closed, note_uneven
+from memoranda.lang.layout import DEEPEST, TAB, Margins, is_too_long
+from memoranda.lang.source import Source, Span
+from memoranda.lang.tree import Node, Raw, Runs
+from memoranda.mashin.keywords import STRUCTURE
+from memoranda.mashin.scanning import CLOSERS, QUOTES, Open, comment_at
+
+LONGEST_BRACKET = 5_000
+"""Lines that an open bracket may go on over."""
+
+_STRUCTURE = re.compile(rf"(?:{'|'.join(STRUCTURE)})\b(?!\s*[:.(,=\[}}])")
+
+
+class Piece(msgspec.Struct, frozen=True):
+    """One line of the file as a part of a logical one, and the comments above and after it."""
+
+    text: str
+    start: int
+    comments: tuple[str, ...] = ()
+    remark: str = ""
+
+
+class Line(Node, frozen=True):
+    """A logical line and everything that is indented below it."""
+
+    text: str
+    """The pieces one below the other, without indentation and comments."""
+    pieces: tuple[Piece, ...]
+    children: tuple[Line, ...] = ()
+    blank_before: bool = False
+
+    def said(self) -> tuple[object, ...]:
+        """Return what the line says; comments and room are layout."""
+        return (self.text, self.children)
+
+    @property
+    def head(self) -> Span:
+        """Where the first line of the file stands that this is made of."""
+        first = self.pieces[0]
+        return Span(first.start, first.start + len(first.text))
+
+    @property
+    def runs(self) -> Runs:
+        """Where the text stands in the source."""
+        return _runs(self.pieces)
+
+    def part(self, start: int, end: int) -> Raw:
+        """Return a stretch of the text that knows its place."""
+        if len(self.pieces) == 1:
+            there = self.pieces[0].start
+            return Raw(self.text[start:end], runs=((0, there + start),), span=Span(there + start, there + end))
+        runs = self.runs
+        first = max((at for at, run in enumerate(runs) if run[0] <= start), default=0)
+        shifted = (
+            (0, runs[first][1] + start - runs[first][0]),
+            *((run[0] - start, run[1]) for run in runs[first + 1 :]),
+        )
+        raw = Raw(self.text[start:end], runs=tuple(run for run in shifted if run[0] <= end - start), span=Span(0, 0))
+        return msgspec.structs.replace(raw, span=raw.excerpt.locate(0, end - start))
+
+    def below(self) -> list[Piece]:
+        """Return the pieces of all lines below, for a text that goes on over them."""
+        pieces: list[Piece] = []
+        waiting = list(reversed(self.children))
+        while waiting:
+            line = waiting.pop()
+            pieces.extend(line.pieces)
+            waiting.extend(reversed(line.children))
+        return pieces
+
+    def expression(self, start: int = 0) -> Raw | None:
+        """Return the text from an offset on with the lines below that it goes on over; None where there is none."""
+        own = self.part(start, len(self.text)) if self.text[start:].strip() else None
+        if not self.children:
+            return own
+        rest = joined(self.below())
+        return rest if own is None else adjoined(own, rest)
+
+
+def _runs(pieces: tuple[Piece, ...] | list[Piece]) -> Runs:
+    runs: list[tuple[int, int]] = []
+    length = 0
+    for piece in pieces:
+        runs.append((length, piece.start))
+        length += len(piece.text) + 1
+    return tuple(runs)
+
+
+def joined(pieces: tuple[Piece, ...] | list[Piece]) -> Raw:
+    """Return pieces as one raw text, one below the other."""
+    last = pieces[-1]
+    text = "\n".join(piece.text for piece in pieces)
+    return Raw(text, runs=_runs(pieces), span=Span(pieces[0].start, last.start + len(last.text)))
+
+
+def adjoined(first: Raw, second: Raw) -> Raw:
+    """Return two raw texts as one, the second below the first."""
+    shift = len(first.text) + 1
+    runs = (*first.runs, *((here + shift, there) for here, there in second.runs))
+    return Raw(f"{first.text}\n{second.text}", runs=runs, span=first.span.to(second.span))
+
+
+class Lines(Node, frozen=True):
+    """All lines of a source, and the comments after the last of them."""
+
+    lines: tuple[Line, ...]
+    tail: tuple[str, ...] = ()
+
+
+class _Scanned(msgspec.Struct, gc=False):
+    """A logical line before it has found its place in the tree."""
+
+    indent: int
+    pieces: tuple[Piece, ...]
+    blank_before: bool
+
+
+def read_lines(source: Source, said: Diagnostics) -> Lines:
+    """Read a source into a tree of lines, noting every fault of its layout."""
+    whole = Span(0, len(source.text))
+    if is_too_long(source, said, hint="Split it into several machines"):
+        return Lines((), span=whole)
+    scanner = _Scanner(source, said)
+    scanned = scanner.scan()
+    return Lines(_Builder(scanned, said).tree(), tuple(scanner.comments), span=whole)
+
+
+class _Scanner:
+    """Goes through the physical lines and gives logical ones."""
+
+    def __init__(self, source: Source, said: Diagnostics) -> None:
+        self.source = source
+        self.said = said
+        self.at = 0
+        self.comments: list[str] = []
+        self.blank = False
+        self.margins = Margins(said)
+        self.forgotten = False
+        """Whether a bracket was left open before; then none may go on over lines that are not indented deeper."""
+
+    def scan(self) -> list[_Scanned]:
+        scanned: list[_Scanned] = []
+        while self.at < len(self.source.lines):
+            text, start = self._physical(self.at)
+            self.at += 1
+            content = text.strip()
+            if not content:
+                self.blank = True
+            elif content.startswith("//"):
+                self.comments.append(content)
+            else:
+                scanned.append(self._logical(text, start))
+        return scanned
+
+    def _physical(self, at: int) -> tuple[str, int]:
+        span = self.source.lines[at]
+        # A byte order mark is no part of the first line.
+        start = span.start + (at == 0 and self.source.text.startswith("\ufeff"))
+        return self.source.text[start : span.end], start
+
+    def _logical(self, text: str, start: int) -> _Scanned:
+        indent, lead = self.margins.read(text, start)
+        content = text[len(lead) :]
+        comments, self.comments = tuple(self.comments), []
+        blank, self.blank = self.blank, False
+        opened: list[Open] = []
+        pieces = [self._piece(content, start + len(text) - len(content), opened, comments)]
+        if opened:
+            self._until_closed(pieces, opened, indent)
+        return _Scanned(indent, tuple(pieces), blank)
+
+    def _piece(self, content: str, start: int, opened: list[Open], comments: tuple[str, ...]) -> Piece:
+        """Return a line of the file without its comment; a quote ends with its line, closed or not."""
+        end = comment_at(content, opened, base=start)
+        quoted = next((at for at, one in enumerate(opened) if one.mark in QUOTES), None)
+        if quoted is not None:
+            here = opened[quoted]
+            self.said.error(
+                "unclosed_quote",
+                never_closed(content[here.offset - start :]),
+                Span(here.offset, here.offset + 1),
+                hint=f"End the text with {here.mark} on the same line; \\n stands for a new line in it",
+            )
+            del opened[quoted:]
+        return Piece(content[:end].rstrip(), start, comments, content[end:].rstrip())
+
+    def _until_closed(self, pieces: list[Piece], opened: list[Open], indent: int) -> None:
+        """Take in the lines that close what a line leaves open; indentation says nothing inside of brackets."""
+        forgotten = opened[0].offset
+        comments: list[str] = []
+        at, deeper, deeper_at = self.at, 1, self.at
+        last = min(len(self.source.lines), at + LONGEST_BRACKET)
+        below = True
+        while opened and at < last:
+            text, start = self._physical(at)
+            content = text.strip()
+            at += 1
+            if not content:
+                continue
+            if content.startswith("//"):
+                comments.append(content)
+                continue
+            lead = len(text) - len(text.lstrip())
+            if len(text[:lead].expandtabs(TAB)) <= indent and content[0] not in CLOSERS:
+                if self.forgotten or _STRUCTURE.match(content):
+                    break
+                below = False
+            forgotten = opened[0].offset
+            pieces.append(self._piece(content, start + lead, opened, tuple(comments)))
+            comments = []
+            if below:
+                deeper, deeper_at = len(pieces), at
+        if not opened:
+            self.at = at
+            return
+        del pieces[deeper:]
+        self.at, self.forgotten = deeper_at, True
+        message = f"the bracket `{self.source.text[forgotten]}` is never closed"
+        self.said.error(
+            "unclosed_bracket", message, Span(forgotten, forgotten + 1), hint="Close it here, or on a line below"
+        )
+
+
+class _Builder:
+    """Nests lines by their columns."""
+
+    def __init__(self, scanned: list[_Scanned], said: Diagnostics) -> None:
+        self.scanned = scanned
+        self.said = said
+        self.at = 0
+
+    def tree(self) -> tuple[Line, ...]:
+        return self._below(-1, 0)
+
+    def _below(self, above: int, depth: int) -> tuple[Line, ...]:
+        """Take all lines that are deeper than a column."""
+        lines: list[Line] = []
+        column: int | None = None
+        while self.at < len(self.scanned) and self.scanned[self.at].indent > above:
+            scanned = self.scanned[self.at]
+            first = scanned.pieces[0]
+            head = Span(first.start, first.start + len(first.text))
+            if depth > DEEPEST:
+                message = f"the line is nested more than {DEEPEST} levels deep"
+                self.said.error("too_deep", message, head, hint="Move a part of it to a flow")
+                while self.at < len(self.scanned) and self.scanned[self.at].indent > above:
+                    self.at += 1
+                break
+            note_uneven(self.said, column, scanned.indent, head)
+            column = scanned.indent
+            self.at += 1
+            children = self._below(scanned.indent, depth + 1)
+            last = scanned.pieces[-1]
+            lines.append(
+                Line(
+                    "\n".join(piece.text for piece in scanned.pieces),
+                    pieces=scanned.pieces,
+                    children=children,
+                    blank_before=scanned.blank_before,
+                    span=Span(first.start, last.start + len(last.text)),
+                )
+            )
+        return tuple(lines)

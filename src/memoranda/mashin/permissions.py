@@ -1,0 +1,167 @@
+"""What `ensures` says in, a verdict for each need of a step out; the checker and the runtime ask the same questions.
+
+A denial beats an approval, an approval beats a permission, and silence is no.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+import msgspec
+
+from memoranda.errors import UsageError
+from memoranda.lang.diagnostics import did_you_mean
+from memoranda.mashin.document import Ask, Capability, Ensures, NamedStep, Recall, Remember
+from memoranda.mashin.keywords import CAPABILITIES, COVERS, capability
+from memoranda.model.policy import Policy
+from memoranda.model.text import quote
+
+Level = Literal["allow", "approve", "deny"]
+
+READ, WRITE, MODEL, CALL = "memory.read", "memory.write", "llm_call", "machine.call"
+
+_STRICTEST: tuple[Level, ...] = ("deny", "approve", "allow")
+_CALL_OF = re.compile(r"""call\s++(["']?)(?P<machine>[^"']+)\1""")
+
+
+class Need(msgspec.Struct, frozen=True):
+    """A capability that a step has to have; of a call, also the machine that is called."""
+
+    capability: str
+    machine: str | None = None
+
+    def __str__(self) -> str:
+        """Return the need as `ensures` would write it."""
+        return self.capability if self.machine is None else f'call "{self.machine}"'
+
+
+class Verdict(msgspec.Struct, frozen=True):
+    """What is said to a need, about which capability, and why."""
+
+    level: Level
+    capability: str
+    reason: str = ""
+
+
+def needed(part: NamedStep) -> Need | None:
+    """Return what a step needs; None for one that reaches nothing outside."""
+    if isinstance(part, Remember):
+        return Need(WRITE)
+    if isinstance(part, Recall):
+        return Need(READ)
+    if isinstance(part, Ask):
+        return Need(MODEL) if part.machine is None else Need(CALL, part.machine.text)
+    return None
+
+
+class Permissions(msgspec.Struct, frozen=True):
+    """The level of each capability that something is said about, and of each machine that is named."""
+
+    capabilities: dict[str, Level] = {}
+    machines: dict[str, Level] = {}
+    """Machines with a level of their own; all others have that of `machine.call`."""
+
+    def level(self, need: Need) -> Level | None:
+        """Return the level of a need, or None where nothing is said about it."""
+        if need.machine is not None and need.machine in self.machines:
+            return self.machines[need.machine]
+        return self.capabilities.get(need.capability)
+
+    def verdict(self, need: Need) -> Verdict:
+        """Return whether a step may go on, has to wait for a person, or is denied, and why."""
+        level = self.level(need)
+        if level == "allow":
+            return Verdict("allow", need.capability)
+        if level == "approve":
+            return Verdict("approve", need.capability, f"{need} requires approval")
+        if level == "deny":
+            return Verdict("deny", need.capability, f"the machine is not allowed to {need}")
+        return Verdict("deny", need.capability, f"nothing in `ensures` allows {need}")
+
+    def changed(
+        self, *, allow: Iterable[str] = (), approve: Iterable[str] = (), deny: Iterable[str] = ()
+    ) -> Permissions:
+        """Return other permissions in which these capabilities have these levels, whatever they had before.
+
+        Names are those of `ensures`, `call "machine"` among them. One that stands under two levels gets the stricter.
+        """
+        capabilities, machines = dict(self.capabilities), dict(self.machines)
+        given: tuple[tuple[Level, Iterable[str]], ...] = (("allow", allow), ("approve", approve), ("deny", deny))
+        named: list[tuple[Level, str]] = []
+        for level, names in given:
+            named.extend((level, name) for name in ((names,) if isinstance(names, str) else names))
+        for level, name in sorted(named, key=_about_one):
+            called = _CALL_OF.fullmatch(name.strip())
+            if called:
+                machines[called["machine"]] = level
+                continue
+            known = _known(name)
+            for one in known:
+                capabilities[one] = level
+            if CALL in known:
+                machines.clear()
+        return Permissions(capabilities, machines)
+
+    def policy(self) -> Policy:
+        """Return what the engine's gate is told about the machine: its own runs, and memory as far as it may have it.
+
+        What needs approval is allowed here, because the step before the gate waits for it.
+        """
+        memory = {name: self.level(Need(name)) in ("allow", "approve") for name in (READ, WRITE)}
+        return Policy.of(
+            allow=("runs", *(name for name, allowed in memory.items() if allowed)),
+            deny=tuple(name for name, allowed in memory.items() if not allowed),
+        )
+
+
+def permissions(ensures: Ensures | None) -> Permissions:
+    """Return the permissions of a machine; a capability that nobody knows gives and takes nothing."""
+    capabilities: dict[str, Level] = {}
+    machines: dict[str, Level] = {}
+    for permission in ensures.permissions if ensures else ():
+        for one in permission.capabilities:
+            if one.machine is not None:
+                _tighten(machines, one.machine.text, permission.verdict)
+            for name in covered(one):
+                _tighten(capabilities, name, permission.verdict)
+    if CALL in capabilities:
+        for machine in machines:
+            _tighten(machines, machine, capabilities[CALL])
+    return Permissions(capabilities, machines)
+
+
+def covered(one: Capability) -> tuple[str, ...]:
+    """Return the capabilities that a written one stands for, under their one name; none for one that nobody knows.
+
+    `call "machine"` stands for no capability as a whole.
+    """
+    return () if one.machine is not None else _expanded(one.name.text)
+
+
+def _expanded(name: str) -> tuple[str, ...]:
+    found = capability(name)
+    return COVERS.get(found, (found,)) if found else ()
+
+
+def _known(name: str) -> tuple[str, ...]:
+    found = _expanded(name.strip())
+    if not found:
+        listed = f"Capabilities are {', '.join(CAPABILITIES.names)}"
+        raise UsageError(
+            f"{quote(name)} is no capability", hint=did_you_mean(name, CAPABILITIES.names, otherwise=listed), value=name
+        )
+    return found
+
+
+def _tighten(levels: dict[str, Level], name: str, level: Level) -> None:
+    """Give a name a level, unless it has a stricter one."""
+    before = levels.get(name, level)
+    levels[name] = before if _STRICTEST.index(before) < _STRICTEST.index(level) else level
+
+
+def _about_one(given: tuple[Level, str]) -> tuple[bool, int]:
+    """Sort by what has the last word: wide names before single machines, lenient levels before strict ones."""
+    level, name = given
+    return _CALL_OF.fullmatch(name.strip()) is not None, -_STRICTEST.index(level)

@@ -1,0 +1,162 @@
+"""Memory blocks: texts of a user, or of a user and one agent, that are replaced whole and recalled line by line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Literal, cast
+
+import msgspec
+
+from memoranda.errors import InvalidScope, InvalidValue, LimitExceeded, UsageError
+from memoranda.model.fact import Fact
+from memoranda.model.limits import check_count
+from memoranda.model.scope import Scope
+from memoranda.model.text import quote
+
+BlockType = Literal["core", "archival"]
+BlockScope = Literal["user", "agent"]
+BLOCK_TYPES: tuple[BlockType, ...] = ("core", "archival")
+BLOCK_SCOPES: tuple[BlockScope, ...] = ("user", "agent")
+
+CORE_CHARACTERS = 4_000
+CORE_ENTRIES = 20
+"""Lines of a core block that say something: all of it goes into every request to a model."""
+ARCHIVAL_CHARACTERS = 8_000
+MOST_MATCHES = 100
+"""Lines of one recall."""
+
+BLOCKS = "blocks"
+"""What the keys of blocks begin with: a block is the fact `blocks.core` or `blocks.archival` of its scope."""
+ARCHIVAL_KEY = f"{BLOCKS}.archival"
+
+_CHARACTERS: dict[BlockType, int] = {"core": CORE_CHARACTERS, "archival": ARCHIVAL_CHARACTERS}
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """A text that is remembered, and the stamp that its next writer has to know."""
+
+    id: str
+    block_type: BlockType
+    content: str
+    scope: BlockScope
+    agent_id: str | None
+    """The agent it belongs to; None for a block that all agents of the user share."""
+    created_at: datetime
+    updated_at: datetime
+
+
+class BlockMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of an archival block that answers a query."""
+
+    content: str
+    score: float
+    """Comparable within one recall only; 0 where the query asked nothing."""
+    block_type: BlockType = "archival"
+    scope: BlockScope
+    agent_id: str | None
+    line_number: int
+    """From 1 on, counting blank lines too."""
+    updated_at: datetime
+    """When the block was last written."""
+
+
+def key_of(block: BlockType) -> str:
+    """Return the key of the fact that a block is, or refuse what is no type of block."""
+    if block not in BLOCK_TYPES:
+        raise UsageError(
+            f"{quote(block)} is not a type of block", hint=f"Types are {', '.join(BLOCK_TYPES)}", value=block
+        )
+    return f"{BLOCKS}.{block}"
+
+
+def check_block_scope(scope: object, known: Sequence[str]) -> None:
+    """Refuse what is none of the scopes that can be asked for."""
+    if scope not in known:
+        raise UsageError(f"{quote(scope)} is not a scope of blocks", hint=f"Scopes are {', '.join(known)}", value=scope)
+
+
+def check_lines(limit: Any, *, path: str = "limit") -> None:
+    """Refuse a number of lines to recall that is none, or too many; `path` is what the caller knows it as."""
+    if limit is None:
+        raise UsageError("None is not a limit", hint=f"Pass a whole number from 1 to {MOST_MATCHES}", path=path)
+    check_count("limit", limit, least=1, path=path)
+    if limit > MOST_MATCHES:
+        raise LimitExceeded(
+            f"the limit {limit:,} is above the maximum of {MOST_MATCHES}",
+            hint="Ask for fewer lines: the best come first",
+            limit=MOST_MATCHES,
+            actual=limit,
+            path=path,
+        )
+
+
+def is_block_key(key: str) -> bool:
+    """Say whether a key lies where blocks are kept."""
+    return key.startswith(f"{BLOCKS}.")
+
+
+def as_block(fact: Fact) -> Block:
+    """Return the block that a fact is."""
+    scope, agent = owner_of(fact.scope)
+    return Block(
+        # The part after the kind is the fact's own, so a block that is deleted and made again has another id.
+        id=f"mem_{fact.id.partition('_')[2]}",
+        block_type=cast("BlockType", fact.key.partition(".")[2]),
+        content=fact.value,
+        scope=scope,
+        agent_id=agent,
+        created_at=fact.created_at,
+        updated_at=fact.updated_at,
+    )
+
+
+def owner_of(scope: Scope) -> tuple[BlockScope, str | None]:
+    """Return whether a scope is a user's or an agent's, and which agent's; refuse any other."""
+    if scope.shape == ("user",):
+        return "user", None
+    if scope.shape == ("user", "agent"):
+        return "agent", scope.parts[1][1]
+    raise InvalidScope(
+        f"`{scope}` has no memory blocks",
+        hint="They belong to a user, or to a user and one agent: memory.scope(user=…, agent=…)",
+        value=scope.path,
+    )
+
+
+def user_scope(scope: Scope) -> Scope:
+    """Return the scope of the user that a block's scope belongs to."""
+    return Scope(scope.tenant, scope.subject)
+
+
+def agent_scope(scope: Scope, agent: str) -> Scope:
+    """Return the scope of one agent of the user that a block's scope belongs to."""
+    return Scope.of(tenant=scope.tenant, user=scope.parts[0][1], agent=agent)
+
+
+def lines_of(text: str) -> list[tuple[int, str]]:
+    """Return the lines of a text that say something, with their numbers from 1 on."""
+    return [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+
+
+def check_content(block: BlockType, content: Any) -> str:
+    """Return a text that a block can hold, or refuse it: too long a text is never cut."""
+    if not isinstance(content, str):
+        raise InvalidValue(f"{quote(content)} is {type(content).__name__}, not text", hint="Pass text", path="$")
+    _check_size(block, "characters", len(content), _CHARACTERS[block])
+    if block == "core":
+        _check_size(block, "entries", len(lines_of(content)), CORE_ENTRIES)
+    return content
+
+
+def _check_size(block: BlockType, what: str, actual: int, limit: int) -> None:
+    if actual > limit:
+        raise LimitExceeded(
+            f"the {block} block would hold {actual:,} {what}, the limit is {limit:,}",
+            hint="Shorten it, or move what is needed only now and then to the archival block"
+            if block == "core"
+            else "Shorten it: drop what nobody will ask for",
+            limit=limit,
+            actual=actual,
+            what=what,
+        )

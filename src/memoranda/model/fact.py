@@ -1,0 +1,91 @@
+"""A fact: one JSON value at (tenant, scope, key), and the revisions it went through."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from memoranda.model.scope import Scope
+
+OWNER_ACTOR = "owner"
+"""The actor who opened the database itself. It needs no grant, so none can be given to it."""
+
+
+class Origin(msgspec.Struct, frozen=True, gc=False):
+    """Who wrote, through which door, and from which source."""
+
+    actor: str = OWNER_ACTOR
+    door: str = "python"
+    source: str | None = None
+
+
+_IMPORT = "import:"
+
+
+def imported_from(file: str) -> str:
+    """Return the source of what came with a file."""
+    return f"{_IMPORT}{file}"
+
+
+def was_imported(origin: Origin) -> bool:
+    """Say whether something came with a file."""
+    return origin.source is not None and origin.source.startswith(_IMPORT)
+
+
+class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """A value that is remembered now."""
+
+    id: str
+    scope: Scope
+    key: str
+    value: Any
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    domain: str | None = None
+    origin: Origin = Origin()
+
+    def active_at(self, moment: datetime) -> bool:
+        """Say whether the fact still counts: only strictly before its expiry."""
+        return self.expires_at is None or self.expires_at > moment
+
+
+Change = Literal["set", "deleted", "expired"]
+
+
+class Revision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What a fact was from one moment on: a value, or the news that it was deleted or expired.
+
+    `forgotten` marks a revision whose value outlived its time to live and was removed by a sweep.
+    """
+
+    fact_id: str
+    scope: Scope
+    key: str
+    version: int
+    change: Change
+    value: Any = None
+    at: datetime
+    created_at: datetime
+    expires_at: datetime | None = None
+    domain: str | None = None
+    origin: Origin = Origin()
+    forgotten: bool = False
+
+    def as_fact(self) -> Fact:
+        """Return the fact as it stood at this revision."""
+        return Fact(
+            id=self.fact_id,
+            scope=self.scope,
+            key=self.key,
+            value=self.value,
+            version=self.version,
+            created_at=self.created_at,
+            updated_at=self.at,
+            expires_at=self.expires_at,
+            domain=self.domain,
+            origin=self.origin,
+        )

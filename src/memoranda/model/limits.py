@@ -1,0 +1,53 @@
+"""How large things may be."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from memoranda.errors import UsageError
+from memoranda.model.text import quote
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """The largest value, nesting, batch, entry and index that the engine accepts; pass your own to `memoranda.open`.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:", limits=memoranda.Limits(value_bytes=20)) as memory:
+    ...     try:
+    ...         memory.scope(user="ada").set("note", "longer than it may be")
+    ...     except memoranda.LimitExceeded as refusal:
+    ...         print(refusal.limit, refusal.actual)
+    20 23
+    """
+
+    value_bytes: int = 1_048_576
+    """Bytes of one value as JSON."""
+    depth: int = 64
+    """Lists and objects inside one another."""
+    batch: int = 1_000
+    """Writes in one batch."""
+    content_bytes: int = 65_536
+    """Bytes of one entry's content as JSON."""
+    metadata_bytes: int = 16_384
+    """Bytes of one entry's metadata as JSON."""
+    recall: int = 1_000
+    """Matches of one recall."""
+    index_bytes: int = 1_073_741_824
+    """Bytes of search indexes kept in memory; the one longest unused goes first."""
+    schema_bytes: int = 262_144
+    """Bytes of one definition's schema."""
+    import_bytes: int = 1_073_741_824
+    """Bytes of one import."""
+
+
+_MOST = 2**63 - 1
+"""No store counts further than this."""
+
+
+def check_count(what: str, count: Any, *, least: int = 0, **details: Any) -> None:
+    """Refuse a limit or position that is not a whole number from `least` on; None is left to mean none."""
+    if count is not None and (type(count) is not int or not least <= count <= _MOST):
+        hint = f"Pass a whole number from {least} on, of at most 63 bits, or leave it out"
+        raise UsageError(f"{quote(count)} is not a {what}", hint=hint, value=count, **details)

@@ -1,0 +1,168 @@
+"""Which language a text is in: its scripts and its little words vote.
+
+Plain text in which nothing votes is taken as English, the commonest case. A wrong guess costs little, because a query
+is read under every language that the shelf holds: what matters is that equal words meet, and within one language
+they always do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from memoranda.retrieval.analysis.stemming import script_of
+from memoranda.retrieval.analysis.vocabulary import ALSO_ENGLISH, LETTERS, STOP_WORDS
+from memoranda.retrieval.analysis.words import ELISIONS, LONGEST_WORD, is_unsegmented, read_chunk
+
+# Each language and each script has a field of bits in one number, so that all votes of a text are one sum.
+_BITS = 24
+_OTHER_SCRIPTS = (
+    "Cyrillic", "Greek", "Arabic", "Hebrew", "Devanagari", "Tamil", "Armenian", "Thai", "Han", "Kana", "Hangul", "",
+)  # fmt: skip
+_PLACES = {name: place * _BITS for place, name in enumerate([*STOP_WORDS, "Latin", "accented", *_OTHER_SCRIPTS])}
+_OTHERS = _PLACES[_OTHER_SCRIPTS[0]]
+_LANGUAGES = (1 << _PLACES["Latin"]) - 1
+_FIELD = (1 << _BITS) - 1
+# The votes of this many chunks cannot overflow a field: each gives a few dozen at most.
+_ENOUGH = 256
+
+# English first: at equal votes the first wins.
+_LATIN = (
+    "en", "de", "fr", "es", "it", "pt", "nl", "sv", "no", "da", "fi", "pl", "cs", "tr", "hu", "ro", "ca", "id", "vi",
+)  # fmt: skip
+_BY_SCRIPT = {"Greek": "el", "Hebrew": "he", "Devanagari": "hi", "Tamil": "ta", "Armenian": "hy", "Thai": "th"}
+
+
+def language_of(text: Sequence[str]) -> str:
+    """Return the language of a text, given as its chunks, as a code of two letters, or "" where nothing tells.
+
+    >>> [language_of(text.split()) for text in ("Where is the harbour?", "Wo ist der Hafen?", "港はどこですか", "42")]
+    ['en', 'de', 'ja', '']
+    """
+    total = sum(map(_VOTES.__getitem__, text[:_ENOUGH]))
+    if not total:
+        return ""
+
+    def votes(name: str) -> int:
+        return total >> _PLACES[name] & _FIELD
+
+    # Most texts have Latin letters only, and need not look at the others.
+    script = max(_OTHER_SCRIPTS, key=votes) if total >> _OTHERS else "Latin"
+    if votes("Latin") >= votes(script):
+        best = max(_LATIN, key=votes)
+        if not votes(best):
+            return "" if 2 * votes("accented") > votes("Latin") else "en"
+        if 3 * votes("accented") >= votes("Latin"):
+            return best
+        # A name may hold a word of another language ("La La Land"), so little is not enough against English.
+        return best if votes(best) >= max(3, votes("en") + 2) else "en"
+    if script == "Cyrillic":
+        return max(("ru", "uk"), key=votes)
+    if script == "Arabic":
+        return max(("ar", "fa"), key=votes)
+    if script in ("Han", "Kana", "Hangul"):
+        return "ko" if script == "Hangul" else "ja" if votes("Kana") else "zh"
+    return _BY_SCRIPT.get(script, "")
+
+
+MOST_LEANING = 128
+"""How many pieces of a text may lean together: with at most two chunks each, all of their votes count."""
+
+
+def english_lean(chunks: Sequence[str]) -> int:
+    """Return by how many votes a piece of a text, given as its chunks, is for English rather than any one language.
+
+    Where the pieces of a text are for English taken together, so is `language_of`, which need not count the votes of
+    every language then. A piece that could tip the scales in another way is against English by more than all others.
+
+    >>> english_lean(["the"]), english_lean(["nicht"]), english_lean(["harbour"])
+    (3, -3, 0)
+    """
+    lean = 0
+    for chunk in chunks:
+        votes = _VOTES[chunk]
+        if votes >> _OTHERS:
+            return _AGAINST
+        if not votes & _LANGUAGES:
+            continue  # most words are no language's own
+        of_each = {name: votes >> _PLACES[name] & _FIELD for name in STOP_WORDS}
+        lean += of_each.pop("en") - max(of_each.values())
+    return lean if len(chunks) * MOST_LEANING <= _ENOUGH else _AGAINST
+
+
+_AGAINST = -(1 << _BITS)
+
+
+def is_stop_word(word: str, language: str) -> bool:
+    """Say whether a folded word carries grammar rather than meaning in a language."""
+    return word in STOP_WORDS.get(language, _NO_WORDS)
+
+
+_NO_WORDS: frozenset[str] = frozenset()
+
+
+def _share(name: str, votes: int) -> int:
+    return votes << _PLACES[name]
+
+
+def _word_votes() -> dict[str, int]:
+    """Return the votes of each little word: three for its language, fewer where several share it."""
+    owners: dict[str, list[str]] = {}
+    for language, words in STOP_WORDS.items():
+        for word in words | ALSO_ENGLISH if language == "en" else words:
+            owners.setdefault(word, []).append(language)
+    return {
+        word: sum(
+            _share(language, 3 if len(languages) == 1 else 2 if len(languages) == 2 else 1) for language in languages
+        )
+        for word, languages in owners.items()
+    }
+
+
+_WORD_VOTES = _word_votes()
+# One vote for each letter that few languages have: less than any word that belongs to one language.
+_LETTER_VOTES: dict[str, int] = {}
+for _language, _letters in LETTERS.items():
+    for _letter in _letters:
+        _LETTER_VOTES[_letter] = _LETTER_VOTES.get(_letter, 0) + _share(_language, 1)
+_SCRIPT_VOTES = {script: _share(script, 1) for script in ("Latin", *_OTHER_SCRIPTS)}
+_LATIN_VOTE = _SCRIPT_VOTES["Latin"]
+_ELIDED = sum(_share(language, 2) for language in ("fr", "it", "ca"))
+_ENGLISH_ENDINGS = frozenset({"s", "t", "m", "d", "ll", "re", "ve"})
+
+
+class _Votes(dict[str, int]):
+    """The votes of the chunks that were seen lately; emptied when full."""
+
+    def __missing__(self, chunk: str) -> int:
+        if is_unsegmented(chunk):
+            # Its beginning will do, but it counts for more than a single word.
+            return sum(_SCRIPT_VOTES[script_of(character)] for character in chunk[:8])
+        votes = _vote(chunk)
+        if len(chunk) <= LONGEST_WORD:
+            if len(self) >= 32_768:
+                self.clear()
+            self[chunk] = votes
+        return votes
+
+
+_VOTES = _Votes()
+
+
+def _vote(chunk: str) -> int:
+    if chunk.isascii():  # none of the letters that vote is
+        if not chunk[:1].isalpha() and not any(map(str.isalpha, chunk[:LONGEST_WORD])):
+            return 0
+        votes = _LATIN_VOTE
+    else:
+        letters = [character for character in chunk[:LONGEST_WORD].casefold() if character.isalpha()]
+        if not letters:
+            return 0
+        votes = _SCRIPT_VOTES[script_of(letters[0])] + _share("accented", 1)
+        votes += sum(_LETTER_VOTES.get(letter, 0) for letter in set(letters))
+    for word in read_chunk(chunk)[:4]:
+        if not word.whole:
+            votes += _WORD_VOTES.get(word.parts[0], 0)
+    if "'" in chunk or "’" in chunk:
+        before, _, after = chunk.casefold().replace("’", "'").partition("'")
+        votes += _share("en", 3) if after in _ENGLISH_ENDINGS else _ELIDED if before in ELISIONS else 0
+    return votes

@@ -1,0 +1,219 @@
+"""A folder in, a server with something in it out: users, memory and programs to try things on. No model key is needed.
+
+`make serve` runs this. What it writes stays in the folder, and is there again the next time.
+"""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser
+from pathlib import Path
+
+from memoranda.api.memory import Memory
+from memoranda.chat.turns import chat
+from memoranda.errors import MemorandaError
+from memoranda.model.policy import OWNER
+
+try:
+    from memoranda.server.app import open_memory
+    from memoranda.server.auth.keys import NewKey, create_key, first_key, list_keys, revoke_key
+    from memoranda.server.chat_agents import CHAT_FILE, read_chat_agents
+    from memoranda.server.serving import serve
+    from memoranda.server.settings import Settings
+except ImportError as missing:
+    # Whoever imports this can read a traceback; whoever runs it, by its name, is told what to do.
+    if __name__ != "__main__":
+        raise
+    sys.exit(f'error: the demo needs the package `{missing.name}`. Install it with `pip install "memoranda[server]"`')
+
+USER = "ada"
+"""Whose key is shown."""
+LABEL = "demo"
+
+_AGENTS = """\
+# Agents to chat with. The model `demo:parrot` repeats what you say and tells what it knows; it needs no key.
+# With a key of a provider in the environment, name one of its models instead, such as "openai:gpt-5.2".
+
+[agents.guide]
+model = "demo:parrot"
+instructions = "You help people find their way around the allotments."
+memory_policy = {archival_mode = "auto", archival_limit = 3}
+"""
+_MACHINE = """\
+// Keep a line in the garden diary, and say what it says about the same plant.
+machine diary "Keep a line in the garden diary"
+  accepts
+    plant as text, is required
+    line as text, is required
+
+  ensures
+    permissions
+      allowed to memory
+
+  implements
+    remember kept
+      content: "${input.plant}: ${input.line}"
+      collection: "diary"
+
+    recall earlier
+      query: input.plant
+      collection: "diary"
+      limit: 5
+
+    compute said
+      { lines: earlier.results.map(one => one.content) }
+"""
+_WORKFLOW = """\
+# Ask when somebody comes to water, and say it back.
+defs:
+  ask:
+    kind: task
+    action: send_text_message
+    inputs: {text: "='When can you water plot ' & $string($input.plot) & '?'"}
+  hear:
+    kind: task
+    action: wait_for_reply
+    inputs: {}
+  confirm:
+    kind: task
+    action: send_text_message
+    inputs: {text: "='Thank you. Noted: ' & $output.hear.text"}
+
+flow:
+  - do: ask
+  - do: hear
+  - do: confirm
+"""
+_FILES = {
+    f"agents/{CHAT_FILE}": _AGENTS,
+    "machines/diary.mashin": _MACHINE,
+    "workflows/watering.yaml": _WORKFLOW,
+}
+_CORE = "- Grows beans on plot twelve\n- Waters before eight in the morning"
+_ARCHIVAL = (
+    "- The tap at the north gate is locked from November to March\n"
+    "- Lent the long ladder to Ben on plot nine\n"
+    "- The compost delivery comes on the first Friday of the month"
+)
+_DIARY = (
+    "beans: sown in two rows along the fence",
+    "beans: first flowers, bees all over them",
+    "rhubarb: divided the old crown",
+)
+_PLOT = {
+    "type": "object",
+    "properties": {"number": {"type": "integer", "minimum": 1}, "sunny": {"type": "boolean"}},
+    "required": ["number"],
+    "additionalProperties": False,
+}
+
+
+def settings_in(folder: Path, *, host: str = "127.0.0.1", port: int = 8765) -> Settings:
+    """Return the settings of the demo in a folder."""
+    return Settings(
+        db=str(folder / "memory.db"),
+        host=host,
+        port=port,
+        agents=str(folder / "agents"),
+        machines=str(folder / "machines"),
+        workflows=str(folder / "workflows"),
+    )
+
+
+def write_programs(folder: Path) -> None:
+    """Write the programs of the demo, except those that somebody has made something else of."""
+    for name, text in _FILES.items():
+        file = folder / name
+        file.parent.mkdir(parents=True, exist_ok=True)
+        if not file.exists():
+            file.write_text(text, encoding="utf-8")
+
+
+def fill(memory: Memory) -> None:
+    """Write what the users of the demo remember, unless it was written before."""
+    ada = memory.acting_as(f"user:{USER}", policy=OWNER, door="demo")
+    mine = ada.scope(user=USER)
+    if mine.blocks.get("core") is not None:
+        return
+    memory.definitions.create(name="Plot", slug="plot", schema=_PLOT, scope="global")
+    mine.set("plot", {"number": 12, "sunny": True})
+    for line in _DIARY:
+        mine.remember(line, collection="diary")
+    mine.blocks.update("archival", _ARCHIVAL, expected_updated_at=None)
+    memory.scope(user="ben").blocks.update("core", "- Has borrowed the long ladder", expected_updated_at=None)
+    # Written last: who finds it finds everything.
+    mine.blocks.update("core", _CORE, expected_updated_at=None)
+    guide = read_chat_agents(_AGENTS)[0]
+    chat(ada, guide, "Is the north gate tap open?", user=USER, conversation_id="welcome", message_id="first")
+
+
+def new_key(memory: Memory) -> NewKey:
+    """Return a key of the demo's user; the one of the time before is good no longer."""
+    for key in list_keys(memory, tenant=memory.tenant):
+        if key.label == LABEL and key.revoked_at is None:
+            revoke_key(memory, key.id)
+    return create_key(memory, tenant=memory.tenant, user=USER, role="member", label=LABEL)
+
+
+def commands(address: str, token: str) -> list[str]:
+    """Return three lines for a shell: what is known of the user, what is recalled, and a chat."""
+    key = f'-H "Authorization: Bearer {token}"'
+    body = """-H "Content-Type: application/json" -d"""
+    return [
+        f"curl -sS {key} {address}/api/v1/memory/blocks/core",
+        f"""curl -sS {key} {address}/api/v1/memory/recall {body} '{{"query": "north gate tap"}}'""",
+        f"curl -sSN {key} {address}/api/v1/agent/guide/chat {body} "
+        """'{"message": "Who has the ladder?", "conversation_id": "welcome", "message_id": "second"}'""",
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Serve the demo until stopped; return the exit code."""
+    parser = ArgumentParser(prog="python -m memoranda.server.demo", description="A server with something in it.")
+    parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="where everything is kept")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one")
+    given = parser.parse_args(arguments)
+    try:
+        _serve(given.folder, host=given.host, port=given.port)
+    except MemorandaError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return 1
+    except PermissionError as error:
+        sys.stderr.write(f"error: {error.filename} cannot be written. Make it writable, or name another --folder\n")
+        return 1
+    except KeyboardInterrupt:
+        pass  # Ctrl-C is how it is stopped.
+    return 0
+
+
+def _serve(folder: Path, *, host: str, port: int) -> None:
+    write_programs(folder)
+    settings = settings_in(folder, host=host, port=port)
+    with open_memory(settings) as memory:
+        # Before there is any other key: the first one is the administrator's.
+        admin = first_key(memory)
+        fill(memory)
+        token = new_key(memory).token
+
+    def announce(address: str, key: NewKey | None) -> None:
+        lines = [
+            f"Memoranda listens on {address}",
+            f"Everything is kept in {folder}",
+            f"The key of {USER}, until the next start: {token}",
+            *([f"The key of the administrator, shown only now: {admin.token}"] if admin is not None else []),
+            "",
+            "Try:",
+            *(f"  {line}" for line in commands(address, token)),
+            "",
+            f"The pages: {address}/admin    sign in with one of the keys above",
+            f"All routes: {address}/docs    Stop: Ctrl-C",
+        ]
+        sys.stdout.write("\n".join(lines) + "\n")
+        sys.stdout.flush()
+
+    serve(settings, announce=announce)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

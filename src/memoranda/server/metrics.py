@@ -1,0 +1,89 @@
+"""What a server did in, Prometheus text out: requests by route and status, how long they took, what was slept on."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import get_args
+
+from memoranda.wire.sleep import JobState
+
+BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
+"""Upper ends of the histogram, in seconds."""
+_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "PUT", "POST", "PATCH", "DELETE"})
+_JOB_STATES = get_args(JobState)
+_OUTCOMES = ("done", "failed", "look_failed")
+MEDIA_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """What one process has counted. Counted on one event loop, so nothing is locked."""
+
+    def __init__(self, version: str) -> None:
+        """Begin at nothing."""
+        self._version = version
+        self._requests: Counter[tuple[str, str, int]] = Counter()
+        self._buckets: dict[str, list[int]] = {}
+        self._seconds: Counter[str] = Counter()
+        self.in_flight = 0
+        self.slept: Counter[str] = Counter()
+        """Conversations that were consolidated, and what failed; counted by one thread, and read by another."""
+        self.sleep_jobs: Mapping[str, int] = {}
+        """How many jobs of sleep-time memory stood how at the last look, in the whole database."""
+
+    def count(self, method: str, route: str, status: int, seconds: float) -> None:
+        """Count a request that is over."""
+        # Whoever makes up methods must not make the counts grow.
+        self._requests[method if method in _METHODS else "other", route, status] += 1
+        buckets = self._buckets.get(route)
+        if buckets is None:
+            buckets = self._buckets[route] = [0] * (len(BUCKETS) + 1)
+        buckets[bisect_left(BUCKETS, seconds)] += 1
+        self._seconds[route] += seconds  # pyright: ignore[reportArgumentType]  # a Counter adds what it is given
+
+    def render(self) -> str:
+        """Return everything as Prometheus reads it."""
+        lines = [
+            "# HELP memoranda_info The version that runs.",
+            "# TYPE memoranda_info gauge",
+            f'memoranda_info{{version="{self._version}"}} 1',
+            "# HELP memoranda_requests_in_flight Requests under way.",
+            "# TYPE memoranda_requests_in_flight gauge",
+            f"memoranda_requests_in_flight {self.in_flight}",
+            "# HELP memoranda_resident_bytes Memory of the process.",
+            "# TYPE memoranda_resident_bytes gauge",
+            f"memoranda_resident_bytes {_resident_bytes()}",
+            "# HELP memoranda_sleep_jobs Conversations by how far sleep-time memory is with them, at the last look.",
+            "# TYPE memoranda_sleep_jobs gauge",
+            *(f'memoranda_sleep_jobs{{state="{one}"}} {self.sleep_jobs.get(one, 0)}' for one in _JOB_STATES),
+            "# HELP memoranda_slept_total Conversations that were consolidated or failed, and looks that failed.",
+            "# TYPE memoranda_slept_total counter",
+            *(f'memoranda_slept_total{{outcome="{one}"}} {self.slept[one]}' for one in _OUTCOMES),
+            "# HELP memoranda_requests_total Requests that were answered.",
+            "# TYPE memoranda_requests_total counter",
+        ]
+        for (method, route, status), count in sorted(self._requests.items()):
+            lines.append(f'memoranda_requests_total{{method="{method}",route="{route}",status="{status}"}} {count}')
+        lines += [
+            "# HELP memoranda_request_seconds How long answers took.",
+            "# TYPE memoranda_request_seconds histogram",
+        ]
+        for route, buckets in sorted(self._buckets.items()):
+            total = 0
+            for edge, count in zip((*map(str, BUCKETS), "+Inf"), buckets, strict=True):
+                total += count
+                lines.append(f'memoranda_request_seconds_bucket{{route="{route}",le="{edge}"}} {total}')
+            lines.append(f'memoranda_request_seconds_sum{{route="{route}"}} {self._seconds[route]:.6f}')
+            lines.append(f'memoranda_request_seconds_count{{route="{route}"}} {total}')
+        return "\n".join(lines) + "\n"
+
+
+def _resident_bytes() -> int:
+    """Return how much memory this process holds, 0 where the machine does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * 4_096

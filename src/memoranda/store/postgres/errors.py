@@ -1,0 +1,132 @@
+"""PostgreSQL's errors in, Memoranda's out: the one place that knows both.
+
+raise translate(error, url) from error
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+
+import psycopg
+
+from memoranda.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavailable
+
+_RETRY = "Try again; give busy_timeout more seconds if others write for long"
+_SLOTS = "Let fewer programs use the server, or raise its max_connections"
+_SPACE = "Make room on the server's disk, then try again; nothing of the write was kept"
+_SHORTER = "Use shorter names, or split the value: tenant, scope and key together fit into about 2,600 bytes"
+_PRIMARY = "Connect to the primary: name all hosts and add target_session_attrs=read-write to the address"
+_DAMAGED = "Stop writing to it, keep a copy of the server's files as they are, and restore a backup"
+_REACH = "Check that the server runs, and that host, port and network in the address are right"
+_STARTING = "Check that the server runs and has started, or give busy_timeout more seconds"
+_SIGN_IN = (
+    "Check the user and the password, in the address, in PGPASSWORD or in ~/.pgpass, and the server's pg_hba.conf"
+)
+_CREATE = "Make it first: createdb --encoding UTF8 NAME"
+_RIGHTS = (
+    "Open it once as the owner of the database; or let the owner give this user's role what it needs, "
+    "with SELECT memoranda.grant_rights('…'), and name its tenants in memoranda.roles"
+)
+_MEMORY = "Give the server more memory, or write less at once"
+_DISK = "Look into the server's log: its disk or its files have a fault"
+_STALE = "Another program may have changed the tables while this one was running: open the store again"
+_INTERRUPTED = "It was interrupted; try again"
+_TOO_LONG = "Do less in one call, or raise the server's idle_in_transaction_session_timeout and transaction_timeout"
+_POOLER = "If a pooler stands between, let it keep prepared statements (PgBouncer: max_prepared_statements)"
+_NUL = "Remove the NUL character: no text in PostgreSQL can hold it"
+_REPORT = "This should not happen: please report it together with the text of this error"
+
+ERRORS: Mapping[str, tuple[type[StorageError], str]] = MappingProxyType(
+    {
+        # somebody else is at it
+        "40": (Busy, _RETRY),
+        "55": (Busy, _RETRY),
+        "53300": (Busy, _SLOTS),
+        # no room
+        "53100": (Full, _SPACE),
+        "54": (Full, _SHORTER),
+        # no right to write
+        "25006": (ReadOnly, _PRIMARY),
+        # damage
+        "XX001": (Corrupt, _DAMAGED),
+        "XX002": (Corrupt, _DAMAGED),
+        # cannot be reached
+        "08": (Unavailable, _REACH),
+        "28": (Unavailable, _SIGN_IN),
+        "3D": (Unavailable, _CREATE),
+        "42501": (Unavailable, _RIGHTS),
+        "53": (Unavailable, _MEMORY),
+        "57": (Unavailable, _REACH),
+        "57P03": (Unavailable, _STARTING),
+        "57014": (Unavailable, _INTERRUPTED),
+        "25P03": (Unavailable, _TOO_LONG),
+        "25P04": (Unavailable, _TOO_LONG),
+        "58": (Unavailable, _DISK),
+        "26": (Unavailable, _POOLER),
+        # the tables are not what we expect
+        "3F": (StorageError, _STALE),
+        "42": (StorageError, _STALE),
+        "23": (StorageError, _STALE),
+        "22021": (StorageError, _NUL),
+    }
+)
+"""What PostgreSQL's error codes, or the classes that their first two characters name, are called here."""
+
+# While a connection is made the driver tells no code, only what the server said.
+_WHILE_CONNECTING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
+    (re.compile(pattern, re.IGNORECASE), code)
+    for pattern, code in (
+        (r"database .* does not exist", "3D000"),
+        (r"password|authentication failed|role .* does not exist|pg_hba|not permitted to log in", "28000"),
+        (r"too many clients|too many connections|remaining connection slots", "53300"),
+        (r"starting up|shutting down|recovery mode|not (yet )?accepting connections", "57P03"),
+        (r"not read-write|session is read-only|server is in hot standby", "25006"),
+    )
+)
+
+
+def translate(error: psycopg.Error, url: str) -> StorageError:
+    """Return a fresh error of ours for one of PostgreSQL's, naming the database; raise it `from` the original."""
+    code = code_of(error)
+    kind, hint = ERRORS.get(code) or ERRORS.get(code[:2]) or (StorageError, _REPORT)
+    return kind(f"`{url}`: {_said(error)}", hint=hint, url=url)
+
+
+def failed(url: str) -> StorageError:
+    """Return the error for a transaction that ended without being kept, though nobody said why."""
+    return StorageError(f"`{url}`: a statement had failed, so nothing of the write was kept", hint=_REPORT, url=url)
+
+
+def passes(error: psycopg.Error) -> bool:
+    """Say whether the same work may well succeed in a moment, on another connection."""
+    code = code_of(error)
+    if code == "25006":
+        return error.sqlstate is None  # no host that was tried is the primary: a standby may be about to take over
+    return code[:2] in ("08", "40") or code in ("53300", "57P01", "57P02", "57P03", "57P05", "26000")
+
+
+def is_full_or_starting(error: psycopg.Error) -> bool:
+    """Say whether a server answered, and only has no free connection, or is starting or stopping."""
+    return code_of(error) in ("53300", "57P03")
+
+
+def code_of(error: psycopg.Error) -> str:
+    """Return the code of an error; one that the driver made by itself gets that of what it means."""
+    if error.sqlstate is not None:
+        return error.sqlstate
+    if isinstance(error, psycopg.errors.PipelineAborted):
+        return "25P02"  # as the server says it outside of a pipeline: a statement before this one has failed
+    if isinstance(error, psycopg.DataError):
+        return "22021"
+    if isinstance(error, psycopg.OperationalError):
+        said = str(error)
+        return next((code for pattern, code in _WHILE_CONNECTING if pattern.search(said)), "08006")
+    return "XX000"
+
+
+def _said(error: psycopg.Error) -> str:
+    """Return what went wrong in one line, without the statement that the server shows beneath."""
+    said = error.diag.message_primary or str(error)
+    return " ".join(said.split()) or type(error).__name__

@@ -1,0 +1,399 @@
+-- The whole current schema: what a new database is made with. All of migrations/ applied in order gives the same.
+-- Times are microseconds since 1970. A scope is its canonical text, '' being the tenant's shared one. Content is JSON
+-- in a BYTEA, byte for byte as it was written.
+-- The tenant leads every key and every index, so that tables can be partitioned or distributed by it. COLLATE "C" is
+-- the order of code points, which is the order of texts in Python.
+-- COLLATE "POSIX" is the same order under another name, and the tenant of each index beside a key has it: so an index is
+-- taken by the statements that ask for that name, and by no other. Left to itself, PostgreSQL takes all indexes for
+-- equally good until it has looked at the rows, and a first import would be over before it has.
+
+-- How many migrations were taken: one row.
+CREATE TABLE memoranda.migrated (
+    version INTEGER NOT NULL
+);
+
+-- What is remembered now.
+CREATE TABLE memoranda.facts (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    expires_at BIGINT,
+    domain TEXT COLLATE "C",
+    actor TEXT COLLATE "C" NOT NULL,
+    door TEXT COLLATE "C" NOT NULL,
+    source TEXT COLLATE "C",
+    payload BYTEA NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+);
+
+CREATE INDEX facts_by_key ON memoranda.facts (tenant COLLATE "POSIX", key, scope);
+
+CREATE INDEX facts_by_expiry ON memoranda.facts (tenant COLLATE "POSIX", expires_at) WHERE expires_at IS NOT NULL;
+
+-- What facts went through. A NULL payload is a deletion, an expiry, or a value forgotten by a sweep.
+CREATE TABLE memoranda.revisions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
+    version BIGINT NOT NULL,
+    fact_id TEXT COLLATE "C" NOT NULL,
+    change TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT,
+    domain TEXT COLLATE "C",
+    actor TEXT COLLATE "C" NOT NULL,
+    door TEXT COLLATE "C" NOT NULL,
+    source TEXT COLLATE "C",
+    forgotten BIGINT NOT NULL,
+    payload BYTEA,
+    PRIMARY KEY (tenant, scope, key, version)
+);
+
+-- Only what a sweep may still have to forget: it shrinks as values go.
+CREATE INDEX revisions_by_expiry ON memoranda.revisions (tenant COLLATE "POSIX", expires_at)
+WHERE expires_at IS NOT NULL AND payload IS NOT NULL;
+
+-- How often a tenant's rules changed, and where its ledger ends. Who writes holds the lock of its tenant's row; so a
+-- tenant that was only ever asked for may have a row of zeros, which says nothing.
+CREATE TABLE memoranda.tenants (
+    tenant TEXT COLLATE "C" NOT NULL,
+    revision BIGINT NOT NULL,
+    epoch BIGINT NOT NULL,
+    length BIGINT NOT NULL,
+    head TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant)
+)
+-- Every write changes its row here: with room in the page, no index has to hear of it.
+WITH (fillfactor = 50);
+
+-- `place` is the order in which rows came; replacing a row keeps its place.
+CREATE TABLE memoranda.definitions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    place BIGINT GENERATED ALWAYS AS IDENTITY,
+    name TEXT COLLATE "C" NOT NULL,
+    slug TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    ttl BIGINT,
+    created_at BIGINT NOT NULL,
+    updated_at BIGINT NOT NULL,
+    schema BYTEA NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE TABLE memoranda.grants (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    place BIGINT GENERATED ALWAYS AS IDENTITY,
+    actor TEXT COLLATE "C" NOT NULL,
+    rule BYTEA NOT NULL,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE TABLE memoranda.approvals (
+    tenant TEXT COLLATE "C" NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    place BIGINT GENERATED ALWAYS AS IDENTITY,
+    scope TEXT COLLATE "C" NOT NULL,
+    actor TEXT COLLATE "C" NOT NULL,
+    door TEXT COLLATE "C" NOT NULL,
+    capability TEXT COLLATE "C" NOT NULL,
+    requested_at BIGINT NOT NULL,
+    status TEXT COLLATE "C" NOT NULL,
+    decided_by TEXT COLLATE "C",
+    decided_at BIGINT,
+    reason TEXT COLLATE "C" NOT NULL,
+    effect BYTEA,
+    PRIMARY KEY (tenant, id)
+);
+
+CREATE INDEX approvals_by_scope ON memoranda.approvals (tenant COLLATE "POSIX", scope);
+
+-- Scopes that come to an end, and whose they are.
+CREATE TABLE memoranda.sessions (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    owner TEXT COLLATE "C",
+    started_at BIGINT NOT NULL,
+    ended_at BIGINT,
+    PRIMARY KEY (tenant, scope)
+);
+
+CREATE INDEX sessions_by_owner ON memoranda.sessions (tenant COLLATE "POSIX", owner) WHERE owner IS NOT NULL;
+
+-- What an idempotency key stood for.
+CREATE TABLE memoranda.replays (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
+    request TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    results BYTEA NOT NULL,
+    PRIMARY KEY (tenant, scope, key)
+);
+
+CREATE INDEX replays_by_age ON memoranda.replays (tenant COLLATE "POSIX", at);
+
+-- What an actor used of its quota, in windows of so many seconds that begin at such a moment.
+CREATE TABLE memoranda.usage (
+    tenant TEXT COLLATE "C" NOT NULL,
+    actor TEXT COLLATE "C" NOT NULL,
+    seconds BIGINT NOT NULL,
+    begins BIGINT NOT NULL,
+    writes BIGINT NOT NULL,
+    bytes BIGINT NOT NULL,
+    PRIMARY KEY (tenant, actor, seconds, begins)
+);
+
+CREATE TABLE memoranda.erasures (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    place BIGINT GENERATED ALWAYS AS IDENTITY,
+    id TEXT COLLATE "C" NOT NULL,
+    at BIGINT NOT NULL,
+    version_floor BIGINT NOT NULL,
+    PRIMARY KEY (tenant, scope, place)
+);
+
+-- The secrets that the content of each scope is hashed with in the ledger.
+CREATE TABLE memoranda.content_keys (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    key BYTEA NOT NULL,
+    PRIMARY KEY (tenant, scope)
+);
+
+-- The ledger. `body` is the canonical JSON that was hashed, byte for byte; `run` is the run that an event belongs to.
+CREATE TABLE memoranda.events (
+    tenant TEXT COLLATE "C" NOT NULL,
+    position BIGINT NOT NULL,
+    hash TEXT COLLATE "C" NOT NULL,
+    run TEXT COLLATE "C",
+    body BYTEA NOT NULL,
+    PRIMARY KEY (tenant, position)
+);
+
+CREATE INDEX events_by_run ON memoranda.events (tenant COLLATE "POSIX", run, position) WHERE run IS NOT NULL;
+
+-- Content the ledger keeps outside its chain, so that it can be erased. An entry's `version` is its sequence, negative:
+-- a fact may be called like the key of a collection.
+CREATE TABLE memoranda.event_texts (
+    tenant TEXT COLLATE "C" NOT NULL,
+    position BIGINT NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C",
+    version BIGINT,
+    text BYTEA NOT NULL,
+    PRIMARY KEY (tenant, position)
+);
+
+CREATE INDEX event_texts_by_fact ON memoranda.event_texts (tenant COLLATE "POSIX", scope, key, version);
+
+CREATE TABLE memoranda.collections (
+    tenant TEXT COLLATE "C" NOT NULL,
+    name TEXT COLLATE "C" NOT NULL,
+    created_at BIGINT NOT NULL,
+    space BYTEA NOT NULL,
+    successor BYTEA,
+    PRIMARY KEY (tenant, name)
+);
+
+-- Where entries stand, how many, and what tells one state of it from another. One small number stands for the place.
+CREATE TABLE memoranda.shelves (
+    tenant TEXT COLLATE "C" NOT NULL,
+    scope TEXT COLLATE "C" NOT NULL,
+    collection TEXT COLLATE "C" NOT NULL,
+    namespace TEXT COLLATE "C" NOT NULL,
+    number BIGINT GENERATED ALWAYS AS IDENTITY,
+    newest BIGINT NOT NULL,
+    removed BIGINT NOT NULL,
+    entries BIGINT NOT NULL,
+    PRIMARY KEY (tenant, number)
+);
+
+CREATE UNIQUE INDEX shelves_by_scope ON memoranda.shelves (tenant COLLATE "POSIX", scope, collection, namespace);
+
+-- The condition, which is always true, is said again by those who know a collection and no scope.
+CREATE INDEX shelves_by_collection ON memoranda.shelves (tenant COLLATE "POSIX", collection) WHERE number > 0;
+
+-- Gives entries their sequences and removals their marks: no number twice, not even when all entries are gone.
+CREATE SEQUENCE memoranda.numbers;
+
+CREATE TABLE memoranda.entries (
+    tenant TEXT COLLATE "C" NOT NULL,
+    sequence BIGINT NOT NULL,
+    shelf BIGINT NOT NULL,
+    id TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C",
+    created_at BIGINT NOT NULL,
+    expires_at BIGINT,
+    ended_at BIGINT,
+    actor TEXT COLLATE "C" NOT NULL,
+    door TEXT COLLATE "C" NOT NULL,
+    source TEXT COLLATE "C",
+    digest BYTEA NOT NULL,
+    analysis BYTEA NOT NULL,
+    metadata BYTEA NOT NULL,
+    payload BYTEA NOT NULL,
+    PRIMARY KEY (tenant, sequence)
+);
+
+CREATE INDEX entries_by_shelf ON memoranda.entries (tenant COLLATE "POSIX", shelf, sequence);
+
+-- The conditions are true wherever a digest, a key or an id is asked for, and to other statements these are not there.
+CREATE INDEX entries_by_digest ON memoranda.entries (tenant COLLATE "POSIX", shelf, digest) WHERE digest IS NOT NULL;
+
+CREATE INDEX entries_by_key ON memoranda.entries (tenant COLLATE "POSIX", shelf, key)
+WHERE key IS NOT NULL AND ended_at IS NULL;
+
+CREATE INDEX entries_by_id ON memoranda.entries (tenant COLLATE "POSIX", id) WHERE id IS NOT NULL;
+
+CREATE INDEX entries_by_expiry ON memoranda.entries (tenant COLLATE "POSIX", expires_at) WHERE expires_at IS NOT NULL;
+
+-- The embedders whose vectors a collection keeps, each in a slot.
+CREATE TABLE memoranda.spaces (
+    tenant TEXT COLLATE "C" NOT NULL,
+    collection TEXT COLLATE "C" NOT NULL,
+    embedder TEXT COLLATE "C" NOT NULL,
+    slot BIGINT NOT NULL,
+    PRIMARY KEY (tenant, collection, embedder)
+);
+
+-- The bytes of each vector, exactly as its embedder gave them.
+CREATE TABLE memoranda.vectors (
+    tenant TEXT COLLATE "C" NOT NULL,
+    sequence BIGINT NOT NULL,
+    slot BIGINT NOT NULL,
+    vector BYTEA NOT NULL,
+    PRIMARY KEY (tenant, sequence, slot)
+);
+
+-- Numbers that look random: trying to compress them is time lost.
+ALTER TABLE memoranda.vectors ALTER COLUMN vector SET STORAGE EXTERNAL;
+
+-- Which tenants a role may see that does not own the tables: without a row here, none. Owners and superusers see all.
+CREATE TABLE memoranda.roles (
+    tenant TEXT COLLATE "C" NOT NULL,
+    role TEXT COLLATE "C" NOT NULL,
+    PRIMARY KEY (tenant, role)
+);
+
+-- What has no policy is refused: only owners say who sees what, and how many migrations were taken.
+ALTER TABLE memoranda.roles ENABLE ROW LEVEL SECURITY;
+CREATE POLICY own_rows ON memoranda.roles FOR SELECT USING (role = current_user);
+ALTER TABLE memoranda.migrated ENABLE ROW LEVEL SECURITY;
+CREATE POLICY for_everybody ON memoranda.migrated FOR SELECT USING (true);
+
+-- Every other table has a tenant. The array is made once for a statement, and an index can be asked for it.
+DO $$
+DECLARE
+    held TEXT;
+BEGIN
+    FOR held IN
+        SELECT table_name FROM information_schema.columns
+        WHERE table_schema = 'memoranda' AND column_name = 'tenant' AND table_name <> 'roles'
+    LOOP
+        EXECUTE format('ALTER TABLE memoranda.%I ENABLE ROW LEVEL SECURITY', held);
+        EXECUTE format(
+            'CREATE POLICY own_tenants ON memoranda.%I USING (tenant = ANY (ARRAY(SELECT tenant FROM memoranda.roles)))',
+            held
+        );
+    END LOOP;
+END
+$$;
+
+-- Roles that do not own the tables cannot lock them. PostgreSQL lets a role that has UPDATE, DELETE, TRUNCATE or MAINTAIN
+-- on a table lock it in every mode, which asks no policy, and with TRIGGER or REFERENCES a role makes things that lock
+-- it. So such roles have UPDATE by column, and remove rows through the functions below, which run as the owner.
+
+-- Refuse a tenant that row-level security would hide. The functions below run as the owner, for whom nothing is hidden;
+-- the role that called them is the one that the session has set, or else the one that signed in.
+CREATE FUNCTION memoranda.check_tenant(asked TEXT) RETURNS VOID
+LANGUAGE plpgsql STABLE SET search_path = pg_catalog, pg_temp AS $check$
+DECLARE
+    caller NAME := CASE current_setting('role') WHEN 'none' THEN session_user ELSE current_setting('role') END;
+BEGIN
+    IF EXISTS (SELECT FROM memoranda.roles WHERE tenant = asked AND role = caller)
+        OR pg_has_role(caller, current_user, 'USAGE')
+        OR EXISTS (SELECT FROM pg_roles WHERE rolname = caller AND rolbypassrls)
+    THEN
+        RETURN;
+    END IF;
+    RAISE insufficient_privilege USING MESSAGE = format('the role %s may not remove rows of the tenant %s', caller, asked);
+END
+$check$;
+REVOKE ALL ON FUNCTION memoranda.check_tenant FROM PUBLIC;
+
+-- One function for each table that rows are removed from; the statement that calls it chooses them. Adding '' keeps the
+-- index of the tenant out of the plan: rows are looked at where they are said to be.
+DO $$
+DECLARE
+    held TEXT;
+BEGIN
+    FOR held IN
+        SELECT table_name FROM information_schema.columns
+        WHERE table_schema = 'memoranda' AND column_name = 'tenant'
+          AND table_name NOT IN ('roles', 'tenants', 'events', 'erasures')
+    LOOP
+        EXECUTE format(
+            $make$
+            CREATE FUNCTION memoranda.%1$I(tenant TEXT, chosen TID[]) RETURNS BIGINT
+            LANGUAGE plpgsql SECURITY DEFINER SET search_path = pg_catalog, pg_temp AS $remove$
+            DECLARE
+                removed BIGINT;
+            BEGIN
+                PERFORM memoranda.check_tenant($1);
+                DELETE FROM memoranda.%2$I AS held WHERE held.ctid = ANY ($2) AND held.tenant || '' = $1;
+                GET DIAGNOSTICS removed = ROW_COUNT;
+                RETURN removed;
+            END
+            $remove$
+            $make$,
+            'remove_' || held, held
+        );
+        EXECUTE format('REVOKE ALL ON FUNCTION memoranda.%I FROM PUBLIC', 'remove_' || held);
+    END LOOP;
+END
+$$;
+
+-- Give a role, or those that are members of it, what it needs to use its tenants, and take away what it has beyond that.
+-- A migration that adds a table has to give the rights to it, to the roles that have them to the others.
+CREATE FUNCTION memoranda.grant_rights(grantee NAME) RETURNS VOID
+LANGUAGE plpgsql SET search_path = pg_catalog, pg_temp AS $grant$
+DECLARE
+    held RECORD;
+BEGIN
+    IF pg_has_role(grantee, (SELECT relowner FROM pg_class WHERE oid = 'memoranda.migrated'::regclass), 'USAGE') THEN
+        RAISE insufficient_privilege USING
+            MESSAGE = format('the role %s owns the tables, or is a member of the role that does', grantee),
+            HINT = 'Name a role that does not: CREATE ROLE memoranda_tenants NOLOGIN';
+    END IF;
+    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA memoranda FROM %I CASCADE', grantee);
+    EXECUTE format('GRANT USAGE ON SCHEMA memoranda TO %I', grantee);
+    EXECUTE format('GRANT SELECT ON ALL TABLES IN SCHEMA memoranda TO %I', grantee);
+    EXECUTE format('GRANT USAGE ON SEQUENCE memoranda.numbers TO %I', grantee);
+    FOR held IN
+        SELECT relname AS name, to_regproc(format('memoranda.%I', 'remove_' || relname)) AS remover, (
+            SELECT string_agg(quote_ident(attname), ', ') FROM pg_attribute
+            WHERE attrelid = pg_class.oid AND attnum > 0 AND NOT attisdropped AND attnum <> ALL (indkey)
+        ) AS beside_key
+        FROM pg_class JOIN pg_index ON indrelid = pg_class.oid AND indisprimary
+        WHERE relnamespace = 'memoranda'::regnamespace AND relname <> 'roles'
+    LOOP
+        EXECUTE format('GRANT INSERT ON memoranda.%I TO %I', held.name, grantee);
+        -- The ledger can be added to, and not changed.
+        IF held.name NOT IN ('events', 'erasures') THEN
+            EXECUTE format('GRANT UPDATE (%s) ON memoranda.%I TO %I', held.beside_key, held.name, grantee);
+        END IF;
+        IF held.remover IS NOT NULL THEN
+            EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %I', held.remover, grantee);
+        END IF;
+    END LOOP;
+END
+$grant$;
+REVOKE ALL ON FUNCTION memoranda.grant_rights FROM PUBLIC;

@@ -1,0 +1,5 @@
+"""The store in a SQLite file."""
+
+from memoranda.store.sqlite.store import SqliteStore
+
+__all__ = ["SqliteStore"]

@@ -1,0 +1,546 @@
+"""Entries: remember, keys, duplicates, forget, and the list of what stands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
+from memoranda.errors import InvalidDuration, InvalidValue, LimitExceeded, UsageError
+from memoranda.model.fact import Origin
+from memoranda.model.limits import Limits
+from memoranda.model.recall import MODES
+from memoranda.model.scope import Scope
+from memoranda.store.base import Store
+from memoranda.testing.clock import FakeClock
+from memoranda.testing.conformance.base import EMBEDDER, Capability, recalled, requires, snapshot, standing
+from memoranda.testing.conformance.scopes import LOOK_ALIKES
+
+CONTENTS: tuple[Any, ...] = (
+    "plain text",
+    "日本語 🧠 é \u200f and a \n line",
+    0,
+    False,
+    -2.5,
+    [1, [2.0, "three"], None],
+    {"order": {"z": 1, "a": [True, None]}, "": "é"},
+)
+
+
+class EntryPromises:
+    """What is remembered stands once, as it was given, where it was put, until it is forgotten or replaced."""
+
+    # remembering
+
+    def test_what_is_remembered_is_recalled_and_listed_as_it_was_given(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        metadata = {"topic": "house", "floor": -1, "done": True, "cost": 80.5, "by": None, "tags": ["a", {"b": 1}]}
+        done = ada.remember(
+            "The boiler in the cellar was repaired", collection="notes", metadata=metadata, namespace="home", ttl="1h"
+        )
+        assert (done.collection, done.namespace, done.stored, done.duplicate) == ("notes", "home", True, False)
+        assert done.replaced is None
+        (entry,) = ada.entries(collection="notes")
+        (match,) = ada.recall("Who repaired the boiler?", collection="notes").results
+        for seen in (entry, match):
+            assert (seen.id, seen.content, seen.namespace) == (done.id, "The boiler in the cellar was repaired", "home")
+            assert repr(seen.metadata) == repr(metadata)
+            assert seen.created_at == clock.now()
+            assert seen.expires_at == done.expires_at is not None
+        assert (entry.scope, entry.collection, entry.key) == (Scope.of(user="ada"), "notes", None)
+        assert entry.ended_at is None
+
+    def test_what_an_index_is_given_can_be_read_beside_its_entries(self, memory: Memory, store: Store) -> None:
+        """In portions, ended entries too, and of one tenant, collection and embedder only."""
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        kept = [user.remember(f"note {n}", collection="notes").id for n in range(3) for user in (ada, bob)]
+        ada.remember("a task", collection="tasks")
+        memory.in_tenant("other").scope(user="ada").remember("not ours", collection="notes")
+        assert ada.forget(kept[0], collection="notes")
+
+        def portion(limit: int, after: int, embedder: str = EMBEDDER) -> list[Any]:
+            return store.read(lambda rows: rows.indexed_entries("default", "notes", embedder, limit, after=after))
+
+        every = portion(100, 0)
+        assert [entry.id for entry, _ in every] == kept
+        assert every == portion(4, 0) + portion(4, every[3][0].sequence)
+        for entry, indexed in every:
+            assert (indexed.sequence, indexed.namespace) == (entry.sequence, entry.namespace)
+            vector = store.read(lambda rows, entry=entry: rows.vector("default", entry.sequence, EMBEDDER))
+            assert indexed.vector == vector and indexed.analysis
+        assert portion(100, every[-1][0].sequence) == portion(100, 0, "another") == []
+
+    @pytest.mark.parametrize("content", CONTENTS, ids=repr)
+    def test_json_content_comes_back_as_the_value_it_was(self, memory: Memory, content: Any) -> None:
+        ada = memory.scope(user="ada")
+        ada.remember(content, collection="notes", metadata={"same": content})
+        assert repr(standing(ada)) == repr([content])
+        assert repr(recalled(ada, "")) == repr([content])
+        (match,) = ada.recall("plain order three", collection="notes").results
+        assert repr(match.content) == repr(match.metadata["same"]) == repr(content)
+
+    def test_json_content_is_found_by_the_words_in_it(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        for content in ({"animal": "heron", "seen": 3}, {"animal": "otter", "seen": 1}, ["kayak", "paddle"]):
+            ada.remember(content, collection="notes")
+        assert recalled(ada, "otter", limit=1) == [{"animal": "otter", "seen": 1}]
+        assert recalled(ada, "paddle", limit=1) == [["kayak", "paddle"]]
+
+    def test_changing_what_was_given_or_returned_changes_nothing_kept(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        content, metadata = {"tags": ["a"]}, {"list": [1]}
+        ada.remember(content, collection="notes", metadata=metadata)
+        content["tags"].append("b")
+        metadata["list"].append(2)
+        for _ in range(2):
+            (entry,) = ada.entries(collection="notes")
+            (match,) = ada.recall("tags", collection="notes").results
+            for seen in (entry, match):
+                assert (seen.content, seen.metadata) == ({"tags": ["a"]}, {"list": [1]})
+                seen.content["tags"].append("c")
+                seen.metadata["list"].append(3)
+
+    def test_an_entry_says_who_remembered_it_through_which_door_and_from_where(self, memory: Memory) -> None:
+        memory.permissions.grant("agent:mail", "memory")
+        agent = memory.acting_as("agent:mail", door="mcp", source="thread:4").scope(user="ada")
+        agent.remember("from the thread", collection="notes")
+        agent.remember("from the letter", collection="notes", source="mail:18")
+        memory.scope(user="ada").remember("by hand", collection="notes")
+        assert [entry.origin for entry in memory.scope(user="ada").entries(collection="notes")] == [
+            Origin("agent:mail", "mcp", "thread:4"),
+            Origin("agent:mail", "mcp", "mail:18"),
+            Origin("owner", "python", None),
+        ]
+
+    def test_many_are_remembered_in_their_order_with_their_own_metadata_and_keys(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        done = ada.remember_many(
+            (
+                {"content": f"line {n} of the log", "metadata": {"n": n}, **({"key": f"k{n}"} if n % 2 else {})}
+                for n in range(600)
+            ),
+            collection="notes",
+            namespace="log",
+        )
+        entries = ada.entries(collection="notes", namespace="log")
+        assert [one.id for one in done] == [entry.id for entry in entries]
+        assert [entry.metadata["n"] for entry in entries] == list(range(600))
+        assert [entry.key for entry in entries[:4]] == [None, "k1", None, "k3"]
+        assert len({entry.sequence for entry in entries}) == 600
+        assert recalled(ada, "line 417 of the log", limit=1) == ["line 417 of the log"]
+        assert ada.remember_many([], collection="notes") == []
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_long_text_is_remembered_in_parts_that_are_neighbours(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        ada.remember("Something else came before it.", collection="notes")
+        paragraphs = [f"Paragraph {n} tells of the {word}." for n, word in enumerate(("heron", "otter", "kayak"), 1)]
+        done = ada.remember_text("\n\n".join(paragraphs), collection="notes", chunk=45, metadata={"book": "river"})
+        assert [one.stored for one in done] == [True] * 3
+        entries = ada.entries(collection="notes")[1:]
+        assert [entry.content for entry in entries] == paragraphs
+        thread = entries[0].metadata["thread"]
+        assert [entry.metadata for entry in entries] == [
+            {"book": "river", "thread": thread, "part": n} for n in (1, 2, 3)
+        ]
+        (first,) = ada.recall("heron", collection="notes", limit=1, expand=1).results
+        assert (first.before, first.after[0].content) == ((), paragraphs[1])
+        (match,) = ada.recall("otter", collection="notes", limit=1, expand=1).results
+        assert [[one.content for one in side] for side in (match.before, match.after)] == [
+            paragraphs[:1],
+            paragraphs[2:],
+        ]
+
+    # keys
+
+    def test_the_same_under_the_same_key_is_written_once(self, memory: Memory, store: Store) -> None:
+        ada = memory.scope(user="ada")
+        first = ada.remember("The key is under the pot", collection="notes", key="key", metadata={"n": 1})
+        before = snapshot(store)
+        again = ada.remember("The key is under the pot", collection="notes", key="key", metadata={"n": 1})
+        assert (again.id, again.stored, again.duplicate, again.replaced) == (first.id, False, True, None)
+        assert snapshot(store) == before
+
+    @pytest.mark.parametrize(
+        ("content", "metadata"),
+        [("The key is under the mat", {"n": 1}), ("The key is under the pot", {"n": 2})],
+        ids=["content", "metadata"],
+    )
+    def test_something_else_under_the_same_key_takes_its_place(
+        self, memory: Memory, clock: FakeClock, content: str, metadata: dict[str, int]
+    ) -> None:
+        ada = memory.scope(user="ada")
+        first = ada.remember("The key is under the pot", collection="notes", key="key", metadata={"n": 1})
+        ada.remember("Another entry", collection="notes")
+        assert recalled(ada, "The key is under the pot", limit=1) == ["The key is under the pot"]
+        clock.advance(1)
+        second = ada.remember(content, collection="notes", key="key", metadata=metadata)
+        assert (second.stored, second.duplicate, second.replaced) == (True, False, first.id)
+        assert second.id != first.id
+        assert [(e.content, e.metadata) for e in ada.entries(collection="notes")] == [
+            ("Another entry", {}),
+            (content, metadata),
+        ]
+        (match,) = ada.recall("The key is under the pot", collection="notes", limit=1).results
+        assert (match.content, match.metadata) == (content, metadata)
+        assert len(recalled(ada, "Where is the key?")) == 2
+
+    def test_a_key_belongs_to_its_scope_collection_and_namespace(self, memory: Memory) -> None:
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        places = [(ada, "notes", ""), (ada, "notes", "x"), (ada, "tasks", ""), (bob, "notes", "")]
+        for n, (who, collection, namespace) in enumerate(places):
+            done = who.remember(f"text {n}", collection=collection, namespace=namespace, key="k")
+            assert (done.stored, done.replaced) == (True, None)
+        assert [standing(who, collection=c, namespace=n) for who, c, n in places] == [[f"text {n}"] for n in range(4)]
+
+    def test_a_key_given_twice_in_one_batch_holds_the_last(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        items = [{"content": f"text {n}", "key": "same" if n != 1 else "other"} for n in range(3)]
+        first, _, last = ada.remember_many(items, collection="notes")
+        assert last.replaced == first.id
+        assert standing(ada) == ["text 1", "text 2"]
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_batch_that_replaces_in_the_middle_agrees_with_the_ledger(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        ada.remember("old", collection="notes", key="k")
+        ada.remember_many(
+            [{"content": "before"}, {"content": "new", "key": "k"}, {"content": "after"}], collection="notes"
+        )
+        assert standing(ada) == ["before", "new", "after"]
+        assert all(finding.ok for finding in memory.inspect())
+
+    # duplicates
+
+    def test_an_exact_duplicate_in_a_namespace_is_reported_and_not_doubled(self, memory: Memory, store: Store) -> None:
+        ada = memory.scope(user="ada")
+        first = ada.remember({"b": 1, "a": [2]}, collection="notes", metadata={"x": 1, "y": 2})
+        before = snapshot(store)
+        again = ada.remember({"a": [2], "b": 1}, collection="notes", metadata={"y": 2, "x": 1})
+        assert (again.id, again.stored, again.duplicate) == (first.id, False, True)
+        assert snapshot(store) == before
+        assert recalled(ada, "b") == [{"b": 1, "a": [2]}]
+
+    def test_what_differs_in_anything_is_no_duplicate(self, memory: Memory) -> None:
+        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+        ada.remember("Tea at four", collection="notes", metadata={"n": 1})
+        different: list[tuple[ScopedMemory, str, dict[str, Any]]] = [
+            (ada, "Tea at Four", {"metadata": {"n": 1}}),
+            (ada, "Tea at four", {"metadata": {"n": 2}}),
+            (ada, "Tea at four", {"metadata": {"n": True}}),
+            (ada, "Tea at four", {}),
+            (ada, "Tea at four", {"metadata": {"n": 1}, "namespace": "x"}),
+            (ada, "Tea at four", {"metadata": {"n": 1}, "key": "k"}),
+            (bob, "Tea at four", {"metadata": {"n": 1}}),
+        ]
+        for who, content, options in different:
+            done = who.remember(content, collection="notes", **options)
+            assert (done.stored, done.duplicate) == (True, False)
+        assert ada.remember("Tea at four", collection="tasks", metadata={"n": 1}).stored
+        assert (len(standing(ada)), len(standing(bob))) == (7, 1)
+
+    def test_duplicates_within_one_batch_are_stored_once(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        one, two, three = ada.remember_many(
+            [{"content": "same"}, {"content": "other"}, {"content": "same"}], collection="notes"
+        )
+        assert ([one.stored, two.stored, three.stored], three.id) == ([True, True, False], one.id)
+        assert standing(ada) == ["same", "other"]
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_batch_meets_what_stands_and_what_it_has_stored_itself(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        known = ada.remember("known", collection="notes")
+        kept = ada.remember("kept", collection="notes", key="k")
+        ada.remember("brief", collection="notes", key="b", ttl=5)
+        clock.advance(10)
+        items = [
+            {"content": "new"},
+            {"content": "known"},
+            {"content": "kept"},
+            {"content": "brief", "key": "b"},
+            {"content": "other", "key": "k"},
+            {"content": "kept"},
+            {"content": "new", "key": "n"},
+            {"content": "new"},
+            {"content": "other"},
+            {"content": "last", "key": "k"},
+            {"content": "other"},
+        ]
+        done = ada.remember_many(items, collection="notes")
+        outcomes = [(one.stored, one.duplicate, one.replaced) for one in done]
+        assert outcomes == [
+            (True, False, None),
+            (False, True, None),
+            (False, True, None),
+            (True, False, None),
+            (True, False, kept.id),
+            (True, False, None),
+            (True, False, None),
+            (False, True, None),
+            (False, True, None),
+            (True, False, done[4].id),
+            (True, False, None),
+        ]
+        assert [done[place].id for place in (1, 2, 7, 8)] == [known.id, kept.id, done[0].id, done[4].id]
+        assert standing(ada) == ["known", "new", "brief", "kept", "new", "last", "other"]
+        told = [event.detail for event in memory.ledger.events() if event.effect == "remember" and event.detail]
+        numbers = [entry.sequence for entry in ada.entries(collection="notes")]
+        assert [detail["entries"] for detail in told] == [3, 2]  # what came between two that ended, and after
+        assert all(detail["last"] in numbers for detail in told)
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_duplicate_that_would_live_longer_takes_the_place_of_the_first(
+        self, memory: Memory, clock: FakeClock
+    ) -> None:
+        ada = memory.scope(user="ada")
+        first = ada.remember("Tea at four", collection="notes", ttl=60)
+        shorter = ada.remember("Tea at four", collection="notes", ttl=30)
+        assert (shorter.id, shorter.stored, shorter.expires_at) == (first.id, False, first.expires_at)
+        longer = ada.remember("Tea at four", collection="notes", ttl=90)
+        assert (longer.stored, longer.duplicate, longer.replaced) == (True, True, first.id)
+        clock.advance(60)
+        assert recalled(ada, "tea") == ["Tea at four"]
+        for_good = ada.remember("Tea at four", collection="notes")
+        assert (for_good.replaced, for_good.expires_at) == (longer.id, None)
+        assert not ada.remember("Tea at four", collection="notes", ttl=10**6).stored
+        clock.advance(10**8)
+        assert recalled(ada, "tea") == standing(ada) == ["Tea at four"]
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_an_entry_without_a_key_never_takes_the_place_of_one_with_a_key(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        lasting = ada.remember("Tea at four", collection="notes", key="lasting")
+        ada.remember("Tea at five", collection="notes", key="short", ttl=60)
+        again = ada.remember("Tea at four", collection="notes")
+        assert (again.id, again.stored, again.duplicate) == (lasting.id, False, True)
+        longer = ada.remember("Tea at five", collection="notes")
+        assert (longer.stored, longer.replaced) == (True, None)
+        assert ada.forget(collection="notes", key="short")
+        assert standing(ada) == ["Tea at four", "Tea at five"]
+
+    def test_what_expired_or_was_forgotten_has_no_duplicates(self, memory: Memory, clock: FakeClock) -> None:
+        ada = memory.scope(user="ada")
+        ada.remember("expired", collection="notes", ttl=60)
+        ada.remember("expired under its key", collection="notes", ttl=60, key="k")
+        forgotten = ada.remember("forgotten", collection="notes")
+        ada.remember("kept", collection="notes")
+        ada.forget(forgotten.id, collection="notes")
+        clock.advance(60)
+        for content, key in (("expired", None), ("expired under its key", "k"), ("forgotten", None)):
+            done = ada.remember(content, collection="notes", key=key)
+            assert (done.stored, done.duplicate, done.replaced) == (True, False, None), content
+        assert ada.remember("kept", collection="notes").duplicate
+        assert len(standing(ada)) == 4
+        assert all(finding.ok for finding in memory.inspect())
+
+    # places
+
+    def test_a_namespace_is_searched_alone_and_without_one_all_are(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        for namespace in ("", "x", "xy", "X"):
+            ada.remember(f"Heron in {namespace or 'none'}", collection="notes", namespace=namespace)
+        for namespace in ("", "x", "xy", "X"):
+            assert recalled(ada, "heron", namespace=namespace) == [f"Heron in {namespace or 'none'}"]
+            assert standing(ada, namespace=namespace) == [f"Heron in {namespace or 'none'}"]
+        assert len(recalled(ada, "heron")) == len(standing(ada)) == 4
+        assert recalled(ada, "heron", namespace="%") == recalled(ada, "heron", namespace="x_") == []
+
+    def test_no_scope_sees_the_entries_of_another(self, memory: Memory) -> None:
+        places = [
+            *(memory.scope(user=name) for name in LOOK_ALIKES),
+            *(memory.scope(user=name, agent="x") for name in LOOK_ALIKES),
+            memory.scope(),
+            memory.scope(tenant="other", user=LOOK_ALIKES[0]),
+        ]
+        for n, place in enumerate(places):
+            place.remember(f"Heron number {n}", collection="notes")
+        for n, place in enumerate(places):
+            assert recalled(place, "heron number", limit=100) == standing(place) == [f"Heron number {n}"]
+
+    def test_nobody_forgets_what_is_not_theirs(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        kept = ada.remember("Heron", collection="notes", key="k")
+        others = [memory.scope(user="adam"), memory.scope(user="ada", agent="x"), memory.scope(tenant="t", user="ada")]
+        for other in others:
+            other.remember("Otter", collection="notes")
+            assert other.forget(kept.id, collection="notes") is False
+            assert other.forget(key="k", collection="notes") is False
+        assert ada.forget(kept.id, collection="tasks") is False
+        assert ada.forget(key="k", collection="notes", namespace="x") is False
+        assert recalled(ada, "heron") == ["Heron"]
+        assert ada.forget(kept.id, collection="notes") is True
+
+    # forgetting
+
+    @pytest.mark.parametrize("by", ["id", "key"])
+    def test_what_is_forgotten_is_neither_recalled_nor_listed(self, memory: Memory, by: str) -> None:
+        ada = memory.scope(user="ada")
+        gone = ada.remember("Heron by the weir", collection="notes", namespace="n", key="k")
+        ada.remember("Heron by the bridge", collection="notes", namespace="n")
+        assert len(recalled(ada, "heron")) == 2
+        name: dict[str, Any] = {"id": gone.id} if by == "id" else {"key": "k", "namespace": "n"}
+        assert ada.forget(collection="notes", **name) is True
+        assert ada.forget(collection="notes", **name) is False
+        for mode in MODES:
+            assert recalled(ada, "heron weir", mode=mode, limit=1) == ["Heron by the bridge"]
+        assert recalled(ada, "heron weir") == recalled(ada, "") == standing(ada) == ["Heron by the bridge"]
+        assert all(finding.ok for finding in memory.inspect())
+
+    # listing
+
+    def test_entries_are_listed_in_pages_in_the_order_they_came(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        done = ada.remember_many([{"content": f"note {n}"} for n in range(7)], collection="notes", namespace="a")
+        ada.remember("elsewhere", collection="notes", namespace="b")
+        ada.forget(done[3].id, collection="notes")
+        pages: list[list[str]] = []
+        after = 0
+        for _ in range(3):
+            page = ada.entries(collection="notes", namespace="a", after=after, limit=4)
+            pages.append([entry.content for entry in page])
+            after = page[-1].sequence if page else after
+        assert pages == [["note 0", "note 1", "note 2", "note 4"], ["note 5", "note 6"], []]
+        assert standing(ada)[-1] == "elsewhere"
+        assert standing(ada, limit=0) == standing(ada, collection="unknown") == []
+
+    # bad input
+
+    @pytest.mark.parametrize("content", [None, "", " \n\t", [], {}], ids=repr)
+    def test_content_that_says_nothing_is_refused(self, memory: Memory, store: Store, content: Any) -> None:
+        ada = memory.scope(user="ada")
+        before = snapshot(store)
+        with pytest.raises(InvalidValue):
+            ada.remember(content, collection="notes")
+        with pytest.raises(InvalidValue) as caught:
+            ada.remember_many([{"content": "good"}, {"content": content}], collection="notes")
+        assert (caught.value.item, bool(caught.value.hint)) == (1, True)
+        if isinstance(content, str):
+            with pytest.raises(InvalidValue):
+                ada.remember_text(content, collection="notes")
+        assert snapshot(store) == before
+        assert ada.remember("good", collection="notes").stored
+
+    @pytest.mark.parametrize(
+        "metadata",
+        [{"d": b"bytes"}, {"t": {1, 2}}, {1: "x"}, {"n": float("nan")}, {"s": "\ud800"}, {"$in": 1}, [1], "text"],
+        ids=repr,
+    )
+    def test_metadata_that_are_no_json_map_are_refused(self, memory: Memory, store: Store, metadata: Any) -> None:
+        ada = memory.scope(user="ada")
+        before = snapshot(store)
+        with pytest.raises(InvalidValue):
+            ada.remember("text", collection="notes", metadata=metadata)
+        with pytest.raises(InvalidValue):
+            ada.remember_text("text", collection="notes", metadata=metadata)
+        assert snapshot(store) == before
+        assert ada.remember("text", collection="notes", metadata={"in": 1}).stored
+
+    @pytest.mark.parametrize(
+        "options",
+        [{"collection": ""}, {"collection": "a..b"}, {"collection": None},
+         {"namespace": 5}, {"namespace": "\ud800"}, {"namespace": None}, {"key": ""}, {"key": 5}, {"source": ""}],
+        ids=repr,
+    )  # fmt: skip
+    def test_names_that_cannot_be_used_are_refused(self, memory: Memory, store: Store, options: dict[str, Any]) -> None:
+        ada = memory.scope(user="ada")
+        before = snapshot(store)
+        given: dict[str, Any] = {"collection": "notes", **options}
+        with pytest.raises(UsageError) as caught:
+            ada.remember("text", **given)
+        assert caught.value.hint
+        assert snapshot(store) == before
+        assert ada.remember("text", collection="notes.of 2026", namespace="é / x", key="k%", source="mail").stored
+
+    @pytest.mark.parametrize("ttl", [0, -1, "1x", "", 1.5, True], ids=repr)
+    def test_a_ttl_that_is_no_duration_is_refused(self, memory: Memory, store: Store, ttl: Any) -> None:
+        before = snapshot(store)
+        with pytest.raises(InvalidDuration):
+            memory.scope(user="ada").remember("text", collection="notes", ttl=ttl)
+        assert snapshot(store) == before
+        assert memory.scope(user="ada").remember("text", collection="notes", ttl="2w").stored
+
+    def test_what_is_too_large_is_refused_naming_the_limit_and_kept_in_parts(
+        self, memory: Memory, store: Store
+    ) -> None:
+        ada = memory.scope(user="ada")
+        long = "A heron stands in the water. " * 40_000
+        before = snapshot(store)
+        with pytest.raises(LimitExceeded) as caught:
+            ada.remember(long, collection="notes")
+        assert caught.value.limit == memory.limits.content_bytes
+        assert "remember_text" in caught.value.hint
+        with pytest.raises(LimitExceeded):
+            ada.remember("short", collection="notes", metadata={"long": long})
+        with pytest.raises(LimitExceeded):
+            ada.remember_many([{"content": str(n)} for n in range(memory.limits.batch + 1)], collection="notes")
+        assert snapshot(store) == before
+        assert all(one.duplicate or one.stored for one in ada.remember_text(long[:20_000], collection="notes"))
+        assert recalled(ada, "heron")
+
+    def test_limits_are_those_the_memory_was_opened_with(self, store: Store, clock: FakeClock) -> None:
+        limits = Limits(content_bytes=12, metadata_bytes=12, batch=2, recall=3)
+        with Memory(store, clock=clock, embedder=EMBEDDER, limits=limits) as memory:
+            ada = memory.scope(user="ada")
+            assert ada.remember("1234567890", collection="notes", metadata={"a": "1234"}).stored
+            for content, metadata in (("12345678901", {}), ("1", {"a": "12345"})):
+                with pytest.raises(LimitExceeded):
+                    ada.remember(content, collection="notes", metadata=metadata)
+            with pytest.raises(LimitExceeded):
+                ada.remember_many([{"content": n} for n in "abc"], collection="notes")
+            with pytest.raises(LimitExceeded):
+                ada.recall("1", collection="notes", limit=4)
+            assert len(ada.remember_many([{"content": n} for n in "ab"], collection="notes")) == 2
+            assert recalled(ada, "1234567890", limit=3)[0] == "1234567890"
+
+    def test_an_entry_is_forgotten_by_one_name(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        kept = ada.remember("text", collection="notes", key="k")
+        for names in ({}, {"id": kept.id, "key": "k"}, {"id": ""}, {"key": "\ud800"}):
+            with pytest.raises(UsageError):
+                ada.forget(collection="notes", **names)
+        assert ada.forget(collection="notes", key="k")
+
+    # restarts and others
+
+    def test_another_handle_sees_what_is_written_and_removed(self, memory: Memory, second: Memory) -> None:
+        here, there = memory.scope(user="ada"), second.scope(user="ada")
+        assert recalled(there, "heron") == []
+        one = here.remember("Heron by the weir", collection="notes", key="k")
+        assert recalled(there, "heron") == recalled(there, "heron", namespace="") == ["Heron by the weir"]
+        there.remember("Heron by the bridge", collection="notes")
+        assert sorted(recalled(here, "heron")) == ["Heron by the bridge", "Heron by the weir"]
+        assert there.remember("Heron by the weir", collection="notes", key="k").duplicate
+        there.remember("Heron by the mill", collection="notes", key="k")
+        assert sorted(recalled(here, "heron")) == ["Heron by the bridge", "Heron by the mill"]
+        assert recalled(here, "heron by the weir", limit=2) == recalled(there, "heron by the weir")
+        assert here.forget(one.id, collection="notes") is False
+        assert here.forget(collection="notes", key="k")
+        for place in (here, there):
+            assert recalled(place, "heron by the mill", limit=1) == recalled(place, "heron") == ["Heron by the bridge"]
+        memory.erase(user="ada")
+        assert recalled(there, "heron") == recalled(there, "heron", namespace="") == []
+        here.remember("Otter", collection="notes")
+        assert recalled(there, "heron otter") == ["Otter"]
+
+    @requires(Capability.RESTART)
+    def test_entries_are_found_after_a_restart_as_before(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
+        ada = memory.scope(user="ada")
+        for n, content in enumerate(CONTENTS):
+            ada.remember(content, collection="notes", metadata={"n": n, "deep": [content]}, namespace=str(n % 2))
+        ada.remember("Heron by the weir", collection="notes", key="k")
+        ada.forget(ada.remember("Heron by the bridge", collection="notes").id, collection="notes")
+        entries = ada.entries(collection="notes")
+        found = [ada.recall(q, collection="notes", mode=m) for q in ("heron", "three") for m in ("hybrid", "semantic")]
+        assert found[0].results[0].content == "Heron by the weir"
+        again = reopen()
+        ada = again.scope(user="ada")
+        assert ada.entries(collection="notes") == entries
+        assert [
+            ada.recall(q, collection="notes", mode=m) for q in ("heron", "three") for m in ("hybrid", "semantic")
+        ] == found
+        assert ada.remember("Heron by the weir", collection="notes", key="k").duplicate
+        assert all(finding.ok for finding in again.inspect())

@@ -1,0 +1,460 @@
+"""Permissions: nothing is allowed unless somebody said so, and every no is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from memoranda.api.memory import Memory
+from memoranda.errors import (
+    ApprovalRequired,
+    Denied,
+    InvalidPolicy,
+    NotFound,
+    QuotaExceeded,
+)
+from memoranda.model.effect import GetFact
+from memoranda.model.policy import CAPABILITIES, Policy, Quota, Rule
+from memoranda.model.scope import Scope
+from memoranda.store.base import Store
+from memoranda.testing.conformance.base import Capability, requires, snapshot
+
+READ_WRITE = ("memory.read", "memory.write")
+
+
+class PermissionPromises:
+    """Silence is no, a denial beats everything, and a change of mind counts at once."""
+
+    # grants
+
+    def test_nothing_is_allowed_without_a_grant(self, memory: Memory, tmp_path: Path) -> None:
+        ada = memory.scope(user="ada")
+        ada.set("k", 1)
+        memory.definitions.create(name="D", slug="d", schema={"type": "object"})
+        stranger = memory.acting_as("agent:stranger")
+        hers = stranger.scope(user="ada")
+        attempts: dict[str, Callable[[], object]] = {
+            "get": lambda: hers.get("k"),
+            "get as of": lambda: hers.get("k", as_of="2026-01-01"),
+            "list": lambda: hers.list(),
+            "history": lambda: hers.history("k"),
+            "set": lambda: hers.set("k", 2),
+            "delete": lambda: hers.delete("k"),
+            "session": lambda: hers.session("s"),
+            "end": lambda: stranger.scope(session="s").end(),
+            "definitions": lambda: stranger.definitions.list(),
+            "records": lambda: stranger.definitions.records("d"),
+            "create definition": lambda: stranger.definitions.create(name="E", slug="e", schema={"type": "object"}),
+            "update definition": lambda: stranger.definitions.update("d", name="E"),
+            "delete definition": lambda: stranger.definitions.delete("d"),
+            "erase": lambda: stranger.erase(user="ada"),
+            "sweep": lambda: stranger.sweep(),
+            "scrub": lambda: stranger.scrub(),
+            "inspect": lambda: stranger.inspect(),
+            "export": lambda: stranger.export(tmp_path / "x.jsonl"),
+            "import": lambda: stranger.import_lines([b'{"memoranda":1}'], source="x"),
+            "ledger": lambda: stranger.ledger.events(),
+            "verify": lambda: stranger.ledger.verify(),
+            "grants": lambda: stranger.permissions.list(),
+            "grant": lambda: stranger.permissions.grant("agent:stranger", "*"),
+            "revoke": lambda: stranger.permissions.revoke("x"),
+            "approvals": lambda: stranger.approvals.list(),
+            "approve": lambda: stranger.approvals.approve("x"),
+        }
+        for name, attempt in attempts.items():
+            length = memory.ledger.verify().length
+            with pytest.raises(Denied) as caught:
+                attempt()
+            assert caught.value.capability in CAPABILITIES, name
+            event = memory.ledger.events(start=length + 1)
+            assert [(e.decision, e.actor) for e in event] == [("deny", "agent:stranger")], name
+        memory.permissions.grant("agent:stranger", "memory.read")
+        assert hers.get("k") == ada.get("k")
+        assert ada.value("k") == 1
+
+    def test_a_grant_allows_its_capability_and_those_below_it(self, memory: Memory) -> None:
+        memory.permissions.grant("reader", "memory.read")
+        memory.permissions.grant("keeper", "memory")
+        memory.permissions.grant("boss", "*")
+        for actor in ("reader", "keeper", "boss"):
+            assert memory.acting_as(actor).scope(user="ada").list() == []
+        with pytest.raises(Denied) as caught:
+            memory.acting_as("reader").scope(user="ada").set("k", 1)
+        assert (caught.value.capability, caught.value.actor) == ("memory.write", "reader")
+        assert memory.acting_as("keeper").scope(user="ada").set("k", 1).version == 1
+        with pytest.raises(Denied):
+            memory.acting_as("keeper").ledger.events()
+        assert memory.acting_as("boss").ledger.events()
+
+    def test_a_grant_to_everybody_is_for_every_actor(self, memory: Memory) -> None:
+        memory.permissions.grant("*", "memory.read")
+        memory.permissions.grant("writer", "memory.write")
+        memory.scope(user="ada").set("k", 1)
+        assert memory.acting_as("anybody").scope(user="ada").value("k") == 1
+        with pytest.raises(Denied):
+            memory.acting_as("anybody").scope(user="ada").set("k", 2)
+        assert memory.acting_as("writer").scope(user="ada").set("k", 2).version == 2
+
+    def test_deny_beats_approve_beats_allow(self, memory: Memory) -> None:
+        agent = memory.acting_as("agent")
+        hers = agent.scope(user="ada")
+        with pytest.raises(Denied):
+            hers.set("k", 1)
+        memory.permissions.grant("agent", "memory")
+        assert hers.set("k", 1).version == 1
+        pause = memory.permissions.grant("agent", "memory.write", level="approve")
+        with pytest.raises(ApprovalRequired):
+            hers.set("k", 2)
+        assert hers.value("k") == 1
+        denial = memory.permissions.grant("*", "memory.write", level="deny")
+        with pytest.raises(Denied):
+            hers.set("k", 2)
+        memory.permissions.revoke(denial.id)
+        with pytest.raises(ApprovalRequired):
+            hers.set("k", 2)
+        memory.permissions.revoke(pause.id)
+        assert hers.set("k", 2).version == 2
+
+    def test_a_grant_may_be_for_one_scope(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "memory", scope=Scope.of(user="ada"))
+        agent = memory.acting_as("agent")
+        assert agent.scope(user="ada").set("k", 1).version == 1
+        assert agent.scope(user="ada", agent="x").set("k", 1).version == 1
+        for other in ({}, {"user": "ad"}, {"user": "adam"}, {"user": "ada/agent:x"}, {"agent": "x"}):
+            place = agent.scope(**other)
+            for attempt in (lambda p=place: p.set("k", 1), lambda p=place: p.get("k"), lambda p=place: p.list()):
+                with pytest.raises(Denied):
+                    attempt()
+            assert memory.scope(**other).get("k") is None
+
+    def test_a_denial_may_be_for_one_scope(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "memory")
+        memory.permissions.grant("agent", "memory", level="deny", scope=Scope.of(user="ada"))
+        memory.scope(user="ada").set("k", 1)
+        agent = memory.acting_as("agent")
+        for place in (agent.scope(user="ada"), agent.scope(user="ada", agent="x")):
+            with pytest.raises(Denied):
+                place.get("k")
+            with pytest.raises(Denied):
+                place.set("k", 1)
+        assert agent.scope(user="adam").set("k", 1).version == 1
+        with pytest.raises(Denied):
+            agent.erase(user="ada")
+        assert memory.scope(user="ada").value("k") == 1
+
+    def test_a_grant_may_be_for_one_path(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "memory", path="profile")
+        hers = memory.acting_as("agent").scope(user="ada")
+        assert hers.set("profile", 1).version == 1
+        assert hers.set("profile.name", "Ada").version == 1
+        assert [fact.key for fact in hers.list("profile")] == ["profile", "profile.name"]
+        for attempt in (
+            lambda: hers.set("profiler", 1),
+            lambda: hers.get("other"),
+            lambda: hers.history("other"),
+            lambda: hers.delete("other"),
+            lambda: hers.list(),
+            lambda: hers.list("other"),
+        ):
+            with pytest.raises(Denied):
+                attempt()
+
+    def test_a_denial_of_one_path_also_stops_what_would_pass_over_it(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "memory")
+        memory.permissions.grant("agent", "memory", level="deny", path="secret")
+        memory.scope(user="ada").set("secret.pin", 1)
+        hers = memory.acting_as("agent").scope(user="ada")
+        assert hers.set("open", 1).version == 1
+        assert [fact.key for fact in hers.list("open")] == ["open"]
+        for attempt in (
+            lambda: hers.get("secret.pin"),
+            lambda: hers.set("secret", 1),
+            lambda: hers.list(),
+            lambda: hers.list("secret"),
+            lambda: memory.acting_as("agent").erase(user="ada"),
+        ):
+            with pytest.raises(Denied):
+                attempt()
+        assert memory.scope(user="ada").value("secret.pin") == 1
+
+    def test_a_batch_passes_only_if_each_of_its_writes_does(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "memory", scope=Scope.of(user="ada"))
+        agent = memory.acting_as("agent")
+        ada, bob = agent.scope(user="ada"), agent.scope(user="bob")
+        with pytest.raises(Denied), agent.batch() as batch:
+            batch.set(ada, "k", 1)
+            batch.set(bob, "k", 1)
+        assert memory.scope(user="ada").list() == memory.scope(user="bob").list() == []
+        with agent.batch() as batch:
+            batch.set(ada, "k", 1)
+            batch.set(ada, "l", 1)
+        assert len(ada.list()) == 2
+
+    def test_every_grant_and_revocation_raises_the_epoch_of_later_events(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        ada.set("k", 0)
+        grant = memory.permissions.grant("agent", "memory")
+        ada.set("k", 1)
+        memory.permissions.grant("agent", "ledger.read")
+        ada.set("k", 2)
+        memory.permissions.revoke(grant.id)
+        ada.set("k", 3)
+        events = memory.ledger.events()
+        assert [(e.effect, e.epoch) for e in events] == [
+            ("set_fact", 0),
+            ("grant", 1),
+            ("set_fact", 1),
+            ("grant", 2),
+            ("set_fact", 2),
+            ("revoke", 3),
+            ("set_fact", 3),
+        ]
+        memory.scope(tenant="other", user="ada").set("k", 0)
+        memory.definitions.create(name="D", slug="d", schema={"type": "object"})
+        assert memory.ledger.tail(1)[0].epoch == 3
+
+    def test_a_revoked_grant_counts_no_more_at_once(self, memory: Memory) -> None:
+        read = memory.permissions.grant("agent", "memory.read")
+        write = memory.permissions.grant("agent", "memory.write")
+        hers = memory.acting_as("agent").scope(user="ada")
+        assert hers.set("k", 1).version == 1
+        assert memory.permissions.revoke(write.id) == write
+        with pytest.raises(Denied):
+            hers.set("k", 2)
+        assert hers.value("k") == 1
+        memory.permissions.revoke(read.id)
+        with pytest.raises(Denied):
+            hers.get("k")
+        with pytest.raises(NotFound):
+            memory.permissions.revoke(read.id)
+        assert memory.permissions.list() == []
+
+    def test_grants_are_listed_oldest_first(self, memory: Memory) -> None:
+        made = [
+            memory.permissions.grant("z", "memory.read"),
+            memory.permissions.grant("a", "memory", level="deny", scope=Scope.of(user="ada"), path="k"),
+            memory.permissions.grant("m", "upkeep", level="approve"),
+        ]
+        assert memory.permissions.list() == made
+        assert made[1].rule == Rule("deny", "memory", Scope.of(user="ada"), "k")
+
+    def test_a_grant_that_would_never_count_is_refused(self, memory: Memory, store: Store) -> None:
+        before = snapshot(store)
+        for attempt in (
+            lambda: memory.permissions.grant("agent", "memory.reed"),
+            lambda: memory.permissions.grant("agent", ""),
+            lambda: memory.permissions.grant("agent", "memory", level="perhaps"),  # type: ignore[arg-type]
+            lambda: memory.permissions.grant("", "memory"),
+            lambda: memory.permissions.grant("owner", "memory"),
+            lambda: memory.permissions.grant("agent:*", "memory"),
+            lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(user="*")),
+            lambda: memory.permissions.grant("agent", "memory", level="deny", path="health.*"),
+            lambda: memory.permissions.grant("agent", "memory", level="deny", path="*"),
+            lambda: memory.permissions.grant("agent", "memory", scope=Scope.of(tenant="other", user="ada")),
+        ):
+            with pytest.raises(InvalidPolicy) as caught:
+                attempt()
+            assert caught.value.hint
+        assert snapshot(store) == before
+        assert memory.permissions.grant("agent", "memory").actor == "agent"
+
+    @pytest.mark.parametrize("actor", ["agent", "ada's agent"])
+    @pytest.mark.parametrize("user", ["ada", "o'hara/the second"])
+    def test_a_denial_names_the_grant_that_helps_there_and_nowhere_else(
+        self, memory: Memory, actor: str, user: str
+    ) -> None:
+        there = memory.in_tenant("acme")
+        agent = there.acting_as(actor)
+        with pytest.raises(Denied) as caught:
+            agent.scope(user=user).set("k", 1)
+        call = caught.value.hint.removeprefix("Grant it with memory.")
+        assert call.startswith("permissions.grant(")
+        eval(f"memory.{call}", {"memory": there})  # what a reader would paste
+        assert agent.scope(user=user).set("k", 1).version == 1
+        with pytest.raises(Denied):
+            agent.scope(user="somebody else").set("k", 1)
+
+    def test_a_denial_by_a_policy_does_not_ask_for_a_grant(self, memory: Memory) -> None:
+        reading = Policy.of(allow=("memory.read",))
+        memory.permissions.grant("granted", "memory")
+        for handle in (memory.acting_as("agent", policy=reading), memory.acting_as("granted").narrowed(reading)):
+            with pytest.raises(Denied) as caught:
+                handle.scope(user="ada").set("k", 1)
+            assert "policy" in caught.value.hint
+            assert "permissions.grant(" not in caught.value.hint
+        assert memory.acting_as("granted").scope(user="ada").set("k", 1).version == 1
+
+    # policies of handles
+
+    @pytest.mark.parametrize(
+        ("access", "may_read", "may_write"),
+        [("read", True, False), ("write", False, True), ("readwrite", True, True), ("none", False, False)],
+    )
+    def test_access_by_path_says_what_may_be_read_and_written(
+        self, memory: Memory, access: str, may_read: bool, may_write: bool
+    ) -> None:
+        ada = memory.scope(user="ada")
+        ada.set("area", 1)
+        ada.set("area.below", 1)
+        ada.set("areas", 1)
+        policy = Policy.of(allow=READ_WRITE, access={"area": access})  # type: ignore[dict-item]
+        hers = memory.acting_as("agent", policy=policy).scope(user="ada")
+        for key in ("area", "area.below"):
+            reads: list[Callable[[], object]] = [lambda k=key: hers.get(k), lambda k=key: hers.history(k)]
+            writes: list[Callable[[], object]] = [lambda k=key: hers.set(k, 2), lambda k=key: hers.delete(k)]
+            for attempts, may in ((reads, may_read), (writes, may_write)):
+                for attempt in attempts:
+                    if may:
+                        assert attempt()
+                    else:
+                        with pytest.raises(Denied):
+                            attempt()
+        assert hers.value("areas") == 1
+        assert hers.set("areas", 2).version == 2
+
+    def test_a_list_holds_only_what_may_be_read(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        for key in ("a", "a.open", "b", "c.x", "d"):
+            ada.set(key, 1)
+        access = {"a": "none", "a.open": "read", "b": "write", "c": "readwrite", "*": "none"}
+        policy = Policy.of(allow=READ_WRITE, access=access)  # type: ignore[arg-type]
+        hers = memory.acting_as("agent", policy=policy).scope(user="ada")
+        assert [fact.key for fact in hers.list()] == ["a.open", "c.x"]
+        assert [fact.key for fact in hers.list(as_of="2026-01-02")] == ["a.open", "c.x"]
+        with pytest.raises(Denied):
+            hers.list("b")
+        assert len(ada.list()) == 5
+
+    def test_a_page_of_a_list_is_filled_with_what_may_be_read(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        for key in ("a.1", "a.2", "b.1", "b.2", "b.3"):
+            ada.set(key, 1)
+        policy = Policy.of(allow=("memory.read",), access={"a": "none"})
+        hers = memory.acting_as("agent", policy=policy).scope(user="ada")
+        assert [fact.key for fact in hers.list(limit=2)] == ["b.1", "b.2"]
+        assert [fact.key for fact in hers.list(after="b.2", limit=2)] == ["b.3"]
+
+    def test_no_other_way_leads_to_what_may_not_be_read(self, memory: Memory, tmp_path: Path) -> None:
+        memory.definitions.create(name="Secret", slug="secret", schema={"type": "object"})
+        ada = memory.scope(user="ada")
+        ada.set("secret", {"pin": 1234})
+        ada.set("open", {"pin": "none"})
+        agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",), access={"secret": "none"}))
+        assert [fact.key for fact in agent.scope(user="ada").list()] == ["open"]
+        try:
+            assert agent.definitions.records("secret") == []
+        except Denied:
+            pass
+        path = tmp_path / "export.jsonl"
+        try:
+            agent.export(path)
+        except Denied:
+            path.write_bytes(b"")
+        assert b"1234" not in path.read_bytes()
+        assert len(memory.definitions.records("secret")) == 1
+
+    def test_an_import_cannot_write_what_may_not_be_written(
+        self, memory: Memory, elsewhere: Memory, tmp_path: Path
+    ) -> None:
+        for key in ("locked", "open"):
+            elsewhere.scope(user="ada").set(key, "imported")
+        elsewhere.export(tmp_path / "all.jsonl")
+        elsewhere.scope(user="ada").delete("locked")
+        elsewhere.export(tmp_path / "open.jsonl")
+        agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",), access={"locked": "read"}))
+        with pytest.raises(Denied):
+            agent.import_file(tmp_path / "all.jsonl")
+        assert memory.scope(user="ada").list() == []
+        assert agent.import_file(tmp_path / "open.jsonl").written == 1
+
+    def test_a_narrowed_handle_can_do_less_and_never_more(self, memory: Memory) -> None:
+        ada = memory.scope(user="ada")
+        ada.set("k", 1)
+        reader = memory.narrowed(Policy.of(allow=("memory.read",)))
+        assert reader.scope(user="ada").value("k") == 1
+        with pytest.raises(Denied):
+            reader.scope(user="ada").set("k", 2)
+        wider = reader.narrowed(Policy.of(allow=("*",)))
+        with pytest.raises(Denied):
+            wider.scope(user="ada").set("k", 2)
+        assert wider.scope(user="ada").value("k") == 1
+        memory.permissions.grant("agent", "memory")
+        agent = memory.acting_as("agent")
+        assert agent.scope(user="ada").set("k", 2).version == 2
+        narrow = agent.narrowed(Policy.of(allow=("*",), access={"k": "read"}))
+        with pytest.raises(Denied):
+            narrow.scope(user="ada").set("k", 3)
+        assert narrow.scope(user="ada").value("k") == 2
+        assert narrow.actor == "agent"
+
+    def test_a_policy_about_another_tenant_is_refused_because_it_would_protect_nobody(self, memory: Memory) -> None:
+        there = memory.in_tenant("other")
+        there.scope(user="ada").set("k", 1)
+        for tenant in ("default", "other"):
+            hidden = Rule("deny", "memory.read", Scope.of(tenant=tenant, user="ada"))
+            policy = Policy(rules=(Rule("allow", "memory"), hidden))
+            for reaching in (partial(there.acting_as, "agent", policy=policy), partial(there.narrowed, policy)):
+                with pytest.raises(Denied if tenant == "other" else InvalidPolicy):
+                    reaching().scope(user="ada").get("k")
+
+    def test_only_the_owner_hands_out_handles(self, memory: Memory) -> None:
+        memory.permissions.grant("agent", "*")
+        agent = memory.acting_as("agent")
+        for handle in (agent, memory.narrowed(Policy.of(allow=("memory",))), memory.acting_as("x", policy=Policy.of())):
+            with pytest.raises(Denied):
+                handle.acting_as("owner")
+        assert agent.scope(user="ada").set("k", 1).origin.actor == "agent"
+        assert memory.acting_as("agent").actor == "agent"
+
+    def test_a_handle_for_somebody_else_stays_in_its_tenant(self, memory: Memory) -> None:
+        there = memory.scope(tenant="other", user="ada")
+        there.set("k", "theirs")
+        agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",)))
+        assert agent.scope(user="ada").set("k", "ours").version == 1
+        for attempt in (
+            lambda: agent.scope(tenant="other", user="ada").get("k"),
+            lambda: agent.scope(tenant="other", user="ada").list(),
+            lambda: agent.scope(tenant="other", user="ada").history("k"),
+            lambda: agent.scope(tenant="other", user="ada").set("k", "mine"),
+            lambda: agent.at(there.scope).get("k"),
+            lambda: agent.at(there.scope).delete("k"),
+            lambda: agent.erase(tenant="other", user="ada"),
+        ):
+            with pytest.raises(Denied):
+                attempt()
+        assert there.value("k") == "theirs"
+        assert len(there.history("k")) == 1
+
+    # restart
+
+    @requires(Capability.RESTART)
+    def test_grants_epoch_and_quotas_survive_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
+        quota = Policy.of(allow=("memory",), quota=Quota(writes=2, per="1h"))
+        memory.permissions.grant("agent", "memory")
+        revoked = memory.permissions.grant("former", "memory")
+        memory.permissions.revoke(revoked.id)
+        limited = memory.acting_as("limited", policy=quota).scope(user="ada")
+        limited.set("k", 1)
+        grants = memory.permissions.list()
+        again = reopen()
+        assert again.permissions.list() == grants
+        assert again.acting_as("agent").scope(user="ada").set("k", 2).version == 2
+        assert again.ledger.tail(1)[0].epoch == 3
+        with pytest.raises(Denied):
+            again.acting_as("former").scope(user="ada").get("k")
+        limited = again.acting_as("limited", policy=quota).scope(user="ada")
+        assert limited.set("k", 3).version == 3
+        with pytest.raises(QuotaExceeded):
+            limited.set("k", 4)
+
+    def test_an_effect_under_no_policy_at_all_is_denied(self, memory: Memory) -> None:
+        memory.scope(user="ada").set("k", 1)
+        empty = memory.acting_as("agent", policy=Policy.of())
+        with pytest.raises(Denied) as caught:
+            empty.scope(user="ada").get("k")
+        assert caught.value.capability == GetFact.capability
+        full = memory.acting_as("agent", policy=Policy.of(allow=("memory.read",)))
+        assert full.scope(user="ada").value("k") == 1

@@ -1,0 +1,506 @@
+"""Runs: a chain of their own inside the ledger, gone on with by one at a time, gone with whom they belong to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from memoranda.api.memory import Memory
+from memoranda.errors import (
+    ApprovalRequired,
+    Conflict,
+    Denied,
+    InvalidKey,
+    NotFound,
+    QuotaExceeded,
+    ScopeEnded,
+    UsageError,
+)
+from memoranda.model.approval import Approval
+from memoranda.model.effect import EndScope, HoldStep, RecordRun, SetFact, StartSession
+from memoranda.model.event import GENESIS
+from memoranda.model.key import RUN_RECORD
+from memoranda.model.policy import Policy, Quota, Rule
+from memoranda.model.run import Recorded, RunNote, RunStatus
+from memoranda.model.scope import Scope
+from memoranda.model.value import encode
+from memoranda.store.base import Store
+from memoranda.testing.clock import FakeClock
+from memoranda.testing.conformance.base import Capability, present, requires
+
+NOWHERE = Recorded(index=0, head=GENESIS, position=0)
+"""Where a run stands that has not begun."""
+
+START, STEP, END = (RunNote(kind=kind) for kind in ("exec_start", "step_record", "exec_end"))
+
+
+def _scope(run: str) -> Scope:
+    return Scope.of(run=run)
+
+
+def _record(
+    memory: Memory,
+    run: str,
+    stands: Recorded,
+    *notes: RunNote,
+    writes: tuple[SetFact, ...] = (),
+    ends: Scope | None = None,
+) -> Recorded:
+    index, head = stands.index, stands.head
+    return memory.perform(
+        RecordRun(scope=_scope(run), run=run, index=index, previous=head, notes=notes, writes=writes, ends=ends)
+    )
+
+
+def _own(run: str, key: str, value: Any) -> SetFact:
+    return SetFact(scope=_scope(run), key=key, payload=msgspec.Raw(encode(value)))
+
+
+def _summary(memory: Memory, run: str, status: RunStatus, *, machine: str = "kiln") -> SetFact:
+    about = {"language": "mashin", "program": machine, "digest": "d1"}
+    value = {**about, "status": status, "started_at": memory.clock.now()}
+    return _own(run, RUN_RECORD, value)
+
+
+def _begun(memory: Memory, run: str, *, owner: str | None = "ada") -> Recorded:
+    writes = (_summary(memory, run, "running"),)
+    whose = None if owner is None else Scope.of(user=owner)
+    begin = RecordRun(scope=_scope(run), run=run, index=0, previous=GENESIS, notes=(START,), writes=writes, owner=whose)
+    return memory.perform(begin)
+
+
+def _finished(memory: Memory, run: str, *, owner: str = "ada", machine: str = "kiln") -> Recorded:
+    stands = _record(memory, run, _begun(memory, run, owner=owner), STEP, STEP)
+    return _record(memory, run, stands, END, writes=(_summary(memory, run, "completed", machine=machine),))
+
+
+def _waiting(memory: Memory, run: str) -> Approval:
+    machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs",)))
+    return machine.perform(HoldStep(scope=_scope(run), run=run, step="fire", needs="http", about={"to": 1200}))
+
+
+class RunPromises:
+    """What a machine did is written once, in order, provably, and goes with whom it belongs to."""
+
+    def test_a_run_is_a_chain_inside_the_chain(self, memory: Memory, clock: FakeClock) -> None:
+        first = _begun(memory, "r1")
+        memory.scope(user="ada").set("between", 1)
+        decided = RunNote(kind="policy_decision", step="fire", decision="deny", detail={"capability": "http"})
+        done = RunNote(kind="step_record", step="fire", payload=b'{"heat":1200}', detail={"attempt": 2})
+        second = _record(memory, "r1", first, decided, done)
+        assert (first.index, second.index) == (1, 3)
+        events = memory.runs.events("r1")
+        assert [(one.index, one.kind, one.step, one.decision) for one in events] == [
+            (1, "exec_start", None, "allow"),
+            (2, "policy_decision", "fire", "deny"),
+            (3, "step_record", "fire", "allow"),
+        ]
+        assert [one.detail for one in events] == [{}, {"capability": "http"}, {"attempt": 2}]
+        assert [one.prev_hash for one in events] == [GENESIS, events[0].hash, events[1].hash]
+        assert (events[0].hash, events[2].hash) == (first.head, second.head)
+        assert [one.content is not None for one in events] == [False, False, True]
+        assert {(one.run, one.at, one.actor) for one in events} == {("r1", clock.now(), "owner")}
+        whole = {event.position: event for event in memory.ledger.events()}
+        assert [whole[one.position].hash for one in events] == [one.hash for one in events]
+        between = [
+            event.effect for position, event in whole.items() if position not in {one.position for one in events}
+        ]
+        assert between == ["start_session", "set_fact", "set_fact"]
+        assert second.position == max(whole) and memory.ledger.verify().ok
+
+    def test_the_first_record_begins_the_scope_of_a_run(self, memory: Memory, store: Store) -> None:
+        machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
+        stands = _begun(machine, "r1", owner="ada")
+        _record(machine, "r2", NOWHERE, START)
+        assert store.read(lambda rows: rows.sessions_owned(Scope.of(user="ada"))) == [_scope("r1")]
+        _record(machine, "r1", stands, STEP)
+        effects = [(event.effect, event.scope) for event in memory.ledger.events()]
+        assert effects.count(("start_session", "run:r1")) == effects.count(("start_session", "run:r2")) == 1
+        memory.perform(StartSession(scope=_scope("r3"), owner=Scope.of(user="bob")))
+        with pytest.raises(UsageError, match="belongs to"):
+            _begun(machine, "r3", owner="ada")
+        assert _begun(machine, "r3", owner="bob").index == 1
+
+    def test_runs_are_told_apart(self, memory: Memory, open_beside: Callable[..., Memory]) -> None:
+        one, two = _begun(memory, "r1"), _begun(memory, "r2")
+        one = _record(memory, "r1", one, STEP)
+        two = _record(memory, "r2", two, STEP, STEP)
+        other = open_beside(tenant="other")
+        other.perform(
+            RecordRun(scope=Scope.of(tenant="other", run="r1"), run="r1", index=0, previous=GENESIS, notes=(START,))
+        )
+        assert [event.index for event in memory.runs.events("r1")] == [1, 2]
+        assert [event.index for event in memory.runs.events("r2")] == [1, 2, 3]
+        assert len(other.runs.events("r1")) == 1
+        assert {event.hash for event in memory.runs.events("r1")} & {
+            event.hash for event in memory.runs.events("r2")
+        } == set()
+        assert memory.runs.verify("r1").head == one.head and memory.runs.verify("r2").head == two.head
+
+    def test_events_of_a_run_are_read_by_position(self, memory: Memory, store: Store) -> None:
+        _finished(memory, "r1")
+        _finished(memory, "r2")
+
+        def kinds(**given: Any) -> list[tuple[str, int | None]]:
+            return store.read(lambda rows: [(one.effect, one.version) for one in rows.events("default", **given)])
+
+        every = [("exec_start", 1), ("step_record", 2), ("step_record", 3), ("exec_end", 4)]
+        assert kinds(run="r1") == kinds(run="r2") == every
+        assert kinds(run="r3") == []
+        assert kinds(run="r1", limit=2) == every[:2]
+        third = memory.runs.events("r1")[2].position
+        assert kinds(run="r1", start=third) == every[2:]
+        assert kinds(run="r1", start=third, limit=1) == every[2:3]
+        assert len(kinds()) > 2 * len(every)
+        head = store.read(lambda rows: rows.run_head("default", "r1"))
+        assert head == (4, memory.runs.events("r1")[-1].hash)
+        assert store.read(lambda rows: (rows.run_head("default", "r3"), rows.run_head("other", "r1"))) == (None, None)
+        bodies = store.read(lambda rows: list(rows.bodies("default", run="r1")))
+        assert [(position, hash) for position, hash, _ in bodies] == [
+            (event.position, event.hash) for event in memory.runs.events("r1")
+        ]
+        assert all(b'"resource":"r1"' in body for _, _, body in bodies)
+
+    def test_one_of_two_who_go_on_from_the_same_event_loses(self, memory: Memory, second: Memory) -> None:
+        stands = _begun(memory, "r1")
+        won = _record(memory, "r1", stands, STEP)
+        length = memory.ledger.verify().length
+        with pytest.raises(Conflict) as lost:
+            _record(second, "r1", stands, STEP, writes=(_own("r1", "runs.lost", 1),))
+        assert (lost.value.expected, lost.value.actual) == (1, 2)
+        for wrong in (
+            NOWHERE,
+            Recorded(index=2, head=GENESIS, position=0),
+            Recorded(index=3, head=won.head, position=0),
+        ):
+            with pytest.raises(Conflict):
+                _record(second, "r1", wrong, STEP)
+        assert memory.ledger.verify().length == length
+        assert memory.at(_scope("r1")).value("runs.lost") is None
+        assert _record(second, "r1", won, STEP).index == 3
+
+    def test_the_record_of_a_run_says_where_its_chain_ends(self, memory: Memory) -> None:
+        done = _finished(memory, "r1")
+        record = memory.runs.get("r1")
+        assert (record.status, record.program, record.events, record.head) == ("completed", "kiln", 4, done.head)
+        assert [fact.key for fact in done.facts] == [RUN_RECORD]
+        found = memory.runs.verify("r1")
+        assert (found.ok, found.length, found.head, found.index) == (True, 4, done.head, None)
+        assert _record(memory, "r1", done).head == done.head  # nothing said, nothing chained
+
+    def test_a_record_is_kept_with_the_events_or_not_at_all(self, memory: Memory) -> None:
+        stands = _begun(memory, "r1")
+        refused = SetFact(scope=_scope("r1"), key="runs.begun", payload=msgspec.Raw(b"1"), expect=7)
+        with pytest.raises(Conflict):
+            _record(memory, "r1", stands, STEP, writes=(_own("r1", "runs.part", 1), refused))
+        assert len(memory.runs.events("r1")) == 1 and memory.at(_scope("r1")).get("runs.part") is None
+        _record(memory, "r1", stands, STEP, writes=(_own("r1", "runs.part", 1),))
+        assert len(memory.runs.events("r1")) == 2 and memory.at(_scope("r1")).value("runs.part") == 1
+
+    def test_runs_are_listed_newest_first(self, memory: Memory, clock: FakeClock) -> None:
+        _finished(memory, "r1")
+        clock.advance(5)
+        _finished(memory, "r2", machine="lathe")
+        clock.advance(5)
+        _begun(memory, "r3")
+        runs = memory.runs
+        assert [run.id for run in runs.list()] == ["r3", "r2", "r1"]
+        assert [run.id for run in runs.list(limit=1)] == ["r3"]
+        assert [run.id for run in runs.list(program="kiln")] == ["r3", "r1"]
+        assert [run.id for run in runs.list(status="completed")] == ["r2", "r1"]
+        assert [run.id for run in runs.list(program="lathe", status="running")] == []
+
+    def test_runs_are_found_by_whose_they_are_and_page_by_page(self, memory: Memory, clock: FakeClock) -> None:
+        for run, owner in (("r1", "ada"), ("r2", "ad"), ("r3", "ada"), ("r4", None), ("r5", "ada")):
+            _begun(memory, run, owner=owner)
+            clock.advance(5)
+        memory.perform(StartSession(scope=Scope.of(session="s1"), owner=Scope.of(user="ada")))
+        runs, ada = memory.runs, Scope.of(user="ada")
+        mine = runs.list(owner=ada)
+        assert [run.id for run in mine] == ["r5", "r3", "r1"]
+        assert [run.id for run in runs.list()] == ["r5", "r4", "r3", "r2", "r1"]
+        assert runs.list(owner=ada, limit=1) == mine[:1]
+        for last in mine:
+            behind = mine[mine.index(last) + 1 :]
+            assert runs.list(owner=ada, after=(last.started_at, last.id)) == behind
+        assert runs.list(owner=Scope.of(user="a")) == []
+        assert runs.list(owner=ada, status="completed") == []
+        guest = memory.acting_as("user:ada", policy=Policy(rules=(Rule("allow", "runs.read", ada),)))
+        assert guest.runs.list(owner=ada) == mine
+        for others in (None, Scope.of(user="ad")):
+            with pytest.raises(Denied):
+                guest.runs.list(owner=others)
+
+    def test_no_owner_leads_to_the_runs_of_another_tenant(self, memory: Memory) -> None:
+        other, theirs = memory.in_tenant("other"), Scope.of(tenant="other", user="ada")
+        place = Scope.of(tenant="other", run="r1")
+        record = msgspec.structs.replace(_summary(memory, "r1", "running"), scope=place)
+        begin = RecordRun(scope=place, run="r1", index=0, previous=GENESIS, notes=(START,), writes=(record,))
+        other.perform(msgspec.structs.replace(begin, owner=theirs))
+        assert [run.id for run in other.runs.list(owner=theirs)] == ["r1"]
+        guest = memory.acting_as("guest", policy=Policy.of(allow=("runs.read",)))
+        assert memory.runs.list(owner=theirs) == guest.runs.list(owner=theirs) == []
+
+    def test_what_is_no_run_is_not_found(self, memory: Memory) -> None:
+        _finished(memory, "r1")
+        assert memory.runs.get("r1").id == "r1"
+        for unknown in ("r2", "", "\0", "r" * 300, " "):
+            for ask in (memory.runs.get, memory.runs.events, memory.runs.verify):
+                with pytest.raises(NotFound):
+                    ask(unknown)
+        with pytest.raises(UsageError, match="status"):
+            memory.runs.list(status="lost")  # pyright: ignore[reportArgumentType]: what a caller without types may do
+
+    def test_a_run_is_recorded_in_its_own_scope_alone(self, memory: Memory) -> None:
+        for scope, run in ((Scope.of(user="ada"), "r1"), (_scope("r2"), "r1"), (_scope("a/b"), "a%2Fb")):
+            with pytest.raises(UsageError, match="recorded in"):
+                memory.perform(RecordRun(scope=scope, run=run, index=0, previous=GENESIS, notes=(START,)))
+        for run in ("r1", "a/b", "a%2Fb"):
+            assert _record(memory, run, NOWHERE, START).index == 1
+            assert [event.run for event in memory.runs.events(run)] == [run]
+        with pytest.raises(UsageError, match="record of a run"):
+            _record(memory, "r4", NOWHERE, START, writes=(_own("r4", RUN_RECORD, ["running"]),))
+
+    def test_who_may_run_machines_writes_their_records_and_nothing_else(self, memory: Memory) -> None:
+        machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
+        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.begun", 1),))
+        outside = SetFact(scope=Scope.of(user="ada"), key="runs.begun", payload=msgspec.Raw(b"1"))
+        for write in (_own("r1", "notes", 1), _own("r2", "runs.begun", 1), outside):
+            with pytest.raises(Denied) as denied:
+                _record(machine, "r1", stands, STEP, writes=(write,))
+            assert denied.value.capability == "memory.write"
+        with pytest.raises(Denied, match=r"runs\.read"):
+            machine.runs.events("r1")
+        reader = memory.acting_as("clerk", policy=Policy.of(allow=("runs.read",)))
+        assert len(reader.runs.events("r1")) == 1
+        with pytest.raises(Denied, match=r"runs\.write"):
+            _record(reader, "r1", stands, STEP)
+        writer = memory.acting_as("machine:lathe", policy=Policy.of(allow=("runs.write", "memory.write")))
+        assert _record(writer, "r1", stands, STEP, writes=(outside,)).index == 2
+
+    def test_nobody_writes_the_record_of_a_run_by_hand(self, memory: Memory) -> None:
+        _finished(memory, "r1")
+        place = memory.at(_scope("r1"))
+        for key in (RUN_RECORD, "runs", "runs.journal.1"):
+            with pytest.raises(InvalidKey, match="reserved"):
+                place.set(key, {})
+        with pytest.raises(InvalidKey, match="reserved"):
+            place.delete(RUN_RECORD)
+        assert place.set("mashing", 1).version == 1
+        assert present(place.get(RUN_RECORD)).value["status"] == memory.runs.get("r1").status == "completed"
+
+    def test_recording_does_not_wait_for_an_approval(self, memory: Memory) -> None:
+        careful = memory.acting_as("machine:kiln", policy=Policy.of(approve=("runs.write",)))
+        with pytest.raises(Denied, match="needs approval"):
+            _record(careful, "r1", NOWHERE, START)
+        assert memory.approvals.list() == []
+        with pytest.raises(ApprovalRequired):
+            careful.perform(HoldStep(scope=_scope("r1"), run="r1", step="fire", needs="http"))
+        assert len(memory.approvals.list()) == 1
+
+    def test_only_what_a_run_writes_counts_against_a_quota(self, memory: Memory) -> None:
+        policy = Policy.of(allow=("*",), quota=Quota(writes=2, per="1h"))
+        machine = memory.acting_as("machine:kiln", policy=policy)
+        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.a", 1), _own("r1", "runs.b", 1)))
+        for _ in range(5):
+            stands = _record(machine, "r1", stands, STEP, STEP)
+        elsewhere = SetFact(scope=Scope.of(user="ada"), key="cone", payload=msgspec.Raw(b"6"))
+        with pytest.raises(QuotaExceeded, match="2 writes"):
+            _record(machine, "r1", stands, STEP, writes=(elsewhere,))
+        assert len(memory.runs.events("r1")) == 11
+        # What it says about itself is counted, but not refused: it could not come to an end.
+        _record(machine, "r1", stands, STEP, writes=(_own("r1", "runs.c", 1),))
+        assert len(memory.runs.events("r1")) == 12
+        with pytest.raises(QuotaExceeded, match="has used 3"):
+            _record(machine, "r2", NOWHERE, START, writes=(_own("r2", "runs.a", 1),))
+
+    def test_a_step_that_waits_is_decided_by_somebody_else(self, memory: Memory) -> None:
+        _begun(memory, "r1")
+        approval = _waiting(memory, "r1")
+        assert (approval.status, approval.capability, approval.actor) == ("pending", "http", "machine:kiln")
+        assert [one.id for one in memory.approvals.list()] == [approval.id]
+        asked = memory.ledger.tail(1)[0]
+        assert (asked.effect, asked.decision, asked.resource) == ("hold_step", "pending", approval.id)
+        assert asked.detail == {"capability": "http", "run": "r1", "step": "fire"}
+        asker = memory.acting_as("machine:kiln", policy=Policy.of(allow=("*",)))
+        with pytest.raises(Denied, match="cannot decide"):
+            asker.approvals.approve(approval.id)
+        decided = memory.approvals.approve(approval.id, reason="it is a weekday")
+        assert decided.approval.status == "approved"
+        assert (decided.result.run, decided.result.step, decided.result.about) == ("r1", "fire", {"to": 1200})
+        gone_on = memory.ledger.tail(1)[0]
+        assert (gone_on.effect, gone_on.decision, gone_on.actor) == ("hold_step", "approved", "machine:kiln")
+        assert len(memory.runs.events("r1")) == 1  # what it means for the run is for the run to say
+
+    def test_a_step_that_is_refused_stays_where_it_is(self, memory: Memory) -> None:
+        _begun(memory, "r1")
+        approval = _waiting(memory, "r1")
+        assert memory.approvals.refuse(approval.id, reason="too hot").result is None
+        assert memory.approvals.get(approval.id).status == "refused"
+        assert [event.effect for event in memory.ledger.tail(2)] == ["hold_step", "decide"]
+        with pytest.raises(Conflict):
+            memory.approvals.approve(approval.id)
+
+    def test_who_sees_runs_sees_what_was_decided_about_their_steps_and_no_other_approval(self, memory: Memory) -> None:
+        _begun(memory, "r1")
+        _begun(memory, "r2")
+        approval, other = _waiting(memory, "r1"), _waiting(memory, "r2")
+        viewer = memory.acting_as("viewer", policy=Policy.of(allow=("runs.read",)))
+        assert viewer.runs.decision("r1", approval.id).status == "pending"
+        memory.approvals.approve(approval.id)
+        memory.approvals.refuse(other.id, reason="too hot")
+        assert viewer.runs.decision("r1", approval.id).status == "approved"
+        assert viewer.runs.decision("r2", other.id).reason == "too hot"
+        for run, named in (("r1", other.id), ("r1", "approval_none"), ("r3", approval.id), ("r1", "\0")):
+            with pytest.raises(NotFound):
+                viewer.runs.decision(run, named)
+        with pytest.raises(Denied):
+            viewer.approvals.list()
+        with pytest.raises(Denied):
+            memory.acting_as("stranger", policy=Policy.of()).runs.decision("r1", approval.id)
+
+    def test_a_step_that_nobody_could_decide_about_is_not_held(self, memory: Memory) -> None:
+        _begun(memory, "r1")
+        for step, needs in (("", "http"), ("fire", ""), ("fire", "\0")):
+            with pytest.raises(UsageError):
+                memory.perform(HoldStep(scope=_scope("r1"), run="r1", step=step, needs=needs))
+        with pytest.raises(UsageError, match="recorded in"):
+            memory.perform(HoldStep(scope=Scope.of(user="ada"), run="r1", step="fire", needs="http"))
+        assert memory.approvals.list() == []
+        assert _waiting(memory, "r1").status == "pending"
+
+    def test_a_run_that_was_ended_cannot_be_gone_on_with(self, memory: Memory) -> None:
+        stands = _record(memory, "r1", _begun(memory, "r1"), STEP)
+        memory.perform(EndScope(scope=_scope("r1")))
+        with pytest.raises(ScopeEnded):
+            _record(memory, "r1", stands, STEP)
+        with pytest.raises(ScopeEnded):
+            _waiting(memory, "r1")
+        assert len(memory.runs.events("r1")) == 2 and memory.runs.verify("r1").ok
+        with pytest.raises(NotFound):
+            memory.runs.get("r1")
+
+    def test_a_run_takes_with_it_what_its_owner_remembered_for_it_alone(self, memory: Memory) -> None:
+        machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
+        stands = _begun(memory, "r1")
+        own, beside = Scope.of(user="ada", run="r1"), Scope.of(user="ada", run="r2")
+        for place in (own, beside, Scope.of(user="ada"), Scope.of(user="bob", run="r1")):
+            memory.at(place).set("glaze", "celadon")
+            if place != own:
+                with pytest.raises(UsageError):
+                    _record(machine, "r1", stands, END, ends=place)
+        assert memory.at(own).value("glaze") == "celadon", "nothing is ended by a record that is refused"
+        _record(machine, "r1", stands, END, writes=(_summary(memory, "r1", "completed"),), ends=own)
+        assert memory.at(own).history("glaze") == []
+        with pytest.raises(ScopeEnded):
+            memory.at(own).set("glaze", "tenmoku")
+        assert memory.at(beside).value("glaze") == memory.scope(user="ada").value("glaze") == "celadon"
+        assert [(one.effect, one.actor) for one in memory.ledger.events()][-1] == ("end_scope", "machine:kiln")
+        assert memory.ledger.verify().ok and all(finding.ok for finding in memory.inspect())
+
+    def test_erasing_a_user_takes_the_runs_that_belong_to_them(
+        self, memory: Memory, open_beside: Callable[..., Memory]
+    ) -> None:
+        keeping = open_beside(keep_text=True)
+        said = RunNote(kind="step_record", payload=b'{"heard":"a secret"}')
+        for run, owner in (("r1", "ada"), ("r2", "bob")):
+            _record(keeping, run, _begun(keeping, run, owner=owner), said)
+            _waiting(keeping, run)
+        before = memory.runs.events("r1")
+
+        def texts() -> list[tuple[str, Any]]:
+            return [(one.scope, one.text) for one in memory.ledger.events() if one.effect == "step_record"]
+
+        assert texts() == [("run:r1", {"heard": "a secret"}), ("run:r2", {"heard": "a secret"})]
+        memory.erase(user="ada")
+        assert texts() == [("run:r1", None), ("run:r2", {"heard": "a secret"})]
+        assert [run.id for run in memory.runs.list()] == ["r2"]
+        assert list(memory.at(_scope("r1")).list()) == []
+        assert [one.scope for one in memory.approvals.list()] == ["run:r2"]
+        assert memory.runs.events("r1") == before and memory.runs.verify("r1").ok
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_run_whose_owner_was_erased_meanwhile_keeps_nothing_more(self, memory: Memory) -> None:
+        mine, theirs = _begun(memory, "r1", owner="ada"), _begun(memory, "r2", owner="bob")
+        said = RunNote(kind="step_record", payload=b'"a secret"')
+        mine = _record(memory, "r1", mine, said)
+        memory.erase(user="ada")
+        with pytest.raises(ScopeEnded, match="erased"):
+            _record(memory, "r1", mine, said, writes=(_own("r1", "runs.journal", "a secret"),))
+        with pytest.raises(ScopeEnded, match="erased"):
+            _waiting(memory, "r1")
+        assert memory.at(_scope("r1")).get("runs.journal") is None
+        assert _record(memory, "r2", theirs, said).index == 2
+
+    def test_the_record_of_a_run_ends_with_its_time_to_live(self, memory: Memory, clock: FakeClock) -> None:
+        stands = _begun(memory, "r1")
+        short = msgspec.structs.replace(_summary(memory, "r1", "completed"), ttl=60)
+        _record(memory, "r1", stands, END, writes=(short,))
+        assert [run.status for run in memory.runs.list()] == ["completed"]
+        clock.advance(61)
+        assert memory.runs.list() == []
+        with pytest.raises(NotFound):
+            memory.runs.get("r1")
+        assert memory.runs.verify("r1").ok and len(memory.runs.events("r1")) == 2
+        memory.sweep()
+        assert all(finding.ok for finding in memory.inspect())
+
+    def test_a_chain_and_a_record_that_disagree_are_found(self, memory: Memory) -> None:
+        stands = _begun(memory, "r1")
+        assert memory.runs.verify("r1").ok
+        stands = _record(memory, "r1", stands, writes=(_summary(memory, "r1", "failed"),))
+        unended = memory.runs.verify("r1")
+        assert (unended.ok, unended.index) == (False, 2) and "exec_end" in unended.reason
+        stands = _record(memory, "r1", stands, END)
+        uncounted = memory.runs.verify("r1")
+        assert (uncounted.ok, uncounted.index) == (False, 2) and "since" in uncounted.reason
+        stands = _record(memory, "r1", stands, writes=(_summary(memory, "r1", "running"),))
+        ended = memory.runs.verify("r1")
+        assert (ended.ok, ended.index) == (False, 2) and "running" in ended.reason
+        stands = _record(memory, "r1", stands, writes=(_summary(memory, "r1", "failed"),))
+        assert memory.runs.verify("r1").ok
+        _record(memory, "r1", stands, STEP, writes=(_summary(memory, "r1", "failed"),))
+        after = memory.runs.verify("r1")
+        assert (after.ok, after.index) == (False, 3) and "after the end" in after.reason
+        broken = [finding for finding in memory.inspect() if not finding.ok]
+        assert [finding.what for finding in broken] == ["runs of default agree with the ledger"]
+
+    def test_a_run_begins_once(self, memory: Memory) -> None:
+        stands = _record(memory, "r1", NOWHERE, STEP)
+        found = memory.runs.verify("r1")
+        assert (found.ok, found.index) == (False, 1)
+        stands = _record(memory, "r2", NOWHERE, START)
+        assert memory.runs.verify("r2").ok
+        _record(memory, "r2", stands, START)
+        found = memory.runs.verify("r2")
+        assert (found.ok, found.index) == (False, 2)
+
+    def test_a_run_that_was_exported_is_not_imported(self, memory: Memory, elsewhere: Memory, tmp_path: Path) -> None:
+        done = _finished(memory, "r1")
+        memory.scope(user="ada").set("name", "Ada")
+        memory.export(tmp_path / "all.jsonl")
+        imported = elsewhere.import_file(tmp_path / "all.jsonl")
+        assert imported.written == 1 and elsewhere.scope(user="ada").value("name") == "Ada"
+        assert ("run:r1", "runs.run") in [(one.scope, one.key) for one in imported.refusals]
+        assert imported.refused == len(imported.refusals)
+        assert elsewhere.runs.list() == [] and len(memory.runs.list()) == 1
+        assert all(finding.ok for finding in elsewhere.inspect())
+        with pytest.raises(Conflict):
+            _record(elsewhere, "r1", done, STEP)
+
+    @requires(Capability.RESTART)
+    def test_a_run_goes_on_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
+        stands = _begun(memory, "r1")
+        approval = _waiting(memory, "r1")
+        events = memory.runs.events("r1")
+        again = reopen()
+        assert again.runs.events("r1") == events
+        assert again.approvals.get(approval.id) == approval
+        assert again.approvals.approve(approval.id).result.run == "r1"
+        stands = _record(again, "r1", stands, STEP)
+        _record(again, "r1", stands, END, writes=(_summary(again, "r1", "completed"),))
+        assert again.runs.verify("r1").ok and again.runs.events("r1")[1].prev_hash == events[0].hash

@@ -1,1 +1,0 @@
-"""The client without asyncio: made from `recollect.client.aio`, word by word."""

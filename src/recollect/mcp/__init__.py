@@ -1,4 +1,0 @@
-"""The MCP door: whose memory it is in, a server for any MCP client out, with tools, resources and a prompt.
-
-`recollect mcp` is how it is started. Only `serving.py` needs the extra `mcp`.
-"""
