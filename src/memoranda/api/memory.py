@@ -438,7 +438,8 @@ class Memory:
         1
         'en'
         """
-        return self.import_lines(Path(path).read_bytes().splitlines(), source=Path(path).name)
+        with Path(path).open("rb") as lines:
+            return self.import_lines(lines, source=Path(path).name)
 
     def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
         """Write what the lines of an export hold, all or nothing.
