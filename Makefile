@@ -20,6 +20,8 @@ PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 ROUNDS ?= 1
 # Extra arguments: for pytest in `test`, `fuzz` and `coverage`, for the program in `serve`, `soak` and `bench-…`.
 ARGS ?=
+# The version that `make release` builds.
+VERSION ?=
 # The conversations that `make bench-quality` asks about; without them it says where to get some.
 DATA ?=
 # uv installs many times faster than pip. Where it cannot be had or cannot reach the packages (it does not read
@@ -27,7 +29,7 @@ DATA ?=
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
-.PHONY: help setup test check types style compiled browser format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
+.PHONY: help setup test check types style compiled browser hooks release format reference fuzz soak package coverage serve bench-facts bench-recall bench-quality bench-abl bench-mashin bench-workflow bench-server bench constraints clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -67,6 +69,12 @@ browser: ## install a browser for the tests of the web pages, where that can be 
 	fi; \
 	echo "There is no browser: tests of the web pages are skipped. Install chromium, or name one: MEMORANDA_BROWSER=…"
 
+hooks: ## let git check each commit and its message
+	git config core.hooksPath tools/hooks
+
+release: $(READY) ## build the package of VERSION=x.y.z, check it, and print the notes and what to do next
+	$(BIN)/python tools/release.py $(VERSION)
+
 format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
@@ -74,8 +82,8 @@ format: $(READY) ## apply the formatter and the safe lint fixes
 reference: $(READY) ## write what is made of the code: the OpenAPI document, the sync client, the types for asyncio, the reference pages
 	$(BIN)/python -m memoranda.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 	$(BIN)/python -m memoranda.client.generate
-	$(BIN)/python tests/support/async_types.py
-	$(BIN)/python tests/docs/reference.py
+	$(BIN)/python tools/async_types.py
+	$(BIN)/python tools/reference.py
 
 fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times, new random input each round)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \

@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from async_types import STUB, stub
 
 import memoranda
+from async_types import STUB, stub
 from memoranda import AsyncMemory
 from memoranda.api import aio
 from memoranda.api.scoped import ScopedMemory

@@ -17,7 +17,9 @@ from memoranda.errors import MemorandaError
 
 
 def _generator() -> ModuleType:
-    spec = importlib.util.spec_from_file_location("memoranda_reference", Path(__file__).with_name("reference.py"))
+    spec = importlib.util.spec_from_file_location(
+        "memoranda_reference", Path(__file__).parents[2] / "tools" / "reference.py"
+    )
     assert spec and spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -30,7 +32,7 @@ reference = _generator()
 @pytest.mark.parametrize("name", reference.PAGES)
 def test_a_page_is_what_the_code_gives(name: str) -> None:
     written = (reference.FOLDER / name).read_text(encoding="utf-8")
-    assert written == reference.PAGES[name](), "run `python tests/docs/reference.py`"
+    assert written == reference.PAGES[name](), "run `python tools/reference.py`"
 
 
 def test_a_setting_that_says_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,4 +1,4 @@
-"""The same memory for asyncio. Made by tests/support/async_types.py from the handles: change those."""
+"""The same memory for asyncio. Made by tools/async_types.py from the handles: change those."""
 
 import builtins
 import os

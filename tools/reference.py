@@ -1,7 +1,6 @@
-"""The code in, three pages of reference out: settings, REST routes and the Python API.
+"""Write the reference pages for settings, REST routes and the Python API: `python tools/reference.py`.
 
-`python tests/docs/reference.py` writes them below `docs/reference/`; a test compares. What they say stands in the code:
-in the fields of the server's settings, in `docs/openapi.json`, and in docstrings.
+They are made from the fields of the server's settings, `docs/openapi.json` and docstrings, and a test compares them.
 """
 
 from __future__ import annotations
@@ -24,11 +23,11 @@ from memoranda.cli import settings as cli_settings
 from memoranda.errors import MemorandaError
 from memoranda.server import settings as server_settings
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/reference"
 WIDTH = 120
 
-_NOTE = "<!-- Written by `python tests/docs/reference.py`; a test compares. Change the code, then run it. -->"
+_NOTE = "<!-- Written by `python tools/reference.py`; a test compares. Change the code, then run it. -->"
 
 
 def page(title: str, *parts: str) -> str:

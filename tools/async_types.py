@@ -1,4 +1,4 @@
-"""The handles in, the types of those for asyncio out: `python tests/support/async_types.py` writes `api/aio.pyi`.
+"""Write `api/aio.pyi`, the types of the asyncio handles: `python tools/async_types.py`.
 
 `api/aio.py` wraps whatever a handle has, so no editor and no type checker can see what that is. The stub says it: made
 from the source of the handles, checked in, and compared by a test.
@@ -17,12 +17,12 @@ from typing import Any
 
 from memoranda.api import aio
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 API = ROOT / "src" / "memoranda" / "api"
 STUB = API / "aio.pyi"
 MODULES = sorted({kind.__module__.rpartition(".")[2] for kind in aio.KINDS})
 
-HEAD = '''"""The same memory for asyncio. Made by tests/support/async_types.py from the handles: change those."""
+HEAD = '''"""The same memory for asyncio. Made by tools/async_types.py from the handles: change those."""
 
 from types import TracebackType
 from typing import Any, Self

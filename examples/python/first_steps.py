@@ -1,0 +1,28 @@
+"""Facts, notes, corrections and history in one file."""
+
+import memoranda
+
+with memoranda.open("first_steps.db") as memory:
+    ada = memory.scope(user="ada")
+
+    # Facts are exact: a key, a JSON value, a version. Writing over a version that is not the newest is a Conflict.
+    fact = ada.set("profile.city", "Lisbon")
+    ada.set("profile.city", "Porto", expect=fact.version)
+    try:
+        ada.set("profile.city", "Madrid", expect=fact.version)
+    except memoranda.Conflict as conflict:
+        print(f"conflict: {conflict.code}")
+    print(f"city: {ada.value('profile.city')}")
+
+    # Notes are found by meaning, offline. Forget what turned out to be wrong, and remember what is right.
+    wrong = ada.remember("The piano tuner comes on Thursday at nine", collection="notes")
+    ada.remember("The boiler was serviced in March", collection="notes")
+    ada.forget(wrong.id, collection="notes")
+    ada.remember("The piano tuner comes on Friday at nine", collection="notes")
+    found = ada.recall("When is the piano being tuned?", collection="notes", limit=1)
+    print(f"recalled: {found.results[0].content}")
+
+    # Nothing is overwritten without a trace.
+    for revision in ada.history("profile.city"):
+        print(f"version {revision.version}: {revision.value}, by {revision.origin.actor}")
+    print(f"ledger: {'ok' if memory.ledger.verify().ok else 'damaged'}")
