@@ -96,7 +96,7 @@ def test_a_rotated_key_lives_on_for_its_grace(cli):
         (("--user", ""), "invalid_scope"),
         (("--user", "u", "--expires", "soon"), "invalid_duration"),
         (("--user", "u", "--allow", "everything"), "invalid_policy"),
-        (("--user", "u", "--tenant", "memoranda.system"), "usage_error"),
+        (("--user", "u", "--tenant", "recollect.system"), "usage_error"),
     ],
 )
 def test_a_key_that_cannot_be_is_a_wrong_call(cli, arguments, code):

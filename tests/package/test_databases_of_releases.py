@@ -84,7 +84,7 @@ def test_opening_one_brings_it_to_the_schema_of_today(file: Path, clock: FakeClo
 
 
 def test_the_ledger_of_every_tenant_holds_and_everything_agrees_with_it(memory: Memory) -> None:
-    assert sorted(memory.tenants()) == ["default", "memoranda.system", "vineyard"]
+    assert sorted(memory.tenants()) == ["default", "recollect.system", "vineyard"]
     for tenant in memory.tenants():
         verified = memory.in_tenant(tenant).ledger.verify()
         assert (verified.ok, verified.reason) == (True, "") and verified.length > 0

@@ -59,7 +59,7 @@ def test_a_new_file_is_made_and_what_is_written_stays(path: str):
 
 def test_the_file_says_whose_it_is(path: str):
     SqliteStore(path).close()
-    assert pragma(path, "application_id") == APPLICATION_ID == int.from_bytes(b"RCLT", "big")
+    assert pragma(path, "application_id") == APPLICATION_ID == int.from_bytes(b"MMRD", "big")
     assert pragma(path, "user_version") == VERSION
     assert pragma(path, "journal_mode") == "wal"
 

@@ -53,7 +53,7 @@ SECRET: dict[str, str] = {
     "xoxb-" + LETTERS: "an access token",
     "sk-" + LETTERS: "an API key",
     "sk-ant-" + LETTERS: "an API key",
-    "mk_live_" + LETTERS: "an API key",
+    "rk_live_" + LETTERS: "an API key",
     "AIza" + LETTERS[:35]: "an API key",
     f"eyJ{LETTERS[:12]}.eyJ{LETTERS[:20]}.{LETTERS}": "a signed token",
     f"Authorization: Bearer {LETTERS}": "a bearer token",
