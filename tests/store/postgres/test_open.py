@@ -86,7 +86,7 @@ def test_processes_that_open_it_at_once_make_it_once(postgres: Server, empty: st
 
 def test_who_cannot_wait_for_the_others_is_told_that_they_are_busy(postgres: Server, empty: str):
     with psycopg.connect(postgres.url(empty)) as other:
-        other.execute("SELECT pg_advisory_xact_lock(x'7265636f6c6c6563'::bigint)")
+        other.execute("SELECT pg_advisory_xact_lock(x'6d656d6f72616e64'::bigint)")
         with pytest.raises(Busy, match="busy_timeout"):
             PostgresStore(postgres.url(empty), busy_timeout=0.05)
     PostgresStore(postgres.url(empty), busy_timeout=0.05).close()
