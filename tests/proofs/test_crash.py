@@ -138,7 +138,7 @@ class Checks:
 
 @pytest.mark.slow
 def test_g59_nothing_acknowledged_is_lost_to_a_kill(path: str, deep: bool):
-    rounds = 300 if deep else 30
+    rounds = 300 if deep else 15
     checks = Checks(path)
     done = kill_rounds(WRITER, path, rounds=rounds, acknowledgements=(1, 60), linger=0.02, check=checks)
     assert len(done) == rounds

@@ -546,6 +546,5 @@ def dump(rows: Reader) -> dict[str, bytes]:
     return {f"{where} {what}": canonical(part) for where, parts in whole.items() for what, part in parts.items()}
 
 
-# So many rules need more examples than other properties do.
-SideBySide.TestCase.settings = settings(max_examples=2 * settings().max_examples)
+SideBySide.TestCase.settings = settings()
 TestSideBySide = pytest.mark.slow(SideBySide.TestCase)

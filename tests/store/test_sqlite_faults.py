@@ -24,6 +24,8 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 DEEP = os.environ.get("MEMORANDA_DEPTH") == "deep"
 WRITES = 5 if DEEP else 2
+ERRORS = ("ioerr", "full") if DEEP else ("ioerr",)
+"""A full disk is tried in `tests/proofs` too."""
 
 
 def write(store: SqliteStore, key: str, payload: bytes = b"1") -> None:
@@ -112,7 +114,7 @@ def test_every_acknowledged_write_survives_every_fault(disk: FaultyDisk):
                 assert fact or f"k{number}" not in trial.acknowledged
             assert store.check() == []
 
-    swept = sweep(body, check, disk=disk)
+    swept = sweep(body, check, disk=disk, errors=ERRORS)
     assert swept.complete
     assert swept.raised > 20
 
