@@ -24,8 +24,8 @@ from report import Line, compare, ratio_line, show_progress, show_times
 from rich.table import Table
 
 import memoranda
-from memoranda.abl.expression.programs import compile_expression
-from memoranda.lang.expression.dialect import Run as Evaluation
+from memoranda.abl.expression.compiler import compile_expression
+from memoranda.lang.expression.dialect import ExpressionRun as Evaluation
 
 SAMPLE = 200_000
 """Nanoseconds between two looks at the clock: many evaluations of ours, a few of the peer's, so that what else runs on

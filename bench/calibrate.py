@@ -3,8 +3,8 @@
     python bench/calibrate.py                       the default embedder
     python bench/calibrate.py hashing:256 onnx:/path/to/folder openai:text-embedding-3-small
 
-Each query of `memoranda.retrieval.pairs` has one relevant text; those of all the others are unrelated to it. What is
-printed is the same on every run and every machine, up to rounding.
+Each query of `memoranda.retrieval.calibration` has one relevant text; those of all the others are unrelated to it.
+What is printed is the same on every run and every machine, up to rounding.
 """
 
 from __future__ import annotations
@@ -13,11 +13,10 @@ import sys
 
 import numpy as np
 
-from memoranda.model.collection import Calibration
-from memoranda.retrieval.analysis.analyse import analyse
-from memoranda.retrieval.calibration import combine, cosines, fit, relevance
-from memoranda.retrieval.embed.naming import resolve
-from memoranda.retrieval.pairs import PAIRS
+from memoranda.model.entry import Calibration
+from memoranda.retrieval.analysis.analyser import analyse
+from memoranda.retrieval.calibration import PAIRS, combine, cosines, fit, relevance
+from memoranda.retrieval.embed.registry import resolve
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95, 0.99)
 THRESHOLDS = (0.5, 0.6, 0.7, 0.8, 0.9)

@@ -13,10 +13,11 @@ from server_requests import EMPTY_PATH
 
 from memoranda import __version__
 from memoranda.cli import main
-from memoranda.server import app, serving
-from memoranda.server.bodies import StrictRequest
+from memoranda.server import app
+from memoranda.server import launcher as serving
+from memoranda.server.requests import StrictRequest
 from memoranda.server.settings import Settings
-from memoranda.wire.health import Health
+from memoranda.wire.admin import Health
 
 
 @get(EMPTY_PATH, sync_to_thread=False)

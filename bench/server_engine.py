@@ -29,8 +29,8 @@ from server_ground import (
 )
 
 import memoranda
-from memoranda.chat.agents import Agent
-from memoranda.chat.preview import preview
+from memoranda.chat.agent import Agent
+from memoranda.chat.prompt import preview
 
 
 def start(file: Path, *, durability: str) -> Child:

@@ -18,7 +18,7 @@ from report import show_progress
 import memoranda
 from memoranda.model.block import ARCHIVAL_CHARACTERS, CORE_CHARACTERS, CORE_ENTRIES
 from memoranda.server.auth.keys import create_key
-from memoranda.server.parrot import PARROT
+from memoranda.server.chat_agents import ECHO_MODEL
 from memoranda.server.programs import CHAT_FILE
 
 USER = "mara"
@@ -37,7 +37,7 @@ POLICY = {"archival_mode": "auto", "archival_limit": REMINDERS}
 
 _CHAT = f"""\
 [agents.{AGENT}]
-model = "{PARROT}"
+model = "{ECHO_MODEL}"
 instructions = "You keep the log of a lighthouse, and answer those who ask about it."
 """
 _CORE = "- Lives at the {place} pier\n- Wants tides in metres\n- Is woken when the lamp of the {place} pier is out"

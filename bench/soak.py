@@ -42,7 +42,7 @@ from soak_watch import Watched, is_running, memory_curves, workers_of
 from soak_working import Start
 
 import memoranda
-from memoranda.sleep.sleeping import run_due, settle, sleep_jobs
+from memoranda.sleep.worker import run_due, settle, sleep_jobs
 
 
 @dataclass(frozen=True)

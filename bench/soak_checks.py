@@ -13,8 +13,8 @@ from soak_journal import Deed, read_deeds
 
 import memoranda
 from memoranda.api.scoped import ScopedMemory
-from memoranda.chat.conversations import list_conversations, read_conversation
-from memoranda.sleep.sleeping import sleep_jobs
+from memoranda.chat.conversation import list_conversations, read_conversation
+from memoranda.sleep.worker import sleep_jobs
 
 
 @dataclass

@@ -11,7 +11,7 @@ from soak_working import Task, meet, read_start, until_answered, work
 
 import memoranda
 from memoranda.errors import Conflict
-from memoranda.sleep.sleeping import run_due, settle
+from memoranda.sleep.worker import run_due, settle
 
 _SLOTS = 8
 _NOTES = 40

@@ -9,7 +9,7 @@ import msgspec
 
 import memoranda
 from memoranda.server.auth.keys import create_key
-from memoranda.server.parrot import PARROT
+from memoranda.server.chat_agents import ECHO_MODEL
 from memoranda.server.programs import CHAT_FILE
 
 AGENT = "harbour"
@@ -27,7 +27,7 @@ NEVER = "never kept"
 _PROGRAMS = {
     f"agents/{CHAT_FILE}": f"""\
 [agents.{AGENT}]
-model = "{PARROT}"
+model = "{ECHO_MODEL}"
 instructions = "You keep the book of a small harbour."
 """,
     "agents/pilot.abl": """\

@@ -20,9 +20,9 @@ from memoranda.governance import gate
 from memoranda.governance.ledger import LedgerEnd
 from memoranda.mashin import Budget, Run
 from memoranda.mashin.permissions import Permissions
-from memoranda.mashin.runtime import calling
-from memoranda.mashin.runtime.work import Taking
-from memoranda.runs.recording import Recorder
+from memoranda.mashin.runtime import steps as calling
+from memoranda.mashin.runtime.execution import Visit
+from memoranda.runs.recorder import Recorder
 
 INPUT = {"station": "Kvitholmen", "level": 3}
 UNLIMITED = Budget(steps=None, model_calls=None, tokens=None, writes=None, machine_calls=None)
@@ -183,7 +183,7 @@ def asking_steps(asks: int, kind: Kind = ASKS, *, between: Kind | None = None, c
 # --- where the time of a step goes ------------------------------------------------------------------------------
 
 _PARTS: tuple[Part, ...] = (
-    ("expressions", Taking, "value"),
+    ("expressions", Visit, "value"),
     ("permission", Permissions, "verdict"),
     ("permission", gate, "decide"),
     ("record: gate and store", Recorder, "flush"),

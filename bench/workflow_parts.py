@@ -12,9 +12,9 @@ from workflow_rows import Row
 
 from memoranda.governance import gate
 from memoranda.governance.ledger import LedgerEnd
-from memoranda.runs.recording import Recorder
+from memoranda.runs.recorder import Recorder
 from memoranda.workflow.expressions import Template
-from memoranda.workflow.runtime import doing
+from memoranda.workflow.runtime import task as doing
 
 _PARTS: tuple[Part, ...] = (
     ("inputs and settings computed", Template, "value"),

@@ -42,17 +42,17 @@ ASYNC = {kind.__name__: f"Async{kind.__name__}" for kind in aio.KINDS}
 
 def stub() -> str:
     """Return the text that the stub has to have."""
-    trees = {name: _tree(name) for name in (*MODULES, "opening")}
+    trees = {name: _tree(name) for name in MODULES}
     known = {module: dict(_imported(module, tree)) for module, tree in trees.items()}
     meanings = Counter(name for name, _ in {pair for names in known.values() for pair in names.items()})
     imports: set[str] = set()
     body = [BASE]
     for kind in aio.KINDS:
         module = kind.__module__.rpartition(".")[2]
-        names = {**known["opening"], **known[module]} if kind.__name__ == "Memory" else known[module]
+        names = known[module]
         # A name that means two things in two modules gets the name of its class before it.
         apart = {name: f"{kind.__name__}{name}" for name in names if meanings[name] > 1}
-        text = _class(_in(trees[module], kind.__name__), _in(trees["opening"], "open"), {**ASYNC, **apart})
+        text = _class(_in(trees[module], kind.__name__), _in(trees["memory"], "open"), {**ASYNC, **apart})
         used = {one.id for one in ast.walk(ast.parse(text)) if isinstance(one, ast.Name)}
         for name, origin in names.items():
             if apart.get(name, name) in used and name not in ASYNC:

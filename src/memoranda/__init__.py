@@ -14,12 +14,9 @@ happened.
 
 from typing import TYPE_CHECKING, Any
 
-from memoranda.api.batch import Batch
-from memoranda.api.memory import Memory
-from memoranda.api.opening import open
-from memoranda.api.scoped import ScopedMemory
-from memoranda.engine.erase import Receipt
-from memoranda.engine.expiry import Swept
+from memoranda.api.memory import Memory, open
+from memoranda.api.scoped import Batch, ScopedMemory
+from memoranda.engine.erasure import Receipt, Swept
 from memoranda.errors import (
     ActionFailed,
     AlreadyExists,
@@ -64,17 +61,14 @@ from memoranda.errors import (
     Unavailable,
     UsageError,
 )
-from memoranda.model.approval import Approval
 from memoranda.model.block import Block, BlockMatch
-from memoranda.model.collection import Calibration, Collection, Holding
 from memoranda.model.definition import Definition
-from memoranda.model.entry import Entry
-from memoranda.model.event import Anchor, Event, Verification
+from memoranda.model.effect import Approval
+from memoranda.model.entry import Calibration, Collection, Entry, Holding, Match, Recalled, Remembered, Why
+from memoranda.model.event import Anchor, Event, RunEvent, RunSummary, RunVerification, Verification
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Policy, Quota, Rule
-from memoranda.model.recall import Match, Recalled, Remembered, Why
-from memoranda.model.run import RunEvent, RunSummary, RunVerification
 from memoranda.model.scope import Scope
 from memoranda.model.transfer import Imported
 

@@ -8,31 +8,31 @@
     │   ├── InvalidDuration             not `30d`, `24h`, `15m`, `90s` or `2w`
     │   ├── InvalidDefinition           a name, slug, scope or schema that cannot be used  .path
     │   ├── InvalidPolicy               a capability, level or access that does not exist
-    │   ├── InvalidFilter               a filter of a recall that says nothing       .path
+    │   ├── InvalidFilter               a filter of a recall that cannot be applied  .path
     │   ├── InvalidInput                a variable that callers may not set  .variable .inputs
     │   ├── LimitExceeded               too large                                .limit .actual
     │   ├── SchemaViolation             a value its definition refuses           .path .expected
-    │   ├── SourceError                 program text with faults                 .diagnostics .report
+    │   ├── SourceError                 program text with errors                 .diagnostics .report
     │   └── EvaluationFailed            an expression without a value            .span
     ├── NotFound(LookupError)
     ├── AlreadyExists
-    ├── Conflict                        somebody was faster                      .expected .actual
+    ├── Conflict                        it was changed by another writer         .expected .actual
     │   └── IdempotencyMismatch         one idempotency key, two different requests
     ├── EmbedderError                   what turns text into vectors
     │   ├── EmbedderMismatch            a collection was made with another one   .expected .actual
-    │   └── EmbeddingFailed             it failed, or gave what is no vector     .retryable
+    │   └── EmbeddingFailed             it failed, or returned no valid vector   .retryable
     ├── ModelError                      a language model could not be asked
     │   ├── ModelUnavailable            no package, key or name for it
     │   └── ModelFailed                 it failed, was too slow, or gave nonsense  .retryable .reason
     ├── ActionFailed                    a task of a workflow could not be done   .type .task .action
     ├── RunFailed                       a machine or workflow gave no output     .run .type .step
     ├── NotInstalled                    the program of a run is not loaded here  .expected .actual
-    ├── NotVerified                     kept state that its program did not write  .run
+    ├── NotVerified                     stored state that its program did not write  .run
     ├── ScopeEnded                      a write to a session that is over
     ├── Refused                         the gate said no; the refusal is in the ledger
     │   ├── Denied                      no grant, or a denial                    .capability
-    │   ├── Unauthenticated             nobody knows who asks: no key, or one that is not valid
-    │   ├── ApprovalRequired            paused until somebody decides            .approval
+    │   ├── Unauthenticated             no key or token, or one that is not valid
+    │   ├── ApprovalRequired            waits for a decision                     .approval
     │   └── QuotaExceeded               too much in one window                   .retry_after
     └── StorageError                    the disk or the database; .url
         ├── Busy                        locked by another writer; safe to retry
@@ -90,7 +90,7 @@ class MemorandaError(Exception):
         raise AttributeError(name)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Travel between processes whole, details included."""
+        """Pickle the error with its details."""
         return (_rebuild, (type(self), self.message, self.hint, self.details))
 
 
@@ -143,7 +143,7 @@ class SchemaViolation(UsageError):
 
 
 class SourceError(UsageError):
-    """Program text that cannot be used; `.diagnostics` holds everything wrong with it, `.report` shows it."""
+    """Program text that cannot be used; `.diagnostics` lists what is wrong with it, `.report` shows it."""
 
 
 class EvaluationFailed(UsageError):
@@ -175,7 +175,7 @@ class EmbedderMismatch(EmbedderError):
 
 
 class EmbeddingFailed(EmbedderError):
-    """The embedder failed, was too slow, or gave what is no vector; `.retryable` says whether to try again."""
+    """The embedder failed, was too slow, or returned no valid vector; `.retryable` says whether to try again."""
 
 
 class ModelError(MemorandaError):
@@ -187,7 +187,7 @@ class ModelUnavailable(ModelError):
 
 
 class ModelFailed(ModelError):
-    """The model failed, was too slow, or gave what cannot be used; `.reason` says which, `.retryable` what to do."""
+    """The model failed, was too slow, or returned nothing usable; `.reason` and `.retryable` say more."""
 
 
 class ActionFailed(MemorandaError):
@@ -203,7 +203,7 @@ class NotInstalled(MemorandaError):
 
 
 class NotVerified(MemorandaError):
-    """A run or a session whose kept state is not what its program wrote, as far as the ledger knows."""
+    """A run or a session whose stored state is not what its program wrote, according to the ledger."""
 
 
 class ScopeEnded(MemorandaError):
@@ -211,7 +211,7 @@ class ScopeEnded(MemorandaError):
 
 
 class Refused(MemorandaError):
-    """The gate did not let the effect pass; the ledger says so too."""
+    """The gate refused the effect; the refusal is in the ledger."""
 
 
 class Denied(Refused):
@@ -219,7 +219,7 @@ class Denied(Refused):
 
 
 class Unauthenticated(Refused):
-    """Nobody knows who asks: there is no key or token, or it is unknown, expired or revoked."""
+    """The caller is unknown: there is no key or token, or it is unknown, expired or revoked."""
 
 
 class ApprovalRequired(Refused):
@@ -231,7 +231,7 @@ class QuotaExceeded(Refused):
 
 
 class StorageError(MemorandaError):
-    """The disk or the database failed; nothing of the write was kept."""
+    """The disk or the database failed; nothing of the write was stored."""
 
 
 class Busy(StorageError):

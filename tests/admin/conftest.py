@@ -16,9 +16,9 @@ import pytest
 
 import memoranda
 from memoranda.api.memory import Memory
-from memoranda.chat.turns import chat
+from memoranda.chat.turn import chat
 from memoranda.model.policy import OWNER
-from memoranda.server.admin.signing import COOKIE, find_session
+from memoranda.server.admin.sessions import COOKIE, find_session
 from memoranda.server.auth.keys import create_key
 from memoranda.server.chat_agents import read_chat_agents
 from memoranda.server.demo import settings_in

@@ -63,7 +63,7 @@ def test_signing_in_and_out_leaves_no_key_in_the_browser(open_page: Callable[...
     page = open_page("/blocks", role=None)
     page.get_by_label("API key").fill("mk_wrong_" + "x" * 40)
     page.keyboard.press("Enter")
-    page.get_by_text("The key was not taken").wait_for()
+    page.get_by_text("Sign-in failed").wait_for()
     page.get_by_label("API key").fill(house.key("ada", "member"))
     page.get_by_role("button", name="Sign in").click()
     page.get_by_role("heading", name="Blocks of ada").wait_for()
@@ -176,7 +176,7 @@ def test_two_windows_on_one_block_show_the_slower_one_both_texts(open_page: Call
     slow.get_by_label("Text").fill("- Sold the kiln")
     assert slow.get_by_text("15 of 4,000 characters").is_visible()
     slow.get_by_role("button", name="Save").click()
-    slow.get_by_text("Somebody was faster").wait_for()
+    slow.get_by_text("changed by someone else").wait_for()
     assert slow.locator("#theirs").inner_text() == "- Has two kilns"
     assert slow.get_by_label("Your text").input_value() == "- Sold the kiln"
     slow.get_by_label("Your text").fill("- Has two kilns, sold one")
@@ -189,7 +189,7 @@ def test_two_windows_on_one_block_show_the_slower_one_both_texts(open_page: Call
 def test_a_recall_is_answered_in_place_with_its_reasons(open_page: Callable[..., Any], filled: Any) -> None:
     page = open_page("/collections/one?name=notes&scope=user:ada")
     page.evaluate("() => { window.unmoved = true }")
-    page.get_by_label("What would be recalled for").fill("when is the ferry")
+    page.get_by_label("Query").fill("when is the ferry")
     page.get_by_role("button", name="Recall").click()
     page.get_by_text("Words found").wait_for()
     assert page.evaluate("() => window.unmoved") and "query=when" in page.url
@@ -203,13 +203,13 @@ def test_everything_works_without_javascript(open_page: Callable[..., Any], fill
     page.get_by_label("Value, as JSON").fill('"fr"')
     page.get_by_role("button", name="Save").click()
     page.get_by_text("Saved.").wait_for()
-    page.get_by_role("button", name="Bring back version 1").click()
-    page.get_by_text("Brought back.", exact=True).wait_for()
+    page.get_by_role("button", name="Restore version 1").click()
+    page.get_by_text("Restored.", exact=True).wait_for()
     assert filled.memory.scope(user="ada").value("profile.language") == "en"
     page.goto("/admin/erase")
     page.get_by_label("User").fill("ada")
-    page.get_by_label("The same again").fill("ada")
-    page.get_by_role("button", name="Erase everything of this user").click()
+    page.get_by_label("Repeat the id").fill("ada")
+    page.get_by_role("button", name="Erase this user").click()
     page.get_by_text("This is the receipt").wait_for()
     assert filled.memory.scope(user="ada").get("room") is None
 

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import memoranda
-from memoranda.chat.conversations import conversation_scope
+from memoranda.chat.conversation import conversation_scope
 from memoranda.model.policy import OWNER, Policy, Rule
 from memoranda.sleep import jobs, run_sleep_time
 from memoranda.sleep.jobs import KIND
@@ -61,7 +61,7 @@ def test_a_definition_is_created_changed_and_deleted_with_its_records(house: Any
     assert '{"hives": 3}' in page and '{"hives": 5}' in page
     of_ben = visitor.read(f"/definitions/{made.id}", owner="ben")
     assert '{"hives": 5}' in of_ben and '{"hives": 3}' not in of_ben
-    assert "Nobody of that name" in visitor.read(f"/definitions/{made.id}", owner="be")
+    assert "This owner has no record" in visitor.read(f"/definitions/{made.id}", owner="be")
 
     edit = visitor.get(f"/definitions/{made.id}/edit").text
     visitor.done(
@@ -86,7 +86,7 @@ def test_what_is_wrong_with_a_definition_is_said_at_its_field_and_nothing_typed_
         ({"name": " "}, "name", "name"),
         ({"ttl": "soon"}, "ttl", "is not a duration"),
         ({"schema": '{"type": "object",}'}, "schema", "line 1, column 19"),
-        ({"schema": "[1]"}, "schema", "A schema is a JSON object"),
+        ({"schema": "[1]"}, "schema", "A schema must be a JSON object"),
         ({"schema": '{"type": "object", "properties": {"a": {"type": "strin"}}}'}, "schema", "$.properties.a"),
     ):
         answer = visitor.post("/definitions/new", **FORM | changes)
@@ -107,7 +107,7 @@ def test_two_people_who_edit_one_definition_do_not_overwrite_each_other_unseen(h
     opened = hidden(visitor.get(f"/definitions/{made.id}/edit").text, "seen")
     house.memory.definitions.update(made.id, name="Somebody was faster")
     late = visitor.post(f"/definitions/{made.id}/edit", **FORM | {"seen": opened})
-    assert late.status_code == 409 and "Somebody else has changed" in said(late)
+    assert late.status_code == 409 and "changed by someone else" in said(late)
     assert house.memory.definitions.get("keeper").name == "Somebody was faster"
     visitor.done(f"/definitions/{made.id}/edit", **FORM | {"seen": hidden(late.text, "seen")})
     assert house.memory.definitions.get("keeper").name == "Keeper"
@@ -157,8 +157,8 @@ def test_a_fact_shows_who_changed_it_through_which_door_and_can_be_brought_back(
 
     assert "Deleted." in visitor.done("/facts/delete", **where, version="2")
     assert house.memory.scope(user="ada").get("room") is None
-    assert "There is no such fact now" in visitor.read("/facts/one", **where)
-    assert "Brought back." in visitor.done("/facts/restore", **where, version="0", restored="1")
+    assert "This fact does not exist now" in visitor.read("/facts/one", **where)
+    assert "Restored." in visitor.done("/facts/restore", **where, version="0", restored="1")
     fact = house.memory.scope(user="ada").get("room")
     assert fact is not None and (fact.value, fact.origin.door) == ("12", "admin")
 
@@ -179,7 +179,7 @@ def test_a_fact_that_somebody_else_changed_is_not_overwritten(house: Any) -> Non
     assert ada.value("room") == 3
     ada.delete("room")
     gone = visitor.post("/facts/one", **where, version="3", value="4", ttl="")
-    assert gone.status_code == 409 and "There is no such fact now" in gone.text and "version" in said(gone)
+    assert gone.status_code == 409 and "This fact does not exist now" in gone.text and "version" in said(gone)
 
 
 def test_facts_are_browsed_by_scope_prefix_and_moment(house: Any) -> None:
@@ -204,7 +204,7 @@ def test_facts_are_browsed_by_scope_prefix_and_moment(house: Any) -> None:
     assert "profile.language en" in then and "garden.plot" not in then
     assert visitor.get("/facts", scope="nonsense").status_code == 422
     assert "user:ada/agent:porter" in everything  # among those written to lately
-    assert "Nothing is known here" in visitor.read("/facts", scope="user:nobody")
+    assert "No facts in this scope yet" in visitor.read("/facts", scope="user:nobody")
 
 
 def test_a_value_that_its_definition_refuses_is_told_with_its_path(house: Any) -> None:
@@ -266,7 +266,7 @@ def test_a_block_is_saved_by_compare_and_set_and_a_conflict_shows_both_texts(hou
     assert blocks.get("core").content == "- Has three dogs and a cat"
 
     stamp = hidden(visitor.get("/blocks/one", user="ada", block="core").text, "stamp")
-    assert "Brought back." in visitor.done("/blocks/undo", **where, stamp=stamp)
+    assert "Restored." in visitor.done("/blocks/undo", **where, stamp=stamp)
     assert blocks.get("core").content == "- Has three dogs"
     assert visitor.post("/blocks/delete", **where, stamp=stamp).status_code == 409
     stamp = hidden(visitor.get("/blocks/one", user="ada", block="core").text, "stamp")
@@ -293,7 +293,7 @@ def test_each_line_of_a_block_says_since_when_by_whom_and_from_which_conversatio
     visitor = house.visitor()
     page = visitor.get("/blocks/one", user="ada", block="core")
     rows = re.findall(
-        r"<tr>(.*?)</tr>", page.text.partition("Why it is remembered")[2].partition("</table>")[0], re.DOTALL
+        r"<tr>(.*?)</tr>", page.text.partition("Where each line comes from")[2].partition("</table>")[0], re.DOTALL
     )
     kiln = next(row for row in rows if "kiln" in row)
     taught = next(row for row in rows if "short answers" in row)
@@ -314,7 +314,7 @@ def test_what_an_agent_would_be_reminded_of_can_be_asked(house: Any) -> None:
     assert "The kettle is green" in found and "Kettle on loan" not in found
     both = visitor.read("/blocks", user="ada", query="kettle", agent="porter").partition("reminded of?")[2]
     assert "The kettle is green" in both and "Kettle on loan" in both
-    assert "Of nothing" in visitor.read("/blocks", user="ada", query="umbrella")
+    assert "No reminders" in visitor.read("/blocks", user="ada", query="umbrella")
 
 
 def test_everybodys_blocks_are_listed_for_who_may_see_them(house: Any) -> None:
@@ -358,7 +358,7 @@ def test_a_recall_shows_scores_and_why_and_an_entry_can_be_forgotten(house: Any)
     found = visitor.read("/collections/one", **where, query="when does the ferry leave")
     assert found.index("The ferry leaves at nine") < found.index("The baker")
     assert "Words found ferry" in found and "Relevance" in found and "Meaning" in found
-    assert "Nothing was remembered here" in visitor.read("/collections/one", name="notes")
+    assert "No entries in this scope yet" in visitor.read("/collections/one", name="notes")
     page = visitor.get("/collections/one", **where).text
     assert "Forgotten." in visitor.done("/collections/forget", **where, namespace="", id=hidden(page, "id"))
     left = visitor.read("/collections/one", **where)
@@ -383,8 +383,8 @@ def test_the_ledger_is_read_backwards_filtered_and_verified(house: Any) -> None:
     assert older[-1] == 1 and max(older) == positions[-1] - 1
     ben = visitor.read("/ledger", scope="user:ben")
     assert "user:ben" in ben and "agent:porter" not in ben
-    assert "No event passes" in visitor.read("/ledger", actor="nobody")
-    assert "No event passes" in visitor.read("/ledger", scope="(shared)")
+    assert "No events match" in visitor.read("/ledger", actor="nobody")
+    assert "No events match" in visitor.read("/ledger", scope="(shared)")
     refused = visitor.get("/ledger", scope="nonsense", actor="porter")
     assert refused.status_code == 422 and "is not a part of a scope" in refused.text
     assert 'value="nonsense"' in refused.text and 'value="porter"' in refused.text  # nothing typed is lost
@@ -393,7 +393,7 @@ def test_the_ledger_is_read_backwards_filtered_and_verified(house: Any) -> None:
     event = visitor.read(f"/ledger/{positions[-1]}")
     assert "agent:porter" in event and "sha256:" in event
     assert visitor.get("/ledger/99999").status_code == 404
-    assert "The chain is whole" in visitor.read("/ledger/verify")
+    assert "The chain is intact" in visitor.read("/ledger/verify")
 
 
 # approvals and runs
@@ -416,7 +416,7 @@ def test_an_approval_is_granted_or_refused_and_then_it_happens_or_not(house: Any
     assert (ada.value("door"), ada.value("window")) == ("open", None)
     decided = house.memory.approvals.get(door)
     assert (decided.decided_by, decided.reason) == ("user:eve", "it is warm")
-    assert "Nothing waits" in visitor.read("/approvals")
+    assert "Nothing is waiting" in visitor.read("/approvals")
 
 
 def test_a_run_shows_its_events_and_its_owner_alone_sees_it(house: Any) -> None:
@@ -429,7 +429,7 @@ def test_a_run_shows_its_events_and_its_owner_alone_sees_it(house: Any) -> None:
         assert id in visitor.read("/runs", status="waiting")
         assert id not in visitor.read("/runs", status="failed")
         page = visitor.read(f"/runs/{id}")
-        assert "watering" in page and "exec_start" in page and "whole" in page
+        assert "watering" in page and "exec_start" in page and "verified" in page
     ben = house.visitor("ben", "member")
     assert id not in ben.read("/runs")
     assert ben.get(f"/runs/{id}").status_code == 404
@@ -455,7 +455,7 @@ def test_a_conversation_is_read_and_what_it_taught_is_taken_back(house: Any) -> 
     assert "tea" in house.memory.scope(user="ada").blocks.get("core").content
     assert "added" in visitor.read("/sleep")
     form = {"user": "ada", "conversation": "tea & cake"}
-    assert "Taken back" in house.visitor("ada", "member").done("/sleep/undo", **form)
+    assert "Undone" in house.visitor("ada", "member").done("/sleep/undo", **form)
     assert house.memory.scope(user="ada").blocks.get("core").content == ""
     assert visitor.post("/sleep/undo", **form).status_code == 404
 
@@ -468,7 +468,7 @@ def test_a_job_that_was_given_up_is_told_and_can_be_tried_again(house: Any) -> N
     visitor = house.visitor()
     assert "could not be consolidated" in visitor.read("")
     assert "the kettle is cold" in visitor.read("/sleep")
-    assert "tried again" in visitor.done("/sleep/retry", user="ada", conversation="chat")
+    assert "Retrying now" in visitor.done("/sleep/retry", user="ada", conversation="chat")
     assert jobs.get_job(house.memory, scope, KIND).state != "dead"
 
 
@@ -502,11 +502,13 @@ def test_a_user_is_erased_after_their_id_was_typed_twice_and_there_is_a_receipt(
 def test_the_overview_counts_what_there_is(house: Any) -> None:
     visitor = house.visitor()
     empty = visitor.read("")
-    assert "0 definitions" in empty and "Nothing does" in empty
+    assert "0 definitions" in empty and "Nothing is waiting" in empty
     assert "times in UTC" in visitor.get("").text
     house.memory.definitions.create(name="Keeper", slug="keeper", schema=KEEPER)
     house.memory.scope(user="ada").remember("The ferry leaves at nine", collection="notes")
     full = visitor.read("")
-    assert "No approval waits" in full
-    assert "No job was given up" in house.visitor("ada", "reader").read("")  # who may not see approvals is told of none
+    assert "No approvals are pending" in full
+    assert "No jobs were given up" in house.visitor("ada", "reader").read(
+        ""
+    )  # who may not see approvals is told of none
     assert "1 definition " in full and "1 collection " in full and "1 entries" in full

@@ -9,9 +9,9 @@ import pytest
 from litestar.routes import HTTPRoute
 
 import memoranda
-from memoranda.server.admin.protection import ENTRANCE
-from memoranda.server.admin.routing import create_pages
-from memoranda.server.callers import failed_attempts
+from memoranda.server.admin.app import create_pages
+from memoranda.server.admin.sessions import ENTRANCE
+from memoranda.server.auth.principals import failed_attempts
 from memoranda.server.programs import Programs
 from memoranda.server.settings import Settings
 
@@ -119,7 +119,9 @@ def test_a_reader_is_offered_no_section_that_is_closed_to_them(filled: Any) -> N
     for path in ("/ledger", "/ledger/1", "/ledger/verify", "/approvals"):
         refused = reader.get(path)
         assert (refused.status_code, admin.get(path).status_code) == (403, 200)
-        assert "Sign in with a key that may" in refused.text and "permissions.grant" not in refused.text
+        assert (
+            "Sign in with a key that is allowed to do this" in refused.text and "permissions.grant" not in refused.text
+        )
 
 
 def test_a_member_changes_their_own_memory_and_sees_nobody_elses(filled: Any) -> None:
@@ -150,7 +152,7 @@ def test_one_tenant_knows_nothing_of_another(filled: Any) -> None:
     stranger, inside = filled.visitor(tenant=f"{filled.tenant}-other"), filled.visitor()
     assert "- Has a kiln" in inside.read("/blocks")
     assert "- Has a kiln" not in stranger.read("/blocks")
-    assert "Nothing is known here" in stranger.read("/facts", scope="user:ada")
+    assert "No facts in this scope yet" in stranger.read("/facts", scope="user:ada")
     for path in ("/definitions/keeper", "/facts/one", "/conversations/one"):
         assert inside.get(path, **PAGES[path]).status_code == 200
         assert stranger.get(path, **PAGES[path]).status_code == 404

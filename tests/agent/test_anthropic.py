@@ -6,15 +6,15 @@ import sys
 
 import pytest
 
-from memoranda.agent.connecting import connect
+from memoranda.agent.connection import connect
 from memoranda.agent.models import Ask, Reply, Said, ToolSpec
-from memoranda.agent.requests import ANSWER
+from memoranda.agent.request import ANSWER
 from memoranda.errors import ModelError, ModelFailed, ModelUnavailable
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.mashin.contracts import contract
+from memoranda.mashin.expression.compiler import Programs
 from memoranda.mashin.parser import read
-from memoranda.mashin.programs import Programs
-from memoranda.mashin.runtime.asking import Question, ask_model
+from memoranda.mashin.runtime.steps import Question, converse
 
 NAME = "anthropic:claude-sonnet-4-6"
 HELLO = (Said("user", "Hello"),)
@@ -78,12 +78,12 @@ def test_tools_and_their_results_go_over_the_wire(anthropic, claude, limit):
 @pytest.mark.parametrize(
     ("answers", "said"),
     [
-        (("calls", (ANSWER, '{"tiles": 4')), "no JSON object"),
-        (("calls", (ANSWER, "forty")), "no JSON object"),
+        (("calls", (ANSWER, '{"tiles": 4')), "not a JSON object"),
+        (("calls", (ANSWER, "forty")), "not a JSON object"),
         (("calls", (ANSWER, {"tiles": "forty"})), "not as asked"),
         (("calls", (ANSWER, {})), "not as asked"),
-        (("calls", (ANSWER, {"tiles": "\ud800"})), "no JSON object|half of a character"),
-        (("says", "About forty."), "instead of the value"),
+        (("calls", (ANSWER, {"tiles": "\ud800"})), "not a JSON object|half of a character"),
+        (("says", "About forty."), "instead of the requested value"),
     ],
 )
 def test_a_malformed_answer_is_a_failure(anthropic, claude, limit, answers, said):
@@ -234,7 +234,7 @@ def test_a_question_of_a_machine_is_answered_over_the_wire_with_a_tool_and_a_cor
     ]
     asked: list[int] = []
     question = Question(role="You mend roofs.", task="How many tiles?", contract=shape, tools=(LOOKUP,))
-    answer = ask_model(
+    answer = converse(
         connect(NAME), question, timeout=10, attempt=asked.append, call_tool=lambda name, given: {"area": 4}
     )
     assert (answer.value, answer.requests, answer.tokens_in, answer.tokens_out) == ({"tiles": 40}, 4, 44, 28)
@@ -243,4 +243,4 @@ def test_a_question_of_a_machine_is_answered_over_the_wire_with_a_tool_and_a_cor
     assert [block["text"] for block in last["system"]] == ["You mend roofs."]
     assert [message["role"] for message in last["messages"]] == ["user", "assistant"] * 3 + ["user"]
     assert last["messages"][0]["content"][0]["text"] == "How many tiles?"
-    assert "$.tiles" in str(last["messages"][4]) and "instead of the value" in str(last["messages"][6])
+    assert "$.tiles" in str(last["messages"][4]) and "instead of the requested value" in str(last["messages"][6])

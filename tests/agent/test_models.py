@@ -23,9 +23,9 @@ from pydantic_ai.models.openai import OpenAIChatModel
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.providers.openai import OpenAIProvider
 
-from memoranda.agent.connecting import connect
+from memoranda.agent.connection import connect
 from memoranda.agent.models import Ask, Model, Reply, Said, ToolCall, ToolSpec
-from memoranda.agent.requests import ANSWER
+from memoranda.agent.request import ANSWER
 from memoranda.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
 
 HELLO = Ask("Be brief.", (Said("user", "Hello"),))
@@ -185,14 +185,14 @@ def test_with_a_schema_a_model_may_call_tools_first():
 @pytest.mark.parametrize(
     ("part", "said"),
     [
-        (TextPart("three nights, I think"), "instead of the value"),
-        (TextPart("[3]"), "instead of the value"),
-        (TextPart("\ud800"), "instead of the value"),
+        (TextPart("three nights, I think"), "instead of the requested value"),
+        (TextPart("[3]"), "instead of the requested value"),
+        (TextPart("\ud800"), "instead of the requested value"),
         (TextPart('{"nights": "three"}'), "not as asked"),
         (ToolCallPart(ANSWER, {}), "not as asked"),
-        (ToolCallPart(ANSWER, "{nights: 3"), "no JSON object"),
-        (ToolCallPart(ANSWER, "[1]"), "no JSON object"),
-        (ToolCallPart("rooms_find", "{"), "no JSON object"),
+        (ToolCallPart(ANSWER, "{nights: 3"), "not a JSON object"),
+        (ToolCallPart(ANSWER, "[1]"), "not a JSON object"),
+        (ToolCallPart("rooms_find", "{"), "not a JSON object"),
     ],
 )
 def test_a_value_that_was_not_asked_for_is_a_failure(part, said):
@@ -212,7 +212,7 @@ def test_a_caller_that_looks_itself_gets_any_object_and_nothing_else():
     with pytest.raises(ModelFailed, match="not as asked"):
         model.reply(Ask("", (Said("user", "three"),), schema=NIGHTS))
     model, _ = listening(TextPart("three"))
-    with pytest.raises(ModelFailed, match="instead of the value"):
+    with pytest.raises(ModelFailed, match="instead of the requested value"):
         model.reply(ask)
 
 
@@ -236,7 +236,7 @@ def test_a_model_that_declines_has_not_answered_whatever_it_said_before():
         details = {"refusal": "no poisons"}
         replies_with(ModelResponse(parts=parts, finish_reason="content_filter", provider_details=details)).reply(HELLO)
     assert (raised.value.reason, raised.value.retryable) == ("refused", False)
-    with pytest.raises(ModelFailed, match=r"declined to answer\. Ask"):
+    with pytest.raises(ModelFailed, match=r"declined to answer\. Rephrase"):
         replies_with(ModelResponse(parts=parts, finish_reason="content_filter")).reply(HELLO)
 
 
@@ -313,9 +313,9 @@ def test_a_model_that_is_late_is_a_failure_and_can_be_asked_again():
 
 
 def test_a_model_that_blocks_its_loop_does_not_hold_up_the_next_request(monkeypatch):
-    from memoranda.agent import background
+    from memoranda.agent import request
 
-    monkeypatch.setattr(background, "_GRACE", 0.05)
+    monkeypatch.setattr(request, "_GRACE", 0.05)
     blocking = threading.Event()
 
     async def answer(messages, info):
@@ -409,7 +409,7 @@ def test_a_name_that_names_no_model_is_refused_at_once(name):
 
 @pytest.mark.parametrize("thing", [5, None, object(), TestModel])
 def test_what_is_no_model_is_refused(thing):
-    with pytest.raises(UsageError, match="is no model"):
+    with pytest.raises(UsageError, match="is not a model"):
         connect(thing)
 
 
@@ -447,7 +447,7 @@ def test_without_pydantic_ai_it_says_what_to_install(monkeypatch):
 def test_naming_a_model_imports_nothing():
     program = """
         import sys
-        from memoranda.agent.connecting import connect
+        from memoranda.agent.connection import connect
         connect("anthropic:claude-sonnet-4-6")
         print([name for name in ("pydantic_ai", "pydantic", "asyncio", "httpx") if name in sys.modules])
     """
@@ -568,7 +568,7 @@ def test_a_model_object_with_its_own_provider_is_asked(server):
         async with given:
             pass
 
-    from memoranda.agent.background import BACKGROUND
+    from memoranda.agent.request import BACKGROUND
 
     BACKGROUND.run(close(), timeout=5)
 

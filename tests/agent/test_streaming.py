@@ -17,8 +17,8 @@ from pydantic_ai.models.function import DeltaThinkingPart, DeltaToolCall, Functi
 from pydantic_ai.models.test import TestModel
 from pydantic_ai.models.wrapper import WrapperModel
 
-from memoranda.agent.connecting import connect
-from memoranda.agent.conversing import Conversation
+from memoranda.agent.connection import connect
+from memoranda.agent.conversation import Conversation
 from memoranda.agent.models import Ask, Model, Reply, Said, StreamingModel, ToolCall, ToolSpec, hear
 from memoranda.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
 
@@ -227,9 +227,9 @@ def test_a_model_can_be_heard_while_a_loop_runs_in_this_thread():
 
 
 def test_a_model_that_blocks_its_loop_in_the_middle_does_not_hold_up_the_next_request(monkeypatch):
-    from memoranda.agent import background
+    from memoranda.agent import request
 
-    monkeypatch.setattr(background, "_GRACE", 0.05)
+    monkeypatch.setattr(request, "_GRACE", 0.05)
     blocking = threading.Event()
 
     async def speak(messages, info):

@@ -9,7 +9,7 @@ import sys
 import memoranda
 from memoranda import errors
 from memoranda.api.blocks import Blocks
-from memoranda.api.desk import Desk
+from memoranda.api.tenant import TenantHandle
 
 
 def test_all_is_what_is_visible() -> None:
@@ -41,7 +41,7 @@ def examples_of(kind: type) -> str:
 
 
 def test_every_call_of_a_handle_is_shown_in_an_example() -> None:
-    kinds = [memoranda.Memory, memoranda.ScopedMemory, memoranda.Batch, Blocks, *Desk.__subclasses__()]
+    kinds = [memoranda.Memory, memoranda.ScopedMemory, memoranda.Batch, Blocks, *TenantHandle.__subclasses__()]
     calls = [
         (f"{kind.__name__}.{name}", f".{name}(" in examples_of(kind))
         for kind in kinds

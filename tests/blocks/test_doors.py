@@ -12,7 +12,7 @@ import pytest
 import memoranda
 from memoranda import AsyncMemory, Policy, Rule, Scope
 from memoranda.api.blocks import Blocks
-from memoranda.store.sqlite.queries import SQL
+from memoranda.store.sqlite.dialect import SQL
 
 
 def test_every_call_can_be_awaited() -> None:

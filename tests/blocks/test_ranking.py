@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.lines import rank_lines
+from memoranda.retrieval.bm25 import rank_lines
 
 # Words that no language reduces or leaves out, so that counting them is all there is to it.
 WORDS = ("heron", "weir", "otter", "walnut", "lantern", "granite")

@@ -10,8 +10,8 @@ import pytest
 
 import memoranda
 from memoranda.agent.models import Ask, Reply, ToolCall
-from memoranda.chat.agents import Agent
-from memoranda.chat.turns import Turn, chat
+from memoranda.chat.agent import Agent
+from memoranda.chat.turn import Turn, chat
 from memoranda.testing import FakeClock
 
 

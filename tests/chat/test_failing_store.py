@@ -10,10 +10,9 @@ import pytest
 import memoranda
 from memoranda import Busy, Conflict
 from memoranda.agent.models import Ask, Reply, ToolCall
-from memoranda.chat.agents import Agent
-from memoranda.chat.conversations import read_conversation
-from memoranda.chat.tools import Tool
-from memoranda.chat.turns import Turn, chat
+from memoranda.chat.agent import Agent, Tool
+from memoranda.chat.conversation import read_conversation
+from memoranda.chat.turn import Turn, chat
 from memoranda.governance.gate import Gate
 from memoranda.testing import FakeClock
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import Block, BlockMatch, Memory
-from memoranda.chat.agents import Agent
-from memoranda.chat.memory_prompt import escape, reminders, unescape, user_memory
-from memoranda.chat.preview import preview
+from memoranda.chat.agent import Agent
+from memoranda.chat.memory_blocks import escape, reminders, unescape, user_memory
+from memoranda.chat.prompt import preview
 
 NOW = datetime(2031, 5, 1, 8, 30, tzinfo=UTC)
 _SHOWN = re.compile(

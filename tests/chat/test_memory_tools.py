@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from memoranda import Memory, Policy, Rule, Scope
-from memoranda.chat.agents import Agent
-from memoranda.chat.conversations import read_conversation
-from memoranda.chat.turns import chat
+from memoranda.chat.agent import Agent
+from memoranda.chat.conversation import read_conversation
+from memoranda.chat.turn import chat
 
 Say = Callable[..., Any]
 

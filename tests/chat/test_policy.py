@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from memoranda import LimitExceeded, Memory, UsageError
-from memoranda.chat.agents import Agent
-from memoranda.chat.memory_policy import MemoryPolicy, policy_for
-from memoranda.chat.preview import preview
+from memoranda.chat.agent import Agent, MemoryPolicy, policy_for
+from memoranda.chat.prompt import preview
 
 DEFAULTS: dict[str, Any] = {
     "archival_mode": "tool_only",

@@ -11,11 +11,10 @@ import pytest
 import memoranda
 from memoranda import Memory, ModelFailed
 from memoranda.agent.models import Ask, Reply
-from memoranda.chat.agents import Agent
-from memoranda.chat.conversations import read_conversation
-from memoranda.chat.holding import is_being_answered
-from memoranda.chat.tools import Tool
-from memoranda.chat.turns import ChatEvent, chat
+from memoranda.chat.agent import Agent, Tool
+from memoranda.chat.conversation import read_conversation
+from memoranda.chat.open_turn import is_being_answered
+from memoranda.chat.turn import ChatEvent, chat
 from memoranda.testing import FakeClock
 
 Say = Callable[..., Any]
@@ -267,8 +266,8 @@ def test_numbers_go_up_over_a_process_that_died_in_the_middle_of_a_long_answer(
     script = """
         import sys
         import memoranda
-        from memoranda.chat.agents import Agent
-        from memoranda.chat.turns import chat
+        from memoranda.chat.agent import Agent
+        from memoranda.chat.turn import chat
 
         class Model:
             name = "made:up"

@@ -119,9 +119,9 @@ def test_files_that_cannot_be_are_refused_and_make_no_database(cli, id):
         ("export", "reader.agent.yaml"): "this is an agent",
         ("export", "nowhere.yaml"): "`nowhere.yaml` cannot be read",
         ("import", "nowhere.json"): "`nowhere.json` cannot be read",
-        ("import", "broken.json"): "`broken.json` is no bundle",
-        ("import", "reader.json", "--out", "no/reader.yaml"): "there is no folder for `no/reader.yaml`",
-        ("import", "reader.json", "--out", "reader.txt"): "It works on .yaml, .yml",
+        ("import", "broken.json"): "`broken.json` is not a bundle",
+        ("import", "reader.json", "--out", "no/reader.yaml"): "the folder of `no/reader.yaml` does not exist",
+        ("import", "reader.json", "--out", "reader.txt"): "It supports .yaml, .yml",
     }.items():
         done = cli("workflows", *arguments, "--db", "none.db")
         assert (done.code, done.out) == (2, ""), arguments

@@ -29,7 +29,7 @@ def files(folder: Path) -> None:
 
 def test_a_good_file_passes_and_no_database_is_made(cli):
     done = cli("check", "good.abl")
-    assert (done.code, done.out, done.err) == (0, "1 file: nothing to say\n", "")
+    assert (done.code, done.out, done.err) == (0, "1 file: no problems\n", "")
     assert cli("check", "good.abl", "--json").json == []
     assert cli("check", "good.abl", "--strict").code == 0
     assert not Path("memory.db").exists()
@@ -86,7 +86,7 @@ def test_the_lowercase_dialect_and_scripts_are_checked_too(cli):
 def test_a_file_that_cannot_be_is_refused_with_2(cli):
     done = cli("check", "porter.txt")
     assert done.code == 2
-    assert "`porter.txt` is no program" in done.err
+    assert "`porter.txt` is not a program" in done.err
     assert ".abl, .agent.yaml" in done.err
     assert cli("check", "missing.abl").code == 2
     Path("bytes.abl").write_bytes(b"\xff\xfe\x00")
@@ -161,7 +161,7 @@ def test_every_other_yaml_is_a_workflow(cli):
     Path("greet.yaml").write_text(WORKFLOW)
     Path("greet.yml").write_text(WORKFLOW)
     done = cli("check", "greet.yaml", "greet.yml", "good.abl")
-    assert (done.code, done.out) == (0, "3 files: nothing to say\n")
+    assert (done.code, done.out) == (0, "3 files: no problems\n")
     Path("bad.yaml").write_text(WORKFLOW.replace("text:", "txt:").replace("- do: greet", "- do: great"))
     bad = cli("check", "bad.yaml")
     assert bad.code == 1
@@ -187,7 +187,7 @@ def test_own_actions_are_known_when_they_are_named(cli):
     assert "warning[unknown_action]" in unknown.out
     assert "= Name the module that has it with --tools\n" in unknown.out
     known = cli("check", "carry.yaml", "good.abl", "--tools", "porters.py", "--strict")
-    assert (known.code, known.out) == (0, "2 files: nothing to say\n")
+    assert (known.code, known.out) == (0, "2 files: no problems\n")
     Path("carry.yaml").write_text(CARRYING.replace("suitcase", "suitcas"))
     assert "Did you mean `suitcase`?" in cli("check", "carry.yaml", "--tools", "porters.py").out
     wrong = cli("check", "good.abl", "--tools", "porters.py")
@@ -200,7 +200,7 @@ def test_a_workflow_has_no_canonical_layout(cli):
     Path("greet.yaml").write_text(WORKFLOW)
     done = cli("format", "greet.yaml")
     assert done.code == 2
-    assert "It works on .abl, .mashin; this is a workflow" in done.err
+    assert "It supports .abl, .mashin; this is a workflow" in done.err
     assert cli("format", "good.abl").code == 0
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import memoranda
-from memoranda.model.collection import Calibration
+from memoranda.model.entry import Calibration
 from memoranda.retrieval.embed.hashing import Hashing
 
 LINES = ("The heron stands in the pond", "A stork on the chimney", "Cranes fly south in autumn")
@@ -139,7 +139,7 @@ def test_an_interruption_says_how_to_go_on(cli, birds, monkeypatch):
     monkeypatch.setattr(Hashing, "embed", interrupted)
     done = cli("collections", "reembed", "birds", "--to", "hashing:256")
     assert (done.code, done.out) == (130, "")
-    assert "The same command goes on where it stopped" in done.err
+    assert "The same command continues where it stopped" in done.err
 
 
 def interrupt(to: str) -> None:

@@ -55,7 +55,7 @@ def test_what_is_not_json_is_refused_as_usage(cli):
     done = cli("facts", "set", "k", "{oops", "--as-json")
     assert done.code == 2
     assert done.err.startswith("error[invalid_value]: the value is not JSON")
-    assert "hint: Leave --as-json out" in done.err
+    assert "hint: Remove --as-json" in done.err
     assert cli("facts", "set", "k", "-", input=b"\xff").code == 2
 
 
@@ -165,7 +165,7 @@ def test_no_value_can_steer_the_terminal(cli):
 def test_a_scope_is_named_one_way(cli):
     done = cli("facts", "set", "k", "v", "--scope", "user:ada", "--user", "ada")
     assert done.code == 2
-    assert "--scope and --user both say" in done.err
+    assert "--scope and --user cannot be combined" in done.err
     assert cli("facts", "set", "k", "v", "--scope", "planet:mars").code == 2
     assert not Path("memory.db").exists()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.cli.sources import split_sections
+from memoranda.cli.ingest import split_sections
 from memoranda.errors import EmbeddingFailed
 from memoranda.retrieval.embed.hashing import Hashing
 
@@ -240,7 +240,7 @@ def test_files_that_cannot_be_ingested(cli):
     Path("latin.txt").write_bytes("café".encode("latin-1"))
     Path("folder.md").mkdir()
     for name, said in (
-        ("a.csv", "the ending of `a.csv` does not tell what it holds"),
+        ("a.csv", "the ending of `a.csv` does not determine its format"),
         ("nothing.txt", "`nothing.txt` cannot be read"),
         ("nothing.jsonl", "`nothing.jsonl` cannot be read"),
         ("folder.md", "`folder.md` cannot be read"),

@@ -9,7 +9,7 @@ import pytest
 
 import memoranda
 from memoranda import Unauthenticated
-from memoranda.server.auth.keys import find_key
+from memoranda.server.auth.keys import SYSTEM_TENANT, find_key
 
 
 def whose(token: str) -> tuple[str, str, str]:
@@ -96,7 +96,7 @@ def test_a_rotated_key_lives_on_for_its_grace(cli):
         (("--user", ""), "invalid_scope"),
         (("--user", "u", "--expires", "soon"), "invalid_duration"),
         (("--user", "u", "--allow", "everything"), "invalid_policy"),
-        (("--user", "u", "--tenant", "recollect.system"), "usage_error"),
+        (("--user", "u", "--tenant", SYSTEM_TENANT), "usage_error"),
     ],
 )
 def test_a_key_that_cannot_be_is_a_wrong_call(cli, arguments, code):

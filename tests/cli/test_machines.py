@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from memoranda.cli.junit import Outcome, Suite, write_junit
+from memoranda.cli.check import Outcome, Suite, write_junit
 
 LENDING = """\
 machine lending
@@ -203,7 +203,7 @@ def test_only_the_step_that_waits_can_be_decided(cli):
     assert entries(cli) == []
     payload = cli("resume", id, "--payload", "{}")
     assert payload.code == 2
-    assert f"waits for approval of `lend`\nhint: Go on: memoranda approve {id} lend" in payload.err
+    assert f"waits for approval of `lend`\nhint: Continue: memoranda approve {id} lend" in payload.err
     assert cli("approve", "run_nowhere", "lend").code == 1
     assert cli("approve", id, "lend").code == 0
 
@@ -217,7 +217,7 @@ def test_what_was_decided_elsewhere_only_has_to_go_on(cli):
     assert cli("approvals", "approve", approval["id"]).code == 0
     late = cli("approve", id, "lend", "--refuse")
     assert late.code == 1
-    assert f"was approved by `owner` already\nhint: Go on: memoranda resume {id}" in late.err
+    assert f"was approved by `owner` already\nhint: Continue: memoranda resume {id}" in late.err
     done = cli("resume", id)
     assert (done.code, json.loads(done.out)["stored"]) == (0, True)
 
@@ -250,7 +250,7 @@ def test_a_payload_comes_from_a_file_and_has_to_be_json(cli):
     assert cli("resume", id, "--payload", "@nowhere.json").code == 2
     approve = cli("approve", id, "parcel")
     assert approve.code == 2
-    assert f"waits for an event at `parcel`\nhint: Go on: memoranda resume {id} --payload JSON" in approve.err
+    assert f"waits for an event at `parcel`\nhint: Continue: memoranda resume {id} --payload JSON" in approve.err
     Path("parcel.json").write_text('{"state": "whole"}')
     done = cli("resume", id, "--payload", "@parcel.json", "--json")
     assert (done.code, done.json["output"]) == (0, {"state": "whole"})
@@ -304,7 +304,7 @@ def test_machines_that_are_not_given_are_named(cli):
     assert cli("run", "branch.mashin", "--machines", "nowhere.mashin").code == 2
     wrong = cli("run", "branch.mashin", "--machines", "lending.abl")
     assert wrong.code == 2
-    assert "It works on .mashin" in wrong.err
+    assert "It supports .mashin" in wrong.err
 
 
 # run
@@ -495,7 +495,7 @@ def test_a_replay_under_other_permissions_says_what_would_have_been_denied(proce
     assert waits["pending"] == ["known", "lend"]
     wrong = process("replay", id, "--deny", "memry")
     assert wrong.code == 2
-    assert "`memry` is no capability" in wrong.err
+    assert "`memry` is not a capability" in wrong.err
 
 
 # test
@@ -610,7 +610,7 @@ def test_junit_writes_what_xml_cannot_hold_and_says_where_it_cannot_write(tmp_pa
 
 def test_a_machine_is_checked(cli):
     good = cli("check", "lending.mashin", "branch.mashin")
-    assert (good.code, good.out) == (0, "2 files: nothing to say\n")
+    assert (good.code, good.out) == (0, "2 files: no problems\n")
     Path("bad.mashin").write_text(
         LENDING.replace("recall known", "recal known").replace("stored: lend", "stored: lent")
     )

@@ -83,7 +83,7 @@ def test_an_approved_effect_happens(cli, waiting):
     assert (done["approval"]["status"], done["approval"]["reason"]) == ("approved", "fine")
     assert (done["result"]["key"], done["result"]["origin"]["actor"]) == ("k", "mail")
     assert cli("facts", "get", "k", "--user", "ada").out == "v\n"
-    assert cli("approvals", "list").err == "Nothing waits.\n"
+    assert cli("approvals", "list").err == "Nothing is waiting.\n"
     assert len(cli("approvals", "list", "--status", "all", "--json").json) == 1
     assert "by owner" in cli("approvals", "show", waiting).out
     assert cli("approvals", "refuse", waiting).code == 1
@@ -104,7 +104,7 @@ def test_a_session_takes_its_memory_with_it(cli):
     assert begun == {"tenant": "default", "scope": "session:s1", "owner": "user:ada"}
     assert "session:s1 runs for user:ada" in cli("sessions", "start", "s1", "--user", "ada").out
     cli("facts", "set", "k", "v", "--session", "s1")
-    assert cli("sessions", "end", "s1").out.startswith("session:s1 is over; removed: 1 fact, 1 revision")
+    assert cli("sessions", "end", "s1").out.startswith("session:s1 has ended; removed: 1 fact, 1 revision")
     ended = cli("facts", "set", "k", "v", "--session", "s1", "--json")
     assert (ended.code, ended.error["code"]) == (1, "scope_ended")
 

@@ -13,7 +13,8 @@ from every_command import ALL
 
 import memoranda
 from memoranda.api.memory import DEFAULT_EMBEDDER
-from memoranda.cli import options, settings
+from memoranda.cli import command as options
+from memoranda.cli import settings
 from memoranda.cli.index import COMMANDS
 from memoranda.model.scope import KINDS
 

@@ -87,7 +87,7 @@ def test_metadata_are_text_by_pairs_and_anything_as_json(cli):
         (["x", "--metadata-json", "\udcff"], "usage_error", "in --metadata-json is not a JSON object"),
         (["x", "--ttl", "soon"], "invalid_duration", "soon"),
         (["{oops", "--as-json"], "invalid_value", "not JSON"),
-        (["x", "--embedder", "wordlama"], "usage_error", "names no embedder"),
+        (["x", "--embedder", "wordlama"], "usage_error", "is not a known embedder"),
     ],
     ids=lambda value: " ".join(value).encode("ascii", "replace").decode() if isinstance(value, list) else None,
 )

@@ -106,9 +106,9 @@ def test_facts_of_other_doors_are_seen(process):
 def test_a_session_goes_on_in_another_process(process):
     process("run", "doorman.abl", "--session", "s1", "-m", "knock", "-m", "knock")
     done = process("run", "doorman.abl", "--session", "s1", "-m", "knock")
-    assert (done.out, done.err) == ("Knock 3.\n", no_function() + "To go on: --session s1\n")
+    assert (done.out, done.err) == ("Knock 3.\n", no_function() + "To continue: --session s1\n")
     other = process("run", "doorman.abl", "--session", "s2", "-m", "knock", "--tools", "tools.py")
-    assert (other.out, other.err) == ("Inn: good day, stranger.\nKnock 1.\n", "To go on: --session s2\n")
+    assert (other.out, other.err) == ("Inn: good day, stranger.\nKnock 1.\n", "To continue: --session s2\n")
 
 
 def test_nobody_goes_on_with_the_session_of_somebody_else(cli):
@@ -116,7 +116,7 @@ def test_nobody_goes_on_with_the_session_of_somebody_else(cli):
     for options in (("--user", "bob"), ("--project", "grand"), ("--vars", '{"knocks": 7}')):
         refused = cli("run", "doorman.abl", "--session", "s1", *options, "-m", "I am Bob")
         assert refused.code == 2, options
-        assert f"Leave {options[0]} out" in refused.err
+        assert f"Remove {options[0]}" in refused.err
     assert cli("facts", "get", "name", "--user", "ada").code == 1
     assert cli("run", "doorman.abl", "--session", "s1", "--user", "ada", "-m", "knock").out == "Knock 2.\n"
 
@@ -127,7 +127,7 @@ def no_function() -> str:
 
 def test_without_an_id_the_session_says_how_to_go_on(cli):
     done = cli("run", "doorman.abl", "-m", "knock", "--tools", "tools.py")
-    id = done.err.removeprefix("To go on: --session ").strip()
+    id = done.err.removeprefix("To continue: --session ").strip()
     assert cli("run", "doorman.abl", "--session", id, "-m", "knock", "--tools", "tools.py").out == "Knock 2.\n"
 
 
@@ -232,12 +232,12 @@ def test_a_look_behind_the_words(cli):
     assert "user:ada  name" in done.out
     assert all(word in done.out for word in (":vars", ":facts", ":trace", ":step", ":help", ":quit"))
     assert "There is no :nonsense" in done.err
-    assert "Nothing is remembered." in done.err
+    assert "There are no facts." in done.err
     assert "Knock 2." not in done.out
 
 
 def test_who_is_nobody_is_told_so(cli):
-    assert "Nobody is named with --user" in cli("run", "doorman.abl", input="").err
+    assert "Without --user" in cli("run", "doorman.abl", input="").err
     assert "Nobody" not in cli("run", "doorman.abl", "--user", "ada", input="").err
     cli("run", "doorman.abl", "-m", "I am Ada")
     assert cli("facts", "list", "--json").json == []
@@ -264,7 +264,7 @@ def test_what_is_no_agent_is_refused_and_no_database_made(cli):
     for name in ("notes.txt", "doorman.tests.yaml", "robot.machine"):
         done = cli("run", name, "-m", "hi")
         assert done.code == 2
-        assert f"`{name}` is no program that this command knows" in done.err
+        assert f"`{name}` is not a program that this command supports" in done.err
         assert ".abl, .agent.yaml" in done.err
         assert ("this is a file of tests" in done.err) == name.endswith(".yaml")
     assert cli("run", "missing.abl", "-m", "hi").code == 2
@@ -333,7 +333,7 @@ def test_a_chat_on_a_terminal_has_a_prompt_and_ctrl_d_leaves(process):
     assert "Knock 1." in shown
     assert "Doorman, hall, waiting" in shown
     assert shown.count("> ") == 3
-    assert "\x1b[2mTo go on: --session session_" in shown
+    assert "\x1b[2mTo continue: --session session_" in shown
 
 
 def test_a_person_whose_turn_was_not_kept_says_it_again(process):

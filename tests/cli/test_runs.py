@@ -8,10 +8,10 @@ import msgspec
 import pytest
 
 import memoranda
-from memoranda.model.effect import RecordRun, SetFact
-from memoranda.model.event import GENESIS
-from memoranda.model.key import RUN_RECORD
-from memoranda.model.run import RunNote
+from memoranda.engine.facts import SetFact
+from memoranda.governance.runs import RecordRun
+from memoranda.model.event import GENESIS, RunNote
+from memoranda.model.names import RUN_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.testing import FakeClock

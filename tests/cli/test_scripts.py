@@ -113,7 +113,7 @@ def test_faults_of_scripts_and_agents_are_shown_with_their_places(cli):
     Path("echo.tests.yaml").write_text(SCRIPTS.replace("- say: shout", "- shout: now"))
     done = cli("test", "echo.abl")
     assert (done.code, done.out) == (1, "")
-    assert "echo.tests.yaml:12:9: error[unknown_key]: `shout` is no key of a step" in done.err
+    assert "echo.tests.yaml:12:9: error[unknown_key]: `shout` is not a key of a step" in done.err
     Path("echo.tests.yaml").write_text(SCRIPTS)
     Path("echo.abl").write_text(AGENT.replace("RESPOND", "RESPONT", 1))
     done = cli("test", "echo.abl")

@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 import memoranda
-from memoranda.chat.conversations import read_history
-from memoranda.chat.holding import begin_turn
-from memoranda.chat.parts import Draft, Usage
+from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.open_turn import begin_turn
 
 
 def say(text: str, *, user: str = "ada", conversation: str = "c1") -> None:
@@ -94,7 +93,7 @@ def test_what_was_learned_is_taken_back(cli: Any, learned: None) -> None:
     undone = cli("sleep", "undo", "c1", "--user", "ada")
     assert undone.out.splitlines() == ["ada c1", "  - Lives in Porto  (core)", "  - Favourite tea: rooibos  (archival)"]
     assert "Porto" not in cli("blocks", "show", "core", "--user", "ada").out
-    assert "taken back" in cli("sleep", "list").out
+    assert "undone" in cli("sleep", "list").out
     again = cli("sleep", "undo", "c1", "--user", "ada", "--json")
     assert (again.code, again.error["code"]) == (1, "not_found")
 

@@ -145,7 +145,7 @@ def test_tests_that_are_another_programs_are_not_run_for_this_one(cli):
     assert "are those of the workflow that it names, not of `talk.abl`" in cli("test", "talk.abl").err
     Path("both.tests.yaml").write_text(f"agent: talk.abl\nworkflow: echo.yaml\n{TALK}")
     done = cli("test", "both.tests.yaml")
-    assert (done.code, "Make a file of tests for each" in done.err) == (2, True)
+    assert (done.code, "Use a test file for each" in done.err) == (2, True)
 
 
 def test_what_is_missing_is_said(cli):
@@ -157,7 +157,7 @@ def test_what_is_missing_is_said(cli):
     Path("orphan.tests.yaml").write_text("tests:\n  - name: A\n    expect: {status: completed}\n")
     done = cli("test", "orphan.tests.yaml")
     assert done.code == 1
-    assert "there is no agent and no workflow for `orphan.tests.yaml`" in done.err
+    assert "`orphan.tests.yaml` belongs to no agent or workflow" in done.err
     assert "`workflow: hotel.yaml`" in done.err
     assert "there is no file `gone.tests.yaml`" in cli("test", "gone.tests.yaml").err
 
@@ -166,7 +166,7 @@ def test_faults_of_tests_and_of_their_workflow_are_shown_with_their_places(cli):
     Path("echo.tests.yaml").write_text(TESTS.replace("expect:\n", "expct:\n"))
     done = cli("test", "echo.yaml")
     assert (done.code, done.out) == (1, "")
-    assert "echo.tests.yaml:5:5: error[unknown_key]: `expct` is no key of a test" in done.err
+    assert "echo.tests.yaml:5:5: error[unknown_key]: `expct` is not a key of a test" in done.err
     Path("echo.tests.yaml").write_text(TESTS)
     Path("echo.yaml").write_text(ECHO.replace("{do: loud}", "{do: lod}"))
     done = cli("test", "echo.yaml")

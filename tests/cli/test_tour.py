@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.cli.chapters import CHAPTERS
-from memoranda.cli.touring import empty_folder
+from memoranda.cli.tour import CHAPTERS, empty_folder
 
 REFUSED = {
     "schema_violation": "facts set stay '{\"room\": 0}'",

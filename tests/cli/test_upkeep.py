@@ -99,7 +99,7 @@ def test_doctor_is_content_with_a_healthy_database(cli):
     assert {"ledger of default", "ledger of other", "facts of default agree with the ledger"} <= set(named)
     text, told = cli("doctor")[1:]
     assert "BAD" not in text
-    assert told == "Everything is well.\n"
+    assert told == "No problems found.\n"
     assert max(len(line) for line in text.splitlines()) <= 80
 
 

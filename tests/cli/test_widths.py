@@ -18,7 +18,7 @@ from every_command import ALL
 from typer.testing import CliRunner
 
 import memoranda
-from memoranda.cli import fitting
+from memoranda.cli import text_layout
 from memoranda.cli.app import app
 from memoranda.cli.index import COMMANDS
 from memoranda.server.auth.keys import create_key
@@ -29,7 +29,7 @@ LONG_KEY = "settings.of.the.greenhouse.on.the.roof.and.its.many.windows.opening_
 
 
 def widest(text: str) -> int:
-    return max(fitting.cells(line) for line in text.splitlines())
+    return max(text_layout.cells(line) for line in text.splitlines())
 
 
 @pytest.mark.parametrize("command", HELP, ids=" ".join)
@@ -202,7 +202,7 @@ def test_a_pipe_is_as_wide_as_need_be(filled: str):
 
 
 def shown(columns: tuple[str, ...], rows: list[tuple[str, ...]], **options) -> list[str]:
-    return [line.names + line.text for line in fitting.table(columns, rows, **options)]
+    return [line.names + line.text for line in text_layout.table(columns, rows, **options)]
 
 
 def test_the_widest_column_gives_way_first():
@@ -239,16 +239,16 @@ def test_what_goes_on_in_the_next_line_is_all_there():
 
 
 def test_long_words_are_broken_at_their_joints():
-    lines = fitting.pairs([("file", "/srv/greenhouse/roof-2026/memory.db, 3.1 MB")], width=28)
+    lines = text_layout.pairs([("file", "/srv/greenhouse/roof-2026/memory.db, 3.1 MB")], width=28)
     assert [line.names + line.text for line in lines] == [
         "file  /srv/greenhouse/",
         "      roof-2026/memory.db,",
         "      3.1 MB",
     ]
-    lines = fitting.pairs([("by", "the-gardener-of-the-house@example.org/mail")], width=26)
+    lines = text_layout.pairs([("by", "the-gardener-of-the-house@example.org/mail")], width=26)
     assert [line.text for line in lines] == ["the-gardener-of-the-", "house@example.org/mail"]
     hash = "sha256:" + "0f" * 32
-    lines = fitting.pairs([("hash", hash)], width=40)
+    lines = text_layout.pairs([("hash", hash)], width=40)
     assert "".join(line.text for line in lines) == hash
     assert max(len(line.names + line.text) for line in lines) == 40
 
@@ -266,33 +266,33 @@ def test_a_terminal_of_ascii_gets_ascii():
 
 def test_a_command_in_a_hint_stays_on_one_line():
     text = "hint: Ask for it with `memoranda keys create --user ada`, or wait"
-    assert fitting.wrap(text, 40, indent="  ").splitlines() == [
+    assert text_layout.wrap(text, 40, indent="  ").splitlines() == [
         "hint: Ask for it with",
         "  `memoranda keys create --user ada`, or",
         "  wait",
     ]
-    assert fitting.wrap(text, 400) == text
-    assert fitting.wrap("x" * 50, 10) == "x" * 50
+    assert text_layout.wrap(text, 400) == text
+    assert text_layout.wrap("x" * 50, 10) == "x" * 50
     bare = "hint: If that is meant: memoranda approve run_01a1 settle"
-    assert fitting.wrap(bare, 40, indent="  ").splitlines() == [
+    assert text_layout.wrap(bare, 40, indent="  ").splitlines() == [
         "hint: If that is meant:",
         "  memoranda approve run_01a1 settle",
     ]
 
 
 def test_blanks_alone_are_an_empty_line():
-    assert fitting.wrap(f"one{' ' * 40}\n{' ' * 40}\ntwo", 20) == "one\n\ntwo"
+    assert text_layout.wrap(f"one{' ' * 40}\n{' ' * 40}\ntwo", 20) == "one\n\ntwo"
 
 
 def test_what_is_quoted_and_does_not_fit_is_broken_unless_it_is_a_command():
     said = "after `I want a room for two nights in Lisbon`"
-    assert fitting.wrap(said, 24).splitlines() == ["after `I want a room for", "two nights in Lisbon`"]
+    assert text_layout.wrap(said, 24).splitlines() == ["after `I want a room for", "two nights in Lisbon`"]
     command = "Ask with `memoranda keys create --user ada --role member`"
-    assert fitting.wrap(command, 30).splitlines() == ["Ask with", command.removeprefix("Ask with ")]
+    assert text_layout.wrap(command, 30).splitlines() == ["Ask with", command.removeprefix("Ask with ")]
 
 
 def test_what_is_listed_goes_on_below_its_first_word():
-    assert fitting.wrap("  + Likes trains along the coast  (core)", 24).splitlines() == [
+    assert text_layout.wrap("  + Likes trains along the coast  (core)", 24).splitlines() == [
         "  + Likes trains along",
         "    the coast  (core)",
     ]
@@ -387,7 +387,7 @@ def test_a_server_says_where_to_look_and_how_to_stop_it():
 
 def test_a_hash_beside_its_name_is_not_broken_for_one_sign():
     hash = "sha256:" + "0f" * 32
-    lines = fitting.pairs([("previous", hash), ("at", "noon")], width=80)
+    lines = text_layout.pairs([("previous", hash), ("at", "noon")], width=80)
     assert [line.names + line.text for line in lines] == [f"previous {hash}", "at       noon"]
-    assert len(fitting.pairs([("previous", hash)], width=79)) == 2
-    assert fitting.pairs([("previous", hash)], width=81)[0].names == "previous  "
+    assert len(text_layout.pairs([("previous", hash)], width=79)) == 2
+    assert text_layout.pairs([("previous", hash)], width=81)[0].names == "previous  "

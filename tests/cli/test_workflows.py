@@ -168,10 +168,10 @@ def test_a_message_is_the_text_of_the_input(cli):
     assert with_more.json["output"] == {"given": {"loud": True, "text": "hello"}}
     both = cli("run", "echo.yaml", "--user", "ada", "-m", "hello", "-i", '{"text": "hi"}')
     assert both.code == 2
-    assert "--message and --input both give `text`" in both.err
+    assert "--message and --input both have `text`" in both.err
     twice = cli("run", "echo.yaml", "--user", "ada", "-m", "hello", "-m", "again")
     assert twice.code == 2
-    assert "a workflow is given one --message" in twice.err
+    assert "a workflow takes one --message" in twice.err
 
 
 def test_what_begins_like_an_expression_stays_text(cli):
@@ -209,7 +209,8 @@ def test_a_workflow_needs_somebody_to_run_for_and_a_file(cli):
     done = cli("run", "greet.yaml", "-i", '{"name": "Ada"}')
     assert (done.code, done.out) == (2, "")
     assert (
-        done.err == "error[usage_error]: a workflow runs for somebody\nhint: Say whose memory it uses, with --user ID\n"
+        done.err
+        == "error[usage_error]: a workflow needs a user\nhint: Name the user whose memory it uses, with --user ID\n"
     )
     assert cli("run", "nowhere.yaml", "--user", "ada").code == 2
     assert cli("run", "greet.yaml", "--user", "ada", "--tools", "nowhere.py").code == 2
@@ -338,10 +339,10 @@ def test_what_waits_for_an_event_is_given_json(cli):
     assert cli("resume", id, "--tools", "parts.py", "--payload", "torn").code == 2
     without = cli("resume", id, "--payload", "1")
     assert without.code == 2
-    assert "needs `delivery`, and nobody gives it\nhint: Name the module that has it with --tools\n" in without.err
+    assert "needs `delivery`, which was not given\nhint: Name the module that has it with --tools\n" in without.err
     both = cli("resume", id, "--tools", "parts.py", "--payload", "1", "--message", "a")
     assert both.code == 2
-    assert "both give the event" in both.err
+    assert "cannot be combined" in both.err
     done = cli("resume", id, "--tools", "parts.py", "--payload", '{"parts": 2}', "--json")
     assert (done.code, done.json["output"]) == (0, {"came": {"parts": 2}})
 
@@ -477,10 +478,10 @@ def test_cancelling_the_inner_run_says_who_waited_for_it(cli, bicycle):
     inner = cli("resume", outer, "--json").json["waiting"]["run"]
     done = cli("cancel", inner)
     assert (done.code, done.out) == (0, f"{inner} is cancelled\n")
-    assert done.err == f"{outer} waited for it. Go on: memoranda resume {outer}\n"
+    assert done.err == f"{outer} waited for it. Continue: memoranda resume {outer}\n"
     payload = cli("resume", outer, "-m", "A bell")
     assert payload.code == 2
-    assert "waits for another run at `order`, which waits for nothing" in payload.err
+    assert "waits for another run at `order`, which does not wait" in payload.err
     ended = cli("resume", outer)
     assert ended.code == 1
     assert "failed at `order` (workflow)" in ended.err and "is cancelled" in ended.err

@@ -17,7 +17,7 @@ import pytest
 from clocked_server import Served
 
 import memoranda
-from memoranda.client import repeating
+from memoranda.client import retry
 
 KEY = "mk_loopback_5ecret"
 
@@ -54,7 +54,7 @@ def nobody() -> Iterator[str]:
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let waits between attempts be over at once; how long they are is tested by itself."""
-    monkeypatch.setattr(repeating, "_FIRST_WAIT", 0.001)
+    monkeypatch.setattr(retry, "_FIRST_WAIT", 0.001)
 
 
 class Awaited:

@@ -420,7 +420,7 @@ def test_what_a_role_may_not_do_is_denied_with_the_capability(
     with pytest.raises(memoranda.Denied) as raised:
         reader.facts.set("garden.soil", "sand")
     assert raised.value.capability == "memory.write"
-    assert "a key whose role may" in raised.value.hint and "grant" not in raised.value.hint
+    assert "a key whose role and allowed capabilities" in raised.value.hint and "grant" not in raised.value.hint
     assert member.facts.set("garden.soil", "sand").version == 2
     for call in (member.ledger.list, lambda: member.erase(user="mara"), lambda: member.export("/dev/null/no")):
         with pytest.raises((memoranda.Denied, NotADirectoryError)):

@@ -12,7 +12,7 @@ import pytest
 from scripted_server import Answer, LoopbackServer, answers, hangs_up, problem
 
 import memoranda
-from memoranda.client.events import EventReader, ServerEvent
+from memoranda.client.sse import EventReader, ServerEvent
 from memoranda.wire.chat import MemoryPolicy
 
 SAID = {
@@ -106,7 +106,7 @@ def test_a_stream_that_breaks_off_is_no_answer(client: Any, loopback: LoopbackSe
             list(client.stream("beds", "Water at six"))
         assert raised.value.sent is True
     loopback.waiting = [Answer(200, b"event: delta\ndata: {half\n\n")]
-    with pytest.raises(memoranda.Unavailable, match="cannot read"):
+    with pytest.raises(memoranda.Unavailable, match="cannot decode"):
         list(client.stream("beds", "Water at six"))
     loopback.waiting = [Answer(200, whole)]
     assert len(list(client.stream("beds", "Water at six"))) == 3

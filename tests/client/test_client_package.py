@@ -21,9 +21,9 @@ def test_the_client_without_asyncio_is_as_it_is_made() -> None:
 
 
 def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(generate, "MADE", tmp_path)
+    monkeypatch.setattr(generate, "SYNC", tmp_path)
     # What is written stays as it is here, so each file is made once, not at each of the six calls.
-    monkeypatch.setattr(generate, "made_from", cache(generate.made_from))
+    monkeypatch.setattr(generate, "sync_source", cache(generate.sync_source))
     assert generate.main(["--check"]) == 1
     assert generate.main([]) == 0
     assert generate.main(["--check"]) == 0
@@ -36,10 +36,10 @@ def test_a_difference_is_found(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
 
 
 def test_words_that_have_no_twin_are_refused() -> None:
-    made = generate.made_from("async def f(c):\n    async with c:\n        await c.aclose()\n", "x.py")
+    made = generate.sync_source("async def f(c):\n    async with c:\n        await c.aclose()\n", "x.py")
     assert made.splitlines()[1:] == ["def f(c):", "    with c:", "        c.close()"]
     with pytest.raises(SystemExit, match="asyncio"):
-        generate.made_from("async def f():\n    await asyncio.gather()\n", "x.py")
+        generate.sync_source("async def f():\n    await asyncio.gather()\n", "x.py")
 
 
 def _calls(made: Any) -> dict[str, str]:

@@ -11,12 +11,10 @@ from __future__ import annotations
 from remote_memory import LEFT_OUT, RemoteConformance
 
 from memoranda.testing.conformance import StoreConformance
-from memoranda.testing.conformance.batches import BatchPromises
-from memoranda.testing.conformance.expiry import ExpiryPromises
-from memoranda.testing.conformance.facts import FactPromises
-from memoranda.testing.conformance.history import HistoryPromises
-from memoranda.testing.conformance.idempotency import IdempotencyPromises
-from memoranda.testing.conformance.scopes import ScopePromises
+from memoranda.testing.conformance.facts import FactPromises, HistoryPromises
+from memoranda.testing.conformance.lifetimes import ExpiryPromises
+from memoranda.testing.conformance.permissions import ScopePromises
+from memoranda.testing.conformance.requests import BatchPromises, IdempotencyPromises
 
 
 class TestThroughTheClient(

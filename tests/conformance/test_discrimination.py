@@ -16,9 +16,8 @@ import msgspec
 import pytest
 
 from memoranda.model.entry import Entry, Indexed, Shelf, ShelfState
-from memoranda.model.event import Event
+from memoranda.model.event import RUN_EVENTS, Event
 from memoranda.model.fact import Fact
-from memoranda.model.run import RUN_EVENTS
 from memoranda.model.scope import Scope
 from memoranda.store.base import Transaction
 from memoranda.store.memory import MemoryStore
@@ -429,7 +428,7 @@ FLOOR = {
     "test_what_is_forgotten_is_neither_recalled_nor_listed",
     "test_each_mode_finds_what_has_the_words_of_a_query",
     "test_a_filter_never_costs_results",
-    "test_a_recall_as_of_a_moment_finds_what_stood_then",
+    "test_a_recall_as_of_a_moment_finds_the_entries_of_that_moment",
     "test_a_collection_is_made_by_the_first_entry_and_fixes_its_embedder",
     "test_a_collection_moves_to_another_embedder_and_is_found_there",
     "test_an_entry_lives_until_exactly_its_ttl",
@@ -439,12 +438,12 @@ FLOOR = {
     "test_b3_a_write_with_the_stamp_last_read_replaces_the_text",
     "test_r7_the_line_that_holds_more_of_the_query_ranks_above",
     "test_a_run_is_a_chain_inside_the_chain",
-    "test_one_of_two_who_go_on_from_the_same_event_loses",
+    "test_of_two_that_resume_from_the_same_event_one_loses",
     "test_erasing_a_user_takes_the_runs_that_belong_to_them",
 }
 
 WRONG: dict[type[StoreConformance], set[str]] = {
-    PatientSuite: {"test_while_somebody_writes_what_does_not_wait_is_refused"},
+    PatientSuite: {"test_a_write_that_must_not_wait_is_refused_while_another_runs"},
     GossipingSuite: {
         "test_look_alike_ids_are_different_users",
         "test_a_user_and_an_agent_of_that_user_do_not_see_each_other",
@@ -452,14 +451,14 @@ WRONG: dict[type[StoreConformance], set[str]] = {
         "test_list_below_a_key_goes_by_whole_segments",
         "test_a_session_is_a_scope_of_its_own",
         "test_the_records_of_two_owners_are_apart_and_those_of_one_are_shared",
-        "test_i1_nobody_sees_the_blocks_of_another_user_or_agent",
+        "test_i1_blocks_of_another_user_or_agent_are_invisible",
     },
     WipingSuite: {
         "test_an_erasure_removes_everything_at_and_below_a_subject",
         "test_an_erasure_takes_the_sessions_a_subject_owns",
         "test_look_alike_users_stay",
         "test_erasing_one_agent_of_a_user_leaves_the_rest_of_the_user",
-        "test_erasing_nobody_is_a_receipt_of_zeros",
+        "test_erasing_an_unknown_user_gives_a_receipt_of_zeros",
         "test_blocks_go_with_their_user",
     },
     HoardingSuite: {
@@ -486,12 +485,12 @@ WRONG: dict[type[StoreConformance], set[str]] = {
         "test_what_is_forgotten_is_neither_recalled_nor_listed",
         "test_something_else_under_the_same_key_takes_its_place",
         "test_a_duplicate_that_would_live_longer_takes_the_place_of_the_first",
-        "test_a_recall_as_of_a_moment_finds_what_stood_then",
+        "test_a_recall_as_of_a_moment_finds_the_entries_of_that_moment",
         "test_neighbours_that_are_gone_are_not_shown",
         "test_an_inspection_of_a_busy_life_of_entries_finds_all_well",
     },
     BackdatingSuite: {
-        "test_a_recall_as_of_a_moment_finds_what_stood_then",
+        "test_a_recall_as_of_a_moment_finds_the_entries_of_that_moment",
         "test_a_filter_and_a_namespace_hold_as_of_a_moment_too",
         "test_what_ended_before_a_move_is_found_as_of_then_after_it",
     },

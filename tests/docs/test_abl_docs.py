@@ -22,17 +22,19 @@ import pytest
 
 import memoranda
 from memoranda.abl.behaviour import DEFAULT_BEHAVIOUR, Behaviour
-from memoranda.abl.checker import recall
-from memoranda.abl.functions import FUNCTIONS
+from memoranda.abl.checker import memory as recall
+from memoranda.abl.expression.functions import FUNCTIONS
 from memoranda.abl.keywords import LEVELS, Keyword
-from memoranda.abl.runtime import failures, rules
+from memoranda.abl.runtime import constraints as rules
+from memoranda.abl.runtime import flow as failures
 from memoranda.abl.runtime.state import Status
 from memoranda.abl.runtime.trace import EVENTS, Kind
 from memoranda.abl.understanding import validation
 from memoranda.abl.variables import SYSTEM
-from memoranda.lang import faults as faults_of_all
-from memoranda.lang import layout, unreadable
-from memoranda.lang.scripts import reader
+from memoranda.lang import diagnostics as faults_of_all
+from memoranda.lang import grammar as layout
+from memoranda.lang import scripts as reader
+from memoranda.lang import yaml as unreadable
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/memoranda/abl"
@@ -308,6 +310,10 @@ def test_the_reference_has_every_kind_of_happening_and_says_which_are_events() -
     assert documented == {kind: kind in EVENTS for kind in get_args(Kind)}
 
 
+COLLECTORS = ("diagnostics", "notes", "said", "reader", "self")
+"""What the code calls the objects that collect diagnostics."""
+
+
 def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of ABL use, with their severities."""
     found: dict[str, set[str]] = {}
@@ -327,8 +333,8 @@ def _severity(node: ast.AST, path: Path) -> str | None:
     if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
         return None
     owner: Any = node.func.value
-    said = getattr(owner, "attr", getattr(owner, "id", "")).strip("_") == "said"
-    if said and node.func.attr in ("error", "warning", "note"):
+    collects = getattr(owner, "attr", getattr(owner, "id", "")).strip("_") in COLLECTORS
+    if collects and node.func.attr in ("error", "warning", "note"):
         return node.func.attr
     return "error" if node.func.attr in ("_note", "_fail") and "expression" in path.parts else None
 

@@ -526,7 +526,7 @@ def test_the_table_of_statuses_holds_every_code_that_a_server_answers_with_and_n
 
 
 def test_the_page_about_security_names_every_address_that_needs_no_token() -> None:
-    from memoranda.server.callers import OPEN_PATHS
+    from memoranda.server.auth.principals import OPEN_PATHS
 
     section = (DOCS / "security.md").read_text(encoding="utf-8").partition("## Who is calling")[2].partition("\n## ")[0]
     assert "/health" in OPEN_PATHS

@@ -20,21 +20,22 @@ import msgspec
 import pytest
 
 import memoranda
-from memoranda.agent import conversing
-from memoranda.lang import faults as faults_of_all
-from memoranda.lang import layout
-from memoranda.lang.expression import parsing
+from memoranda.agent import conversation as conversing
+from memoranda.lang import diagnostics as faults_of_all
+from memoranda.lang import grammar as layout
+from memoranda.lang.expression import parser as parsing
 from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
-from memoranda.mashin.constraints import FORMATS
+from memoranda.mashin.contracts import FORMATS
 from memoranda.mashin.expression import parser
+from memoranda.mashin.expression.functions import CONSTANTS, FUNCTIONS
 from memoranda.mashin.expression.methods import METHODS
-from memoranda.mashin.expression.namespaces import CONSTANTS, FUNCTIONS
 from memoranda.mashin.formatter import format_text
 from memoranda.mashin.keywords import CAPABILITIES, COVERS, LEVELS, SECTIONS
-from memoranda.mashin.permissions import needed
-from memoranda.mashin.runtime import asking, flow
-from memoranda.mashin.runtime.failures import FailureType
-from memoranda.model.run import RUN_EVENTS, RUN_STATUSES
+from memoranda.mashin.permissions import need_of
+from memoranda.mashin.runtime import flow
+from memoranda.mashin.runtime import steps as asking
+from memoranda.mashin.runtime.execution import FailureType
+from memoranda.model.event import RUN_EVENTS, RUN_STATUSES
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src/memoranda/mashin"
@@ -182,7 +183,7 @@ def test_the_reference_has_the_type_of_every_step_in_the_ledger() -> None:
     types: dict[Any, str] = flow._TYPES  # pyright: ignore[reportPrivateUsage]
     section = TEXT.partition("## The ledger of a run")[2].partition("\n## ")[0]
     listed = section.partition("The `type` of a step is")[2].partition(".")[0]
-    assert set(re.findall(r"`(\w+)`", listed)) == set(types.values())
+    assert set(re.findall(r"`(\w+)`", listed)) == {*types.values(), "call"}
 
 
 def test_the_reference_says_what_each_step_needs() -> None:
@@ -208,7 +209,7 @@ wait for h
         fragment=True,
     ).implements
     assert implements is not None
-    needs = [str(needed(step) or "nothing") for step in implements.body]  # type: ignore[arg-type]
+    needs = [str(need_of(step) or "nothing") for step in implements.body]  # type: ignore[arg-type]
     table = TEXT.partition("| step | needs |")[2].partition("\n\n")[0]
     documented = dict(re.findall(r"^\| (.+?) \| (.+?) \|$", table.partition("|---|---|")[2], re.MULTILINE))
     assert documented["`recall`"] == f"`{needs[0]}`"
@@ -288,6 +289,10 @@ def test_the_reference_has_every_function_and_no_other() -> None:
 # diagnostics
 
 
+COLLECTORS = ("diagnostics", "notes", "said", "reader", "self")
+"""What the code calls the objects that collect diagnostics."""
+
+
 def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the readers and checkers of mashin use, with their severities."""
     found: dict[str, set[str]] = {}
@@ -313,8 +318,8 @@ def _severities(node: ast.AST, path: Path) -> set[str]:
     if not isinstance(node.func, ast.Attribute):
         return set()
     owner: Any = node.func.value
-    said = getattr(owner, "attr", getattr(owner, "id", "")).strip("_") == "said"
-    if said and node.func.attr in ("error", "warning", "note"):
+    collects = getattr(owner, "attr", getattr(owner, "id", "")).strip("_") in COLLECTORS
+    if collects and node.func.attr in ("error", "warning", "note"):
         return {node.func.attr}
     return {"error"} if node.func.attr in ("_note", "_fail") and "expression" in path.parts else set()
 

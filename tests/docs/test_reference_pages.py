@@ -37,8 +37,8 @@ def test_a_page_is_what_the_code_gives(name: str) -> None:
 
 def test_a_setting_that_says_nothing_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     source = inspect.getsource(reference.server_settings)
-    assert reference._meanings()["workers"] == "Processes on one database."
-    silent = source.replace('    """Processes on one database."""\n', "")
+    assert reference._meanings()["workers"] == "Number of server processes."
+    silent = source.replace('    """Number of server processes."""\n', "")
     assert silent != source
     monkeypatch.setattr(reference.inspect, "getsource", lambda _: silent)
     with pytest.raises(AssertionError, match="`workers` does not say"):

@@ -19,16 +19,16 @@ import msgspec
 import pytest
 
 import memoranda
-from memoranda.agent import conversing
-from memoranda.model.run import RUN_EVENTS, RUN_STATUSES
+from memoranda.agent import conversation as conversing
+from memoranda.model.event import RUN_EVENTS, RUN_STATUSES
 from memoranda.workflow.actions import ai, http
 from memoranda.workflow.actions.base import Action, Call, Place
 from memoranda.workflow.actions.builtin import BUILTIN
 from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from memoranda.workflow.jsonata import UNDEFINED
+from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS, Bounds
 from memoranda.workflow.keywords import LEVELS
-from memoranda.workflow.limits import DEFAULT_BOUNDS, Bounds
-from memoranda.workflow.policy import Policy, Retrying
+from memoranda.workflow.runtime.plan import Policy, Retrying
 from memoranda.workflow.scripts import file
 from memoranda.workflow.threads import MOST_MESSAGES
 
@@ -275,11 +275,15 @@ def test_the_surprises_of_jsonata_are_as_the_table_has_them() -> None:
 # diagnostics
 
 
+COLLECTORS = ("diagnostics", "notes", "said", "reader", "self")
+"""What the code calls the objects that collect diagnostics."""
+
+
 def diagnostic_codes() -> dict[str, set[str]]:
     """Return the codes that the reader and the checker use, with their severities."""
     found: dict[str, set[str]] = {"too_large": {"error"}}
-    parts = [SOURCE / name for name in ("parser.py", "reader.py", "programs.py")]
-    shared = [SOURCE.parent / "lang" / name for name in ("yaml.py", "unreadable.py", "faults.py")]
+    parts = [SOURCE / name for name in ("parser.py", "compiler.py", "expressions.py", "keywords.py")]
+    shared = [SOURCE.parent / "lang" / name for name in ("yaml.py", "diagnostics.py")]
     for path in (*parts, *(SOURCE / "checker").glob("*.py"), *shared):
         for call in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(call, ast.Call) and call.args and (severities := _severities(call)):
@@ -295,8 +299,8 @@ def _severities(call: ast.Call) -> set[str]:
     if not isinstance(call.func, ast.Attribute) or call.func.attr not in ("error", "warning", "note"):
         return set()
     owner: Any = call.func.value
-    said = getattr(owner, "attr", getattr(owner, "id", "")).strip("_") in ("notes", "said")
-    return {call.func.attr} if said else set()
+    collects = getattr(owner, "attr", getattr(owner, "id", "")).strip("_") in COLLECTORS
+    return {call.func.attr} if collects else set()
 
 
 def _codes(node: ast.expr) -> set[str]:

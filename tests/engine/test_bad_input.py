@@ -18,8 +18,8 @@ from memoranda.model.policy import Policy, Quota
 from memoranda.model.scope import Scope
 from memoranda.store.memory import MemoryStore
 from memoranda.store.sqlite import SqliteStore
-from memoranda.testing.clock import FakeClock
 from memoranda.testing.conformance.base import snapshot
+from memoranda.testing.fakes import FakeClock
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 

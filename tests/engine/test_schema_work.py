@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 import memoranda
 from memoranda.engine import definitions
 from memoranda.engine import validator as validator_module
-from memoranda.engine.schema_rules import prepare_schema
-from memoranda.engine.schemas import Contract, fill_defaults
+from memoranda.engine.schemas import Contract, fill_defaults, prepare_schema
 from memoranda.engine.validator import Evaluation, Validator
 from memoranda.errors import Busy, InvalidDefinition, LimitExceeded, SchemaViolation
 

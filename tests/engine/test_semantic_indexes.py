@@ -11,8 +11,7 @@ import pytest
 
 import memoranda
 from memoranda import Limits, Memory
-from memoranda.model.collection import Calibration
-from memoranda.model.recall import MODES
+from memoranda.model.entry import MODES, Calibration
 from memoranda.retrieval import rank as rank_module
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing

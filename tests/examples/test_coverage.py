@@ -11,6 +11,7 @@ import memoranda
 from memoranda.abl import document as abl
 from memoranda.abl.formatter import format_text
 from memoranda.abl.keywords import ACCESSES, RECALL_ACTIONS, RULES, SCOPES
+from memoranda.lang.document import SourceNode
 
 EXAMPLES = Path(__file__).parents[2] / "examples" / "abl"
 HOTEL = memoranda.abl.parse(EXAMPLES / "hotel" / "hotel.abl")
@@ -24,9 +25,9 @@ def test_every_example_is_in_canonical_layout(path: Path):
     assert format_text(text, name=path.name) == text
 
 
-def parts(value: object) -> Iterator[abl.Node]:
+def parts(value: object) -> Iterator[SourceNode]:
     """Give every part of a document, however deep."""
-    if isinstance(value, abl.Node):
+    if isinstance(value, SourceNode):
         yield value
         for name in value.__struct_fields__:
             yield from parts(getattr(value, name))

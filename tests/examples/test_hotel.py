@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import memoranda
-from memoranda.abl.scripts.run import run_scripts
+from memoranda.abl.scripts import run_scripts
 from memoranda.testing import FakeClock
 
 HOTEL = Path(__file__).parents[2] / "examples" / "abl" / "hotel"

@@ -21,7 +21,7 @@ import pytest
 from shell import Shell
 
 import memoranda
-from memoranda.mashin.document import Node
+from memoranda.lang.document import SourceNode
 from memoranda.mashin.formatter import format_text
 from memoranda.mashin.keywords import LEVELS
 from memoranda.testing import FakeClock
@@ -75,9 +75,9 @@ def test_a_file_that_breaks_its_promise_fails_its_test() -> None:
         assert memoranda.mashin.load(broken, memory=memory).test().failed == 1
 
 
-def parts(value: object) -> Iterator[Node]:
+def parts(value: object) -> Iterator[SourceNode]:
     """Give every part of a document, however deep."""
-    if isinstance(value, Node):
+    if isinstance(value, SourceNode):
         yield value
         for name in value.__struct_fields__:
             yield from parts(getattr(value, name))

@@ -22,12 +22,12 @@ import pytest
 import memoranda
 from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.lang.diagnostics import Diagnostics
-from memoranda.lang.modules import load_module
+from memoranda.lang.python_functions import load_module
 from memoranda.lang.source import Source
 from memoranda.lang.yaml import compose
 from memoranda.testing import FakeClock
 from memoranda.workflow.keywords import LEVELS
-from memoranda.workflow.runtime import flow
+from memoranda.workflow.runtime import execution as flow
 from memoranda.workflow.scripts.file import read_scripts
 from memoranda.workflow.scripts.run import run_scripts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +12,14 @@ import pytest
 
 import memoranda
 from memoranda import Denied, Memory, Policy
-from memoranda.chat.conversations import read_history
-from memoranda.chat.holding import begin_turn
-from memoranda.chat.parts import Draft, Usage
+from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.open_turn import begin_turn
 from memoranda.model.scope import Scope
-from memoranda.sleep import extract_by_rules, jobs, sleeping, taking_back
+from memoranda.sleep import extract_by_rules, jobs, worker
 from memoranda.testing import FakeClock
+
+# The package exports the function `undo`, which hides the module of the same name.
+undoing = import_module("memoranda.sleep.undo")
 
 CHAT = Scope.of(user="ada", thread="c1")
 READING = Policy.of(allow=("memory.read",))
@@ -34,34 +37,34 @@ def running(memory: Memory, owner: Memory) -> jobs.Job:
 
 
 def learned(owner: Memory) -> None:
-    sleeping.run_sleep_time(owner, "c1", user="ada")
+    worker.run_sleep_time(owner, "c1", user="ada")
 
 
 def undo(memory: Memory, owner: Memory) -> None:
     learned(owner)
-    taking_back.undo(memory, "c1", user="ada")
+    undoing.undo(memory, "c1", user="ada")
 
 
 def forget(memory: Memory, owner: Memory) -> None:
     learned(owner)
-    taking_back.forget_conversation(memory, "c1", user="ada")
+    undoing.forget_conversation(memory, "c1", user="ada")
 
 
 def take_back(memory: Memory, owner: Memory) -> None:
     learned(owner)
     owner.erase(user="ada", thread="c1")
-    taking_back.take_back_orphans(memory, [])
+    undoing.take_back_orphans(memory, [])
 
 
 def run_due(memory: Memory, owner: Memory) -> None:
     jobs.enqueue(owner, CHAT, "sleep", mark=2)
-    sleeping.run_due(memory)
+    worker.run_due(memory)
 
 
 def run_each(memory: Memory, owner: Memory) -> None:
     jobs.enqueue(owner, CHAT, "sleep", mark=2)
-    wait = sleeping.waiting_time(sleeping.DELAY)
-    list(sleeping.run_each(memory, extractor=extract_by_rules, wait=wait, worker="w", most_attempts=1))
+    wait = worker.waiting_time(worker.DELAY)
+    list(worker.run_each(memory, extractor=extract_by_rules, wait=wait, worker="w", most_attempts=1))
 
 
 # How to make each call with a handle; what has to exist before, the owner makes.
@@ -71,24 +74,26 @@ MUTATING: dict[str, Callable[[Memory, Memory], Any]] = {
     "jobs.put_off": lambda memory, owner: jobs.put_off(memory, running(memory, owner), until=now(owner), mark=1),
     "jobs.fail": lambda memory, owner: jobs.fail(memory, running(memory, owner), ValueError("x")),
     "jobs.retry": lambda memory, owner: jobs.retry(memory, standing(owner)),
-    "sleeping.settle": lambda memory, owner: sleeping.settle(memory),
-    "sleeping.run_due": run_due,
-    "sleeping.run_each": run_each,
-    "sleeping.run_sleep_time": lambda memory, owner: sleeping.run_sleep_time(memory, "c1", user="ada"),
-    "taking_back.undo": undo,
-    "taking_back.forget_conversation": forget,
-    "taking_back.take_back_orphans": take_back,
+    "worker.settle": lambda memory, owner: worker.settle(memory),
+    "worker.run_due": run_due,
+    "worker.run_each": run_each,
+    "worker.run_sleep_time": lambda memory, owner: worker.run_sleep_time(memory, "c1", user="ada"),
+    "undo.undo": undo,
+    "undo.forget_conversation": forget,
+    "undo.take_back_orphans": take_back,
 }
-# Calls that read, or compute a write for somebody else's batch.
+# Calls that read, or return a write for another call's batch.
 HARMLESS = {
     "jobs.find_job",
     "jobs.get_job",
     "jobs.list_jobs",
-    "jobs.finished",
-    "jobs.amended",
-    "sleeping.sleep_jobs",
-    "sleeping.waiting_time",
-    "taking_back.sources_of",
+    "jobs.finish_effect",
+    "jobs.amend_effect",
+    "jobs.check_interrupt",
+    "jobs.interrupt_on",
+    "worker.sleep_jobs",
+    "worker.waiting_time",
+    "undo.sources_of",
 }
 
 
@@ -114,7 +119,7 @@ def owner(tmp_path: Path) -> Iterator[Memory]:
 def test_every_call_of_background_work_is_on_the_list() -> None:
     calls = {
         f"{module.__name__.rpartition('.')[2]}.{name}"
-        for module in (jobs, sleeping, taking_back)
+        for module in (jobs, worker, undoing)
         for name, member in vars(module).items()
         if inspect.isfunction(member) and member.__module__ == module.__name__ and not name.startswith("_")
     }

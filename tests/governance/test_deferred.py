@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 import memoranda
-from memoranda.governance.deferred import DeferredEvents
-from memoranda.governance.ledger import Signature
+from memoranda.governance.ledger import DeferredEvents, Signature
 from memoranda.model.event import Note
 from memoranda.store.memory import MemoryStore
 from memoranda.testing import FakeClock

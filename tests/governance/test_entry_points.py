@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import typing
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
@@ -13,15 +13,22 @@ from typer.main import get_command
 
 import memoranda
 from memoranda import Denied, Policy
-from memoranda.api import approvals, batch, blocks, collections, definitions, ledger, memory, permissions, runs, scoped
+from memoranda.api import blocks, memory, scoped
+from memoranda.api import scoped as batch
+from memoranda.api import tenant as approvals
+from memoranda.api import tenant as collections
+from memoranda.api import tenant as definitions
+from memoranda.api import tenant as ledger
+from memoranda.api import tenant as permissions
+from memoranda.api import tenant as runs
 from memoranda.cli.app import app
-from memoranda.engine.verbs import VERBS
-from memoranda.governance.oversight import OVERSIGHT
-from memoranda.governance.runs import RUNS
-from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.engine import facts
+from memoranda.governance.subjects import SUBJECTS, VERBS
+from memoranda.mcp.backends import LocalBackend, restrict_to_user
 from memoranda.mcp.tools import TOOLS
-from memoranda.model import effect
+from memoranda.model.effect import Effect, effect_decoder
 from memoranda.model.policy import CAPABILITIES
+from memoranda.model.scope import Scope
 from memoranda.testing import FakeClock
 
 EVERYTHING = Policy.of(allow=("*",))
@@ -211,7 +218,26 @@ HARMLESS_TOOLS = {
     "recall_blocks",
 }
 
-EFFECTS = typing.get_args(effect.Effect)
+EFFECTS = tuple(VERBS)
+
+# Approvals and ledgers name effects so: a tag may be added, but never changed.
+TAGS = """
+get_fact get_facts list_facts find_facts read_history set_fact delete_fact write_facts remember recall list_entries
+forget list_blocks recall_blocks read_collections delete_collection compare_embedders begin_reembedding
+reembed_entries end_reembedding start_session end_scope read_definitions read_records create_definition
+update_definition delete_definition erase sweep scrub inspect list_tenants read_ledger verify_ledger read_grants grant
+revoke read_approvals decide record_run hold_step read_runs read_run_events read_kept_run read_decision verify_run
+export import
+""".split()
+
+BASES = {"CollectionEffect", "RunEffect"}
+
+
+def effect_classes(base: type[Effect] = Effect) -> Iterator[type[Effect]]:
+    for kind in base.__subclasses__():
+        if kind.__module__.startswith("memoranda.") and kind.__name__ not in BASES:
+            yield kind
+        yield from effect_classes(kind)
 
 
 def public_methods() -> set[str]:
@@ -261,13 +287,20 @@ def test_every_tool_is_on_the_list() -> None:
     assert {call for call, _ in TOOL_CALLS.values()} <= set(MUTATING)
 
 
-def test_every_effect_has_exactly_one_verb_and_a_capability() -> None:
-    looks = {effect.Inspect, effect.ListTenants}
-    handled = {*VERBS, *OVERSIGHT, *RUNS, *looks, effect.Decide, effect.RecordRun, effect.Scrub}
-    assert set(EFFECTS) == handled
+def test_every_effect_has_a_verb_in_the_module_of_its_subject_and_a_capability() -> None:
+    assert set(EFFECTS) == set(effect_classes())
+    subjects = {subject.__name__ for subject in SUBJECTS}
+    assert {kind.__module__ for kind in EFFECTS} == subjects
     for kind in EFFECTS:
+        assert VERBS[kind].perform.__module__ == kind.__module__
         assert kind.capability in CAPABILITIES
         assert isinstance(kind.mutates, bool)
+
+
+def test_every_effect_is_read_back_from_the_json_that_approvals_keep() -> None:
+    waiting = b'{"effect":"delete_fact","scope":{"tenant":"default","path":"user:ada"},"key":"tone","expect":2}'
+    assert effect_decoder().decode(waiting) == facts.DeleteFact(scope=Scope.of(user="ada"), key="tone", expect=2)
+    assert sorted(str(kind.__struct_config__.tag) for kind in EFFECTS) == sorted(TAGS)
 
 
 def test_every_mutating_effect_has_an_entry_point() -> None:
@@ -391,7 +424,7 @@ ATTEMPTS = {
     "Approvals.approve": lambda memory, owner, folder: memory.approvals.approve(waiting(owner)),
     "Approvals.refuse": lambda memory, owner, folder: memory.approvals.refuse(waiting(owner)),
     "Memory.perform": lambda memory, owner, folder: memory.perform(
-        effect.SetFact(scope=memory.scope(user="ada").scope, key="performed", payload=msgspec.Raw(b"1"))
+        facts.SetFact(scope=memory.scope(user="ada").scope, key="performed", payload=msgspec.Raw(b"1"))
     ),
     "Memory.erase": lambda memory, owner, folder: memory.erase(user="ada"),
     "Memory.sweep": lambda memory, owner, folder: memory.sweep(),
@@ -426,10 +459,10 @@ def test_a_violating_call_of_a_tool_is_refused_and_recorded_and_a_lawful_one_suc
     opened.scope(user="ada").remember("Ada has a cat.", collection="notes", key="cat")
     outsider = opened.acting_as("agent:outside", policy=NOTHING, door="mcp")
     with pytest.raises(Denied):
-        TOOLS[tool].call(InDatabase(outsider, user="ada"), arguments)
+        TOOLS[tool].call(LocalBackend(outsider, user="ada"), arguments)
     refused = [(event.actor, event.door, event.effect) for event in opened.ledger.events() if event.decision == "deny"]
     assert refused == [("agent:outside", "mcp", MUTATING[call])]
-    insider = confined(opened, user="ada", agent="inside")
-    TOOLS[tool].call(InDatabase(insider, user="ada", agent="inside"), arguments)
+    insider = restrict_to_user(opened, user="ada", agent="inside")
+    TOOLS[tool].call(LocalBackend(insider, user="ada", agent="inside"), arguments)
     done = opened.ledger.tail(1)[0]
     assert (done.actor, done.door, done.effect) == ("agent:inside", "mcp", MUTATING[call])

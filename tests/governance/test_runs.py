@@ -11,10 +11,11 @@ import msgspec
 import pytest
 
 import memoranda
-from memoranda.model.effect import RecordRun, SetFact, StartSession
-from memoranda.model.event import GENESIS, hash_body
-from memoranda.model.key import RUN_RECORD
-from memoranda.model.run import Recorded, RunNote
+from memoranda.engine.facts import SetFact
+from memoranda.engine.sessions import StartSession
+from memoranda.governance.runs import RecordRun
+from memoranda.model.event import GENESIS, Recorded, RunNote, hash_body
+from memoranda.model.names import RUN_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.value import canonical, decode, encode
 

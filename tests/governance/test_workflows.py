@@ -29,14 +29,14 @@ from memoranda.errors import (
     RunFailed,
     SourceError,
 )
+from memoranda.governance.runs import RecordRun
 from memoranda.model.definition import Definition
-from memoranda.model.effect import RecordRun
 from memoranda.model.policy import Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.text import escape_hidden
 from memoranda.testing import FakeClock
 from memoranda.workflow import Run, Workflow, action
-from memoranda.workflow.limits import Bounds
+from memoranda.workflow.jsonata_functions import Bounds
 from memoranda.workflow.threads import messages, open_thread
 
 Load = Callable[..., Workflow]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import UsageError
-from memoranda.lang.egress import LOCAL_EGRESS, Request, RequestFailed, egress_policy, fetch
+from memoranda.lang.egress import LOCAL_EGRESS, HttpRequest, RequestFailed, egress_policy, fetch
 
 SERVER = egress_policy(())
 
@@ -81,7 +81,7 @@ def resolver(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
 
 
 def get(url: str, policy: Any, timeout: float = 10) -> int:
-    return fetch(Request(method="GET", url=url, headers={}, body=None, timeout=timeout), policy).status
+    return fetch(HttpRequest(method="GET", url=url, headers={}, body=None, timeout=timeout), policy).status
 
 
 def refusal(url: str, policy: Any) -> RequestFailed:

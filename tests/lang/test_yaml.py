@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 
 from memoranda.lang.diagnostics import Diagnostic, Diagnostics
 from memoranda.lang.source import Source
-from memoranda.lang.yaml import Node, compose, excerpt
+from memoranda.lang.yaml import YamlNode, compose, scalar_excerpt
 
 
-def read(text: str, **options: bool) -> tuple[Node | None, tuple[Diagnostic, ...]]:
+def read(text: str, **options: bool) -> tuple[YamlNode | None, tuple[Diagnostic, ...]]:
     source = Source("file.yaml", text)
     said = Diagnostics(source)
     return compose(source, said, **options), said.sorted()
@@ -142,7 +142,7 @@ def test_each_word_of_a_scalar_is_found_again_in_the_file(name: str) -> None:
     source = Source("file.yaml", SCALARS[name])
     node = compose(source, Diagnostics(source), exact=True)
     assert node is not None and node.entries is not None
-    part = excerpt(source, node.entries[0][1])
+    part = scalar_excerpt(source, node.entries[0][1])
     at = part.text.index("two")
     span = part.locate(at, at + 3)
     assert (span.start, source.slice(span)) == (source.text.index("two"), "two")
@@ -156,6 +156,6 @@ def test_any_text_is_read_or_refused_with_places_inside_it(text: str) -> None:
     assert all(0 <= one.span.start <= one.span.end for one in said.sorted())
     for _, inner in (node.entries or ()) if node else ():
         if inner.scalar is not None:
-            part = excerpt(source, inner)
+            part = scalar_excerpt(source, inner)
             assert part.text == inner.scalar
             assert all(0 <= there <= len(text) for _, there in part.runs)

@@ -16,10 +16,10 @@ import memoranda
 from memoranda.agent.models import Ask, Reply
 from memoranda.api.memory import Memory
 from memoranda.mashin import Machine
-from memoranda.model.collection import Calibration
+from memoranda.model.entry import Calibration
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.testing import FakeClock
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import WatchedEmbedder
 
 Load = Callable[..., Machine]
 

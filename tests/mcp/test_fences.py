@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import memoranda
 from memoranda.agent.prompt import data_json
-from memoranda.chat.memory_prompt import MEMORY_NOTICE, unescape
-from memoranda.mcp.prompting import memory_prompt
-from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.chat.memory_blocks import MEMORY_NOTICE, unescape
+from memoranda.mcp.backends import LocalBackend, restrict_to_user
+from memoranda.mcp.resources import memory_prompt
 from memoranda.testing.conformance.base import EMBEDDER
 
 TAGS = ["</core>", "</user_memory>", "<system>", "&lt;", "&amp;", "\\u003c", "\x00", "\u202e", "\u200b", "\uff1c"]
@@ -23,9 +23,9 @@ VALUES = st.recursive(TEXTS | st.integers() | st.none(), lambda inner: st.dictio
 
 
 @pytest.fixture(scope="module")
-def door() -> Iterator[tuple[memoranda.Memory, InDatabase]]:
+def door() -> Iterator[tuple[memoranda.Memory, LocalBackend]]:
     with memoranda.open(":memory:", embedder=EMBEDDER) as memory:
-        yield memory, InDatabase(confined(memory, user="ada"), user="ada")
+        yield memory, LocalBackend(restrict_to_user(memory, user="ada"), user="ada")
 
 
 # What a block can hold: text that says something, in few lines, without NUL.

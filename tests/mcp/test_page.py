@@ -8,8 +8,8 @@ from pathlib import Path
 
 from typer.main import get_group
 
-from memoranda.cli.mcp import app
-from memoranda.mcp.resources import BLOCK_ADDRESS, DEFINITION_ADDRESS
+from memoranda.cli.serve import app
+from memoranda.mcp.resources import BLOCK_URI, DEFINITION_URI
 from memoranda.mcp.tools import TOOLS
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "mcp.md").read_text(encoding="utf-8")
@@ -21,7 +21,7 @@ def test_the_table_has_every_tool_and_says_which_of_them_write() -> None:
 
 
 def test_the_page_has_every_address() -> None:
-    assert re.findall(r"^\| `(memoranda://[^`]+)`", PAGE, re.MULTILINE) == [BLOCK_ADDRESS, DEFINITION_ADDRESS]
+    assert re.findall(r"^\| `(memoranda://[^`]+)`", PAGE, re.MULTILINE) == [BLOCK_URI, DEFINITION_URI]
 
 
 def test_what_a_client_is_configured_with_can_be_called() -> None:

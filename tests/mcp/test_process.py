@@ -15,7 +15,7 @@ import pytest
 from ways import command
 
 import memoranda
-from memoranda.mcp.reaching import InDatabase, confined
+from memoranda.mcp.backends import LocalBackend, restrict_to_user
 from memoranda.mcp.tools import TOOLS
 from memoranda.testing.conformance.base import EMBEDDER
 
@@ -115,13 +115,13 @@ def test_somebody_has_to_be_named(folder: Path) -> None:
     "flag", [["--user", "ada"], ["--read-only"], ["--db", "x.db"], ["--actor", "agent:x"]], ids=str
 )
 def test_through_a_server_the_key_says_who_calls(flag: list[str]) -> None:
-    with pytest.raises(memoranda.UsageError, match=f"^{flag[0]} says what the key of a server says") as refused:
+    with pytest.raises(memoranda.UsageError, match=f"^{flag[0]} cannot be combined with --url") as refused:
         command("mcp", "--url", "http://127.0.0.1:9", *flag)
     assert "keys create --role reader" in refused.value.hint
 
 
 def test_without_the_extra_it_says_what_to_install(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
-    monkeypatch.delitem(sys.modules, "memoranda.mcp.serving", raising=False)
+    monkeypatch.delitem(sys.modules, "memoranda.mcp.server", raising=False)
     monkeypatch.setitem(sys.modules, "mcp", None)
     with pytest.raises(memoranda.UsageError, match="needs a package that is not installed: mcp") as refused:
         command("mcp", "--db", str(folder / "none.db"), "--user", "ada")
@@ -138,8 +138,8 @@ def test_somebody_else_acts_under_what_was_granted_to_them_and_only_here() -> No
         memory.permissions.grant("agent:clerk", "memory.write", level="approve")
         memory.scope(user="ada").set("loom", "oak")
         memory.scope(user="bob").set("loom", "elm")
-        clerk = confined(memory.acting_as("agent:clerk"), user="ada")
-        door = InDatabase(clerk, user="ada")
+        clerk = restrict_to_user(memory.acting_as("agent:clerk"), user="ada")
+        door = LocalBackend(clerk, user="ada")
         assert TOOLS["get_fact"].call(door, {"key": "loom"})["value"] == "oak"
         with pytest.raises(memoranda.ApprovalRequired) as waits:
             TOOLS["set_fact"].call(door, {"key": "loom", "value": "ash"})
@@ -152,10 +152,10 @@ def test_somebody_else_acts_under_what_was_granted_to_them_and_only_here() -> No
 
 def test_without_an_agent_the_user_acts_and_nobody_else_is_reached() -> None:
     with memoranda.open(":memory:", embedder=EMBEDDER) as memory:
-        ada = confined(memory, user="ada")
+        ada = restrict_to_user(memory, user="ada")
         assert ada.actor == "user:ada"
         ada.scope(user="ada").set("loom", "oak")
-        reader = confined(memory, user="ada", agent="desk", read_only=True)
+        reader = restrict_to_user(memory, user="ada", agent="desk", read_only=True)
         assert (reader.actor, reader.scope(user="ada").value("loom")) == ("agent:desk", "oak")
         outside = [
             lambda: ada.scope(user="bob").get("loom"),

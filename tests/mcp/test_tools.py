@@ -263,7 +263,7 @@ def test_g7_a_door_that_only_reads_shows_no_tool_that_writes_and_each_refusal_is
     assert refusals(memory) == [("user:ada", "mcp", effect, "user:ada") for effect in effects]
     assert [fact.key for fact in memory.scope(user="ada").list()] == before
     assert reader.call("get_fact", key="tried")["value"] == 1
-    with pytest.raises(memoranda.UsageError, match="there is no agent"):
+    with pytest.raises(memoranda.UsageError, match="has no agent"):
         reader.call("get_fact", key="tried", scope="agent")
 
 
@@ -333,7 +333,7 @@ def test_an_error_is_a_result_that_the_model_reads_and_a_program_too(ada: Talk) 
 
 
 def test_what_is_no_tool_is_an_error_of_the_protocol_and_the_door_stays_open(ada: Talk) -> None:
-    with pytest.raises(MCPError, match="`erase` is not among the tools: remember, recall"):
+    with pytest.raises(MCPError, match="there is no tool `erase`; tools are remember, recall"):
         ada.result("erase", user="ada")
     assert ada.call("list_facts")
 
@@ -372,7 +372,7 @@ def test_the_prompt_is_the_memory_that_chat_shows(ada: Talk, reader: Talk, memor
     assert "It is data" in message.content.text and "Rehearsal" not in message.content.text
     [message] = reader.ask("get_prompt", "user_memory", {"about": "when is the rehearsal?"}).messages
     assert "\n- Rehearsal: Tuesday\n</memory>" in message.content.text and "Coat" not in message.content.text
-    with pytest.raises(MCPError, match="is not among the prompts"):
+    with pytest.raises(MCPError, match="there is no prompt"):
         reader.ask("get_prompt", "system", {})
 
 

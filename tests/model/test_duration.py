@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import InvalidDuration
-from memoranda.model.duration import LONGEST, parse_duration
+from memoranda.model.clock import LONGEST_DURATION, parse_duration
 
 UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400, "w": 604_800}
 
@@ -27,9 +27,9 @@ def test_whole_seconds_and_timedeltas() -> None:
     assert parse_duration(timedelta(hours=1, seconds=1)) == 3_601
 
 
-@given(st.integers(1, LONGEST), st.sampled_from(sorted(UNITS)))
+@given(st.integers(1, LONGEST_DURATION), st.sampled_from(sorted(UNITS)))
 def test_every_positive_number_up_to_a_century(number: int, unit: str) -> None:
-    if number * UNITS[unit] <= LONGEST:
+    if number * UNITS[unit] <= LONGEST_DURATION:
         assert parse_duration(f"{number}{unit}") == number * UNITS[unit]
     else:
         with pytest.raises(InvalidDuration):
@@ -37,9 +37,9 @@ def test_every_positive_number_up_to_a_century(number: int, unit: str) -> None:
 
 
 def test_a_century_is_the_longest() -> None:
-    assert parse_duration(LONGEST) == LONGEST
-    assert parse_duration("36600d") == LONGEST
-    for longer in (LONGEST + 1, "36601d", timedelta(seconds=LONGEST + 1)):
+    assert parse_duration(LONGEST_DURATION) == LONGEST_DURATION
+    assert parse_duration("36600d") == LONGEST_DURATION
+    for longer in (LONGEST_DURATION + 1, "36601d", timedelta(seconds=LONGEST_DURATION + 1)):
         with pytest.raises(InvalidDuration) as caught:
             parse_duration(longer)
         assert caught.value.value == longer

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import InvalidKey
-from memoranda.model.key import LONGEST_KEY, check_key, keys_below, lies_under
+from memoranda.model.names import LONGEST_KEY, check_key, keys_below, lies_under
 
 keys = st.text(st.sampled_from("ab.-/0%_é"), min_size=1, max_size=8).filter(lambda key: "" not in key.split("."))
 

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import InvalidScope
+from memoranda.model.names import why_not_a_name
 from memoranda.model.scope import ENDING_KINDS, KINDS, Scope, below
-from memoranda.model.text import why_not_a_name
 
 characters = st.one_of(st.sampled_from("%/:.2F5f_ *ab"), st.characters(exclude_categories=("Cc", "Cf", "Cs", "Cn")))
 ids = (

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.model.text import escape_hidden, quote, why_not_a_name
+from memoranda.model.names import why_not_a_name
+from memoranda.model.text import escape_hidden, quote
 
 
 @pytest.mark.parametrize("name", ["a", "A b", "ada@example.org", "é", "日本", "🧠", "a'b", "x" * 256, "%", "1+1=2"])

@@ -70,7 +70,7 @@ print(json.dumps(missing))
     lacking = {module.removeprefix("memoranda.") for module, name in missing.items() if name}
     assert {module for module in lacking if module.startswith("store.")} == {"store.postgres"}
     assert {module.split(".")[0] for module in lacking} <= {"client", "mcp", "server", "store", "testing"}
-    assert missing["memoranda.abl.loading"] is missing["memoranda.chat.turns"] is missing["memoranda.cli.app"] is None
+    assert missing["memoranda.abl.agent"] is missing["memoranda.chat.turn"] is missing["memoranda.cli.app"] is None
 
 
 def test_the_command_line_is_there(bare: Any) -> None:

@@ -68,9 +68,9 @@ def test_importing_it_loads_two_packages_and_the_layers_below_the_doors() -> Non
         ("memoranda.client", set[str]()),
         ("memoranda.mcp.tools", set[str]()),
         ("memoranda.server", set[str]()),
-        ("memoranda.abl.loading", set[str]()),
-        ("memoranda.mashin.loading", set[str]()),
-        ("memoranda.workflow.loading", {"jsonata", "yaml"}),
+        ("memoranda.abl.agent", set[str]()),
+        ("memoranda.mashin.loader", set[str]()),
+        ("memoranda.workflow.loader", {"jsonata", "yaml"}),
         ("memoranda.retrieval.embed.hashing", {"numpy"}),
     ],
 )

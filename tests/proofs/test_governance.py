@@ -19,7 +19,7 @@ import pytest
 
 import memoranda
 from memoranda import Memory, Scope
-from memoranda.model.event import keyed_hash
+from memoranda.model.event import hash_content
 from memoranda.model.value import encode
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import FakeClock, FaultyDisk
@@ -162,7 +162,7 @@ def test_g32_after_an_erasure_the_ledger_does_not_confirm_a_guess(subject: Scope
         content = memory.ledger.events(start=position, limit=1)[0].content
         with closing(apsw.Connection(path)) as connection:
             secrets = [bytes(key) for (key,) in connection.execute("SELECT key FROM content_keys")]
-        return any(keyed_hash(key, encode(guess)) == content for key in secrets)
+        return any(hash_content(key, encode(guess)) == content for key in secrets)
 
     memory.scope(user="bob").set("agrees", "yes")
     kept = memory.ledger.anchor().length

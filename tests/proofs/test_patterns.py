@@ -23,7 +23,7 @@ from backtracking import Use, Witness, classes_of, repeats_without_end, slow_tex
 
 import memoranda
 from memoranda.abl.understanding.words import LONGEST
-from memoranda.sleep.statements import LONGEST_SENTENCE
+from memoranda.sleep.extraction import LONGEST_SENTENCE
 
 ROOT = Path(memoranda.__file__).parent
 CALLS: dict[str, Use | None] = {
@@ -52,20 +52,22 @@ def _one_space(text: str) -> str:
 
 
 BOUNDED: dict[str, Callable[[str], str]] = {
-    "abl/understanding/corrections.py:_CHANGES": lambda text: _gaps(text[:LONGEST]),
-    "abl/understanding/corrections.py:_SHOULD_BE": lambda text: _gaps(text[:LONGEST]),
-    "abl/understanding/corrections.py:_DENIED": lambda text: _gaps(text[:LONGEST]),
-    "abl/understanding/corrections.py:_NEXT": lambda text: _gaps(text[:600]),
-    "abl/understanding/corrections.py:_CLOSING": lambda text: _gaps(text[:600]),
-    "sleep/statements.py:_CLAUSES": lambda text: _one_space(text[:LONGEST_SENTENCE]),
+    "abl/understanding/rule_reader.py:_CHANGES": lambda text: _gaps(text[:LONGEST]),
+    "abl/understanding/rule_reader.py:_SHOULD_BE": lambda text: _gaps(text[:LONGEST]),
+    "abl/understanding/rule_reader.py:_DENIED": lambda text: _gaps(text[:LONGEST]),
+    "abl/understanding/rule_reader.py:_NEXT": lambda text: _gaps(text[:600]),
+    "abl/understanding/rule_reader.py:_CLOSING": lambda text: _gaps(text[:600]),
+    "sleep/extraction.py:_CLAUSES": lambda text: _one_space(text[:LONGEST_SENTENCE]),
 }
 """Patterns that are not linear, but see only short texts: what the code does to a text before they see it."""
 
 OWN_TEXT = {
+    "store/postgres/dialect.py:POSTGRES": "the statements of the package",
+    "store/sql/dialect.py:_UPSERT": "the statements of the package",
     "cli/wording.py:_COMMANDS": "hints that the package wrote",
     "client/generate.py": "the source of the client",
     "store/postgres/errors.py:_WHILE_CONNECTING": "what a database server says while a connection is made",
-    "store/sql/addresses.py:_SECRET_SETTING": "the address of the database, which the operator gives",
+    "store/sql/errors.py:_SECRET_SETTING": "the address of the database, which the operator gives",
 }
 """Patterns that never see what a user wrote."""
 
@@ -75,7 +77,7 @@ USES: dict[str, tuple[Use, ...]] = {
     "abl/understanding/answers.py:_OPENING": ("match",),
     "abl/understanding/answers.py:_LEAD_INS": ("match",),
     "abl/understanding/answers.py:_NAME_LEAD_INS": ("match",),
-    "sleep/statements.py:_COMPILED": ("fullmatch",),
+    "sleep/extraction.py:_COMPILED": ("fullmatch",),
 }
 """How patterns are used that are handed on instead of called by their names."""
 
@@ -222,7 +224,7 @@ def _written_in_functions() -> Iterator[Found]:
 KNOWN_MAKERS = {
     "retrieval/analysis/query.py:_whole_words",
     "retrieval/analysis/words.py:_every_script",
-    "retrieval/embed/tokenizer.py:__init__",
+    "retrieval/embed/wordllama.py:__init__",
 }
 """Functions that make patterns of the tables of their modules: on import, or of the words of a model."""
 

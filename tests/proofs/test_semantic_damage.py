@@ -13,8 +13,8 @@ import pytest
 
 import memoranda
 from memoranda import Corrupt, Memory, ScopedMemory
-from memoranda.model.recall import MODES
-from memoranda.retrieval.analysis.analysed import Analysed, pack
+from memoranda.model.entry import MODES
+from memoranda.retrieval.analysis.analyser import Analysis, pack
 from memoranda.testing import FakeClock
 
 HOUSE = ["the roof is new", "the door was painted green", "the cellar floods in March", "nobody has the attic key"]
@@ -49,7 +49,7 @@ def recall(memory: Memory, user: str = "ada", **options: Any) -> list[str]:
 VECTOR = "UPDATE vectors SET vector = ? WHERE place / 256 = 3"
 WORDS = "UPDATE vectors SET analysis = ? WHERE place / 256 = 3"
 METADATA = "UPDATE vectors SET metadata = ? WHERE place / 256 = 3"
-UNEVEN = pack(Analysed(language="en", terms="cellar flood", counts=b"\x01", length=2, signs=0, names=0))
+UNEVEN = pack(Analysis(language="en", terms="cellar flood", counts=b"\x01", length=2, features=0, names=0))
 
 DAMAGES = {
     "vector cut short": (VECTOR, b"\0" * 255, "vector"),

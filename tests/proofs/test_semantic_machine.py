@@ -33,9 +33,8 @@ from hypothesis.stateful import (
 
 from memoranda import MemorandaError, Memory, NotFound, Scope, ScopeEnded
 from memoranda.engine import entries
-from memoranda.model.effect import BeginReembedding, EndReembedding, ReembedEntries
-from memoranda.model.entry import Entry
-from memoranda.model.recall import MODES, Match, Mode, Recalled, Remembered
+from memoranda.engine.collections import BeginReembedding, EndReembedding, ReembedEntries
+from memoranda.model.entry import MODES, Entry, Match, Mode, Recalled, Remembered
 from memoranda.retrieval.index.columns import Columns
 from memoranda.retrieval.index.shelf import ShelfIndex
 from memoranda.store.base import Reader
@@ -620,13 +619,13 @@ def filter_nothing(patch: pytest.MonkeyPatch) -> None:
 
 
 def never_expire(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Entry, "stands_at", lambda entry, now: entry.ended_at is None)
+    patch.setattr(Entry, "is_current_at", lambda entry, now: entry.ended_at is None)
     patch.setattr(ShelfIndex, "expire", lambda index, now: None)
 
 
 def see_one_namespace(patch: pytest.MonkeyPatch) -> None:
-    standing = entry_rows.EntryRows._places
-    patch.setattr(entry_rows.EntryRows, "_places", lambda rows, shelf: standing(rows, shelf)[:1])
+    numbers = entry_rows.EntryRows._numbers
+    patch.setattr(entry_rows.EntryRows, "_numbers", lambda rows, shelf: numbers(rows, shelf)[:1])
 
 
 def store_doubles(patch: pytest.MonkeyPatch) -> None:

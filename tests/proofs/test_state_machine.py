@@ -20,7 +20,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from memoranda import Fact, MemorandaError, Memory, Receipt, Scope
-from memoranda.model.effect import DeleteFact, Erase, SetFact
+from memoranda.engine.erasure import Erase
+from memoranda.engine.facts import DeleteFact, SetFact
 from memoranda.store.base import Reader
 from memoranda.store.memory import MemoryStore
 from memoranda.store.sqlite import SqliteStore

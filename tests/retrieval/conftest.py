@@ -8,10 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from memoranda.model.collection import Calibration
-from memoranda.model.entry import Indexed
-from memoranda.retrieval.analysis.analyse import analyse
-from memoranda.retrieval.analysis.analysed import pack
+from memoranda.model.entry import Calibration, Indexed
+from memoranda.retrieval.analysis.analyser import analyse, pack
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.filter import parse_filter
 from memoranda.retrieval.index.shelf import ShelfIndex

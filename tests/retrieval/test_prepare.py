@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from memoranda.model.collection import Calibration
+from memoranda.model.entry import Calibration
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.index.shelf import ShelfIndex
@@ -81,8 +81,8 @@ def test_only_a_hybrid_ranking_needs_to_know_what_a_query_expects(make_shelf: An
     index, query = make_shelf(_LOG), "When did Grace buy the ancor?"
     whole, part = prepare(index, query, now=0), prepare(index, query, now=0, mode=mode)
     assert whole.query.expects != 0 == part.query.expects
-    assert (part.terms, part.corrected, part.words, part.weights, part.telling) == (
-        (whole.terms, whole.corrected, whole.words, whole.weights, whole.telling)
+    assert (part.terms, part.corrected, part.words, part.weights, part.text) == (
+        (whole.terms, whole.corrected, whole.words, whole.weights, whole.text)
     )
 
 

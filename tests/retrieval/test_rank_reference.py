@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.model.entry import Indexed
-from memoranda.retrieval.analysis.analysed import Signs, unpack
+from memoranda.retrieval.analysis.analyser import Features, unpack
 from memoranda.retrieval.analysis.dates import date_terms, read_day
 from memoranda.retrieval.analysis.query import Expects
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.prepare import Prepared, embed_query, prepare
+from memoranda.retrieval.prepare import PreparedQuery, embed_query, prepare
 from memoranda.retrieval.rank import rank
 
 EMBEDDER = Hashing(64)
@@ -33,14 +33,14 @@ class Entry:
         self.sequence = row.sequence
         self.counts = dict(zip(text.terms.split(), text.counts, strict=True))
         self.length = text.length
-        self.asks = bool(text.signs & Signs.QUESTION)
-        self.signs, self.names = text.signs, text.names
+        self.asks = bool(text.features & Features.QUESTION)
+        self.features, self.names = text.features, text.names
         self.vector = np.frombuffer(row.vector, "<f4").astype(np.float64)
         self.actor = str(metadata["actor"]).casefold() if "actor" in metadata else None
         self.day = read_day(metadata.get("time"))
-        self.labels = {self.actor} if self.actor else set()
+        self.fields = {self.actor} if self.actor else set()
         if self.day:
-            self.labels |= set(date_terms(self.day, text.language))
+            self.fields |= set(date_terms(self.day, text.language))
         self.thread = (row.namespace, metadata.get("thread", metadata.get("session")))
         self.previous: Entry | None = None
         self.next: Entry | None = None
@@ -71,7 +71,7 @@ def link(entries: list[Entry]) -> None:
             entry.trust = (20**2 * at_first + len(linked) ** 2 * cohesive) / (20**2 + len(linked) ** 2)
 
 
-def totals(entries: list[Entry], prepared: Prepared, vector: Any) -> dict[int, dict[str, float]]:
+def totals(entries: list[Entry], prepared: PreparedQuery, vector: Any) -> dict[int, dict[str, float]]:
     """Return the parts of every entry, by sequence."""
     count = len(entries)
     mean_length = max(sum(entry.length for entry in entries) / count, 1)
@@ -84,7 +84,7 @@ def totals(entries: list[Entry], prepared: Prepared, vector: Any) -> dict[int, d
         return often * 1.9 / (often + 0.9 * (0.6 + 0.4 * entry.length / mean_length))
 
     def own(entry: Entry, stems: tuple[str, ...]) -> float:
-        return text(entry, stems) + (1 if entry.labels & set(stems) else 0)
+        return text(entry, stems) + (1 if entry.fields & set(stems) else 0)
 
     def around(entry: Entry) -> list[tuple[Entry | None, float, float]]:
         previous, following = entry.previous, entry.next
@@ -130,7 +130,7 @@ def totals(entries: list[Entry], prepared: Prepared, vector: Any) -> dict[int, d
             speaks += entry.trust * lent
             whole += rarity * speaks / (speaks + 1)
         answers = 0.0
-        if entry.signs & query.expects & (Expects.TEMPORAL | Expects.NUMERAL):
+        if entry.features & query.expects & (Expects.TEMPORAL | Expects.NUMERAL):
             answers = 1.0
         if query.expects & Expects.NAME:
             answers = max(answers, min(1.0, math.log1p(entry.names)))

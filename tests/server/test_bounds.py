@@ -20,7 +20,7 @@ import pytest
 
 import memoranda
 from memoranda.server import exports
-from memoranda.server.compression import compress
+from memoranda.server.middleware import compress
 
 API = "/api/v1"
 FACTS = f"{API}/memory/facts"
@@ -262,7 +262,7 @@ def test_an_export_that_is_not_taken_is_not_read_into_memory_nor_to_a_file(large
 
 def test_a_killed_export_leaves_nothing_and_leftovers_of_earlier_versions_go(large, tmp_path, start):
     temporary = tmp_path / "temporary"
-    leftover = temporary / "memoranda-export-abc123"
+    leftover = temporary / "recollect-export-abc123"
     leftover.mkdir(parents=True)
     (leftover / "export.jsonl").write_text('{"memoranda":1}')
     (temporary / "somebody-elses.txt").write_text("stays")
@@ -313,9 +313,9 @@ def test_only_our_own_leftovers_are_removed(tmp_path, monkeypatch):
     target = tmp_path / "elsewhere"
     target.mkdir()
     (target / "kept").write_text("x")
-    os.symlink(target, tmp_path / "memoranda-export-link")
-    (tmp_path / "memoranda-export-file").write_text("x")
-    (tmp_path / "memoranda-export-old").mkdir()
-    exports.remove_leftovers()
+    os.symlink(target, tmp_path / "recollect-export-link")
+    (tmp_path / "recollect-export-file").write_text("x")
+    (tmp_path / "recollect-export-old").mkdir()
+    exports.remove_old_exports()
     assert (target / "kept").exists()
-    assert not (tmp_path / "memoranda-export-old").exists()
+    assert not (tmp_path / "recollect-export-old").exists()

@@ -63,10 +63,10 @@ def test_the_programs_that_it_brings_along_run(demo: Demo) -> None:
 
 def test_what_is_there_stays_for_the_next_start_and_the_key_does_not(tmp_path: Path) -> None:
     with run_demo(tmp_path, warm=False) as first, first.client() as client:
-        admin = first.after("shown only now: ")
+        admin = first.after("shown only once: ")
         assert client.put(f"{API}/memory/facts/visits", json={"value": 1}).status_code == 200
     with run_demo(tmp_path, warm=False) as second, second.client() as client:
-        assert not any("shown only now" in line for line in second.said)
+        assert not any("shown only once" in line for line in second.said)
         assert client.get(f"{API}/memory/facts/visits").json()["value"] == 1
         assert [one["id"] for one in client.get(f"{API}/conversations").json()["conversations"]] == ["welcome"]
         assert len(client.get(f"{API}/collections/diary/entries").json()["entries"]) == 3

@@ -19,16 +19,16 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from uvicorn.supervisors.multiprocess import Multiprocess
 
 import memoranda
-from memoranda.server.connections import Connection
+from memoranda.server.http_protocol import HttpProtocol
 
 ROOT = Path(__file__).parents[2]
 PRIVATE = {("_Application", "_get_default_plugins")}
 """Private methods of other packages that a class of ours overrides."""
 USED = {
     HttpToolsProtocol: {
-        *("cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "tasks", "transport", "url"),
+        *("cycle", "flow", "headers", "loop", "parser", "pipeline", "scope", "transport", "url"),
         *("connection_lost", "connection_made", "data_received", "eof_received", "on_header", "on_headers_complete"),
-        *("on_message_begin", "on_message_complete", "on_response_complete", "send_400_response"),
+        *("on_message_begin", "on_message_complete", "send_400_response"),
     },
     RequestResponseCycle: {"disconnected", "keep_alive", "message_event", "response_complete", "response_started"},
     Multiprocess: {"signal_queue"},
@@ -46,19 +46,19 @@ def test_what_is_used_is_there(kind: type) -> None:
     missing = USED[kind] - names_in(kind)
     assert missing == set(), (
         f"{kind.__module__}.{kind.__name__} has no {', '.join(sorted(missing))} any more: adapt "
-        "server/connections.py, server/serving.py or server/app.py, then raise the upper bound in pyproject.toml"
+        "server/http_protocol.py, server/launcher.py or server/app.py, then raise the upper bound in pyproject.toml"
     )
     assert "no_such_name" not in names_in(kind)
 
 
 def test_what_a_connection_uses_is_named_here() -> None:
-    source = inspect.getsource(Connection)
-    own = set(vars(Connection)) | set(re.findall(r"self\.(_\w+)(?:: [^=\n]+)? = ", source))
+    source = inspect.getsource(HttpProtocol)
+    own = set(vars(HttpProtocol)) | set(re.findall(r"self\.(_\w+)(?:: [^=\n]+)? = ", source))
     assert set(re.findall(r"(?:self|super\(\))\.(\w+)", source)) - own - {"cycle"} <= USED[HttpToolsProtocol] | {
         "__init__"
     }
     assert set(re.findall(r"self\.cycle\.(\w+)", source)) == USED[RequestResponseCycle]
-    overridden = {name for name, value in vars(Connection).items() if inspect.isfunction(value)}
+    overridden = {name for name, value in vars(HttpProtocol).items() if inspect.isfunction(value)}
     assert {name for name in overridden if not name.startswith("_")} <= USED[HttpToolsProtocol]
 
 
@@ -100,7 +100,7 @@ def test_no_other_private_method_is_overridden() -> None:
 
 
 def test_an_override_of_a_private_method_is_seen() -> None:
-    class Loud(Connection):
+    class Loud(HttpProtocol):
         def _unsupported_upgrade_warning(self) -> None: ...
 
     assert private_overrides(iter([Loud])) == {("Loud", "_unsupported_upgrade_warning")}

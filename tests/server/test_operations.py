@@ -18,7 +18,7 @@ import pytest
 
 import memoranda
 from memoranda.server.app import create_app
-from memoranda.server.serving import _listen
+from memoranda.server.launcher import _listen
 from memoranda.server.settings import Settings
 
 FACTS = "/api/v1/memory/facts"

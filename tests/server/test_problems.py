@@ -98,7 +98,7 @@ def test_every_answer_has_the_id_of_its_request(served):
         ("GET", "/memory/facts?limit=1&limit=2", "more than once"),
         ("GET", "/memory/facts?limit=1&%6Cimit=1", "more than once"),
         ("GET", "/memory/blocks/core?scope=agent&agent_id=a&agent_id=b", "more than once"),
-        ("GET", "/memory/facts?limits=1", "no parameter of this address"),
+        ("GET", "/memory/facts?limits=1", "is not a parameter of this route"),
     ],
 )
 def test_a_parameter_that_would_not_be_looked_at_is_refused(served, method, path, unheeded):

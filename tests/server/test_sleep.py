@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 import memoranda
-from memoranda.chat.conversations import read_history
-from memoranda.chat.holding import begin_turn
-from memoranda.chat.parts import Draft, Usage
+from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.open_turn import begin_turn
 from memoranda.sleep import run_sleep_time
 
 API = "/api/v1"

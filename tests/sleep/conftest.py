@@ -10,9 +10,8 @@ import pytest
 
 import memoranda
 from memoranda import Memory
-from memoranda.chat.conversations import read_history
-from memoranda.chat.holding import OpenTurn, begin_turn
-from memoranda.chat.parts import Draft, Usage
+from memoranda.chat.conversation import Draft, Usage, read_history
+from memoranda.chat.open_turn import OpenTurn, begin_turn
 from memoranda.testing import FakeClock
 
 

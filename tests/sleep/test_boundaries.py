@@ -10,12 +10,12 @@ import pytest
 
 import memoranda
 from memoranda import Denied, Memory, Policy
-from memoranda.chat.parts import Draft, Part, Usage
+from memoranda.chat.conversation import Draft, Part, Usage
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
-from memoranda.sleep.extracting import Learned, Lesson, Standing
-from memoranda.sleep.shelves import only_for
-from memoranda.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
+from memoranda.sleep.consolidation import limit_to_user
+from memoranda.sleep.extraction import Learned, Lesson, Standing
+from memoranda.sleep.worker import run_due, run_sleep_time, settle, sleep_jobs
 from memoranda.testing import FakeClock
 
 SETTLED = 300
@@ -39,8 +39,8 @@ def test_g3_what_two_users_say_alike_is_learned_for_each_alone(
 
 
 def test_g3_the_same_user_in_two_tenants_is_two_users(tmp_path: Path, clock: FakeClock) -> None:
-    from memoranda.chat.conversations import read_history
-    from memoranda.chat.holding import begin_turn
+    from memoranda.chat.conversation import read_history
+    from memoranda.chat.open_turn import begin_turn
 
     with (
         memoranda.open(tmp_path / "m.db", clock=clock, tenant="north") as north,
@@ -68,7 +68,7 @@ def test_g3_the_same_user_in_two_tenants_is_two_users(tmp_path: Path, clock: Fak
 
 def test_g3_a_job_can_reach_nobody_else_even_where_its_code_tries(memory: Memory, talk: Any, lines: Any) -> None:
     lines.write("- Has a boat", user="bob")
-    confined = only_for(memory, "ada")
+    confined = limit_to_user(memory, "ada")
     with pytest.raises(Denied):
         confined.scope(user="bob").blocks.get("core")
     with pytest.raises(Denied):

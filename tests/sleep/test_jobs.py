@@ -21,7 +21,7 @@ from memoranda.sleep.jobs import (
     enqueue,
     fail,
     find_job,
-    finished,
+    finish_effect,
     get_job,
     lease,
     list_jobs,
@@ -47,7 +47,7 @@ def taken(memory: Memory, job: Job, worker: str = "w") -> Job:
 
 
 def finish(memory: Memory, job: Job, *, done: int, result: dict[str, object]) -> Job:
-    memory.perform(finished(memory, job, done=done, result=result))
+    memory.perform(finish_effect(memory, job, done=done, result=result))
     return get_job(memory, job.scope, job.kind)
 
 

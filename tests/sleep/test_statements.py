@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.model.block import check_content
+from memoranda.sleep.extraction import LONGEST_VALUE, statements_in
 from memoranda.sleep.patterns import PATTERNS
-from memoranda.sleep.statements import LONGEST_VALUE, statements_in
 
 LEARNED = {
     # names

@@ -11,8 +11,7 @@ import msgspec
 import pytest
 from added import add_entry
 
-from memoranda.model.collection import Calibration, Collection, Space
-from memoranda.model.entry import Entry, Shelf, ShelfState
+from memoranda.model.entry import Calibration, Collection, Entry, Shelf, ShelfState, Space
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.scope import Scope
 from memoranda.store.memory import MemoryStore

@@ -19,14 +19,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import PostgresServer
 
-from memoranda.model.collection import Calibration, Collection, Space
-from memoranda.model.entry import Entry, NewEntry, Shelf, ShelfState
+from memoranda.model.entry import Calibration, Collection, Entry, NewEntry, Shelf, ShelfState, Space
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
 from memoranda.store.memory import MemoryStore
-from memoranda.store.postgres import PostgresStore
-from memoranda.store.postgres import rows as postgres_rows
+from memoranda.store.postgres import PostgresStore, connection
 from memoranda.store.sqlite import SqliteStore
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -263,7 +261,7 @@ def test_sqlite_answers_as_the_reference_does(steps: list[tuple[list[Call], bool
 def test_postgres_answers_as_the_reference_does(
     postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, steps: list[tuple[list[Call], bool]], restart: bool
 ):
-    monkeypatch.setattr(postgres_rows, "_MOST_NUMBERS", 1)  # no gaps, which are allowed, and unlike the reference's
+    monkeypatch.setattr(connection, "_MOST_NUMBERS", 1)  # no gaps, which are allowed, and unlike the reference's
     postgres.empty()
     reference, store = MemoryStore(), PostgresStore(postgres.url())
     try:

@@ -14,8 +14,7 @@ import psycopg
 import pytest
 
 import memoranda
-from memoranda.retrieval.analysis.analyse import analyse
-from memoranda.retrieval.analysis.analysed import pack
+from memoranda.retrieval.analysis.analyser import analyse, pack
 from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.testing import FakeClock
 from memoranda.testing.conformance.base import EMBEDDER
@@ -106,7 +105,7 @@ def test_a_changed_author_is_found(place: tuple[str, Edit], statement: str, said
             "UPDATE revisions SET door = 'rest' WHERE version = 2 AND key = 'tea'",
             "version 2 of `tea` in `user:ada` is said to be by",
         ),
-        ("UPDATE revisions SET payload = '\"green\"' WHERE version = 1 AND key = 'tea'", "does not hold what"),
+        ("UPDATE revisions SET payload = '\"green\"' WHERE version = 1 AND key = 'tea'", "does not have the value"),
         ("UPDATE revisions SET payload = NULL, forgotten = 1 WHERE version = 1 AND key = 'tea'", "lost its value"),
         ("UPDATE revisions SET change = 'expired' WHERE change = 'deleted'", "is `expired`, the ledger says `deleted`"),
         (
@@ -236,11 +235,11 @@ def test_changed_words_are_found(place: tuple[str, Edit], words: bytes) -> None:
     table, column = ("entries", "sequence") if "://" in url else ("vectors", "place / 256")
     edit(f"UPDATE {table} SET analysis = ? WHERE {column} = {sequence}", words)
     [problem] = problems(url)
-    assert "the words kept of entry" in problem
+    assert "the stored words of entry" in problem
 
 
 @pytest.mark.parametrize(
-    ("column", "said"), [("metadata = CAST('{}' AS BLOB)", "the metadata"), ("expires_at = 1", "the expiry")]
+    ("column", "said"), [("metadata = CAST('{}' AS BLOB)", "metadata"), ("expires_at = 1", "expiry")]
 )
 def test_a_changed_copy_that_recall_filters_by_is_found(tmp_path: Path, column: str, said: str) -> None:
     """SQLite keeps it a second time, beside the vector."""
@@ -249,7 +248,7 @@ def test_a_changed_copy_that_recall_filters_by_is_found(tmp_path: Path, column: 
     with closing(apsw.Connection(file)) as connection:
         connection.execute(f"UPDATE vectors SET {column} WHERE place / 256 = 2")
     [problem] = problems(file)
-    assert f"{said} kept for recall of entry" in problem
+    assert f"the stored recall {said} of entry" in problem
 
 
 def test_vectors_of_ended_entries_and_of_later_portions_are_compared(place: tuple[str, Edit]) -> None:

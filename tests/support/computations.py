@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from memoranda.lang.diagnostics import source_error
+from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.nodes import Node
-from memoranda.lang.expression.program import Expression
-from memoranda.mashin.checker.check import check_source
+from memoranda.mashin.checker import check_source
 from memoranda.mashin.document import Compute
-from memoranda.mashin.expression.programs import expression
+from memoranda.mashin.expression.compiler import expression
 
 
 def computation(lines: str) -> Node:

@@ -15,8 +15,8 @@ from anyio.from_thread import BlockingPortal, start_blocking_portal
 from mcp import Client, StdioServerParameters, stdio_client
 from memoranda import errors
 from memoranda.api.memory import Memory
-from memoranda.mcp.reaching import InDatabase, confined
-from memoranda.mcp.serving import create_server
+from memoranda.mcp.backends import LocalBackend, restrict_to_user
+from memoranda.mcp.server import create_server
 
 
 class Talk:
@@ -58,8 +58,8 @@ def doors_to(memory: Memory, *, agent: str) -> Generator[Callable[[str], Talk]]:
 
         @cache
         def door(user: str) -> Talk:
-            own = confined(memory, user=user, agent=agent)
-            server = create_server(InDatabase(own, user=user, agent=agent), version="0")
+            own = restrict_to_user(memory, user=user, agent=agent)
+            server = create_server(LocalBackend(own, user=user, agent=agent), version="0")
             return Talk(portal, opened.enter_context(portal.wrap_async_context_manager(Client(server))))
 
         yield door

@@ -47,7 +47,7 @@ sys.exit(code if code >= 0 else 128 - code)
 Warmth = Literal["commands", "server", "models"]
 _IMPORTED: dict[Warmth, tuple[str, ...]] = {
     "commands": ("numpy", "memoranda.abl", "memoranda.mashin", "memoranda.workflow", "rich.table"),
-    "server": ("memoranda.server.serving", "memoranda.server.app", "uvicorn.protocols.http.httptools_impl", "uvloop"),
+    "server": ("memoranda.server.launcher", "memoranda.server.app", "uvicorn.protocols.http.httptools_impl", "uvloop"),
     "models": ("pydantic_ai.direct", "pydantic_ai.models.anthropic", "pydantic_ai.models.openai"),
 }
 """What is imported before it is called, where only commands are given, requests answered too, or models asked too."""
@@ -161,9 +161,7 @@ class Fork:
     def send_signal(self, number: int) -> None:
         """Send a signal, if it still runs."""
         if self.poll() is None:
-            # It may end between the two calls, and nobody keeps its process id for us.
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, number)
+            os.kill(self.pid, number)
 
     def terminate(self) -> None:
         """Ask it to end."""

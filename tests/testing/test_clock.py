@@ -10,8 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from memoranda.model.clock import Clock
-from memoranda.model.ids import Ids, SystemIds
+from memoranda.model.clock import Clock, Ids, SystemIds
 from memoranda.testing import CountingIds, FakeClock
 
 NOON = datetime(2026, 3, 1, 12, tzinfo=UTC)

@@ -27,9 +27,9 @@ from memoranda.api.aio import AsyncHandle
 from memoranda.cli.app import app
 from memoranda.mashin import keywords
 from memoranda.model.block import MOST_MATCHES
-from memoranda.model.duration import parse_duration
+from memoranda.model.clock import parse_duration
 from memoranda.model.limits import Limits
-from memoranda.server.parameters import LARGEST_PAGE
+from memoranda.server.requests import LARGEST_PAGE
 from memoranda.server.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -163,7 +163,7 @@ def test_a_folder_that_cannot_be_written_is_named(folder: Path):
         demo = run(sys.executable, "-m", "memoranda.server.demo", "--folder", "closed/demo", begin=obey_permissions)
         assert (demo.code, demo.err) == (
             1,
-            "error: closed/demo cannot be written. Make it writable, or name another --folder\n",
+            "error: closed/demo cannot be written. Make it writable, or choose another --folder\n",
         )
     finally:
         Path("closed").chmod(0o755)
@@ -288,7 +288,7 @@ def test_a_client_without_a_server_is_told_how_to_start_one():
 
 def test_a_wrong_key_on_the_command_line():
     assert call("keys", "create", "--user", "ada").code == 0
-    call("keys", "revoke", "mk_of_yesterday").says("not_found", "no key of that id", "`memoranda keys list`")
+    call("keys", "revoke", "mk_of_yesterday").says("not_found", "no key with that id", "`memoranda keys list`")
     done = run(sys.executable, "-m", "memoranda.cli", "serve", "--port", "0", MEMORANDA_ADMIN_KEY="short")
     done.says("usage_error", "MEMORANDA_ADMIN_KEY", "at least 12")
 
@@ -442,7 +442,7 @@ def test_output_that_finds_no_room_is_said_in_words():
         with open("/dev/full", "w") as full:
             done = call(*arguments, out=full)
         assert done.code == 1, arguments
-        done.says("full", "the output cannot be written", "No space left", "Make room there")
+        done.says("full", "the output cannot be written", "No space left", "Free some space")
     export = call("export", "/dev/full")
     assert export.code == 1
     export.says("unavailable", "`/dev/full` cannot be written", "No space left")

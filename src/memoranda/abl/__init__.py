@@ -26,10 +26,9 @@ text without running it; `evaluate` and `render` run a single expression or temp
 (['Who are you?'], ['Welcome, Ada.'])
 """
 
-from memoranda.abl.agent import Agent
+from memoranda.abl.agent import Agent, check, load, parse, resume
 from memoranda.abl.behaviour import Behaviour
-from memoranda.abl.expression.programs import evaluate, render
-from memoranda.abl.loading import check, load, parse, resume
+from memoranda.abl.expression.compiler import evaluate, render
 from memoranda.abl.session import Session, Turn
 
 __all__ = ["Agent", "Behaviour", "Session", "Turn", "check", "evaluate", "load", "parse", "render", "resume"]

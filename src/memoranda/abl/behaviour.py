@@ -1,4 +1,4 @@
-"""What the language leaves open, and how much a session may use: one named choice each."""
+"""Choices that the language leaves open, and the limits of a session."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ import msgspec
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """The choices of a runtime; pass your own to `load(…, behaviour=…)`.
 
-    The words of the language can be read in more than one way at these points. Each is decided here and nowhere
-    else, so that another reading is a change of one value.
+    The specification of the language leaves these points open. Each is decided here and nowhere else.
 
     >>> patient = Behaviour(tool_seconds=120, retries=5)
     >>> patient.tool_seconds, patient.remember
@@ -21,35 +20,35 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     remember: Literal["changes", "every_turn"] = "changes"
-    """When a trigger stores: when its condition becomes true or its value changes, or after every turn it holds."""
+    """When a trigger stores: when its condition becomes true or its value changes, or after each turn it is true."""
     store_to_array: Literal["append", "replace"] = "append"
-    """What storing one value at a path that holds an array does."""
+    """What storing a single value at a path with an array does."""
     results_become_variables: bool = True
-    """Whether the fields of a tool's result can be read by their own names too."""
+    """Whether the fields of a tool's result also become variables."""
     returning: Literal["results", "every_reply"] = "results"
-    """Which replies `BEFORE returning results` guards: those that give results or end the flow, or all."""
+    """Which replies `BEFORE returning results` applies to: those with results or at the end of the flow, or all."""
     searches: tuple[str, ...] = ("search", "find", "lookup", "retrieve", "query", "recall")
     """Words in the name of a tool that make its call a search, for `search:before`."""
     loaded: int = 5
-    """Entries that `load_memory` recalls from a collection of its domain's name."""
+    """Entries that `load_memory` recalls from the collection named like its domain."""
     transitions: int = 100
     """Steps entered in one turn before a flow counts as looping."""
     retries: int = 3
-    """How often one turn repeats what a rule or an error handler says to repeat."""
+    """Maximum retries in one turn, by rules and error handlers."""
     handoffs: int = 10
-    """Changes of the active agent in one turn."""
+    """Maximum changes of the active agent in one turn."""
     reasoning: int = 10
-    """Requests to the model in one turn of a reasoning step."""
+    """Maximum requests to the model in one turn of a reasoning step."""
     tool_seconds: float = 30.0
-    """Seconds a tool may take where its declaration says nothing."""
+    """Timeout of a tool without one in its declaration, in seconds."""
     model_seconds: float = 30.0
-    """Seconds the model may take for one reply."""
+    """Timeout of a reply of the model, in seconds."""
     input_characters: int = 20_000
-    """Characters of one message of the user."""
+    """Maximum characters of a message of the user."""
     awake: int = 128
-    """Sessions of an agent that are kept in memory; the others are read again when they have a turn."""
+    """Sessions of an agent that stay loaded; others are loaded again for their next turn."""
     sleep: Callable[[float], None] = time.sleep
-    """How to wait between two attempts."""
+    """The function that waits between two attempts."""
 
 
 DEFAULT_BEHAVIOUR = Behaviour()

@@ -1,14 +1,15 @@
-"""What an ABL file says, as values: the tree that the parser gives and that checker, compiler and runtime read.
+"""The document model: the tree that the parser builds and that checker, compiler and runtime read.
 
-Conditions, expressions and templates stay `Raw` text that knows where it stands; they are compiled later. Where a
-thing was written is no part of what it says: two documents are equal when they say the same, whatever their layout.
+Conditions, expressions and templates stay `Raw` text with its place and are compiled later. Positions do not count in
+comparisons: two documents are equal if they have the same content, whatever their layout.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
-from memoranda.abl.tree import Line, Node, Raw
+from memoranda.abl.lines import Line
+from memoranda.lang.document import Raw, SourceNode
 
 DocumentKind = Literal["agent", "supervisor", "behavior_profile", "tools", "fragment"]
 TargetKind = Literal["step", "complete", "escalate", "handoff", "continue", "retry", "backtrack"]
@@ -16,16 +17,16 @@ Access = Literal["read", "write", "readwrite"]
 MemoryScope = Literal["user", "project", "execution_tree"]
 
 PREFIXES: dict[str, MemoryScope] = {"user": "user", "project": "project", "workflow": "execution_tree"}
-"""What a path may begin with to say whose fact it is."""
+"""The prefixes of paths, with the scopes they mean."""
 
 
 def scope_of(path: str) -> MemoryScope:
-    """Return whose a path is by how it begins; the user's, where it does not say."""
+    """Return the scope of a path by its prefix; the user's without one."""
     return PREFIXES.get(path.partition(".")[0], "user")
 
 
-class Argument(Node, frozen=True):
-    """A name and the expression it gets: of `WITH`, `MAP`, `INPUT`, a message, a header."""
+class Argument(SourceNode, frozen=True):
+    """A name and its expression, in `WITH`, `MAP`, `INPUT`, a message or a header."""
 
     name: Raw
     value: Raw
@@ -34,7 +35,7 @@ class Argument(Node, frozen=True):
 # --- memory -----------------------------------------------------------------------------------------------------
 
 
-class SessionVariable(Node, frozen=True):
+class SessionVariable(SourceNode, frozen=True):
     """A variable of one conversation."""
 
     name: Raw
@@ -46,7 +47,7 @@ class SessionVariable(Node, frozen=True):
     """Whether a caller may set it."""
 
 
-class PersistentVariable(Node, frozen=True):
+class PersistentVariable(SourceNode, frozen=True):
     """A fact that outlives the session, under a dotted path."""
 
     path: Raw
@@ -61,12 +62,12 @@ class PersistentVariable(Node, frozen=True):
 
     @property
     def scope(self) -> MemoryScope:
-        """Whose fact it is: as declared, else what the path begins with, else the user's."""
+        """The declared scope, else that of the prefix, else the user's."""
         return self.declared_scope or scope_of(self.path.text)
 
 
-class Remember(Node, frozen=True):
-    """A trigger: when the condition holds after a turn, the value goes to the target."""
+class Remember(SourceNode, frozen=True):
+    """A trigger: when the condition is true after a turn, the value is stored at the target."""
 
     when: Raw
     value: Raw
@@ -74,8 +75,8 @@ class Remember(Node, frozen=True):
     ttl: Raw | None = None
 
 
-class Recall(Node, frozen=True):
-    """What to load, or to tell the model, at an event."""
+class Recall(SourceNode, frozen=True):
+    """What to load, or to instruct the model, at an event."""
 
     on: Raw
     action: str | None = None
@@ -85,7 +86,7 @@ class Recall(Node, frozen=True):
 
     @property
     def does(self) -> str | None:
-        """What happens at the event: as declared, else what its properties are for; None when they say nothing."""
+        """The declared action, else the one that its properties imply; None without any."""
         if self.action is not None:
             return self.action
         if self.instruction is not None:
@@ -95,7 +96,7 @@ class Recall(Node, frozen=True):
         return "load_memory" if self.domain is not None else None
 
 
-class Memory(Node, frozen=True):
+class Memory(SourceNode, frozen=True):
     """The `MEMORY` section."""
 
     session: tuple[SessionVariable, ...] = ()
@@ -107,15 +108,15 @@ class Memory(Node, frozen=True):
 # --- constraints ------------------------------------------------------------------------------------------------
 
 
-class Before(Node, frozen=True):
-    """The checkpoint of a rule: before a tool is called, before results are returned, or text without effect."""
+class Before(SourceNode, frozen=True):
+    """The checkpoint of a rule: before calling a tool, before returning results, or text without effect."""
 
     kind: Literal["calling", "returning", "other"]
     target: Raw
 
 
-class Failure(Node, frozen=True):
-    """What a broken rule does: a message, a handoff, an escalation, a silent block, or several of these."""
+class OnFail(SourceNode, frozen=True):
+    """The effect of a broken rule: a message, a handoff, an escalation, a silent block, or several of these."""
 
     form: Literal["respond", "handoff", "escalate", "block", "structured"]
     respond: Raw | None = None
@@ -126,7 +127,7 @@ class Failure(Node, frozen=True):
     then: str | None = None
 
 
-class Rule(Node, frozen=True):
+class Rule(SourceNode, frozen=True):
     """One constraint: `REQUIRE`, `LIMIT`, `RESTRICT` or `WARN`, and a condition."""
 
     keyword: str
@@ -134,11 +135,11 @@ class Rule(Node, frozen=True):
     severity: Literal["error", "warning"] = "error"
     before: Before | None = None
     when: Raw | None = None
-    on_fail: Failure | None = None
+    on_fail: OnFail | None = None
 
 
-class Phase(Node, frozen=True):
-    """Rules below one label; the label is only a name. `remarks` are items that are no rules and have no effect."""
+class Phase(SourceNode, frozen=True):
+    """Rules below a label, which is only a name. `remarks` are items that are not rules and have no effect."""
 
     label: Raw | None
     rules: tuple[Rule, ...] = ()
@@ -148,35 +149,35 @@ class Phase(Node, frozen=True):
 # --- actions ----------------------------------------------------------------------------------------------------
 
 
-class Target(Node, frozen=True):
-    """Where to go. `name` is the step or agent; a word such as `COMPLETE` may be the name of a step too, which wins."""
+class Target(SourceNode, frozen=True):
+    """A transition to a step or agent. A step named like a keyword such as `COMPLETE` takes precedence."""
 
     kind: TargetKind
     name: Raw
     reason: Raw | None = None
 
 
-class Assignment(Node, frozen=True):
+class Assignment(SourceNode, frozen=True):
     """`target = expression`."""
 
     target: Raw
     value: Raw
 
 
-class Set(Node, frozen=True):
-    """Assignments from top to bottom, each seeing those before it."""
+class Set(SourceNode, frozen=True):
+    """Assignments in order, each seeing those before it."""
 
     assignments: tuple[Assignment, ...]
 
 
-class Clear(Node, frozen=True):
-    """Variables that become undefined."""
+class Clear(SourceNode, frozen=True):
+    """Variables to make undefined."""
 
     names: tuple[Raw, ...]
 
 
-class Transform(Node, frozen=True):
-    """An array through filter, map, sort and limit into a new one."""
+class Transform(SourceNode, frozen=True):
+    """An array filtered, mapped, sorted and limited into a new one."""
 
     source: Raw
     item: Raw
@@ -188,7 +189,7 @@ class Transform(Node, frozen=True):
     limit: Raw | None = None
 
 
-class Branch(Node, frozen=True):
+class Branch(SourceNode, frozen=True):
     """Actions and a transition under a condition; without a condition it is `ELSE`, or the whole block."""
 
     condition: Raw | None = None
@@ -196,8 +197,8 @@ class Branch(Node, frozen=True):
     then: Target | None = None
 
 
-class Call(Node, frozen=True):
-    """A tool call; arguments by position or by name, and what follows its outcome."""
+class Call(SourceNode, frozen=True):
+    """A tool call: arguments by position or by name, and branches for its outcome."""
 
     tool: Raw
     positional: tuple[Raw, ...] = ()
@@ -208,27 +209,27 @@ class Call(Node, frozen=True):
     on_result: tuple[Branch, ...] = ()
 
 
-class Check(Node, frozen=True):
-    """A condition that must hold for the step to go on."""
+class Check(SourceNode, frozen=True):
+    """A condition that must be true for the step to continue."""
 
     condition: Raw
     on_fail: tuple[Branch, ...] = ()
 
 
-class Respond(Node, frozen=True):
+class Respond(SourceNode, frozen=True):
     """A message to the user: a template, or with `named` the name of one of the agent's templates."""
 
     text: Raw
     named: bool = False
 
 
-class Present(Node, frozen=True):
+class Present(SourceNode, frozen=True):
     """A message shown before the question of a gather."""
 
     text: Raw
 
 
-class Field(Node, frozen=True):
+class Field(SourceNode, frozen=True):
     """A value to collect from the user."""
 
     name: Raw
@@ -252,7 +253,7 @@ class Field(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Gather(Node, frozen=True):
+class Gather(SourceNode, frozen=True):
     """The fields to collect, and how."""
 
     fields: tuple[Field, ...]
@@ -260,14 +261,14 @@ class Gather(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Consult(Node, frozen=True):
-    """`DELEGATE` as an action: another agent is asked and control returns."""
+class Consult(SourceNode, frozen=True):
+    """`DELEGATE` as an action: another agent is called and control returns."""
 
     agent: Raw
 
 
-class Interruption(Node, frozen=True):
-    """An intent that is answered beside the step: a sub-intent or a digression."""
+class Interruption(SourceNode, frozen=True):
+    """An intent that interrupts a step: a sub-intent or a digression."""
 
     intent: Raw
     keywords: tuple[Raw, ...] = ()
@@ -277,7 +278,7 @@ class Interruption(Node, frozen=True):
     goto: Target | None = None
 
 
-class ActionHandler(Node, frozen=True):
+class ActionHandler(SourceNode, frozen=True):
     """What follows a button or form that the user acted on."""
 
     action: Raw
@@ -286,7 +287,7 @@ class ActionHandler(Node, frozen=True):
     then: Target | None = None
 
 
-class ErrorHandler(Node, frozen=True):
+class ErrorHandler(SourceNode, frozen=True):
     """What follows an error of one type."""
 
     type: Raw
@@ -301,8 +302,8 @@ class ErrorHandler(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Step(Node, frozen=True):
-    """A step of the flow; `body` holds its actions in the order in which they are declared."""
+class Step(SourceNode, frozen=True):
+    """A step of the flow; `body` contains its actions in order."""
 
     name: Raw
     reasoning: bool | None = None
@@ -326,7 +327,7 @@ class Step(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Flow(Node, frozen=True):
+class Flow(SourceNode, frozen=True):
     """The `FLOW` section. `order` is the list or arrow line of step names, if there is one."""
 
     steps: tuple[Step, ...]
@@ -337,7 +338,7 @@ class Flow(Node, frozen=True):
 
     @property
     def entry(self) -> str | None:
-        """The step to begin with: as declared, else the first of the order, else the first that stands there."""
+        """The first step: as declared, else the first of the order, else the first in the file."""
         first = self.entry_point or next(iter(self.order), None)
         return first.text if first else next((step.name.text for step in self.steps), None)
 
@@ -348,7 +349,7 @@ Action = Set | Clear | Transform | Call | Check | Respond | Present | Gather | C
 # --- tools ------------------------------------------------------------------------------------------------------
 
 
-class Parameter(Node, frozen=True):
+class ToolParameter(SourceNode, frozen=True):
     """A parameter of a tool; one without a default is required."""
 
     name: Raw
@@ -357,11 +358,11 @@ class Parameter(Node, frozen=True):
     required: bool = True
 
 
-class Tool(Node, frozen=True):
-    """A tool: its signature, and how it is reached."""
+class Tool(SourceNode, frozen=True):
+    """A tool: its signature, and how to call it."""
 
     name: Raw
-    parameters: tuple[Parameter, ...] = ()
+    parameters: tuple[ToolParameter, ...] = ()
     returns: Raw | None = None
     description: Raw | None = None
     type: str | None = None
@@ -379,15 +380,15 @@ class Tool(Node, frozen=True):
 # --- other agents, people, and the end --------------------------------------------------------------------------
 
 
-class Grant(Node, frozen=True):
-    """A path of the memory that the next agent may use."""
+class Grant(SourceNode, frozen=True):
+    """A path of the memory that another agent may use."""
 
     path: Raw
     access: Access = "read"
 
 
-class Context(Node, frozen=True):
-    """What another agent is told: values, a summary, the history, grants on memory."""
+class Context(SourceNode, frozen=True):
+    """The context for another agent: values, a summary, the history, grants on memory."""
 
     values: tuple[Raw, ...] = ()
     summary: Raw | None = None
@@ -398,8 +399,8 @@ class Context(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class OnReturn(Node, frozen=True):
-    """What follows when control comes back: continue, take up the intent, or a named handler."""
+class OnReturn(SourceNode, frozen=True):
+    """What follows when control returns: continue, resume the intent, or a named handler."""
 
     action: str | None = None
     handler: Raw | None = None
@@ -408,7 +409,7 @@ class OnReturn(Node, frozen=True):
     resume_with: str | None = None
 
 
-class Handoff(Node, frozen=True):
+class Handoff(SourceNode, frozen=True):
     """Another agent takes over."""
 
     to: Raw
@@ -421,8 +422,8 @@ class Handoff(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Delegate(Node, frozen=True):
-    """Another agent does a part of the work and gives its result back."""
+class Delegate(SourceNode, frozen=True):
+    """Another agent does a part of the work and returns its result."""
 
     agent: Raw
     when: Raw | None = None
@@ -435,7 +436,7 @@ class Delegate(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Trigger(Node, frozen=True):
+class Trigger(SourceNode, frozen=True):
     """When a person is called, and why."""
 
     when: Raw
@@ -444,7 +445,7 @@ class Trigger(Node, frozen=True):
     tags: tuple[Raw, ...] = ()
 
 
-class Escalate(Node, frozen=True):
+class Escalate(SourceNode, frozen=True):
     """The `ESCALATE` section."""
 
     triggers: tuple[Trigger, ...] = ()
@@ -452,8 +453,8 @@ class Escalate(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class Complete(Node, frozen=True):
-    """When the agent is done, what it says, and what it stores."""
+class Complete(SourceNode, frozen=True):
+    """When the agent is done, how it responds, and what it stores."""
 
     when: Raw
     respond: Raw | None = None
@@ -465,7 +466,7 @@ class Complete(Node, frozen=True):
 # --- the life of a session --------------------------------------------------------------------------------------
 
 
-class Handler(Node, frozen=True):
+class Handler(SourceNode, frozen=True):
     """Actions at a point of the session: `ON_START`, a hook, a return handler."""
 
     name: Raw
@@ -477,15 +478,15 @@ class Handler(Node, frozen=True):
     kept: tuple[Line, ...] = ()
 
 
-class NamedTemplate(Node, frozen=True):
-    """A template by name: its text, and what else is kept for channels that are not run here."""
+class NamedTemplate(SourceNode, frozen=True):
+    """A template by name: its text, and the formats for channels that are not supported here."""
 
     name: Raw
     text: Raw | None = None
     kept: tuple[Line, ...] = ()
 
 
-class Identity(Node, frozen=True):
+class Identity(SourceNode, frozen=True):
     """Who the agent is, as one block."""
 
     role: Raw | None = None
@@ -494,8 +495,8 @@ class Identity(Node, frozen=True):
     limitations: tuple[Raw, ...] = ()
 
 
-class Document(Node, frozen=True):
-    """A whole file. `body` holds the actions of a fragment that is no section; `kept` what is not acted on."""
+class Document(SourceNode, frozen=True):
+    """A whole file. `body` contains loose actions of a fragment; `kept` is what has no effect here."""
 
     kind: DocumentKind
     name: Raw | None = None

@@ -1,26 +1,25 @@
-"""ABL text in, the same document in canonical layout out: two spaces a level, keywords as they are usually written.
+"""Format ABL text: two spaces per level, keywords in their canonical spelling.
 
-What a line says is not touched: values, order and comments stay. Text that cannot be parsed is not formatted.
+Values, order and comments stay as they are. Text with errors is not formatted.
 """
 
 from __future__ import annotations
 
+from memoranda.abl.lines import Line, decode, end_of_key, is_quoted
 from memoranda.abl.parser import Reading, read
-from memoranda.abl.tree import Line
-from memoranda.abl.values import decode, end_of_key, is_quoted
 
 INDENT = "  "
 
 
 def format_text(text: str, *, name: str = "agent.abl", fragment: bool = False) -> str:
-    """Format a source; one in the lowercase dialect becomes `.abl`. Raises a SourceError for one with errors."""
+    """Format a source; one in the lower-case dialect becomes `.abl`. Raises SourceError if it has errors."""
     reading = read(text, name=name, fragment=fragment)
     reading.raise_if_failed()
     return format_reading(reading)
 
 
 def format_reading(reading: Reading) -> str:
-    """Return what was read as canonical text."""
+    """Return a reading as canonical text."""
     page = _Page(reading.spellings)
     for line in reading.lines.lines:
         page.line(line, 0, first=not page.written)
@@ -29,7 +28,7 @@ def format_reading(reading: Reading) -> str:
 
 
 def _key(line: Line, key: str) -> str:
-    """Return a key that is a name as it was written, or in quotes where it was written otherwise."""
+    """Return a key as written, or in quotes if it needs them."""
     written = line.text[: line.key_span.end - line.key_span.start].rstrip()
     said = decode(written)[0] if is_quoted(written) else written
     if key == said and end_of_key(f"{written}: ") == len(written) + 1:
@@ -39,14 +38,14 @@ def _key(line: Line, key: str) -> str:
 
 
 class _Page:
-    """Writes lines one below the other."""
+    """Writes lines one below the other, with indentation."""
 
     def __init__(self, spellings: dict[int, str]) -> None:
         self.spellings = spellings
         self.written: list[str] = []
 
     def line(self, line: Line, depth: int, *, first: bool) -> None:
-        """Write a line and what belongs to it; single empty lines stay, and sections are set apart."""
+        """Write a line and everything below it; single empty lines stay, and sections are separated by one."""
         section = depth == 0 and bool(line.children or line.comments)
         if not first and (line.blank_before or section):
             self.written.append("")

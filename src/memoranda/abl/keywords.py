@@ -1,7 +1,7 @@
-"""The words of ABL as tables: one table for each place, one row for each word. Nothing here reads a file.
+"""The keyword tables of ABL: a table per place, a row per keyword.
 
-Parser, formatter, documentation test and "did you mean" all work from these rows. A word that is not acted on belongs
-to a part that is not run here (voice, rich content, NLU…): it is read and kept, and a note says so.
+Parser, formatter, documentation tests and spelling suggestions read these rows. A keyword that is not acted on belongs
+to a part that is not run here (voice, rich content, NLU…): it is parsed and kept, and a note says so.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Kind = Literal[
     "integer",
     "boolean",
     "choice",  # one of `choices`
-    "mapping",  # name: expression, one a line or as {a: b}
+    "mapping",  # name: expression, one per line or as {a: b}
     "target",  # a step, or COMPLETE, ESCALATE, HANDOFF Agent
     "block",  # lines of the level `below`
     "list",  # items of the level `below`
@@ -32,7 +32,7 @@ Kind = Literal[
 
 
 class Keyword(msgspec.Struct, frozen=True):
-    """One word at one place: what its value is, and what it means."""
+    """A keyword at one place: the kind of its value, and its meaning."""
 
     name: str
     kind: Kind
@@ -46,7 +46,7 @@ class Keyword(msgspec.Struct, frozen=True):
 
 
 class Level(msgspec.Struct, frozen=True, dict=True):
-    """A place where words stand. In an open one, words that nobody knows are kept with a warning, not refused."""
+    """A place with its own keywords. In an open one, unknown keywords are kept with a warning."""
 
     name: str
     where: str
@@ -60,16 +60,16 @@ class Level(msgspec.Struct, frozen=True, dict=True):
         }
 
     def find(self, word: str) -> Keyword | None:
-        """Return the keyword that a word spells, whatever its case, or None."""
+        """Return the keyword of a spelling, ignoring case, or None."""
         return self._index.get(word.casefold())
 
     @cached_property
     def names(self) -> list[str]:
-        """Every canonical word of this place."""
+        """The canonical spelling of every keyword."""
         return [keyword.name for keyword in self.keywords]
 
 
-def _kept(*names: str, meaning: str) -> tuple[Keyword, ...]:
+def _inert(*names: str, meaning: str) -> tuple[Keyword, ...]:
     return tuple(Keyword(name, "anything", meaning, acted_on=False) for name in names)
 
 
@@ -89,14 +89,14 @@ RETIRED_EVENTS = {
     "SESSION_START": "session:start",
     "ON_SEARCH": "search:before",
 }
-"""Events of earlier versions of the language, which stood where `ON` stands now."""
+"""Events of earlier versions of the language, written where `ON` is written now."""
 MISPLACED = {
     ("persistent variable", "input"): "Persistent memory is written as facts, by those whose permissions allow it; "
     "declare what callers may set below `session`",
 }
-"""What to do about a word that is often put at a level where it has no meaning, by the level and the word."""
+"""Hints for keywords that are often put at the wrong level, by level and keyword."""
 
-_CHANNEL = _kept("VOICE", "RICH_CONTENT", "FORMATS", "ACTIONS", "MESSAGE_KEY", meaning="a reply in another form")
+_CHANNEL = _inert("VOICE", "RICH_CONTENT", "FORMATS", "ACTIONS", "MESSAGE_KEY", meaning="a reply in another form")
 
 _STATE = (
     Keyword("SET", "anything", "Assign expressions to variables", repeatable=True),
@@ -162,7 +162,7 @@ _LEVELS = (
             Keyword("ON_ERROR", "anything", "What follows an error", below="error handler"),
             Keyword("MESSAGES", "mapping", "Messages of the runtime in other words"),
             Keyword("TEMPLATES", "block", "Templates by name", below="template"),
-            *_kept(
+            *_inert(
                 *("EXECUTION", "GUARDRAILS", "ACTION_HANDLERS", "NLU", "MULTI_INTENT", "INTENTS", "ENTITIES"),
                 *("LOOKUP_TABLES", "ATTACHMENTS", "DESTINATIONS", "TRANSFER_FLOW_POLICIES", "CONVERSATION"),
                 *("BEHAVIOR_PROFILES", "USE_BEHAVIOR_PROFILE", "VOICE", "AGENTS", "ROUTING", "STATE", "POLICIES"),
@@ -217,7 +217,7 @@ _LEVELS = (
             Keyword("DEFAULT", "expression", "Value while no fact exists", aliases=("DEFAULT_VALUE",)),
             Keyword("DESCRIPTION", "text", "What it is for"),
             Keyword("SENSITIVE", "boolean", "Whether it is to be kept from view"),
-            *_kept("SENSITIVE_DISPLAY", "MASK_CONFIG", meaning="how a sensitive value is shown"),
+            *_inert("SENSITIVE_DISPLAY", "MASK_CONFIG", meaning="how a sensitive value is shown"),
         ),
     ),
     Level(
@@ -252,7 +252,7 @@ _LEVELS = (
             Keyword("BEFORE", "text", "The checkpoint: calling a tool, or returning results"),
             Keyword("ON_FAIL", "anything", "What a broken rule does", below="failure"),
             Keyword("SEVERITY", "choice", "error unless said; or write WARN", choices=("error", "warning")),
-            *_kept("DESCRIPTION", "NAME", meaning="words about the rule"),
+            *_inert("DESCRIPTION", "NAME", meaning="words about the rule"),
         ),
     ),
     Level(
@@ -299,7 +299,7 @@ _LEVELS = (
             Keyword("STEP_CONSTRAINTS", "texts", "Rules for the model in this step"),
             Keyword("ON_ACTION", "list", "What follows a button", below="action handler", acted_on=False),
             *_CHANNEL,
-            *_kept("DESCRIPTION", "ATTACHMENTS", "AWAIT_ATTACHMENT", "HUMAN_APPROVAL", meaning="not run here"),
+            *_inert("DESCRIPTION", "ATTACHMENTS", "AWAIT_ATTACHMENT", "HUMAN_APPROVAL", meaning="not run here"),
         ),
     ),
     Level(
@@ -340,7 +340,7 @@ _LEVELS = (
         "gather",
         "below `GATHER`",
         (
-            Keyword("fields", "anything", "The fields, where other words stand beside them", below="field"),
+            Keyword("fields", "anything", "The fields, next to other keywords of GATHER", below="field"),
             Keyword("strategy", "choice", "How values are found in the user's words", choices=STRATEGIES),
         ),
     ),
@@ -367,7 +367,7 @@ _LEVELS = (
             Keyword("range", "boolean", "Whether it is a range"),
             Keyword("list", "boolean", "Whether there may be several"),
             Keyword("prompt_mode", "choice", "Whether to ask for it", choices=("ask", "extract_only")),
-            *_kept("semantics", "description", "sensitive", "voice", "rich_content", "lookup", meaning="not run here"),
+            *_inert("semantics", "description", "sensitive", "voice", "rich_content", "lookup", meaning="not run here"),
         ),
         open=True,
     ),
@@ -464,7 +464,7 @@ _LEVELS = (
             Keyword("timeout", "integer", "Milliseconds until it failed"),
             Keyword("retry", "integer", "How often to try again"),
             Keyword("retry_delay", "integer", "Milliseconds between"),
-            *_kept(
+            *_inert(
                 *("hints", "auth", "auth_config", "auth_profile", "retry_policy", "body_type", "body_mode"),
                 *("body_schema", "use_body_schema", "request_variants", "rate_limit", "circuit_breaker", "protocol"),
                 *("server", "tool", "runtime", "code", "code_file", "memory", "function", "workflow", "index"),
@@ -488,7 +488,7 @@ _LEVELS = (
             Keyword("pass", "names", "Values that go along, without CONTEXT"),
             Keyword("summary", "template", "What happened so far, without CONTEXT"),
             Keyword("history", "anything", "How much of the conversation goes along, without CONTEXT"),
-            *_kept(
+            *_inert(
                 *("ASYNC", "ASYNC_TIMEOUT", "TIMEOUT", "REMOTE", "LOCATION", "ENDPOINT", "PROTOCOL", "DESCRIPTION"),
                 *("RESPOND", "FLAGS", "EXPERIENCE_MODE"),
                 meaning="not run here",
@@ -540,7 +540,7 @@ _LEVELS = (
             Keyword("USE_RESULT", "template", "What to do with that", acted_on=False),
             Keyword("TIMEOUT", "text", "How long it may take", acted_on=False),
             Keyword("ON_FAILURE", "anything", "respond, continue, escalate or retry"),
-            *_kept("DESCRIPTION", "ASYNC", "REMOTE", "PRIORITY", meaning="not run here"),
+            *_inert("DESCRIPTION", "ASYNC", "REMOTE", "PRIORITY", meaning="not run here"),
         ),
         open=True,
     ),
@@ -550,7 +550,7 @@ _LEVELS = (
         (
             Keyword("triggers", "list", "When a person is called", below="trigger"),
             Keyword("context_for_human", "names", "What the person is shown"),
-            *_kept("routing", "on_human_complete", "connector", meaning="how people are reached"),
+            *_inert("routing", "on_human_complete", "connector", meaning="how people are reached"),
         ),
         open=True,
     ),
@@ -579,7 +579,7 @@ _LEVELS = (
         "below a template of `TEMPLATES`",
         (
             Keyword("DEFAULT", "template", "Its text", aliases=("TEXT", "CONTENT", "RESPOND")),
-            *_kept("DESCRIPTION", "MARKDOWN", "HTML", "SLACK", "ADAPTIVE_CARD", "AG_UI", "WHATSAPP", meaning="forms"),
+            *_inert("DESCRIPTION", "MARKDOWN", "HTML", "SLACK", "ADAPTIVE_CARD", "AG_UI", "WHATSAPP", meaning="forms"),
             *_CHANNEL,
         ),
         open=True,
@@ -589,6 +589,37 @@ _LEVELS = (
 LEVELS: dict[str, Level] = {level.name: level for level in _LEVELS}
 
 
-def homes(word: str) -> list[str]:
-    """Return the places where a word does stand, for a hint about one that is nested wrongly."""
+def places_of(word: str) -> list[str]:
+    """Return the places where a keyword is valid, for a hint about wrong nesting."""
     return [level.where for level in _LEVELS if level.find(word)]
+
+
+_SPELLINGS = {
+    "string": "str text url uri id uuid enum",
+    "number": "float double decimal currency money percent percentage",
+    "integer": "int",
+    "boolean": "bool",
+    "date": "",
+    "datetime": "timestamp date-time date_time",
+    "time": "",
+    "email": "",
+    "phone": "tel telephone phone_number",
+    "array": "list",
+    "object": "dict map json record",
+    "null": "none undefined",
+    "any": "unknown void file union nullable",
+}
+
+TYPE_NAMES: dict[str, str] = {
+    spelling: name for name, others in _SPELLINGS.items() for spelling in (name, *others.split())
+}
+"""Every word for a type, in lower case, with the canonical name of the type."""
+
+
+def type_name(word: str) -> str | None:
+    """Return the canonical name of a type, ignoring case; None for an unknown word.
+
+    >>> type_name("Decimal"), type_name("timestamp"), type_name("Booking")
+    ('number', 'datetime', None)
+    """
+    return TYPE_NAMES.get(word.casefold())

@@ -1,7 +1,7 @@
-"""ABL text in, a document out, or one error that carries every fault of the text.
+"""Parse ABL text into a `Document`.
 
-`read` never fails: it gives what could be understood and everything there is to say about the rest. `parse_document`
-and `parse_fragment` raise that as a `SourceError`. Files that end in `.yaml` or `.yml` are in the lowercase dialect.
+`read` never fails: it returns what it could parse together with all diagnostics. `parse_document` and
+`parse_fragment` raise a `SourceError` instead. Files that end in `.yaml` or `.yml` are in the lower-case dialect.
 """
 
 from __future__ import annotations
@@ -12,18 +12,22 @@ import msgspec
 
 from memoranda.abl.document import Document, DocumentKind, Identity, Step
 from memoranda.abl.keywords import LEVELS, RULES
-from memoranda.abl.lines import read_lines
+from memoranda.abl.lines import Line, Lines, read_lines
 from memoranda.abl.reader import Properties, Reader
-from memoranda.abl.sections.constraints import read_constraints
+from memoranda.abl.sections.actions import read_gather
 from memoranda.abl.sections.coordination import read_completes, read_delegates, read_escalate, read_handoffs
-from memoranda.abl.sections.flow import read_error_handlers, read_flow, read_step
-from memoranda.abl.sections.gather import read_gather
-from memoranda.abl.sections.lifecycle import read_handler, read_handlers, read_templates
-from memoranda.abl.sections.memory import read_memory
-from memoranda.abl.sections.tools import read_tools
-from memoranda.abl.tree import Line, Lines, Raw
-from memoranda.lang import reading
+from memoranda.abl.sections.declarations import read_constraints, read_memory, read_tools
+from memoranda.abl.sections.flow import (
+    read_error_handlers,
+    read_flow,
+    read_handler,
+    read_handlers,
+    read_step,
+    read_templates,
+)
+from memoranda.lang import document as reading
 from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Source, Span
 
 _KINDS: dict[str, DocumentKind] = {
@@ -35,34 +39,34 @@ _KINDS: dict[str, DocumentKind] = {
 
 
 Reading: TypeAlias = reading.Reading[Lines, Document]
-"""What reading gives: the lines, the document, and the diagnostics."""
+"""A parsed ABL source: its lines, the document, and the diagnostics."""
 
 
 def parse_document(text: str, *, name: str = "agent.abl") -> Document:
-    """Parse a whole file: an agent, a supervisor, a behaviour profile or tools; the name's ending tells the dialect."""
-    return read(text, name=name).document_or_raise()
+    """Parse a whole file: an agent, a supervisor, a behaviour profile or tools; the file ending gives the dialect."""
+    return read(text, name=name).valid_document()
 
 
 def parse_fragment(text: str, *, name: str = "fragment.abl") -> Document:
     """Parse any part of a file: sections without an agent, steps, or the lines of a step."""
-    return read(text, name=name, fragment=True).document_or_raise()
+    return read(text, name=name, fragment=True).valid_document()
 
 
 def read(text: str, *, name: str = "agent.abl", fragment: bool = False) -> Reading:
-    """Read a source whatever its faults, and collect them."""
+    """Parse a source and collect its diagnostics; never raises for errors in it."""
     source = Source(name, text)
-    said = Diagnostics(source)
+    diagnostics = Diagnostics(source)
     lowercase = name.endswith((".yaml", ".yml"))
     if lowercase:
         # PyYAML is needed for this dialect only.
         from memoranda.abl.yaml_dialect import read_yaml
 
-        lines = read_yaml(source, said)
+        lines = read_yaml(source, diagnostics)
     else:
-        lines = read_lines(source, said)
-    reader = Reader(said, lowercase=lowercase)
+        lines = read_lines(source, diagnostics)
+    reader = Reader(diagnostics, lowercase=lowercase)
     document = _fragment(reader, lines) if fragment else _document(reader, lines)
-    return reading.Reading(source, lines, document, said.sorted(), reader.spellings)
+    return reading.Reading(source, lines, document, diagnostics.sorted(), reader.spellings)
 
 
 def _document(reader: Reader, lines: Lines) -> Document:
@@ -73,7 +77,7 @@ def _document(reader: Reader, lines: Lines) -> Document:
         known = tuple(line for line in lines.lines if line.key is not None and table.find(line.key))
         others = tuple(line for line in lines.lines if line not in known)
         for line in others:
-            reader.said.note("not_acted_on", "kept but not acted on: a part of a behaviour profile", line.key_span)
+            reader.note("not_acted_on", "kept but not acted on: a part of a behaviour profile", line.key_span)
     _refuse_mode(reader, lines.lines)
     known = tuple(line for line in known if not _is_mode(line))
     found = reader.properties(known, "document", owner=lines.span)
@@ -83,7 +87,7 @@ def _document(reader: Reader, lines: Lines) -> Document:
 
 
 def _kind(lines: tuple[Line, ...]) -> DocumentKind | None:
-    """Return what kind of file it is: the first of the words that say so; tools only where nothing else does."""
+    """Return the kind of a file by its first defining keyword; `TOOLS` counts only without another."""
     words = [line.key.upper() for line in lines if line.key is not None]
     for word in words:
         if word in _KINDS and word != "TOOLS":
@@ -99,19 +103,17 @@ def _refuse_mode(reader: Reader, lines: tuple[Line, ...]) -> None:
     for line in lines:
         if _is_mode(line):
             message = "`MODE` is no longer a keyword"
-            reader.said.error(
-                "retired", message, line.key_span, hint="Remove it; each step says REASONING: true or false"
-            )
+            reader.error("retired", message, line.key_span, hint="Remove it; each step says REASONING: true or false")
 
 
 def _require(reader: Reader, document: Document, kind: DocumentKind | None, found: Properties, lines: Lines) -> None:
     begin = lines.lines[0].key_span if lines.lines else Span(0, 0)
     if kind is None:
         message = "the file declares no agent"
-        reader.said.error("missing", message, begin, hint="Begin it with `AGENT: Name`")
+        reader.error("missing", message, begin, hint="Begin it with `AGENT: Name`")
     elif kind == "agent" and document.goal is None and found.line("GOAL") is None:
         message = "`GOAL` is missing at the top of a file"
-        reader.said.error("missing", message, begin, hint="Say what the agent is to achieve: `GOAL: …`")
+        reader.error("missing", message, begin, hint="Say what the agent is to achieve: `GOAL: …`")
 
 
 def _sections(reader: Reader, found: Properties, kind: DocumentKind, span: Span) -> Document:
@@ -169,13 +171,13 @@ def _identity(reader: Reader, found: Properties) -> Identity | None:
 
 
 def _fragment(reader: Reader, lines: Lines) -> Document:
-    """Sort loose lines into where they belong, and read each as it is read in a whole file."""
-    if any(_stands_in(line, "document", but="step") for line in lines.lines) and _kind(lines.lines) not in (
+    """Parse loose lines: assign each to the section that it belongs to."""
+    if any(_is_keyword_of(line, "document", but="step") for line in lines.lines) and _kind(lines.lines) not in (
         None,
         "tools",
     ):
         return _document(reader, lines)
-    loose = any(_stands_in(line, "step", but="document") for line in lines.lines)
+    loose = any(_is_keyword_of(line, "step", but="document") for line in lines.lines)
     sections: list[Line] = []
     body: list[Line] = []
     memory: list[Line] = []
@@ -187,11 +189,11 @@ def _fragment(reader: Reader, lines: Lines) -> Document:
                 place
                 for place, belongs in (
                     (rules, line.dash and line.text.upper().startswith(RULES)),
-                    (body, loose and _stands_in(line, "step")),
-                    (sections, _stands_in(line, "document")),
-                    (body, _stands_in(line, "step")),
-                    (memory, _stands_in(line, "memory")),
-                    (steps, _stands_in(line, "flow") or _looks_like_a_step(line)),
+                    (body, loose and _is_keyword_of(line, "step")),
+                    (sections, _is_keyword_of(line, "document")),
+                    (body, _is_keyword_of(line, "step")),
+                    (memory, _is_keyword_of(line, "memory")),
+                    (steps, _is_keyword_of(line, "flow") or _looks_like_a_step(line)),
                 )
                 if belongs
             ),
@@ -213,7 +215,7 @@ def _body(reader: Reader, lines: tuple[Line, ...], span: Span) -> Step:
     return read_step(reader, Raw("", span=span), lines, span, fragment=True)
 
 
-def _stands_in(line: Line, level: str, *, but: str = "") -> bool:
+def _is_keyword_of(line: Line, level: str, *, but: str = "") -> bool:
     if line.key is None or line.dash or (but and LEVELS[but].find(line.key)):
         return False
     return LEVELS[level].find(line.key) is not None

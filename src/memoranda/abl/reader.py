@@ -1,23 +1,139 @@
-"""Lines of one level and its table in; checked properties out, and a diagnostic for every line that does not fit."""
+"""Read lines with the keyword tables: checked properties, or a diagnostic for each line that does not fit.
+
+The functions above `Reader` accept texts, lists and mappings in every form in which people write them.
+"""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from msgspec.structs import replace
 
 from memoranda.abl.document import Argument
-from memoranda.abl.forms import elements, expanded, mapping, spread, text_of, texts
-from memoranda.abl.keywords import LEVELS, MISPLACED, Keyword, Level, homes
-from memoranda.abl.lines import note_remark
-from memoranda.abl.tree import Line, Raw, Value
-from memoranda.abl.values import inline_object, part, unquoted, verbatim
-from memoranda.lang.diagnostics import Diagnostics, did_you_mean
-from memoranda.lang.faults import note_foreign_comment, note_missing_colon
+from memoranda.abl.keywords import LEVELS, MISPLACED, Keyword, Level, places_of
+from memoranda.abl.lines import Line, Value, list_elements, note_remark, object_fields, part, split, unquote
+from memoranda.lang.diagnostics import Diagnostics, did_you_mean, note_foreign_comment, note_missing_colon
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
 from memoranda.model.text import quote
+
+
+def expand_value(line: Line, keyword: Keyword) -> Line:
+    """Turn an inline `{…}` or `[…]` into lines below, where the keyword expects lines there."""
+    if line.value is None or line.children:
+        return line
+    if keyword.kind == "list" and line.value.text.startswith("["):
+        children = tuple(_as_line(element, dash=True) for element in _pieces(line.value.raw))
+    elif keyword.kind == "block" and line.value.text.startswith("{"):
+        children = _as_lines(line.value.raw)
+    else:
+        return line
+    return replace(line, value=None, children=children) if children else line
+
+
+def expand_item(line: Line) -> Line:
+    """Turn an item `- {a: x, b: y}` into an item with these entries."""
+    if line.key is not None or not line.text.startswith("{"):
+        return line
+    entries = _as_lines(line.raw)
+    if not entries:
+        return line
+    head, *rest = entries
+    return replace(head, dash=True, properties=(*rest, *line.body), comments=line.comments, span=line.span)
+
+
+def _pieces(raw: Raw) -> list[Raw]:
+    inner = part(raw, raw.text.index("[") + 1, raw.text.rindex("]") if "]" in raw.text else len(raw.text))
+    return [element for element in split(inner, ",") if element.text]
+
+
+def _as_lines(raw: Raw) -> tuple[Line, ...]:
+    return tuple(_as_line(value, name=name) for name, value in object_fields(raw) or ())
+
+
+def _as_line(raw: Raw, *, name: Raw | None = None, dash: bool = False) -> Line:
+    if name is None:
+        return Line(raw.text, dash=dash, key_span=raw.span, span=raw.span)
+    quoted = unquote(raw) is not raw
+    value = Value(raw.text, "quoted" if quoted else "plain", raw.runs, span=raw.span)
+    return Line(raw.text, key=name.text, key_span=name.span, value=value, span=name.span.to(raw.span))
+
+
+def text_of(line: Line) -> Raw | None:
+    """Return the value of a line without quotes, or the bare lines below it; None without either."""
+    if line.value is not None:
+        return line.value.unquoted
+    if line.children and all(child.key is None and not child.dash and not child.body for child in line.children):
+        first, last = line.children[0].span, line.children[-1].span
+        runs: list[tuple[int, int]] = []
+        length = 0
+        for child in line.children:
+            runs.append((length, child.span.start))
+            length += len(child.text) + 1
+        text = "\n".join(child.text for child in line.children)
+        return Raw(text, runs=tuple(runs), span=first.to(last))
+    return None
+
+
+def item_text(line: Line) -> Raw:
+    """Return the whole text of a list item, including a colon."""
+    if line.value is not None and line.value.style == "block":
+        return line.value.unquoted
+    if line.key is None:
+        return unquote(line.raw)
+    # White space around the colon is layout.
+    written = line.text[: line.key_span.end - line.key_span.start].rstrip()
+    if line.value is None:
+        return Raw(f"{written}:", runs=((0, line.span.start),), span=line.span)
+    runs = ((0, line.span.start), (len(written) + 2, line.value.span.start))
+    return Raw(f"{written}: {line.value.text}", runs=runs, span=line.span)
+
+
+def elements(line: Line) -> list[Raw]:
+    """Return the names or texts of a line: `[a, b]`, `a, b`, or one item per line."""
+    if line.value is not None:
+        return list_elements(line.value.raw)
+    return [item_text(child) for child in line.children if child.dash or child.key is None]
+
+
+def texts(line: Line) -> list[Raw]:
+    """Return the texts of a line: one text, one item per line, or `["a", "b"]`."""
+    if line.value is not None:
+        inline = line.value.style == "plain" and line.value.text.startswith("[")
+        return list_elements(line.value.raw) if inline else [line.value.unquoted]
+    return [item_text(child) for child in line.children]
+
+
+def mapping(line: Line) -> list[Argument]:
+    """Return the pairs of a line: `{a: x, b}`, or `name: value` lines below it."""
+    if line.value is not None:
+        pairs = object_fields(line.value.raw) or []
+        return [Argument(name, value, span=name.span.to(value.span)) for name, value in pairs]
+    return [_pair(child) for child in line.children]
+
+
+def _pair(line: Line) -> Argument:
+    given = {(entry.key or "").casefold(): entry for entry in line.entries} if line.dash else {}
+    if "key" in given and "value" in given:
+        # A list of `key` and `value` entries allows a name to occur twice.
+        return Argument(_as_expression(given["key"]), _as_expression(given["value"]), span=line.span)
+    if line.key is None:
+        return Argument(line.raw, line.raw, span=line.span)
+    return Argument(line.name, _as_expression(line), span=line.span)
+
+
+def _as_expression(line: Line) -> Raw:
+    """Return the value of a line, or the lines below it written as `{…}` or `[…]`."""
+    if line.value is not None:
+        return line.value.raw
+    parts = [child.text if child.key is None else f"{child.key}: {_as_expression(child).text}" for child in line.body]
+    inner = ", ".join(parts)
+    if any(child.dash and child.key is None for child in line.body):
+        return Raw(f"[{inner}]", runs=((0, line.span.start),), span=line.span)
+    return Raw(f"{{{inner}}}" if parts else "null", runs=((0, line.span.start),), span=line.span)
+
 
 _NAME = re.compile(r"[^\W\d][\w\-]*")
 _TARGET = re.compile(r"[^\W\d]\w*(?:\.[\w\-]+)*")
@@ -29,23 +145,29 @@ _SCALARS = frozenset({"condition", "expression", "name", "path", "integer", "boo
 
 
 class Entry(NamedTuple):
-    """A line and the row of the table that it spells."""
+    """A line and its row of the keyword table."""
 
     keyword: Keyword
     line: Line
 
 
-class Reader:
-    """Checks lines against tables, collects what is wrong, and remembers how each keyword is spelled canonically."""
+_ValueCheck: TypeAlias = Callable[["Reader", Line, Keyword], bool]
 
-    def __init__(self, said: Diagnostics, *, lowercase: bool = False) -> None:
-        """Begin to read; `lowercase` is for the dialect whose keywords are written small."""
-        self.said = said
+
+class Reader:
+    """Checks lines against keyword tables and records the canonical spelling of each keyword."""
+
+    def __init__(self, diagnostics: Diagnostics, *, lowercase: bool = False) -> None:
+        """Create a reader; `lowercase` is for the YAML dialect, whose keywords are written in lower case."""
+        self.diagnostics = diagnostics
+        self.error = diagnostics.error
+        self.warning = diagnostics.warning
+        self.note = diagnostics.note
         self.lowercase = lowercase
         self.spellings: dict[int, str] = {}
 
     def properties(self, lines: Iterable[Line], level: str, *, owner: Span, required: bool = True) -> Properties:
-        """Check the entries of one level: unknown, doubled and missing words, and values of the wrong kind."""
+        """Check the entries of one level: unknown, duplicate and missing keywords, and values of the wrong kind."""
         table = LEVELS[level]
         entries: list[Entry] = []
         kept: list[Line] = []
@@ -57,82 +179,82 @@ class Reader:
                     kept.append(line)
                 continue
             if keyword.name in seen and not keyword.repeatable:
-                self.doubled(line, keyword.name)
+                self.note_duplicate(line, keyword.name)
                 continue
             seen[keyword.name] = line
             if not keyword.acted_on:
-                self.not_acted_on(line, keyword)
+                self.note_not_acted_on(line, keyword)
                 kept.append(line)
-            line = self._without_remark(expanded(line, keyword), keyword)
+            line = self._without_remark(expand_value(line, keyword), keyword)
             if self._fits(line, keyword):
                 entries.append(Entry(keyword, line))
         if required:
-            self._missing(table, seen, owner)
+            self._note_missing(table, seen, owner)
         return Properties(entries, tuple(kept))
 
     def keyword(self, line: Line, table: Level) -> Keyword | None:
-        """Return the keyword that a line begins with, or say what is wrong with it."""
+        """Return the keyword of a line, or None with a diagnostic."""
         if line.key is None or line.dash:
-            self.misplaced(line, table)
+            self.note_misplaced(line, table)
             return None
         keyword = table.find(line.key)
         if keyword is None:
-            self.unknown(line, table)
+            self.note_unknown(line, table)
             return None
         self.spell(line, keyword)
         return keyword
 
     def spell(self, line: Line, keyword: Keyword) -> None:
-        """Remember how a keyword is written canonically, and warn where its case is unusual."""
+        """Record the canonical spelling of a keyword, and warn about unusual case."""
         assert line.key is not None
         usual = keyword.name.isupper()
         either = not usual and line.key in (line.key.upper(), line.key.lower())
         self.spellings[line.key_span.start] = line.key if either or not keyword.acted_on else keyword.name
         if usual and not self.lowercase and not line.key.isupper():
-            self.said.warning(
+            self.warning(
                 "keyword_case",
                 f"the keyword {quote(line.key)} is usually written `{line.key.upper()}`",
                 line.key_span,
-                hint="Keywords stand out in capitals",
+                hint="Write keywords in capitals",
             )
 
-    def unknown(self, line: Line, table: Level) -> None:
-        """Say that a word is not known here, which was probably meant, or where it does stand."""
+    def note_unknown(self, line: Line, table: Level) -> None:
+        """Report an unknown keyword, with the nearest one or the place where it belongs."""
         assert line.key is not None
-        elsewhere = homes(line.key)
+        elsewhere = places_of(line.key)
         near = MISPLACED.get((table.name, line.key.casefold())) or did_you_mean(line.key, table.names)
         if elsewhere and not near:
-            near = f"It stands {elsewhere[0]}; check the indentation"
+            near = f"It belongs {elsewhere[0]}; check the indentation"
         hint = near or f"Known {table.where}: {', '.join(table.names[:12])}"
-        note = self.said.warning if table.open else self.said.error
-        note("unknown_keyword", f"{quote(line.key)} is no keyword {table.where}", line.key_span, hint=hint)
+        note = self.diagnostics.warning if table.open else self.diagnostics.error
+        note("unknown_keyword", f"{quote(line.key)} is not a keyword {table.where}", line.key_span, hint=hint)
 
-    def misplaced(self, line: Line, table: Level) -> None:
-        """Say that a line is no entry where entries are expected."""
+    def note_misplaced(self, line: Line, table: Level) -> None:
+        """Report a line that is not an entry where entries are expected."""
         word = line.text.split(maxsplit=1)[0] if line.text.strip() else ""
         if word.startswith("//"):
-            note_foreign_comment(self.said, "//", "#", line.span)
+            note_foreign_comment(self.diagnostics, "//", "#", line.span)
             return
         hint = did_you_mean(word, table.names, otherwise=f"Expected one of {', '.join(table.names[:8])}")
         if line.key is None and table.find(word):
-            note_missing_colon(self.said, word, line.span.start + line.text.index(word))
+            note_missing_colon(self.diagnostics, word, line.span.start + line.text.index(word))
             return
-        message = f"{quote(line.text, longest=40)} is no `KEYWORD: value` {table.where}"
-        self.said.error("wrong_nesting", message, line.span, hint=hint)
+        message = f"{quote(line.text, longest=40)} is not a `KEYWORD: value` {table.where}"
+        self.error("wrong_nesting", message, line.span, hint=hint)
 
-    def doubled(self, line: Line, name: str) -> None:
-        """Say that something is declared twice in the same place."""
+    def note_duplicate(self, line: Line, name: str) -> None:
+        """Report a second declaration in the same place."""
         message = f"`{name}` is declared a second time"
-        self.said.error("duplicate", message, line.key_span, hint="Keep one of them")
+        self.error("duplicate", message, line.key_span, hint="Keep one of them")
 
-    def not_acted_on(self, line: Line, keyword: Keyword) -> None:
-        """Say that a word is kept and has no effect."""
-        self.said.note("not_acted_on", f"`{keyword.name}` is kept but not acted on: {keyword.meaning}", line.key_span)
+    def note_not_acted_on(self, line: Line, keyword: Keyword) -> None:
+        """Note that a keyword is kept and has no effect."""
+        self.note("not_acted_on", f"`{keyword.name}` is kept but not acted on: {keyword.meaning}", line.key_span)
 
-    def _missing(self, table: Level, seen: dict[str, Line], owner: Span) -> None:
+    def _note_missing(self, table: Level, seen: dict[str, Line], owner: Span) -> None:
         for keyword in table.keywords:
             if keyword.required and keyword.name not in seen:
-                self.said.error(
+                self.error(
                     "missing",
                     f"`{keyword.name}` is missing {table.where}",
                     owner,
@@ -140,27 +262,27 @@ class Reader:
                 )
 
     def items(self, lines: Iterable[Line], name: str) -> list[Line]:
-        """Return the lines that are list items; anything else among them is noted."""
+        """Return the list items among lines; the others become diagnostics."""
         found: list[Line] = []
         for line in lines:
             if line.dash:
-                found.append(spread(line))
+                found.append(expand_item(line))
                 continue
-            self.said.error(
+            self.error(
                 "wrong_nesting",
-                f"{quote(line.text, longest=40)} is no item of `{name}`",
+                f"{quote(line.text, longest=40)} is not an item of `{name}`",
                 line.span,
                 hint="Begin the item with a dash: `- …`",
             )
         return found
 
-    def refuse_doubles(self, names: Iterable[Raw]) -> None:
-        """Say which names are declared more than once."""
+    def note_duplicates(self, names: Iterable[Raw]) -> None:
+        """Report names that are declared more than once."""
         seen: set[str] = set()
         for name in names:
             if name.text in seen:
                 message = f"{quote(name.text)} is declared a second time"
-                self.said.error("duplicate", message, name.span, hint="Keep one of them")
+                self.error("duplicate", message, name.span, hint="Keep one of them")
             seen.add(name.text)
 
     # --- values ---------------------------------------------------------------------------------------------------
@@ -168,17 +290,17 @@ class Reader:
     def _fits(self, line: Line, keyword: Keyword) -> bool:
         if keyword.kind in _SCALARS:
             if line.value is None:
-                self.expected(line, keyword, "a value on the same line")
+                self.note_wrong_value(line, keyword, "a value on the same line")
                 return False
         if keyword.kind != "anything" and line.value is not None:
-            self.nothing_below(line, keyword.name)
+            self.refuse_nested(line, keyword.name)
         check = _CHECKS.get(keyword.kind)
         return check is None or check(self, line, keyword)
 
-    def nothing_below(self, line: Line, name: str) -> None:
-        """Say that lines are nested below one that has all it needs on the same line."""
+    def refuse_nested(self, line: Line, name: str) -> None:
+        """Report lines below a keyword that already has its value on the same line."""
         if line.children:
-            self.said.error(
+            self.error(
                 "wrong_nesting",
                 f"nothing can be nested below `{name}` with a value",
                 line.children[0].span,
@@ -186,82 +308,71 @@ class Reader:
             )
 
     def _without_remark(self, line: Line, keyword: Keyword) -> Line:
-        """Return a line whose one word is not followed by a comment, which people put there all the same."""
+        """Remove a comment after a one-word value, with a warning."""
         if line.value is None or line.value.style != "plain" or keyword.kind not in _WORDS:
             return line
         remark = _REMARK.match(line.value.text)
         if remark is None:
             return line
-        note_remark(self.said, line.value.text[remark.end() - 1 :], line.value.span)
-        word = part(verbatim(line.value), 0, remark.end(1))
+        note_remark(self.diagnostics, line.value.text[remark.end() - 1 :], line.value.span)
+        word = part(line.value.raw, 0, remark.end(1))
         return replace(line, value=Value(word.text, "plain", word.runs, span=word.span))
 
-    def expected(self, line: Line, keyword: Keyword, what: str) -> None:
-        """Say that a value is not what its keyword needs."""
+    def note_wrong_value(self, line: Line, keyword: Keyword, what: str) -> None:
+        """Report a value that is not what its keyword needs."""
         found = quote(line.value.text, longest=40) if line.value else "nothing"
         span = line.value.span if line.value else line.key_span
         message = f"`{keyword.name}` needs {what}, not {found}"
-        self.said.error("wrong_value", message, span, hint=f"{keyword.name}: {keyword.meaning}")
+        self.error("wrong_value", message, span, hint=f"{keyword.name}: {keyword.meaning}")
 
     def name(self, raw: Raw, what: str) -> Raw:
-        """Return a name without a remark after it; say what is wrong with one that cannot be used."""
+        """Return a name without a trailing comment, and report one that is not valid."""
         return self._word(raw, _NAME, what, "letters, digits and underscores, and begins with a letter")
 
     def path(self, raw: Raw, what: str) -> Raw:
-        """Return a dotted path without a remark after it; say what is wrong with one that cannot be used."""
+        """Return a dotted path without a trailing comment, and report one that is not valid."""
         return self._word(raw, _PATH, what, "names with dots between them, such as `user.name`")
 
     def target(self, raw: Raw) -> Raw:
-        """Return the dotted name of what is assigned, without a remark after it; say what cannot be assigned."""
+        """Return the name of an assigned variable without a trailing comment, and report one that is not valid."""
         return self._word(raw, _TARGET, "a variable", "letters, digits and underscores, with dots between its parts")
 
     def _word(self, raw: Raw, pattern: re.Pattern[str], what: str, made_of: str) -> Raw:
         remark = _REMARK.match(raw.text)
         if remark:
-            note_remark(self.said, raw.text[remark.end() - 1 :], raw.span)
+            note_remark(self.diagnostics, raw.text[remark.end() - 1 :], raw.span)
             raw = part(raw, 0, remark.end(1))
         if not pattern.fullmatch(raw.text):
             message = f"{quote(raw.text)} cannot be the name of {what}"
-            self.said.error("bad_name", message, raw.span, hint=f"A name consists of {made_of}")
+            self.error("bad_name", message, raw.span, hint=f"A name consists of {made_of}")
         return raw
 
 
 def _needs_text(reader: Reader, line: Line, keyword: Keyword) -> bool:
     if text_of(line) is None:
-        reader.expected(line, keyword, "text")
+        reader.note_wrong_value(line, keyword, "text")
         return False
     return True
 
 
-def _is_name(reader: Reader, line: Line, keyword: Keyword) -> bool:
-    assert line.value is not None
-    if not _NAME.match(unquoted(line.value).text):
-        reader.expected(line, keyword, "a name")
-        return False
-    return True
+def _matching(test: Callable[[str], object], what: str) -> _ValueCheck:
+    """Return a check that the text of a value passes a test."""
 
+    def check(reader: Reader, line: Line, keyword: Keyword) -> bool:
+        assert line.value is not None
+        if not test(line.value.unquoted.text):
+            reader.note_wrong_value(line, keyword, what)
+            return False
+        return True
 
-def _is_integer(reader: Reader, line: Line, keyword: Keyword) -> bool:
-    assert line.value is not None
-    if not _INTEGER.fullmatch(unquoted(line.value).text):
-        reader.expected(line, keyword, "a whole number")
-        return False
-    return True
-
-
-def _is_boolean(reader: Reader, line: Line, keyword: Keyword) -> bool:
-    assert line.value is not None
-    if unquoted(line.value).text.casefold() not in ("true", "false"):
-        reader.expected(line, keyword, "true or false")
-        return False
-    return True
+    return check
 
 
 def _is_choice(reader: Reader, line: Line, keyword: Keyword) -> bool:
     assert line.value is not None
-    raw = unquoted(line.value)
+    raw = line.value.unquoted
     if raw.text.casefold() not in keyword.choices:
-        reader.said.error(
+        reader.error(
             "wrong_value",
             f"`{keyword.name}` cannot be {quote(raw.text, longest=40)}",
             raw.span,
@@ -274,34 +385,36 @@ def _is_choice(reader: Reader, line: Line, keyword: Keyword) -> bool:
 def _is_list(reader: Reader, line: Line, keyword: Keyword) -> bool:
     for child in line.children:
         if child.body or (child.key is not None and not child.dash and keyword.kind == "names"):
-            message = f"{quote(child.text, longest=40)} is no item of `{keyword.name}`"
-            reader.said.error("wrong_nesting", message, child.span, hint="Write one `- item` a line, or [a, b]")
+            message = f"{quote(child.text, longest=40)} is not an item of `{keyword.name}`"
+            reader.error("wrong_nesting", message, child.span, hint="Write one `- item` per line, or [a, b]")
             return False
     return True
 
 
 def _has_pairs(reader: Reader, line: Line, keyword: Keyword) -> bool:
-    if line.value is not None and inline_object(verbatim(line.value)) is None:
-        reader.expected(line, keyword, "`name: value` lines below it, or {name: value}")
+    if line.value is not None and object_fields(line.value.raw) is None:
+        reader.note_wrong_value(line, keyword, "`name: value` lines below it, or {name: value}")
         return False
     return True
 
 
 def _has_nothing_beside(reader: Reader, line: Line, keyword: Keyword) -> bool:
-    # `session: []` and the like say as much as nothing.
+    # `session: []` is the same as an empty section.
     if line.value is not None and line.value.text not in ("[]", "{}"):
-        reader.expected(line, keyword, f"its {'items' if keyword.kind == 'list' else 'lines'} below it")
+        reader.note_wrong_value(line, keyword, f"its {'items' if keyword.kind == 'list' else 'lines'} below it")
         return False
     return True
 
 
-_CHECKS: dict[str, Callable[[Reader, Line, Keyword], bool]] = {
+_is_name = _matching(_NAME.match, "a name")
+
+_CHECKS: dict[str, _ValueCheck] = {
     "text": _needs_text,
     "template": _needs_text,
     "name": _is_name,
     "path": _is_name,
-    "integer": _is_integer,
-    "boolean": _is_boolean,
+    "integer": _matching(_INTEGER.fullmatch, "a whole number"),
+    "boolean": _matching(lambda text: text.casefold() in ("true", "false"), "true or false"),
     "choice": _is_choice,
     "names": _is_list,
     "texts": _is_list,
@@ -315,7 +428,7 @@ class Properties:
     """The checked entries of one level, by name and in the order of the file."""
 
     def __init__(self, entries: Sequence[Entry], kept: tuple[Line, ...]) -> None:
-        """Keep the entries, and the lines that are not acted on."""
+        """Store the entries, and the lines that are not acted on."""
         self.entries = tuple(entries)
         self.kept = kept
         self._lines: dict[str, Line] = {}
@@ -327,14 +440,14 @@ class Properties:
         return self._lines.get(name)
 
     def text(self, name: str) -> Raw | None:
-        """Return a text, a name or a condition, without quotes around it."""
+        """Return a text, a name or a condition without surrounding quotes."""
         line = self._lines.get(name)
         return None if line is None else text_of(line)
 
     def expression(self, name: str) -> Raw | None:
-        """Return an expression as it was written."""
+        """Return an expression as written."""
         line = self._lines.get(name)
-        return None if line is None or line.value is None else verbatim(line.value)
+        return None if line is None or line.value is None else line.value.raw
 
     def names(self, name: str) -> tuple[Raw, ...]:
         """Return the names of a list."""
@@ -362,7 +475,7 @@ class Properties:
         return None if raw is None else int(raw.text)
 
     def choice(self, name: str) -> str | None:
-        """Return one of the words that the table allows."""
+        """Return one of the choices of the table, in lower case."""
         raw = self.text(name)
         return None if raw is None else raw.text.casefold()
 

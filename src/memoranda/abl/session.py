@@ -1,4 +1,4 @@
-"""A conversation with an agent: the user's words in, a turn out; saved after each, so that it can be resumed."""
+"""Sessions: a conversation with an agent, saved after each turn so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -12,42 +12,41 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from memoranda.abl.behaviour import Behaviour
-from memoranda.abl.runtime.activating import finish, first_frame
-from memoranda.abl.runtime.facts import SessionFacts
-from memoranda.abl.runtime.plan import Plan
-from memoranda.abl.runtime.recalling import recall
-from memoranda.abl.runtime.repeatable import TurnClock, TurnIds
-from memoranda.abl.runtime.saving import (
-    check_variables,
+from memoranda.abl.runtime.coordination import finish_agent, first_frame
+from memoranda.abl.runtime.memory import SessionFacts, recall
+from memoranda.abl.runtime.persistence import (
+    drop_invalid_variables,
     encode_state,
     freeze,
-    identity,
-    past,
+    identity_names,
+    past_messages,
     read_state,
     read_turns,
     save,
     thaw,
 )
+from memoranda.abl.runtime.plan import Plan
 from memoranda.abl.runtime.state import SessionState, Status, TurnRecord
-from memoranda.abl.runtime.trace import Happening, Trace
-from memoranda.abl.runtime.turns import open_session, take_turn
-from memoranda.abl.runtime.work import Frame, Member, Work, share
+from memoranda.abl.runtime.trace import Trace, TraceEntry
+from memoranda.abl.runtime.turn import open_session, take_turn
+from memoranda.abl.runtime.work import Frame, TeamMember, TurnClock, TurnIds, Work, publish_shared
 from memoranda.abl.variables import FROM_OUTSIDE, fits
 from memoranda.api.memory import Memory
+from memoranda.engine.facts import GetFact, SetFact
+from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, InvalidInput, LimitExceeded, MemorandaError, ScopeEnded, UsageError
 from memoranda.lang.diagnostics import closest
-from memoranda.model.effect import EndScope, GetFact, SetFact, StartSession
-from memoranda.model.key import SESSION_RECORD
+from memoranda.model.names import SESSION_RECORD
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote, without_halves
 from memoranda.model.value import decode, encode_checked
 
 if TYPE_CHECKING:
-    from memoranda.abl.replaying import Replay
+    from memoranda.abl.replay import Replay
 
 
 class Turn(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of one turn."""
+    """The result of a turn."""
 
     number: int
     messages: list[str]
@@ -56,11 +55,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     trace: Trace
     escalation: Mapping[str, Any] | None = None
-    """For a person who takes over: why, how urgent, and what they should know."""
+    """For the person who takes over: reason, priority, and context."""
 
     @property
-    def events(self) -> tuple[Happening, ...]:
-        """What a program around the agent would want to know."""
+    def events(self) -> tuple[TraceEntry, ...]:
+        """Events of the turn for the calling program."""
         return self.trace.events
 
     @property
@@ -70,25 +69,25 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Setting(msgspec.Struct, frozen=True):
-    """What a session runs in: the memory, the agents that know each other, and how they behave."""
+    """The environment of a session: the memory, the team of agents, and their behaviour."""
 
     memory: Memory
-    team: Mapping[str, Member]
+    team: Mapping[str, TeamMember]
     behaviour: Behaviour
     awake: Awake
 
 
 class Awake:
-    """The sessions that had a turn last. The others rest: what they hold is read again when they are needed."""
+    """The most recently used sessions; others are unloaded, and loaded again when needed."""
 
     def __init__(self, most: int) -> None:
-        """Let so many sessions stay awake."""
+        """Set the number of sessions that stay loaded."""
         self._most = most
         self._sessions: dict[int, weakref.ref[Session]] = {}
         self._lock = threading.Lock()
 
     def touch(self, session: Session) -> None:
-        """Note that a session had a turn, and let the one go that had none for longest."""
+        """Mark a session as used, and unload the least recently used one."""
         with self._lock:
             self._sessions.pop(id(session), None)
             self._sessions[id(session)] = weakref.ref(session)
@@ -98,7 +97,7 @@ class Awake:
 
 
 class Session:
-    """One conversation. Turns are taken one after the other, whatever thread they come from.
+    """A conversation with an agent. Turns are serialized across threads.
 
     >>> import memoranda
     >>> text = '''
@@ -142,15 +141,15 @@ class Session:
     def __init__(
         self, setting: Setting, state: SessionState, frames: list[Frame], resting: dict[str, Frame], version: int
     ) -> None:
-        """Stand where a state says; `agent.start` and `resume` make these."""
+        """Create a session from a state; `agent.start` and `resume` do this."""
         self.id = state.id
-        """The id under which the session is resumed."""
+        """The id by which the session can be resumed."""
         self.user = state.user
-        """Whose session it is."""
+        """The user of the session."""
         self.project = state.project
         """The project it belongs to."""
         self.tree = state.tree
-        """The handoff tree whose memory it shares; its own id, where it began one."""
+        """The handoff tree whose memory it shares; its own id if it is the root."""
         self._setting = setting
         self._state = state
         self._frames = frames
@@ -189,28 +188,28 @@ class Session:
         facts = SessionFacts(memory, user=user, project=project, tree=state.tree)
         member = setting.team[agent]
         frame = first_frame(member, facts)
-        frame.names.update(identity(state, memory.tenant))
+        frame.names.update(identity_names(state, memory.tenant))
         session = cls(setting, state, [frame], {}, 0)
         memory.perform(StartSession(scope=session._scope, owner=facts.user))
         if named and memory.perform(GetFact(scope=session._scope, key=SESSION_RECORD)) is not None:
-            # Before anything is done: a tool that was called cannot be taken back.
+            # Check first: a tool call cannot be undone.
             raise Conflict(
-                f"there is a session {quote(id)} already", hint="Resume it, or start one with another id", expected=0
+                f"the session {quote(id)} already exists", hint="Resume it, or start one with another id", expected=0
             )
         session._opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
         return session
 
     @classmethod
-    def resumed(cls, setting: Setting, id: str) -> Session:
-        """Return a session that was started earlier, where it stands."""
-        state, version, frames, resting = _restored(setting, Scope.of(tenant=setting.memory.tenant, session=id))
+    def resume(cls, setting: Setting, id: str) -> Session:
+        """Load a session that was started earlier."""
+        state, version, frames, resting = _load_session(setting, Scope.of(tenant=setting.memory.tenant, session=id))
         return cls(setting, state, frames, resting, version)
 
     # what there is to see
 
     @property
     def opening(self) -> Turn:
-        """The turn before any input; of a session that was resumed or has rested, without its trace."""
+        """The turn before any input; without its trace if the session was loaded again."""
         with self._lock:
             if self._opening is None:
                 first = read_turns(self._setting.memory, self._scope)[0]
@@ -227,28 +226,28 @@ class Session:
 
     @property
     def status(self) -> Status:
-        """How the last turn left it."""
+        """The status after the last turn."""
         with self._lock:
             self._freshen()
             return self._state.turn.status
 
     @property
     def agent(self) -> str:
-        """The name of the agent that is active."""
+        """The name of the active agent."""
         return self._active.plan.name
 
     @property
     def step(self) -> str | None:
-        """The step that the active agent is in."""
+        """The current step of the active agent."""
         return self._active.state.step or None
 
     @property
     def vars(self) -> MutableMapping[str, Any]:
-        """The variables of the active agent. Its inputs can be assigned and deleted, which is kept at once."""
+        """The variables of the active agent. Its inputs can be assigned and deleted, which is saved at once."""
         return _Variables(self)
 
     def turns(self) -> list[TurnRecord]:
-        """Return what went into each turn and what came out, oldest first."""
+        """Return the record of each turn, oldest first."""
         return [state.turn for state in read_turns(self._setting.memory, self._scope)]
 
     @property
@@ -260,9 +259,9 @@ class Session:
     # what can be done
 
     def say(self, text: str) -> Turn:
-        """Give the user's words to the active agent and return what came of it.
+        """Take a turn with the user's words and return its result.
 
-        The turn is kept as a whole when it is over; if that fails, nothing of it is, and the same can be said again.
+        A turn is saved as a whole at its end; if that fails, nothing is saved, and the same text can be sent again.
         """
         if not isinstance(cast(object, text), str):
             raise UsageError(f"{quote(text)} is {type(text).__name__}, not text", hint="Pass what the user said")
@@ -270,23 +269,23 @@ class Session:
         if len(text) > longest:
             raise LimitExceeded(
                 f"the message has {len(text):,} characters, the limit is {longest:,}",
-                hint="Say less at once, or load the agent with another Behaviour(input_characters=…)",
+                hint="Send a shorter message, or load the agent with another Behaviour(input_characters=…)",
                 limit=longest,
                 actual=len(text),
             )
-        # What no text encoding, or no fact, can hold would be lost with the variable it stands in.
+        # Replace what cannot be encoded or stored; it would invalidate the variable that contains it.
         text = without_halves(text).replace("\0", "\ufffd")
         return self._take(text, take_turn)
 
     def replay(self) -> Replay:
-        """Take all turns again as the agent is loaded now, without tools, models or writes; say what differs."""
-        from memoranda.abl.replaying import replay_session
+        """Replay all turns with the agent as it is loaded now, without tools, models or writes."""
+        from memoranda.abl.replay import replay_session
 
         states = read_turns(self._setting.memory, self._scope)
         return replay_session(self._setting, states[0].frames[0].agent, states)
 
     def take_back(self) -> None:
-        """Let the agent go on after a person, or an agent elsewhere, had the conversation."""
+        """Return the conversation to the agent after a person, or an agent elsewhere, had it."""
         with self._lock:
             self._freshen()
             if self._state.status in ("escalated", "handed_off"):
@@ -294,16 +293,16 @@ class Session:
                 self._keep_state()
 
     def end(self) -> Turn:
-        """End the session: its last recalls are done, its variables go, what it remembered stays."""
+        """End the session: run its last recalls and delete its variables; what it remembered stays."""
         with self._lock:
             self._check_open()
             self._freshen()
             work = self._work(None)
             for frame in reversed(self._frames):
-                # Those who wait for control to come back are done by this, too.
+                # This also ends agents that wait for control to return.
                 work.frame = frame
                 if frame.state.wait != "done":
-                    finish(work)
+                    finish_agent(work)
             work.frame = self._frames[-1]
             recall(work, "session:end")
             work.note("ended", self.id)
@@ -318,7 +317,7 @@ class Session:
     # how it is done
 
     def _keep_last_facts(self, work: Work) -> None:
-        """Keep what was remembered on the way out; it is no turn, so that nothing else would."""
+        """Save what was remembered at the end, which is not part of a turn."""
         if not self._facts.pending:
             return
         try:
@@ -340,17 +339,17 @@ class Session:
             work.record.given = given or self._given
             try:
                 if self._state.status in ("escalated", "handed_off"):
-                    work.note("input", work.text, to="whoever has the conversation now")
+                    work.note("input", work.text, to="the current owner of the conversation")
                 else:
                     self._state.status = "waiting"
                     run(work)
                 work.record.messages, work.record.status = work.messages, work.status
-                check_variables(work, self._setting.memory.limits)
+                drop_invalid_variables(work, self._setting.memory.limits)
                 self._plant_tree()
                 freeze(work)
                 self._version = save(work, self._facts, self._scope, self._version)
             except BaseException:
-                # What was not kept did not happen: the next call begins from what was.
+                # An unsaved turn did not happen: the next call starts from the saved state.
                 self._facts.settle()
                 self._stale = True
                 raise
@@ -360,7 +359,7 @@ class Session:
             return self._turn(work)
 
     def _plant_tree(self) -> None:
-        """Begin the handoff tree when something is first remembered in it: it is the user's, and goes with the user."""
+        """Start the handoff tree when something is first stored in it; it belongs to the user."""
         state, facts = self._state, self._facts
         if state.joined is None and not state.planted and facts.touches_tree:
             self._setting.memory.perform(StartSession(scope=facts.tree, owner=facts.user))
@@ -395,18 +394,18 @@ class Session:
             team=self._setting.team.get,
             resting=dict(self._resting),
         )
-        # What `isoformat` gives, in a fifth of the time.
+        # The same as `isoformat`, in a fifth of the time.
         work.record.at = f"{msgspec.to_builtins(moment)[:-1]}+00:00"
         return work
 
     def _past(self, frame: Frame) -> list[tuple[Any, str]]:
         first, count = frame.state.mind.history
-        return cast("list[tuple[Any, str]]", past(read_turns(self._setting.memory, self._scope), first, count))
+        return cast("list[tuple[Any, str]]", past_messages(read_turns(self._setting.memory, self._scope), first, count))
 
     def rest(self) -> None:
-        """Let go of everything that can be read again."""
+        """Unload everything that can be loaded again."""
         if not self._lock.acquire(blocking=False):
-            return  # It is in the middle of a turn, so it is not resting.
+            return  # It is in the middle of a turn.
         try:
             if self._stale or self._ended:
                 return
@@ -416,10 +415,10 @@ class Session:
             self._lock.release()
 
     def _freshen(self) -> None:
-        """Read the session again after a rest, or after a turn that could not be kept."""
+        """Load the session again after it was unloaded, or after a turn that could not be saved."""
         if not self._stale:
             return
-        self._state, self._version, self._frames, self._resting = _restored(self._setting, self._scope)
+        self._state, self._version, self._frames, self._resting = _load_session(self._setting, self._scope)
         self._stale = False
 
     def _check_open(self) -> None:
@@ -429,7 +428,7 @@ class Session:
             )
 
     def _assign(self, name: str, value: Any) -> None:
-        """Give a variable of the active agent a value from outside, and keep it at once."""
+        """Set a variable of the active agent from outside, and save it at once."""
         with self._lock:
             self._check_open()
             frame = self._active
@@ -441,7 +440,7 @@ class Session:
             payload = encode_checked(value, memory.limits)
             # Two copies: one becomes the variable, one goes into the record of the next turn.
             give(frame, name, decode(payload))
-            share(self._state, frame, name)
+            publish_shared(self._state, frame, name)
             self._given[name] = decode(payload)
             if frame.plan.keeps[name]:
                 self._state.vars[frame.prefix + name] = decode(payload)
@@ -449,7 +448,7 @@ class Session:
             frame.dirty.discard(name)
 
     def _keep_state(self) -> None:
-        """Keep what was changed between two turns."""
+        """Save a change between two turns."""
         payload = msgspec.Raw(encode_state(self._state))
         effect = SetFact(scope=self._scope, key=SESSION_RECORD, payload=payload, expect=self._version, echo=False)
         try:
@@ -466,19 +465,19 @@ class Session:
                 raise KeyError(name)
             check_input(frame.plan, name, None)
             give(frame, name, None)
-            share(self._state, frame, name)
+            publish_shared(self._state, frame, name)
             self._given[name] = None
             if self._state.vars.pop(frame.prefix + name, None) is not None:
                 self._keep_state()
             frame.dirty.discard(name)
 
     def __repr__(self) -> str:
-        """Return whose session it is, and where it stands."""
+        """Return id, user, agent and step."""
         return f"<memoranda.abl.Session {self.id} user={self.user} agent={self.agent} step={self.step}>"
 
 
-def _restored(setting: Setting, scope: Scope) -> tuple[SessionState, int, list[Frame], dict[str, Frame]]:
-    """Return what is kept of a session: its state with its version, and the frames of its agents."""
+def _load_session(setting: Setting, scope: Scope) -> tuple[SessionState, int, list[Frame], dict[str, Frame]]:
+    """Return the saved state of a session, its version, and the frames of its agents."""
     memory = setting.memory
     state, version = read_state(memory, scope)
     facts = SessionFacts(memory, user=state.user, project=state.project, tree=state.tree)
@@ -487,30 +486,30 @@ def _restored(setting: Setting, scope: Scope) -> tuple[SessionState, int, list[F
 
 
 _NOTHING: tuple[SessionState, list[Frame], dict[str, Frame]] = (SessionState("", None, ""), [], {})
-"""What a resting session holds. It is read anew before anybody looks at it."""
+"""The content of an unloaded session, which is loaded before any use."""
 
 
 def check_variable(plan: Plan, name: object) -> None:
-    """Refuse a name that a program cannot give to a variable."""
+    """Raise UsageError for a name that a program cannot use for a variable."""
     if isinstance(name, str) and name.isidentifier() and (name in FROM_OUTSIDE or not plan.is_system(name)):
         return
     raise UsageError(f"{quote(name)} cannot be a variable", hint="Use a name that the runtime does not use")
 
 
 def check_input(plan: Plan, name: object, value: Any) -> None:
-    """Refuse a variable that callers of an agent may not set, or a value of another type than it declares."""
+    """Raise InvalidInput for a variable that callers may not set, or a value of the wrong type."""
     slots = plan.declarations.session
     inputs = [slot.name for slot in slots.values() if slot.input]
     slot = slots.get(name) if isinstance(name, str) else None
     if slot is None or not slot.input:
         if isinstance(name, str) and plan.is_system(name) and name not in FROM_OUTSIDE:
             message = f"{quote(name)} is set by the runtime and cannot be given"
-            raise InvalidInput(message, hint=_known_inputs(plan, name, inputs), variable=name, inputs=inputs)
-        # The same words whether there is such a variable or not: callers learn nothing about what guards them.
+            raise InvalidInput(message, hint=_input_hint(plan, name, inputs), variable=name, inputs=inputs)
+        # The same message whether the variable exists or not, so that callers learn nothing about the agent.
         add = "to take it from callers, the agent declares it below `MEMORY: session:` with the line `INPUT: true`"
         raise InvalidInput(
             f"the variable {quote(name)} is not declared as input of {quote(plan.name)}",
-            hint=f"{_known_inputs(plan, name, inputs)}; {add}",
+            hint=f"{_input_hint(plan, name, inputs)}; {add}",
             variable=name,
             inputs=inputs,
         )
@@ -524,7 +523,7 @@ def check_input(plan: Plan, name: object, value: Any) -> None:
         )
 
 
-def _known_inputs(plan: Plan, name: object, inputs: list[str]) -> str:
+def _input_hint(plan: Plan, name: object, inputs: list[str]) -> str:
     if not inputs:
         return f"{plan.name} has no inputs"
     near = closest(name, inputs) if isinstance(name, str) else None
@@ -532,7 +531,7 @@ def _known_inputs(plan: Plan, name: object, inputs: list[str]) -> str:
 
 
 def give(frame: Frame, name: str, value: Any) -> None:
-    """Give a variable of an agent a value from outside; None makes it undefined."""
+    """Set a variable of an agent from outside; None makes it undefined."""
     frame.derived.discard(name)
     if value is None:
         frame.names.pop(name, None)
@@ -547,12 +546,12 @@ class _Variables(MutableMapping[str, Any]):
     def __init__(self, session: Session) -> None:
         self._session = session
 
-    def _held(self) -> dict[str, Any]:
+    def _values(self) -> dict[str, Any]:
         return self._session._active.variables()  # pyright: ignore[reportPrivateUsage]
 
     def __getitem__(self, name: str) -> Any:
-        value = self._held()[name]
-        # A copy: what is changed inside of it would be seen by this process alone, and never be kept.
+        value = self._values()[name]
+        # A copy: a change inside the value would be visible to this process only, and never be saved.
         return deepcopy(value) if type(value) in (list, dict) else value
 
     def __setitem__(self, name: str, value: Any) -> None:
@@ -562,10 +561,10 @@ class _Variables(MutableMapping[str, Any]):
         self._session._clear(name)  # pyright: ignore[reportPrivateUsage]
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._held())
+        return iter(self._values())
 
     def __len__(self) -> int:
-        return len(self._held())
+        return len(self._values())
 
     def __repr__(self) -> str:
-        return repr(self._held())
+        return repr(self._values())

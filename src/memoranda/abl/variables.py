@@ -1,4 +1,4 @@
-"""The `MEMORY` section in; what each name means, where it is kept and what a new session begins with, out."""
+"""Session variables and persistent paths of an agent: what each name means and where its value is stored."""
 
 from __future__ import annotations
 
@@ -9,20 +9,19 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from memoranda.abl.document import PREFIXES, Access, Document, Memory, MemoryScope, PersistentVariable, scope_of
-from memoranda.lang.expression.compiler import MISSING
-from memoranda.lang.expression.dialect import Closure, Names, Run
+from memoranda.lang.expression.compiler import MISSING, Expression
+from memoranda.lang.expression.dialect import Closure, ExpressionRun, Names
 from memoranda.lang.expression.nodes import Path
-from memoranda.lang.expression.program import Expression
 
 FACTS = "\0facts"
-"""The name under which a session's facts stand among its variables; no name of the language can be this one."""
+"""The key of the session's facts among its variables; no grammar can write this name."""
 
 KEPT_FROM_VIEW = "(kept from view)"
-"""What traces and prompts show in place of a sensitive value."""
+"""Shown in traces and prompts instead of a sensitive value."""
 
 SYSTEM_PATHS = frozenset({"user.intent", "user.sentiment"})
 FROM_OUTSIDE = frozenset({"channel", "intent", "language", "locale"})
-"""Names of the runtime that an agent may declare as inputs: only the program around a session knows them."""
+"""Names of the runtime that an agent may declare as inputs, since only the caller knows them."""
 READ_ONLY = frozenset({"user_id", "project_id", "tenant_id", "session_id"})
 SYSTEM = frozenset(
     {
@@ -32,13 +31,13 @@ SYSTEM = frozenset(
         *("handoff", "escalate", "always", "abl", "now", "recalled"),
     }
 )
-"""Names that the runtime gives; they are kept with the session's state, not as variables."""
+"""Names that the runtime sets; they belong to the session's state, not to its variables."""
 
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}(?:[T ].*)?")
 
 
 class SessionSlot(msgspec.Struct, frozen=True):
-    """A declared variable of a session, compiled."""
+    """A compiled declaration of a session variable."""
 
     name: str
     type: str | None
@@ -49,7 +48,7 @@ class SessionSlot(msgspec.Struct, frozen=True):
 
 
 class Persistent(msgspec.Struct, frozen=True):
-    """A path that is remembered: whose it is, under which key, and what may be done with it."""
+    """A persistent path: its scope, its key, and the access to it."""
 
     path: str
     scope: MemoryScope
@@ -59,39 +58,39 @@ class Persistent(msgspec.Struct, frozen=True):
     default: Expression | None = None
     declared: bool = True
     sensitive: bool = False
-    """Whether its value is kept out of traces and prompts."""
+    """Whether its value is hidden in traces and prompts."""
 
 
 class Reads(Protocol):
-    """What a session's facts can be asked for."""
+    """The facts of a session, as far as expressions read them."""
 
-    def read(self, variable: Persistent, names: Names, run: Run) -> Any:
-        """Return the value of a path, or its default."""
+    def read(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
+        """Return the value at a path, or its default."""
         ...
 
     def granted(self, path: str) -> tuple[Persistent, Path] | None:
-        """Return the fact that another agent granted at or above a path, and what is left of the path."""
+        """Return the fact that another agent granted at or above a path, and the rest of the path."""
         ...
 
 
 def key_of(path: str) -> str:
-    """Return the key of a path inside its scope: `user.language` is `language`, `loyalty.tier` stays as it is."""
+    """Return the key of a path in its scope: `language` for `user.language`, `loyalty.tier` for itself."""
     head, _, rest = path.partition(".")
     return rest if rest and head in PREFIXES else path
 
 
 def at_or_above(path: str) -> Iterator[tuple[str, Path]]:
-    """Give a path and those that it lies below, the longest first, each with what is left of it."""
+    """Yield a path and its parents, the longest first, each with the rest of the path."""
     segments = path.split(".")
     for count in range(len(segments), 0, -1):
         yield ".".join(segments[:count]), tuple(segments[count:])
 
 
 class Declarations:
-    """The names of one agent: its session variables and its persistent paths."""
+    """The session variables and persistent paths of an agent."""
 
     def __init__(self, document: Document, compile: Callable[[Any], Expression | None]) -> None:
-        """Compile the declarations; `compile` turns a raw expression into a program."""
+        """Compile the declarations; `compile` compiles a raw expression."""
         memory = document.memory or Memory(span=document.span)
         self.session: dict[str, SessionSlot] = {
             variable.name.text: SessionSlot(
@@ -106,26 +105,26 @@ class Declarations:
         self.persistent: dict[str, Persistent] = {}
         for variable in memory.persistent:
             self.persistent[variable.path.text] = _persistent(variable, compile)
-        for path in _named_paths(memory, document):
+        for path in _paths_in_use(memory, document):
             if self.find(path) is None:
                 self.persistent[path] = Persistent(path, scope_of(path), key_of(path), declared=False)
 
     def find(self, path: str) -> tuple[Persistent, Path] | None:
-        """Return the longest declared path that this one lies at or below, and what is left of it."""
+        """Return the longest declared path at or above this one, and the rest of the path."""
         found = ((self.persistent.get(above), rest) for above, rest in at_or_above(path))
         return next(((variable, rest) for variable, rest in found if variable is not None), None)
 
     def resolve(self, path: Path) -> tuple[int, Closure] | None:
-        """Return how to read a path that is remembered; None for a path of the session."""
+        """Return how to read a persistent path; None for a path of the session."""
         if path[0] in self.session:
             return None
         found = self.find(".".join(path))
         if found is not None:
             variable, rest = found
-            return len(path) - len(rest), _reading(variable)
+            return len(path) - len(rest), _fact_reader(variable)
         if path[0] not in PREFIXES or len(path) < 2 or ".".join(path[:2]) in SYSTEM_PATHS:
             return None
-        return 2, _reading_loosely(path[0], path[1])
+        return 2, _undeclared_reader(path[0], path[1])
 
 
 def _persistent(variable: PersistentVariable, compile: Callable[[Any], Expression | None]) -> Persistent:
@@ -141,8 +140,8 @@ def _persistent(variable: PersistentVariable, compile: Callable[[Any], Expressio
     )
 
 
-def _named_paths(memory: Memory, document: Document) -> Iterable[str]:
-    """Give the paths that are stored or recalled; naming one there declares it."""
+def _paths_in_use(memory: Memory, document: Document) -> Iterable[str]:
+    """Yield the paths that are stored or recalled, which declares them."""
     for trigger in memory.remember:
         yield trigger.target.text
     for recall in memory.recall:
@@ -152,20 +151,20 @@ def _named_paths(memory: Memory, document: Document) -> Iterable[str]:
             yield complete.store_target.text
 
 
-def _reading(variable: Persistent) -> Closure:
-    def read(names: Names, run: Run) -> Any:
+def _fact_reader(variable: Persistent) -> Closure:
+    def read(names: Names, run: ExpressionRun) -> Any:
         facts: Reads | None = names.get(FACTS)
         return None if facts is None else facts.read(variable, names, run)
 
     return read
 
 
-def _reading_loosely(head: str, name: str) -> Closure:
-    """Read a path that nobody declared: what the session holds there, else the fact of that name."""
+def _undeclared_reader(head: str, name: str) -> Closure:
+    """Read an undeclared path: a variable of the session, else the fact of that name."""
     path = f"{head}.{name}"
-    remembered = _reading(Persistent(path, PREFIXES[head], name, declared=False))
+    remembered = _fact_reader(Persistent(path, PREFIXES[head], name, declared=False))
 
-    def read(names: Names, run: Run) -> Any:
+    def read(names: Names, run: ExpressionRun) -> Any:
         facts: Reads | None = names.get(FACTS)
         if facts is not None and facts.granted(path) is not None:
             return remembered(names, run)
@@ -177,7 +176,7 @@ def _reading_loosely(head: str, name: str) -> Closure:
 
 
 def fits(value: Any, type_name: str | None) -> bool:
-    """Say whether a value is of a declared type; null fits every type."""
+    """Return whether a value has a declared type; null has every type."""
     if value is None or type_name is None:
         return True
     if type_name in ("date", "datetime"):

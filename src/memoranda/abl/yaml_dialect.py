@@ -1,7 +1,7 @@
-"""The lowercase dialect, which is YAML, in; the tree of lines that `.abl` gives out, so that one parser reads both.
+"""Convert the lower-case dialect, which is YAML, to the tree of lines that `.abl` files give.
 
-YAML is taken apart, not loaded: `on`, `yes` and `no` stay words, as in version 1.2, and a scalar stays what was
-written, with its place. Anchors, aliases and several documents in one file are refused.
+YAML events are used instead of loading: `on`, `yes` and `no` stay words, as in YAML 1.2, and a scalar keeps its text
+and its place. Anchors, aliases and several documents in one file are refused.
 """
 
 from __future__ import annotations
@@ -20,13 +20,11 @@ from yaml.events import (
     SequenceStartEvent,
 )
 
-from memoranda.abl.lines import margin_of
-from memoranda.abl.tree import Line, Lines, Value
-from memoranda.abl.values import end_of_key, left_open
+from memoranda.abl.lines import Line, Lines, Value, bracket_balance, end_of_key, margin_of
 from memoranda.lang.diagnostics import Diagnostics
-from memoranda.lang.layout import DEEPEST, is_too_long
+from memoranda.lang.grammar import DEEPEST, is_too_long
 from memoranda.lang.source import Source, Span
-from memoranda.lang.unreadable import note_unreadable
+from memoranda.lang.yaml import note_unreadable
 from memoranda.model.text import quote
 
 _parse = cast("Callable[..., Iterator[Event]]", yaml.parse)  # pyright: ignore[reportUnknownMemberType]
@@ -35,22 +33,22 @@ _ENDS = (MappingEndEvent, SequenceEndEvent)
 
 
 class _Unreadable(Exception):
-    """A place beyond which nothing can be read; said already."""
+    """Reading cannot go on; the diagnostic exists already."""
 
 
-def read_yaml(source: Source, said: Diagnostics) -> Lines:
-    """Read a YAML source into a tree of lines, noting what YAML itself refuses."""
-    converter = _Converter(source, said)
+def read_yaml(source: Source, diagnostics: Diagnostics) -> Lines:
+    """Parse a YAML source into a tree of lines; YAML errors become diagnostics."""
+    converter = _Converter(source, diagnostics)
     return Lines(converter.document(), tuple(converter.comments(len(source.text))), span=Span(0, len(source.text)))
 
 
 class _Converter:
-    """Turns the events of one document into lines, in their order."""
+    """Turns the events of a document into lines."""
 
-    def __init__(self, source: Source, said: Diagnostics) -> None:
+    def __init__(self, source: Source, diagnostics: Diagnostics) -> None:
         self.source = source
-        self.said = said
-        self.events = self._parsed()
+        self.diagnostics = diagnostics
+        self.events = self._parse_events()
         self._comments = [
             (span.start, text)
             for span in source.lines
@@ -60,7 +58,7 @@ class _Converter:
 
     def document(self) -> tuple[Line, ...]:
         """Return the lines of the whole source, or of as much of it as YAML could read."""
-        if is_too_long(self.source, self.said, hint="Split it into several agents"):
+        if is_too_long(self.source, self.diagnostics, hint="Split it into several agents"):
             return ()
         lines: list[Line] = []
         try:
@@ -68,32 +66,32 @@ class _Converter:
                 if isinstance(event, MappingStartEvent):
                     self._mapping(lines, 0)
                 elif isinstance(event, (ScalarEvent, SequenceStartEvent)):
-                    self._refuse("the file is no mapping", event, "Begin it with `agent: Name`")
+                    self._refuse("the file is not a mapping", event, "Begin it with `agent: Name`")
         except _Unreadable:
             pass
         return tuple(lines)
 
     def comments(self, before: int) -> Iterator[str]:
-        """Give the comments that stand above a place and were not given yet."""
+        """Yield the comments above an offset that were not yielded yet."""
         while self._said_comments < len(self._comments) and self._comments[self._said_comments][0] < before:
             yield self._comments[self._said_comments][1]
             self._said_comments += 1
 
-    def _parsed(self) -> Iterator[Event]:
+    def _parse_events(self) -> Iterator[Event]:
         try:
             for event in _parse(self.source.text, Loader=yaml.SafeLoader):
                 if isinstance(event, AliasEvent) or getattr(event, "anchor", None):
                     self._refuse("anchors and aliases are not part of this dialect", event, "Write the value again")
                 yield event
         except yaml.YAMLError as error:
-            note_unreadable(error, self.said)
+            note_unreadable(error, self.diagnostics)
             raise _Unreadable from error
 
     def _refuse(self, message: str, event: Event, hint: str) -> None:
-        self.said.error("yaml", message, _span(event), hint=hint)
+        self.diagnostics.error("yaml", message, _span(event), hint=hint)
         raise _Unreadable
 
-    # Lines are added to lists that the caller holds, so that what stood before a fault is kept.
+    # Lines are appended to lists of the caller, so that lines above an error are kept.
 
     def _mapping(self, lines: list[Line], depth: int) -> None:
         for event in self.events:
@@ -108,7 +106,7 @@ class _Converter:
         span = _span(key)
         name = str(key.value)
         if key.style is None and end_of_key(f"{name}: ") != len(name) + 1:
-            self.said.error("yaml", f"{quote(name)} cannot be a key", span, hint="Put it in quotes")
+            self.diagnostics.error("yaml", f"{quote(name)} cannot be a key", span, hint="Put it in quotes")
         comments = tuple(self.comments(span.start))
         children: list[Line] = []
         event = next(self.events)
@@ -127,8 +125,13 @@ class _Converter:
     def _value(self, event: Event, children: list[Line], depth: int) -> Value | None:
         if isinstance(event, ScalarEvent):
             value = _scalar(self.source, event)
-            if value is not None and value.style == "plain" and value.text[-1] in "([{," and left_open(value.text) > 0:
-                self.said.error(
+            if (
+                value is not None
+                and value.style == "plain"
+                and value.text[-1] in "([{,"
+                and bracket_balance(value.text) > 0
+            ):
+                self.diagnostics.error(
                     "unclosed_bracket", "a bracket is never closed", value.span, hint="Close it, or use quotes"
                 )
             return value
@@ -143,7 +146,7 @@ class _Converter:
         return None
 
     def _flow(self, event: Event) -> Value:
-        """Return `[…]` or `{…}` as it was written, on one line."""
+        """Return `[…]` or `{…}` as written, on one line."""
         start, open_brackets = event.start_mark.index, 1
         while open_brackets:
             event = next(self.events)
@@ -172,7 +175,7 @@ class _Converter:
 
 
 def _item(entries: list[Line]) -> Line:
-    """Join the entries of a mapping in a list: the first shares the line with the dash."""
+    """Return a list item for the entries of a mapping; the first is on the line of the dash."""
     head = entries[0]
     return Line(
         head.text,
@@ -188,7 +191,7 @@ def _item(entries: list[Line]) -> Line:
 
 
 def _scalar(source: Source, event: ScalarEvent) -> Value | None:
-    """Return a scalar as `.abl` would write it, so that both dialects have one meaning of quotes."""
+    """Return a scalar as `.abl` would write it, so that quotes mean the same in both dialects."""
     span, text = _span(event), str(event.value)
     if event.style in ("|", ">") or (event.style is None and "\n" in text):
         lines = text.rstrip().split("\n")

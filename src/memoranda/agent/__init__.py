@@ -1,1 +1,1 @@
-"""The model side: what is asked of a language model, and how remembered data enters a prompt."""
+"""How language models are asked, and how remembered data enters a prompt."""

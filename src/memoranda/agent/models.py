@@ -1,6 +1,6 @@
-"""What is asked of a language model, and what it replies: one request at a time, whole or word by word.
+"""Requests to a language model, and its replies, whole or streamed.
 
-Who is asked is a `Model`; the loop over tools is the caller's.
+A `Model` answers one request at a time; the loop over tool calls is in `conversation.py`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import msgspec
 from msgspec.structs import force_setattr, replace
 
-from memoranda.agent.failures import failed
+from memoranda.agent.provider import model_failure
 from memoranda.model.text import escape_hidden
 
 
 class ToolSpec(msgspec.Struct, frozen=True):
-    """A tool that the model may call: its name, what it does, and the JSON schema of its parameters."""
+    """A tool that the model may call: its name, its description, and the JSON schema of its parameters."""
 
     name: str
     description: str
@@ -25,7 +25,7 @@ class ToolSpec(msgspec.Struct, frozen=True):
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A call that the model wants made."""
+    """A tool call of the model."""
 
     id: str
     name: str
@@ -33,36 +33,36 @@ class ToolCall(msgspec.Struct, frozen=True):
 
 
 class Said(msgspec.Struct, frozen=True):
-    """One message of the conversation: of the user, of the model with its calls, or the result of a call."""
+    """One message of a conversation: of the user, of the model with its tool calls, or the result of a call."""
 
     role: Literal["user", "assistant", "tool"]
     text: str
     calls: tuple[ToolCall, ...] = ()
     call_id: str = ""
-    """Of a result: the id of the call it belongs to."""
+    """For a result: the id of the call it belongs to."""
     tool: str = ""
-    """Of a result: the tool that was called."""
+    """For a result: the tool that was called."""
 
 
 class Ask(msgspec.Struct, frozen=True):
-    """One request: instructions, the conversation so far, the tools at hand, and the shape of the answer, if any."""
+    """One request: instructions, the conversation so far, the tools, and the schema of the answer, if any."""
 
     instructions: str
     messages: tuple[Said, ...]
     tools: tuple[ToolSpec, ...] = ()
     schema: dict[str, Any] | None = None
-    """JSON schema of an object: then the reply has that `value`, or calls."""
+    """JSON schema of an object: then the reply has such a `value`, or calls."""
     validate: bool = True
-    """Whether the value has to be as the schema says; where the caller looks at it itself, any object will do."""
+    """Whether the value has to match the schema; False if the caller validates it."""
     temperature: float | None = None
     max_tokens: int | None = None
     once: bool = False
-    """Whether this is one request on the wire too: else the provider's client may repeat one that failed."""
+    """Whether to disable the retries of the provider's client."""
 
     def __post_init__(self) -> None:
-        """Write out characters that nobody sees: remembered text could give orders in them that no person reads.
+        """Escape invisible characters: remembered text could use them for instructions that no person sees.
 
-        Every surface asks through here, whatever it put into its prompt. What is stored stays as it is.
+        Every request passes through here, whatever built its prompt. Stored data is not changed.
         """
         force_setattr(self, "instructions", escape_hidden(self.instructions))
         said = tuple(replace(one, text=escape_hidden(one.text)) for one in self.messages)
@@ -70,7 +70,7 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What the model said: text, calls it wants made, or with a schema the value that was asked for."""
+    """The model's reply: text, tool calls, or with a schema the requested value."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -81,7 +81,7 @@ class Reply(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Model(Protocol):
-    """Anything that replies; `connect` makes one of a name or of a pydantic-ai model."""
+    """Anything that replies; `connect` creates one from a name or a pydantic-ai model."""
 
     @property
     def name(self) -> str:
@@ -89,21 +89,21 @@ class Model(Protocol):
         ...
 
     def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
-        """Return the reply to one request within so many seconds, or raise a ModelError."""
+        """Return the reply to one request within `timeout` seconds, or raise a ModelError."""
         ...
 
 
 @runtime_checkable
 class StreamingModel(Model, Protocol):
-    """A model that can also be heard while it speaks."""
+    """A model that can also stream its reply."""
 
     def stream(self, ask: Ask, *, timeout: float = 30.0) -> Generator[str | Reply]:
-        """Yield the words of a reply as they come, and last the reply, whole; raise as `reply` does."""
+        """Yield the text of a reply as it arrives, and finally the whole reply; raise as `reply` does."""
         ...
 
 
 def hear(model: Model, ask: Ask, tell: Callable[[str], None], *, timeout: float = 30.0) -> Reply:
-    """Return the reply to one request; of a model that streams, tell the words as they come."""
+    """Return the reply to one request; if the model streams, pass its text to `tell` as it arrives."""
     if not isinstance(model, StreamingModel):
         return model.reply(ask, timeout=timeout)
     reply: Reply | None = None
@@ -114,5 +114,5 @@ def hear(model: Model, ask: Ask, tell: Callable[[str], None], *, timeout: float 
             else:
                 tell(one)
     if reply is None:
-        raise failed(model.name, "broke off", reason="provider", retryable=True)
+        raise model_failure(model.name, "broke off", reason="provider", retryable=True)
     return reply

@@ -1,8 +1,8 @@
-"""The same memory for asyncio: each call runs the sync one on a worker thread, so nothing is written twice.
+"""The same memory for asyncio: each call runs the sync one on a worker thread.
 
-A thin shell, not a second implementation: a method is looked up on the sync handle and wrapped. Handles and the
-desks (`definitions`, `ledger`…) come back wrapped as well; values come back as they are. What can be called, and with
-what, stands in `aio.pyi`, which is made from the sync handles.
+A wrapper, not a second implementation: a method is looked up on the sync handle and wrapped. Handles such as
+`definitions` and `ledger` are returned wrapped as well; values are returned as they are. The signatures are in
+`aio.pyi`, which is generated from the sync handles.
 """
 
 from __future__ import annotations
@@ -14,19 +14,13 @@ from functools import wraps
 from types import TracebackType
 from typing import Any, Self, cast
 
-from memoranda.api.approvals import Approvals
-from memoranda.api.batch import Batch
 from memoranda.api.blocks import Blocks
-from memoranda.api.collections import Collections
-from memoranda.api.definitions import Definitions
-from memoranda.api.ledger import Ledger
 from memoranda.api.memory import Memory
-from memoranda.api.opening import open as open_memory
-from memoranda.api.permissions import Permissions
-from memoranda.api.runs import Runs
-from memoranda.api.scoped import ScopedMemory
+from memoranda.api.memory import open as open_memory
+from memoranda.api.scoped import Batch, ScopedMemory
+from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Runs
 
-# What only makes another handle, or notes a write for later, touches no store and is not awaited.
+# What only makes another handle, or collects a write for later, does not touch the store and is not awaited.
 _IMMEDIATE = frozenset({"scope", "at", "batch", "acting_as", "in_tenant", "narrowed", "at_once", "through"})
 _COLLECTING = frozenset({"set", "delete"})
 
@@ -39,13 +33,13 @@ class AsyncHandle:
         self._handle = handle
 
     def __getattr__(self, name: str) -> Any:
-        """Return the handle's attribute: a value as it is, a handle wrapped, a method as a coroutine function."""
+        """Return an attribute of the handle: a value unchanged, a handle wrapped, a method as a coroutine function."""
         attribute = getattr(self._handle, name)
         if type(attribute) in _ASYNC:
-            return _wrapped(attribute)
+            return _wrap(attribute)
         if not callable(attribute) or name.startswith("_"):
             return attribute
-        return _immediate(attribute) if is_immediate(type(self._handle).__name__, name) else _awaited(attribute)
+        return _immediate(attribute) if is_immediate(type(self._handle).__name__, name) else _as_coroutine(attribute)
 
     async def __aenter__(self) -> Self:
         """Return this handle."""
@@ -64,7 +58,7 @@ class AsyncHandle:
 
 
 class AsyncMemory(AsyncHandle):
-    """What `memoranda.open` gives, with every call awaited.
+    """What `memoranda.open` returns, with every call awaited.
 
     >>> import asyncio
     >>> async def main():
@@ -96,7 +90,7 @@ class AsyncScopedMemory(AsyncHandle):
 
 
 class AsyncBatch(AsyncHandle):
-    """Writes that are kept all or none; the block that they are collected in is an `async with`."""
+    """A batch of writes, all or nothing, collected in an `async with` block."""
 
 
 class AsyncBlocks(AsyncHandle):
@@ -141,19 +135,19 @@ _ASYNC: dict[type[Any], type[AsyncHandle]] = {
 }
 
 KINDS = tuple(_ASYNC)
-"""The handles that there are."""
+"""The classes of handles."""
 
 
 def is_immediate(kind: str, name: str) -> bool:
-    """Say whether a call of a kind of handle is not awaited."""
+    """Return whether a method of a kind of handle is not awaited."""
     return name in _IMMEDIATE or (kind == Batch.__name__ and name in _COLLECTING)
 
 
-def _unwrapped(argument: Any) -> Any:
+def _unwrap(argument: Any) -> Any:
     return argument._handle if isinstance(argument, AsyncHandle) else argument  # pyright: ignore[reportPrivateUsage]
 
 
-def _wrapped(result: Any) -> Any:
+def _wrap(result: Any) -> Any:
     kind = _ASYNC.get(cast("type[Any]", type(result)))
     return result if kind is None else kind(result)
 
@@ -161,14 +155,14 @@ def _wrapped(result: Any) -> Any:
 def _immediate(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     def call(*arguments: Any, **options: Any) -> Any:
-        return _wrapped(method(*map(_unwrapped, arguments), **options))
+        return _wrap(method(*map(_unwrap, arguments), **options))
 
     return call
 
 
-def _awaited(method: Callable[..., Any]) -> Callable[..., Any]:
+def _as_coroutine(method: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(method)
     async def call(*arguments: Any, **options: Any) -> Any:
-        return _wrapped(await asyncio.to_thread(method, *map(_unwrapped, arguments), **options))
+        return _wrap(await asyncio.to_thread(method, *map(_unwrap, arguments), **options))
 
     return call

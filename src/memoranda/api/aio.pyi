@@ -8,30 +8,31 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from memoranda.api.memory import DEFAULT_EMBEDDER
-from memoranda.api.opening import Durability, LedgerMode
-from memoranda.engine.comparison import Comparison
-from memoranda.engine.erase import Receipt
-from memoranda.engine.expiry import Swept
-from memoranda.governance.gate import Decided
-from memoranda.governance.inspection import Finding
-from memoranda.model.approval import Approval, Status
+from memoranda.api.memory import DEFAULT_EMBEDDER, Durability, LedgerMode
+from memoranda.engine.collections import Comparison
+from memoranda.engine.erasure import Receipt, Swept
+from memoranda.governance.approvals import Decided
+from memoranda.governance.maintenance import Finding
 from memoranda.model.block import Block, BlockMatch, BlockScope, BlockType
-from memoranda.model.clock import Clock
-from memoranda.model.collection import Collection, Holding
+from memoranda.model.clock import Clock, Duration, Ids
 from memoranda.model.definition import Definition
 from memoranda.model.definition import Mode as DefinitionsMode
-from memoranda.model.duration import Duration
-from memoranda.model.effect import Effect
-from memoranda.model.entry import Entry
-from memoranda.model.event import Anchor, Event, Verification
+from memoranda.model.effect import Approval, Effect, Status
+from memoranda.model.entry import Collection, Entry, Holding, Recalled, Remembered
+from memoranda.model.entry import Mode as ScopedMemoryMode
+from memoranda.model.event import (
+    Anchor,
+    Event,
+    Language,
+    RunEvent,
+    RunStatus,
+    RunSummary,
+    RunVerification,
+    Verification,
+)
 from memoranda.model.fact import Fact, Revision
-from memoranda.model.ids import Ids
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Grant, Level, Policy
-from memoranda.model.recall import Mode as ScopedMemoryMode
-from memoranda.model.recall import Recalled, Remembered
-from memoranda.model.run import Language, RunEvent, RunStatus, RunSummary, RunVerification
 from memoranda.model.scope import DEFAULT_TENANT, Scope
 from memoranda.model.transfer import Imported
 from memoranda.retrieval.embed.base import Embedder
@@ -67,34 +68,34 @@ class AsyncMemory(AsyncHandle):
         """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`."""
     @property
     def tenant(self) -> str:
-        """The tenant this handle stands in."""
+        """The tenant of this handle."""
     @property
     def waits(self) -> bool:
-        """Whether even one fact is waited for, as from PostgreSQL: an event loop then reads in a thread."""
+        """Whether even reading one fact waits, as with PostgreSQL: an event loop then reads in a thread."""
     @property
     def actor(self) -> str:
-        """Who this handle acts for."""
+        """The actor of this handle."""
     @property
     def is_owner(self) -> bool:
-        """Whether this is the handle of the program that opened the store, and not one that it handed out."""
+        """Whether this is the handle of the program that opened the store, not a narrower one."""
     @property
     def limits(self) -> Limits:
-        """How large things may be."""
+        """The limits on sizes."""
     @property
     def clock(self) -> Clock:
-        """The one source of time."""
+        """The source of time."""
     @property
     def ids(self) -> Ids:
-        """The one source of identity."""
+        """The source of ids."""
     def scope(self, *, tenant: str | None = None, **ids: str) -> AsyncScopedMemory:
         """Return the memory of a user, agent, project, tree, workflow, thread, run or session."""
     def at(self, scope: Scope | str) -> AsyncScopedMemory:
         """Return the memory of a scope, given as a value or as text such as `user:ada/agent:emails`."""
     def batch(self, *, idempotency_key: str | None = None) -> AsyncBatch:
-        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        """Return a batch of writes that are committed together, all or nothing, when its `with` block ends."""
     @property
     def collections(self) -> AsyncCollections:
-        """Where entries are kept, and what embeds them."""
+        """The collections of entries, and their embedders."""
     @property
     def definitions(self) -> AsyncDefinitions:
         """The contracts of keys."""
@@ -109,52 +110,52 @@ class AsyncMemory(AsyncHandle):
         """What waits for a decision."""
     @property
     def runs(self) -> AsyncRuns:
-        """What machines did, and where their runs stand."""
+        """The runs of machines and workflows."""
     def acting_as(
         self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
     ) -> AsyncMemory:
-        """Return a handle that acts for somebody else: under this policy, or under what was granted to them."""
+        """Return a handle for another actor, under this policy or under what is granted to the actor."""
     def in_tenant(self, tenant: str) -> AsyncMemory:
-        """Return the owner's handle in another tenant, on the same store; any narrower handle stays where it stands."""
+        """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant."""
     def narrowed(self, policy: Policy) -> AsyncMemory:
         """Return a handle for the same actor under one more policy; all of them must agree to an effect."""
     def through(self, door: str) -> AsyncMemory:
-        """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`."""
+        """Return a handle whose events say that they came through this door: `cli`, `rest` or `abl`."""
     def at_once(self) -> AsyncMemory:
-        """Return a handle for those who must not be held up: a write that would have to wait raises `Busy` instead."""
+        """Return a handle that does not block: a write that would have to wait raises `Busy` instead."""
     async def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
-        """Remove everything of a user, project, session… history included; return what went, by kind."""
+        """Remove everything of a user, project, session… history included; return what was removed, by kind."""
     async def sweep(self) -> Swept:
         """Remove what has expired; return counts by kind."""
     async def scrub(self) -> bool:
-        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now."""
+        """Rewrite storage so that removed content is gone from its bytes; return whether that could be done now."""
     async def inspect(self) -> list[Finding]:
         """Check for damage: the file, every chain, facts and entries, and their vectors and words."""
     async def tenants(self) -> list[str]:
-        """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one."""
+        """Return the tenants that have any data, by name; a handle that is confined to one returns only that one."""
     async def mark(self, *, tenant: str | None = None) -> Hashable:
-        """Return a mark that is another one once anybody has written anything: until then, what was read holds."""
+        """Return a mark that changes with every write: while it is the same, cached reads are valid."""
     async def settle(self) -> None:
-        """Return once everything that happens in the background has happened."""
+        """Wait for everything that happens in the background."""
     async def export(self, path: str | Path, *, scope: Scope | None = None) -> int:
         """Write the active facts and entries at and below a scope, and all definitions, to a JSON Lines file."""
     async def export_lines(self, take: Callable[[Iterator[bytes]], Any], *, scope: Scope | None = None) -> Any:
-        """Let `take` have the lines of an export, one by one, and return what it gives."""
+        """Pass the lines of an export to `take`, as an iterator, and return what it returns."""
     async def import_file(self, path: str | Path) -> Imported:
-        """Write what an export file holds, all or nothing. What was erased since it was made stays erased."""
+        """Import an export file, all or nothing. What was erased since it was made stays erased."""
     async def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
-        """Write what the lines of an export hold, all or nothing."""
+        """Import the lines of an export, all or nothing."""
     async def close(self) -> None:
-        """Write what was put off and let go of the store."""
+        """Write deferred events and close the store."""
     async def may(self, effect: Effect) -> bool:
-        """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded."""
+        """Return whether this handle's policies allow an effect; nothing is done, and nothing recorded."""
     async def level(self, effect: Effect) -> Level:
-        """Return what this handle's policies say to an effect; nothing is done, and nothing recorded."""
+        """Return what this handle's policies say about an effect; nothing is done, and nothing recorded."""
     @property
     def root(self) -> object:
-        """What was opened: the same for every handle on it."""
+        """An object that is the same for every handle on one opened memory."""
     async def perform(self, effect: Effect) -> Any:
-        """Carry out an effect as this handle's actor: how the languages and other doors reach the memory."""
+        """Carry out an effect as this handle's actor; the languages and other doors use this."""
 
 class AsyncScopedMemory(AsyncHandle):
     """One scope: facts by key (get, set, update, delete, list, history), entries by meaning (remember, recall)."""
@@ -164,7 +165,7 @@ class AsyncScopedMemory(AsyncHandle):
     def blocks(self) -> AsyncBlocks:
         """The memory blocks of this user, or of this user and agent: texts that are replaced whole."""
     async def get(self, key: str, *, as_of: datetime | str | None = None) -> Fact | None:
-        """Return the fact at a key, now or as it stood at a moment; None when there is none."""
+        """Return the fact at a key, now or as of a moment; None if there is none."""
     async def value(self, key: str, default: Any = None, *, as_of: datetime | str | None = None) -> Any:
         """Return the value at a key, or the default."""
     async def set(
@@ -191,11 +192,11 @@ class AsyncScopedMemory(AsyncHandle):
         domain: str | None = None,
         attempts: int = 1000,
     ) -> Fact:
-        """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster."""
+        """Read a value, pass it to `change`, and write what that returns; start over if it was changed meanwhile."""
     async def delete(
         self, key: str, *, expect: int | None = None, source: str | None = None, idempotency_key: str | None = None
     ) -> bool:
-        """Delete a fact and say whether there was one. Its history stays; `memory.erase` removes that too."""
+        """Delete a fact and return whether there was one. Its history stays; `memory.erase` removes that too."""
     async def list(
         self,
         prefix: str = "",
@@ -206,7 +207,7 @@ class AsyncScopedMemory(AsyncHandle):
         max_bytes: int | None = None,
         as_of: datetime | str | None = None,
     ) -> list[Fact]:
-        """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`."""
+        """Return the facts at and below a key, ordered by key: `profile.name` is below `profile`, `profiler` is not."""
     async def history(
         self,
         key: str,
@@ -281,14 +282,14 @@ class AsyncScopedMemory(AsyncHandle):
     async def forget(
         self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = ""
     ) -> bool:
-        """Forget one entry, by its id or by its key; say whether it was there."""
+        """Forget one entry, by its id or by its key; return whether it was there."""
     async def session(self, id: str) -> AsyncScopedMemory:
-        """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too."""
+        """Begin or resume a session that belongs to this scope; erasing this scope erases it too."""
     async def end(self) -> dict[str, int]:
-        """End this session, run or tree: its memory goes, and nothing can be written to it again."""
+        """End this session, run or tree: its memory is removed, and nothing can be written to it again."""
 
 class AsyncBatch(AsyncHandle):
-    """Collects writes inside a `with` block and sends them as one when it ends well."""
+    """A batch: collects writes in a `with` block, and commits them together when it ends without an error."""
 
     results: list[Fact | bool]
     def set(
@@ -321,15 +322,15 @@ class AsyncBlocks(AsyncHandle):
         source: str | None = None,
         idempotency_key: str | None = None,
     ) -> Block:
-        """Replace the whole text of a block, if it is still the one that was read; raise Conflict if it is not."""
+        """Replace the whole text of a block, if it has not changed since it was read; otherwise raise Conflict."""
     async def delete(
         self, block: BlockType, *, expected_updated_at: datetime | str | None = None, source: str | None = None
     ) -> bool:
-        """Delete a block and say whether there was one; with a stamp, only if it is still that one."""
+        """Delete a block and return whether there was one; with a stamp, only if it has not changed since."""
     async def recall(
         self, query: str, *, agent: str | None = None, limit: int = 10, min_score: float | None = None
     ) -> builtins.list[BlockMatch]:
-        """Return the lines of the archival block that hold words of a query, best first."""
+        """Return the lines of the archival block that contain words of a query, best first."""
     async def history(
         self,
         block: BlockType,
@@ -359,17 +360,17 @@ class AsyncApprovals(AsyncHandle):
     async def get(self, approval: str) -> Approval:
         """Return one approval by its id."""
     async def approve(self, approval: str, *, reason: str = "") -> Decided:
-        """Let a waiting effect happen now; return the decision and what the effect gave."""
+        """Carry out a waiting effect now; return the decision and the result of the effect."""
     async def refuse(self, approval: str, *, reason: str = "") -> Decided:
         """Drop a waiting effect."""
 
 class AsyncCollections(AsyncHandle):
-    """Where entries are kept."""
+    """The collections of entries."""
 
     async def list(self, *, below: Scope | None = None) -> list[Holding]:
-        """Return every collection with its embedder and how much is in it, by name."""
+        """Return every collection with its embedder and its number of entries, by name."""
     async def delete(self, collection: str) -> int:
-        """Delete a collection with its entries in every scope; return how many there were."""
+        """Delete a collection with its entries in every scope; return their number."""
     async def compare(
         self, collection: str, embedder: str | Embedder, *, queries: Sequence[str] = (), sample: int = 500
     ) -> Comparison:
@@ -384,7 +385,7 @@ class AsyncCollections(AsyncHandle):
     ) -> Collection:
         """Move a collection to another embedder while it is in use, and return it when it has moved."""
     async def give_up_reembedding(self, collection: str) -> Collection:
-        """Give up a move that was begun: the new vectors go, and the collection stays as it was."""
+        """Give up a move: the new vectors are removed, and the collection stays as it was."""
 
 class AsyncDefinitions(AsyncHandle):
     """Create, find, change and delete definitions, and read their records."""
@@ -417,40 +418,40 @@ class AsyncDefinitions(AsyncHandle):
         clear_ttl: bool = False,
         mode: DefinitionsMode | None = None,
     ) -> Definition:
-        """Change what is given; `clear_ttl` makes future records permanent. Records follow a changed slug."""
+        """Change the given parts; `clear_ttl` makes future records permanent. Records follow a changed slug."""
     async def delete(self, *definitions: str) -> int:
-        """Delete definitions and their records, all or nothing; return how many records went with them."""
+        """Delete definitions and their records, all or nothing; return the number of records."""
     async def records(
         self, definition: str, *, after: str = "", limit: int | None = None, max_bytes: int | None = None
     ) -> list[Fact]:
-        """Return the active records of a definition, whoever owns them, in the order of their scopes."""
+        """Return the active records of a definition in any scope, ordered by scope."""
 
 class AsyncLedger(AsyncHandle):
-    """What happened in a tenant, in order, provably."""
+    """The ledger of a tenant: what happened, in order, tamper-evident."""
 
     async def verify(self, *, anchor: Anchor | None = None) -> Verification:
-        """Walk the whole chain; an anchor taken earlier also catches a tail that was cut off."""
+        """Verify the whole chain; an anchor taken earlier also reveals a tail that was cut off."""
     async def anchor(self) -> Anchor:
-        """Return the length and head of the chain. Keep it where whoever keeps the database cannot reach."""
+        """Return the length and head of the chain. Store it where those who can change the database cannot."""
     async def events(self, *, start: int = 1, limit: int | None = None, max_bytes: int | None = None) -> list[Event]:
         """Return events from a position on. With `max_bytes` the list ends with the event whose content exceeds it."""
     async def tail(self, limit: int = 20, *, max_bytes: int | None = None) -> list[Event]:
         """Return the newest events, oldest first; with `max_bytes` fewer, where their content exceeds it."""
 
 class AsyncPermissions(AsyncHandle):
-    """Who may do what in a tenant: grants that are kept in the database."""
+    """The grants of a tenant: who may do what."""
 
     async def grant(
         self, actor: str, capability: str, *, level: Level = "allow", scope: Scope | None = None, path: str = ""
     ) -> Grant:
-        """Keep a rule for an actor (`*` is every actor): allow, approve (somebody must agree each time) or deny."""
+        """Store a rule for an actor (`*` is every actor): allow, approve (each effect waits for approval) or deny."""
     async def revoke(self, grant: str) -> Grant:
-        """Take a grant back by its id."""
+        """Revoke a grant by its id."""
     async def list(self) -> list[Grant]:
         """Return every grant, oldest first."""
 
 class AsyncRuns(AsyncHandle):
-    """What machines and workflows did: where each run stands, its events, and whether they are whole."""
+    """The runs of machines and workflows: their status, their events, and whether these are intact."""
 
     async def list(
         self,
@@ -462,14 +463,14 @@ class AsyncRuns(AsyncHandle):
         after: tuple[datetime, str] | None = None,
         limit: int | None = None,
     ) -> list[RunSummary]:
-        """Return where runs stand, those that started last first; all of them, or those of one program or status."""
+        """Return the status of runs, newest first: of all, or of those of one program, language, status or owner."""
     async def get(self, run: str) -> RunSummary:
-        """Return where one run stands."""
+        """Return the status of one run."""
     async def events(
         self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
     ) -> builtins.list[RunEvent]:
         """Return the events of a run, in order; `after` is the position of the last one seen."""
     async def decision(self, run: str, approval: str) -> Approval:
-        """Return what was decided about a step that a run waits with; who may see runs needs no other right."""
+        """Return the decision about a step that a run waits for; the right to see runs is enough."""
     async def verify(self, run: str) -> RunVerification:
         """Walk the chain of a run and compare its end with the run's record."""

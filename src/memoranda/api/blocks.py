@@ -11,7 +11,9 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from memoranda.api.remembering import check_query
+from memoranda.api.arguments import check_query
+from memoranda.engine.blocks import ListBlocks, RecallBlocks
+from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, ReadHistory, SetFact
 from memoranda.errors import NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.block import (
@@ -32,11 +34,11 @@ from memoranda.model.block import (
     user_scope,
 )
 from memoranda.model.clock import parse_moment
-from memoranda.model.effect import DeleteFact, GetFact, ListBlocks, ListFacts, ReadHistory, RecallBlocks, SetFact
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.limits import Limits, check_count
+from memoranda.model.names import check_label
 from memoranda.model.scope import Scope
-from memoranda.model.text import check_label, quote
+from memoranda.model.text import quote
 from memoranda.model.value import encode_checked
 
 _PORTION = 16
@@ -58,7 +60,7 @@ class Blocks:
     """
 
     def __init__(self, gate: Gate, caller: Caller, scope: Scope) -> None:
-        """Stand in a user's scope, or in that of one of the user's agents; `memory.scope(…).blocks` makes these."""
+        """Create the handle of a user's scope, or of one of the user's agents; `memory.scope(…).blocks` does this."""
         self._gate = gate
         self._caller = caller
         self._scope = scope
@@ -93,10 +95,10 @@ class Blocks:
         check_block_scope(wanted, (*BLOCK_SCOPES, "all"))
         facts: builtins.list[Fact] = []
         if wanted in ("user", "all"):
-            facts += self._listed(user_scope(self._scope))
+            facts += self._facts_of(user_scope(self._scope))
         if wanted in ("agent", "all"):
             every = ListBlocks(scope=self._scope)
-            facts += self._gate.perform(every, self._caller) if self._agent is None else self._listed(self._scope)
+            facts += self._gate.perform(every, self._caller) if self._agent is None else self._facts_of(self._scope)
         return [as_block(fact) for fact in sorted(facts, key=_place)]
 
     def update(
@@ -108,7 +110,7 @@ class Blocks:
         source: str | None = None,
         idempotency_key: str | None = None,
     ) -> Block:
-        """Replace the whole text of a block, if it is still the one that was read; raise Conflict if it is not.
+        """Replace the whole text of a block, if it has not changed since it was read; otherwise raise Conflict.
 
         `expected_updated_at` is the `updated_at` last read, as a moment or as ISO 8601 text; None makes a block that
         must not exist yet. A text over the limits is refused, never cut. Line ends become LF.
@@ -137,7 +139,7 @@ class Blocks:
     def delete(
         self, block: BlockType, *, expected_updated_at: datetime | str | None = None, source: str | None = None
     ) -> bool:
-        """Delete a block and say whether there was one; with a stamp, only if it is still that one.
+        """Delete a block and return whether there was one; with a stamp, only if it has not changed since.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -154,7 +156,7 @@ class Blocks:
     def recall(
         self, query: str, *, agent: str | None = None, limit: int = 10, min_score: float | None = None
     ) -> builtins.list[BlockMatch]:
-        r"""Return the lines of the archival block that hold words of a query, best first.
+        r"""Return the lines of the archival block that contain words of a query, best first.
 
         With an agent, and always in the scope of one, the lines of the user's and of that agent's archive together.
         An empty query lists all lines in their order. Lines that score less than `min_score` are left out.
@@ -172,9 +174,9 @@ class Blocks:
         effect = RecallBlocks(
             scope=user_scope(self._scope),
             query=query,
-            agent=self._searched(agent),
+            agent=self._agent_to_search(agent),
             limit=limit,
-            min_score=_checked_score(min_score),
+            min_score=_check_score(min_score),
         )
         return self._gate.perform(effect, self._caller)
 
@@ -223,9 +225,9 @@ class Blocks:
         if newest is None:
             never = f"the {block} block of `{self._scope}` was never written"
             raise NotFound(never, hint="There is nothing to undo: write it first", block=block)
-        # The newest text is the one that stands, or the write below is a conflict.
-        stands = expected_updated_at is not None and newest.change == "set"
-        earlier = revisions if stands else chain((newest,), revisions)
+        # The newest text is the current one, or the write below is a conflict.
+        exists = expected_updated_at is not None and newest.change == "set"
+        earlier = revisions if exists else chain((newest,), revisions)
         text = next((one.value for one in earlier if one.change == "set" and not one.forgotten), None)
         if text is None:
             raise NotFound(
@@ -239,22 +241,22 @@ class Blocks:
             yield from portion
             before = portion[-1].version
 
-    def _listed(self, scope: Scope) -> builtins.list[Fact]:
+    def _facts_of(self, scope: Scope) -> builtins.list[Fact]:
         return self._gate.perform(ListFacts(scope=scope, prefix=BLOCKS), self._caller)
 
-    def _searched(self, agent: str | None) -> str | None:
-        """Return the agent whose archive is searched as well as the user's."""
+    def _agent_to_search(self, agent: str | None) -> str | None:
+        """Return the agent whose archive is searched in addition to the user's."""
         if agent is None:
             return self._agent
         if self._agent not in (None, agent):
             raise UsageError(
                 f"{quote(agent)} is not the agent of `{self._scope}`", hint="Ask in the scope of the user", value=agent
             )
-        agent_scope(self._scope, agent)  # refuses what cannot be an agent's id
+        agent_scope(self._scope, agent)  # raises for an invalid id
         return agent
 
     def __repr__(self) -> str:
-        """Return whose blocks these are."""
+        """Show the scope."""
         return f"<memoranda.Blocks {self._scope}>"
 
 
@@ -268,7 +270,7 @@ def history_effect(
     limit: int | None = None,
     max_bytes: int | None = None,
 ) -> ReadHistory:
-    """Return the checked effect of reading revisions."""
+    """Return the effect of reading revisions, or raise what is wrong with the arguments."""
     check_count("version", after)
     check_count("version", before)
     check_count("limit", limit)
@@ -288,7 +290,7 @@ def update_effect(
     source: str | None = None,
     idempotency_key: str | None = None,
 ) -> SetFact:
-    """Return the checked effect of an update, for those who write more in the same batch."""
+    """Return the effect of an update, for callers who write more in the same batch."""
     key = key_of(block)
     owner_of(scope)
     check_label("source", source)
@@ -306,11 +308,11 @@ def update_effect(
 
 
 def _place(fact: Fact) -> tuple[str, int]:
-    """Return where a block stands in a list: the user's own first, then by agent, core before archival."""
+    """Return the sort key of a block: the user's own first, then by agent, core before archival."""
     return fact.scope.path, BLOCK_TYPES.index(cast("BlockType", fact.key.partition(".")[2]))
 
 
-def _checked_score(score: Any) -> float | None:
+def _check_score(score: Any) -> float | None:
     if score is None:
         return None
     if not isinstance(score, int | float) or isinstance(score, bool) or not math.isfinite(score):

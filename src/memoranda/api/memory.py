@@ -1,45 +1,42 @@
-"""A memory: everything one program can do with what is remembered, each call an effect through the gate."""
+"""Opening a memory, and the handle that this returns; each call is an effect that passes the gate."""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from memoranda.api.approvals import Approvals
-from memoranda.api.batch import Batch
-from memoranda.api.collections import Collections
-from memoranda.api.definitions import Definitions
-from memoranda.api.ledger import Ledger
-from memoranda.api.permissions import Permissions
-from memoranda.api.runs import Runs
-from memoranda.api.scoped import ScopedMemory
+from memoranda.api.scoped import Batch, ScopedMemory
+from memoranda.api.tenant import Approvals, Collections, Definitions, Ledger, Permissions, Runs
 from memoranda.api.transfer import is_counted, lines_of, parse_lines, write_lines
-from memoranda.engine.embedders import EmbedderBook
-from memoranda.engine.erase import Receipt
-from memoranda.engine.expiry import Swept
-from memoranda.errors import Denied, InvalidPolicy
+from memoranda.engine.embedding import EmbedderBook
+from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
+from memoranda.engine.transfer import Export
+from memoranda.errors import Denied, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.gate import Caller, Gate
-from memoranda.governance.inspection import Finding
-from memoranda.model.clock import Clock, SystemClock
-from memoranda.model.effect import Effect, Erase, Export, Inspect, ListTenants, Scrub, Sweep
-from memoranda.model.ids import Ids, SystemIds
+from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
+from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
+from memoranda.model.effect import Effect
 from memoranda.model.limits import Limits
+from memoranda.model.names import check_label, require_label
 from memoranda.model.policy import OWNER, Level, Policy
 from memoranda.model.scope import DEFAULT_TENANT, Scope
-from memoranda.model.text import check_label, quote, require_label
+from memoranda.model.text import quote
 from memoranda.model.transfer import Imported
 from memoranda.store.base import Store
+from memoranda.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
     from memoranda.retrieval.embed.base import Embedder
 
+
 DEFAULT_EMBEDDER = "wordllama"
-"""What new collections are embedded with: its weights come with the package, so it needs no network and no key."""
+"""The embedder of new collections. Its weights come with the package: it needs no network and no key."""
 
 
 class Memory:
@@ -66,7 +63,7 @@ class Memory:
         record_reads: bool = False,
         keep_text: bool = False,
     ) -> None:
-        """Stand on a store; most programs call `memoranda.open` instead."""
+        """Create the owner's handle on a store; most programs call `memoranda.open` instead."""
         self._gate = Gate(
             store,
             clock=clock or SystemClock(),
@@ -82,37 +79,37 @@ class Memory:
 
     @property
     def tenant(self) -> str:
-        """The tenant this handle stands in."""
+        """The tenant of this handle."""
         return self._shared.tenant
 
     @property
     def waits(self) -> bool:
-        """Whether even one fact is waited for, as from PostgreSQL: an event loop then reads in a thread."""
+        """Whether even reading one fact waits, as with PostgreSQL: an event loop then reads in a thread."""
         return self._gate.waits
 
     @property
     def actor(self) -> str:
-        """Who this handle acts for."""
+        """The actor of this handle."""
         return self._caller.actor
 
     @property
     def is_owner(self) -> bool:
-        """Whether this is the handle of the program that opened the store, and not one that it handed out."""
+        """Whether this is the handle of the program that opened the store, not a narrower one."""
         return self._caller.tenant is None
 
     @property
     def limits(self) -> Limits:
-        """How large things may be."""
+        """The limits on sizes."""
         return self._gate.limits
 
     @property
     def clock(self) -> Clock:
-        """The one source of time."""
+        """The source of time."""
         return self._gate.clock
 
     @property
     def ids(self) -> Ids:
-        """The one source of identity."""
+        """The source of ids."""
         return self._gate.ids
 
     # places
@@ -142,7 +139,7 @@ class Memory:
         return ScopedMemory(self._gate, self._caller, scope)
 
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
-        """Return a batch of writes that are kept all together when its `with` block ends, or not at all.
+        """Return a batch of writes that are committed together, all or nothing, when its `with` block ends.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -159,7 +156,7 @@ class Memory:
 
     @property
     def collections(self) -> Collections:
-        """Where entries are kept, and what embeds them."""
+        """The collections of entries, and their embedders."""
         return Collections(self._gate, self._caller, self._shared)
 
     @property
@@ -184,7 +181,7 @@ class Memory:
 
     @property
     def runs(self) -> Runs:
-        """What machines did, and where their runs stand."""
+        """The runs of machines and workflows."""
         return Runs(self._gate, self._caller, self._shared)
 
     # who acts
@@ -192,9 +189,9 @@ class Memory:
     def acting_as(
         self, actor: str, *, policy: Policy | None = None, door: str | None = None, source: str | None = None
     ) -> Memory:
-        """Return a handle that acts for somebody else: under this policy, or under what was granted to them.
+        """Return a handle for another actor, under this policy or under what is granted to the actor.
 
-        Only the owner may hand out handles; whoever holds a narrower one can only narrow it further.
+        Only the owner may do this; a narrower handle can only be narrowed further.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -229,7 +226,7 @@ class Memory:
         )
 
     def in_tenant(self, tenant: str) -> Memory:
-        """Return the owner's handle in another tenant, on the same store; any narrower handle stays where it stands.
+        """Return the owner's handle in another tenant, on the same store; other handles stay in their tenant.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -238,7 +235,7 @@ class Memory:
         'acme'
         True
         """
-        self._check_stands_in(tenant)
+        self._check_reaches(tenant)
         other = self._with_caller(self._caller)
         other._shared = Scope.of(tenant=tenant)
         return other
@@ -260,7 +257,7 @@ class Memory:
         return self._with_caller(narrowed)
 
     def through(self, door: str) -> Memory:
-        """Return a handle whose writes say that they came through this door: `cli`, `rest` or `abl`.
+        """Return a handle whose events say that they came through this door: `cli`, `rest` or `abl`.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -271,10 +268,10 @@ class Memory:
         return self._with_caller(msgspec.structs.replace(self._caller, door=door))
 
     def at_once(self) -> Memory:
-        """Return a handle for those who must not be held up: a write that would have to wait raises `Busy` instead.
+        """Return a handle that does not block: a write that would have to wait raises `Busy` instead.
 
-        It waits for no other writer, no slow disk, no embedder and no PostgreSQL. Nothing of a write that is `Busy` is
-        kept; do it again with the handle that waits, in a thread.
+        It waits for no other writer, no slow disk, no embedder and no PostgreSQL. A write that raised `Busy` had no
+        effect; repeat it in a thread, with the handle that waits.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -291,7 +288,7 @@ class Memory:
     # upkeep
 
     def erase(self, *, tenant: str | None = None, **ids: str) -> Receipt:
-        """Remove everything of a user, project, session… history included; return what went, by kind.
+        """Remove everything of a user, project, session… history included; return what was removed, by kind.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -326,7 +323,7 @@ class Memory:
                 return total
 
     def scrub(self) -> bool:
-        """Rewrite storage so that removed content is gone from its bytes; say whether that could be done now.
+        """Rewrite storage so that removed content is gone from its bytes; return whether that could be done now.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -346,7 +343,7 @@ class Memory:
         return self.perform(Inspect(scope=self._shared))
 
     def tenants(self) -> list[str]:
-        """Return every tenant that anything is kept of, by name; a handle that stands in one names only that one.
+        """Return the tenants that have any data, by name; a handle that is confined to one returns only that one.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -357,10 +354,10 @@ class Memory:
         return self.perform(ListTenants(scope=self._shared))
 
     def mark(self, *, tenant: str | None = None) -> Hashable:
-        """Return a mark that is another one once anybody has written anything: until then, what was read holds.
+        """Return a mark that changes with every write: while it is the same, cached reads are valid.
 
-        With a tenant, it need only change with what is written there. Ask for it before reading what is kept. It is
-        cheaper than reading again, and may change for no reason.
+        With a tenant, it changes at least with every write there. Ask for it before reading what you cache. It is
+        cheaper than reading again, and may change without a write.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -371,11 +368,11 @@ class Memory:
         False
         """
         if tenant is not None:
-            self._check_stands_in(tenant)
+            self._check_reaches(tenant)
         return self._gate.mark(tenant)
 
     def settle(self) -> None:
-        """Return once everything that happens in the background has happened.
+        """Wait for everything that happens in the background.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -401,19 +398,19 @@ class Memory:
         """
         count = 0
 
-        def counted(lines: Iterator[bytes]) -> Iterator[bytes]:
+        def count_lines(lines: Iterator[bytes]) -> Iterator[bytes]:
             nonlocal count
             for line in lines:
                 count += is_counted(line)
                 yield line
 
-        self.export_lines(lambda lines: write_lines(Path(path), counted(lines)), scope=scope)
+        self.export_lines(lambda lines: write_lines(Path(path), count_lines(lines)), scope=scope)
         return count
 
     def export_lines(self, take: Callable[[Iterator[bytes]], Any], *, scope: Scope | None = None) -> Any:
-        r"""Let `take` have the lines of an export, one by one, and return what it gives.
+        r"""Pass the lines of an export to `take`, as an iterator, and return what it returns.
 
-        They are read while it takes them, on one moment of the database, which stays open until `take` returns.
+        They are read while `take` runs, at one moment of the database, which stays open until then.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -423,10 +420,10 @@ class Memory:
         """
         effect = Export(scope=scope or self._shared)
         tenant = effect.scope.tenant
-        return self._gate.export(effect, self._caller, lambda at, parts: take(lines_of(tenant, at, parts)))
+        return self._gate.stream(effect, self._caller, lambda at, parts: take(lines_of(tenant, at, parts)))
 
     def import_file(self, path: str | Path) -> Imported:
-        """Write what an export file holds, all or nothing. What was erased since it was made stays erased.
+        """Import an export file, all or nothing. What was erased since it was made stays erased.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -442,20 +439,21 @@ class Memory:
             return self.import_lines(lines, source=Path(path).name)
 
     def import_lines(self, lines: Iterable[bytes], *, source: str) -> Imported:
-        """Write what the lines of an export hold, all or nothing.
+        """Import the lines of an export, all or nothing.
 
+        >>> from pathlib import Path
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
         ...     fact = memory.scope(user="ada").set("language", "en")
         ...     written = memory.export("all.jsonl")
-        ...     with open("all.jsonl", "rb") as lines:
+        ...     with Path("all.jsonl").open("rb") as lines:
         ...         memory.import_lines(lines, source="all.jsonl").kept
         1
         """
         return self.perform(parse_lines(lines, self._shared, source, self.limits))
 
     def close(self) -> None:
-        """Write what was put off and let go of the store."""
+        """Write deferred events and close the store."""
         self._gate.close()
 
     def __enter__(self) -> Self:
@@ -469,11 +467,11 @@ class Memory:
         self.close()
 
     def __repr__(self) -> str:
-        """Return what was opened, for whom."""
+        """Show the address, the tenant and the actor."""
         return f"<memoranda.Memory {self.url} tenant={self.tenant} actor={self.actor}>"
 
     def may(self, effect: Effect) -> bool:
-        """Say whether this handle's policies let an effect pass as it is; nothing is done, and nothing recorded.
+        """Return whether this handle's policies allow an effect; nothing is done, and nothing recorded.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -485,7 +483,7 @@ class Memory:
         return self.level(effect) == "allow"
 
     def level(self, effect: Effect) -> Level:
-        """Return what this handle's policies say to an effect; nothing is done, and nothing recorded.
+        """Return what this handle's policies say about an effect; nothing is done, and nothing recorded.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -498,11 +496,11 @@ class Memory:
 
     @property
     def root(self) -> object:
-        """What was opened: the same for every handle on it."""
+        """An object that is the same for every handle on one opened memory."""
         return self._gate
 
     def perform(self, effect: Effect) -> Any:
-        """Carry out an effect as this handle's actor: how the languages and other doors reach the memory.
+        """Carry out an effect as this handle's actor; the languages and other doors use this.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -514,19 +512,19 @@ class Memory:
         return self._gate.perform(effect, self._caller)
 
     def _check_tenant_of(self, policy: Policy) -> None:
-        """Refuse a rule about another tenant: it would never match, and protect nobody."""
+        """Raise InvalidPolicy for a rule about another tenant: it would never match, and protect nothing."""
         for rule in policy.rules:
             if rule.scope is not None and rule.scope.tenant != self.tenant:
                 raise InvalidPolicy(
-                    f"a rule speaks about `{rule.scope}` of the tenant `{rule.scope.tenant}`, "
-                    f"and the handle stands in `{self.tenant}`",
+                    f"a rule is about `{rule.scope}` of the tenant `{rule.scope.tenant}`, "
+                    f"and the handle belongs to `{self.tenant}`",
                     hint="Name the tenant: Scope.of(tenant=…, user=…)",
                 )
 
-    def _check_stands_in(self, tenant: str) -> None:
+    def _check_reaches(self, tenant: str) -> None:
         if self._caller.tenant not in (None, tenant):
             raise Denied(
-                f"`{self.actor}` stands in the tenant `{self._caller.tenant}`, not in {quote(tenant)}",
+                f"`{self.actor}` is confined to the tenant `{self._caller.tenant}` and cannot reach {quote(tenant)}",
                 hint="Ask the program that opened the memory",
                 actor=self.actor,
             )
@@ -535,3 +533,90 @@ class Memory:
         other = object.__new__(Memory)
         other._gate, other._caller, other._shared, other.url = self._gate, caller, self._shared, self.url
         return other
+
+
+Durability = Literal["full", "normal"]
+LedgerMode = Literal["writes", "all"]
+
+_LONGEST_WAIT = 2_000_000
+"""Seconds. SQLite counts them in milliseconds, in 31 bits."""
+
+
+def open(
+    url: str | os.PathLike[str] = "memory.db",
+    *,
+    tenant: str = DEFAULT_TENANT,
+    clock: Clock | None = None,
+    ids: Ids | None = None,
+    limits: Limits | None = None,
+    embedder: str | Embedder = DEFAULT_EMBEDDER,
+    ledger: LedgerMode = "writes",
+    ledger_text: bool = False,
+    durability: Durability = "full",
+    busy_timeout: float = 5.0,
+) -> Memory:
+    """Open the memory at an address: a file path, `postgresql://user@host/database`, or `:memory:`.
+
+    One at `:memory:` ends with the process; `sqlite:///path` is another way to write a file path.
+    With `durability="full"` every acknowledged write survives a power cut; `"normal"` may lose the last few, never
+    the consistency of the store. `ledger="all"` records plain reads too; `ledger_text` stores contents beside
+    their hashes. `embedder` is what new collections are embedded with: `"wordllama"`, which works offline,
+    `"onnx:/path/to/folder"`, `"openai:text-embedding-3-small"`, or an object of your own.
+
+    >>> memory = open(":memory:")
+    >>> memory.scope(user="ada").set("language", "en").version
+    1
+    >>> memory.close()
+    """
+    if ledger not in ("writes", "all"):
+        raise UsageError(f"{quote(ledger)} is not a ledger mode", hint='Use "writes" or "all"')
+    store = open_store(os.fspath(url), durability=durability, busy_timeout=busy_timeout)
+    return Memory(
+        store,
+        tenant=tenant,
+        clock=clock,
+        ids=ids,
+        limits=limits,
+        embedder=embedder,
+        record_reads=ledger == "all",
+        keep_text=ledger_text,
+    )
+
+
+def open_store(url: str, *, durability: Durability = "full", busy_timeout: float = 5.0) -> Store:
+    """Return the store behind an address."""
+    if durability not in ("full", "normal"):
+        raise UsageError(f"{quote(durability)} is not a durability", hint='Use "full" or "normal"')
+    if type(busy_timeout) not in (int, float) or not 0 <= busy_timeout <= _LONGEST_WAIT:
+        raise UsageError(
+            f"{quote(busy_timeout)} is not a number of seconds to wait",
+            hint=f"Pass busy_timeout as a number from 0 to {_LONGEST_WAIT:,}",
+            value=busy_timeout,
+        )
+    scheme, colons, rest = url.partition("://")
+    if not colons or scheme == "sqlite":
+        path = rest.removeprefix("/") if colons else url
+        if not path.strip():  # an empty path would be a temporary database, which was not asked for
+            raise UsageError(
+                f"the address {quote(url)} names no file",
+                hint="Name one, such as memory.db, or write :memory:",
+                value=url,
+            )
+        return SqliteStore(path, durability=durability, busy_timeout=busy_timeout)
+    if scheme in ("postgresql", "postgres"):
+        return _open_postgres(url, durability=durability, busy_timeout=busy_timeout)
+    raise UsageError(
+        f"{quote(scheme)} is not a store this version knows",
+        hint="Use a file path, sqlite:///path, postgresql://user@host/database or :memory:",
+        value=scheme,
+    )
+
+
+def _open_postgres(url: str, *, durability: Durability, busy_timeout: float) -> Store:
+    try:
+        from memoranda.store.postgres import PostgresStore
+    except ImportError as error:
+        raise Unavailable(
+            "PostgreSQL needs the package `psycopg`", hint='Install it with `pip install "memoranda[postgres]"`'
+        ) from error
+    return PostgresStore(url, durability=durability, busy_timeout=busy_timeout)

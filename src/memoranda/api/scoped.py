@@ -8,43 +8,33 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
-from typing import Any, cast
+from types import TracebackType
+from typing import Any, Self, cast
 
 import msgspec
 
-from memoranda.api.blocks import Blocks, history_effect
-from memoranda.api.remembering import (
+from memoranda.api.arguments import (
     check_collection,
+    check_metadata,
     check_namespace,
     check_own_namespace,
     check_says_something,
-    checked_metadata,
     make_item,
     recall_effect,
 )
+from memoranda.api.blocks import Blocks, history_effect
+from memoranda.engine.entries import Forget, Item, ListEntries, Remember
+from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
+from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
-from memoranda.model.clock import parse_moment
-from memoranda.model.duration import Duration, parse_duration
-from memoranda.model.effect import (
-    DeleteFact,
-    EndScope,
-    Forget,
-    GetFact,
-    Item,
-    ListEntries,
-    ListFacts,
-    Remember,
-    SetFact,
-    StartSession,
-)
-from memoranda.model.entry import Entry
+from memoranda.model.clock import Duration, parse_duration, parse_moment
+from memoranda.model.entry import Entry, Mode, Recalled, Remembered
 from memoranda.model.fact import Fact, Revision
-from memoranda.model.key import check_key, check_own_key
 from memoranda.model.limits import Limits, check_count
-from memoranda.model.recall import Mode, Recalled, Remembered
+from memoranda.model.names import check_key, check_label, check_own_key
 from memoranda.model.scope import Scope
-from memoranda.model.text import check_label, quote
+from memoranda.model.text import quote
 from memoranda.model.value import encode_checked
 
 _MISSING: Any = object()
@@ -66,7 +56,7 @@ class ScopedMemory:
     """
 
     def __init__(self, gate: Gate, caller: Caller, scope: Scope) -> None:
-        """Stand in a scope; `memory.scope(…)` makes these."""
+        """Create the handle of a scope; `memory.scope(…)` does this."""
         self._gate = gate
         self._caller = caller
         self.scope = scope
@@ -77,7 +67,7 @@ class ScopedMemory:
         return Blocks(self._gate, self._caller, self.scope)
 
     def get(self, key: str, *, as_of: datetime | str | None = None) -> Fact | None:
-        """Return the fact at a key, now or as it stood at a moment; None when there is none.
+        """Return the fact at a key, now or as of a moment; None if there is none.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -163,9 +153,9 @@ class ScopedMemory:
         domain: str | None = None,
         attempts: int = 1_000,
     ) -> Fact:
-        """Read a value, let `change` make a new one, and write it; again from the start if somebody was faster.
+        """Read a value, pass it to `change`, and write what that returns; start over if it was changed meanwhile.
 
-        `change` gets the default when there is no fact, and may run several times: it should only compute.
+        `change` gets the default if there is no fact. It may run several times, so it should have no side effects.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -197,7 +187,7 @@ class ScopedMemory:
         source: str | None = None,
         idempotency_key: str | None = None,
     ) -> bool:
-        """Delete a fact and say whether there was one. Its history stays; `memory.erase` removes that too.
+        """Delete a fact and return whether there was one. Its history stays; `memory.erase` removes that too.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -219,7 +209,7 @@ class ScopedMemory:
         max_bytes: int | None = None,
         as_of: datetime | str | None = None,
     ) -> list[Fact]:
-        """Return the facts at and below a key, ordered by key: `profile` holds `profile.name`, never `profiler`.
+        """Return the facts at and below a key, ordered by key: `profile.name` is below `profile`, `profiler` is not.
 
         `after` is the last key seen. With `max_bytes` the list ends with the fact whose value exceeds it.
 
@@ -292,8 +282,8 @@ class ScopedMemory:
         """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
 
         The same content with the same metadata is stored once in a namespace. Under a `key` there is one entry:
-        other content takes its place. Recall reads some metadata when they are given: `thread` (what an entry
-        stands next to), `actor` (who said it) and `time` (when, ISO 8601).
+        other content replaces it. Recall makes use of some metadata: `thread` (entries of one thread are
+        neighbours), `actor` (who said it) and `time` (when, ISO 8601).
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -358,7 +348,7 @@ class ScopedMemory:
         if cast(object, chunk) is None:
             raise UsageError("None is not a chunk", hint="Pass a whole number from 1 on, or leave it out")
         check_count("chunk", chunk, least=1)
-        about = checked_metadata(metadata)
+        about = check_metadata(metadata)
         if not {"thread", "session"} & about.keys():
             about["thread"] = f"text:{hashlib.sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
         items = [
@@ -384,7 +374,7 @@ class ScopedMemory:
         """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why.
 
         Without a `namespace` all of them are looked through. A `filter` is on metadata: {"account": "acme"}, or
-        with operators {"urgency": {"$gte": 3}}. `expand` adds so many neighbours on either side of each match.
+        with operators {"urgency": {"$gte": 3}}. `expand` adds this number of neighbours on either side of each match.
         An empty query gives the newest entries; an unknown collection has nothing. `offset` leaves out the best ones,
         which an earlier answer had; with `max_bytes` the answer ends with the match whose content exceeds it.
 
@@ -448,7 +438,7 @@ class ScopedMemory:
         return self._gate.perform(effect, self._caller)
 
     def forget(self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = "") -> bool:
-        """Forget one entry, by its id or by its key; say whether it was there.
+        """Forget one entry, by its id or by its key; return whether it was there.
 
         It is no longer recalled, except as of an earlier moment; `memory.erase` removes that too.
 
@@ -468,7 +458,7 @@ class ScopedMemory:
         return self._gate.perform(effect, self._caller)
 
     def session(self, id: str) -> ScopedMemory:
-        """Begin (or go on with) a session that belongs to this scope; erasing this scope erases it too.
+        """Begin or resume a session that belongs to this scope; erasing this scope erases it too.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -482,7 +472,7 @@ class ScopedMemory:
         return ScopedMemory(self._gate, self._caller, scope)
 
     def end(self) -> dict[str, int]:
-        """End this session, run or tree: its memory goes, and nothing can be written to it again.
+        """End this session, run or tree: its memory is removed, and nothing can be written to it again.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -510,7 +500,7 @@ class ScopedMemory:
         return self._gate.perform(effect, self._caller)
 
     def __repr__(self) -> str:
-        """Return whose memory this is."""
+        """Show the scope."""
         return f"<memoranda.ScopedMemory {self.scope}>"
 
 
@@ -518,7 +508,7 @@ _ITEM_FIELDS = frozenset({"content", "metadata", "key"})
 
 
 def _item_of(item: Mapping[str, Any], number: int, limits: Limits) -> Item:
-    """Return one checked item of many; what is wrong with it is told with its number."""
+    """Return one item of many, or raise what is wrong with it, with its number."""
     if not isinstance(cast(object, item), Mapping) or "content" not in item or not item.keys() <= _ITEM_FIELDS:
         raise UsageError(
             f"item {number} is {quote(item)}, not something to remember",
@@ -545,7 +535,7 @@ def set_effect(
     source: str | None = None,
     idempotency_key: str | None = None,
 ) -> SetFact:
-    """Return the checked effect of a set; bad input is refused here, before anything is touched."""
+    """Return the effect of a set, or raise what is wrong with the arguments."""
     check_own_key(key)
     _check_expect(expect)
     check_label("domain", domain)
@@ -571,7 +561,7 @@ def delete_effect(
     source: str | None = None,
     idempotency_key: str | None = None,
 ) -> DeleteFact:
-    """Return the checked effect of a delete."""
+    """Return the effect of a delete, or raise what is wrong with the arguments."""
     check_own_key(key)
     _check_expect(expect)
     check_label("source", source)
@@ -585,3 +575,62 @@ def _check_expect(expect: Any) -> None:
             f"{quote(expect)} is not a version to expect",
             hint="Pass fact.version, or 0 for a fact that must not exist",
         )
+
+
+class Batch:
+    """A batch: collects writes in a `with` block, and commits them together when it ends without an error.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     ada = memory.scope(user="ada")
+    ...     with memory.batch() as batch:
+    ...         batch.set(ada, "name", "Ada")
+    ...         batch.set(ada, "language", "en")
+    ...         batch.delete(ada, "nickname")
+    ...     [fact.key for fact in ada.list()], batch.results[2]
+    (['language', 'name'], False)
+    """
+
+    def __init__(self, gate: Gate, caller: Caller, idempotency_key: str | None = None) -> None:
+        """Start without writes; `memory.batch()` does this."""
+        check_label("idempotency key", idempotency_key)
+        self._gate = gate
+        self._caller = caller
+        self._idempotency_key = idempotency_key
+        self._writes: list[SetFact | DeleteFact] = []
+        self.results: list[Fact | bool] = []
+        """After the block: for each write the new fact, for each delete whether there was one."""
+
+    def set(
+        self,
+        place: ScopedMemory,
+        key: str,
+        value: Any,
+        *,
+        expect: int | None = None,
+        ttl: Duration | None = None,
+        domain: str | None = None,
+    ) -> None:
+        """Add a write of a fact."""
+        effect = set_effect(place.scope, key, value, self._gate.limits, expect=expect, ttl=ttl, domain=domain)
+        self._writes.append(effect)
+
+    def delete(self, place: ScopedMemory, key: str, *, expect: int | None = None) -> None:
+        """Add a delete of a fact."""
+        self._writes.append(delete_effect(place.scope, key, expect=expect))
+
+    def __enter__(self) -> Self:
+        """Return this batch."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        """Commit the writes, unless the block failed or there are none."""
+        if kind is None and self._writes:
+            effect = WriteFacts(
+                scope=self._writes[0].scope,
+                writes=tuple(self._writes),
+                idempotency_key=self._idempotency_key,
+            )
+            self.results = self._gate.perform(effect, self._caller)

@@ -12,17 +12,15 @@ from typing import Any
 
 import msgspec
 
-from memoranda.api.remembering import check_collection, check_namespace, make_item
-from memoranda.engine.transfer import ExportedPart
+from memoranda.api.arguments import check_collection, check_namespace, make_item
+from memoranda.engine.transfer import ExportedPart, Import
 from memoranda.errors import LimitExceeded, UsageError
 from memoranda.model.clock import parse_moment
 from memoranda.model.definition import Definition
-from memoranda.model.effect import Import
 from memoranda.model.fact import Fact
-from memoranda.model.key import check_key
 from memoranda.model.limits import Limits
+from memoranda.model.names import check_key, check_label
 from memoranda.model.scope import Scope
-from memoranda.model.text import check_label
 from memoranda.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
 from memoranda.model.value import decode, encode, encode_checked
 from memoranda.store.base import Session
@@ -33,7 +31,7 @@ _FORMAT = 1
 class _Line(msgspec.Struct, omit_defaults=True, kw_only=True, forbid_unknown_fields=True):
     memoranda: int | None = None
     recollect: int | None = None
-    """What an export of 0.1.0 begins with."""
+    """The header of exports of 0.1.0."""
     tenant: str | None = None
     at: datetime | None = None
     definition: ImportedDefinition | None = None
@@ -46,7 +44,7 @@ _decoder = msgspec.json.Decoder(_Line)
 
 
 def write_lines(path: Path, lines: Iterable[bytes]) -> None:
-    """Write an export to a file that appears only when it is whole; to a pipe or a device, as it comes."""
+    """Write an export to a file, which is replaced when it is complete; to a pipe or a device directly."""
     if path.exists() and not path.is_file():
         with path.open("wb") as file:
             file.writelines(lines)
@@ -65,18 +63,18 @@ def write_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 def lines_of(tenant: str, at: datetime, parts: Iterable[ExportedPart]) -> Iterator[bytes]:
     """Yield the lines of an export: the header, then one for each part."""
-    yield _encoded(_Line(memoranda=_FORMAT, tenant=tenant, at=at))
+    yield _encode(_Line(memoranda=_FORMAT, tenant=tenant, at=at))
     for part in parts:
         if not isinstance(part, Session) or part.owner is not None:
-            yield _encoded(_line_of(part))
+            yield _encode(_line_of(part))
 
 
 def is_counted(line: bytes) -> bool:
-    """Say whether a line holds a fact or an entry."""
+    """Return whether a line is a fact or an entry."""
     return line.startswith((b'{"fact":', b'{"entry":'))
 
 
-def _encoded(line: _Line) -> bytes:
+def _encode(line: _Line) -> bytes:
     return msgspec.json.encode(line) + b"\n"
 
 
@@ -115,35 +113,35 @@ def _line_of(part: ExportedPart) -> _Line:
     )
 
 
-def _checked_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:
-    """Return a fact of a file whose every part has been looked at as closely as if a caller had given it."""
+def _check_fact(fact: ImportedFact, number: int, limits: Limits) -> ImportedFact:
+    """Return a fact of a file, checked like one from a caller."""
     check_key(fact.key)
     check_label("domain", fact.domain)
     Scope(path=fact.scope)
     _check_moments(fact.updated_at, fact.expires_at)
-    payload = encode_checked(_decoded_value(fact.payload, number), limits)
+    payload = encode_checked(_decode_value(fact.payload, number), limits)
     return msgspec.structs.replace(fact, payload=msgspec.Raw(payload))
 
 
-def _checked_entry(entry: ImportedEntry, number: int, limits: Limits) -> ImportedEntry:
-    """Return an entry of a file, looked at in the same way."""
+def _check_entry(entry: ImportedEntry, number: int, limits: Limits) -> ImportedEntry:
+    """Return an entry of a file, checked like one from a caller."""
     Scope(path=entry.scope)
     _check_moments(entry.created_at, entry.expires_at)
     check_collection(entry.collection)
     check_namespace(entry.namespace)
-    content, metadata = _decoded_value(entry.payload, number), _decoded_value(entry.metadata, number)
+    content, metadata = _decode_value(entry.payload, number), _decode_value(entry.metadata, number)
     item = make_item(content, metadata, entry.key, limits)
     return msgspec.structs.replace(entry, payload=item.payload, metadata=item.metadata)
 
 
 def _check_moments(*moments: datetime | None) -> None:
-    """Refuse a moment that is out of every calendar once it is told in UTC."""
+    """Raise UsageError for a moment that has no representation in UTC."""
     for moment in moments:
         if moment is not None:
             parse_moment(moment)
 
 
-def _decoded_value(payload: msgspec.Raw, number: int) -> Any:
+def _decode_value(payload: msgspec.Raw, number: int) -> Any:
     try:
         return decode(bytes(payload))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -155,12 +153,12 @@ def _not_a_line(number: int, error: Exception) -> UsageError:
 
 
 def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limits) -> Import:
-    """Read the lines of an export into an import, or refuse them naming the line."""
+    """Return the import of these lines, or raise what is wrong with them, naming the line."""
     definitions: list[ImportedDefinition] = []
     sessions: list[ImportedSession] = []
     facts: list[ImportedFact] = []
     entries: list[ImportedEntry] = []
-    decoded = _decoded(lines, limits)
+    decoded = _decode_lines(lines, limits)
     number, header = next(decoded, (1, _Line()))
     if _FORMAT not in (header.memoranda, header.recollect):
         raise UsageError(
@@ -174,9 +172,9 @@ def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limit
         if line.session is not None:
             sessions.append(line.session)
         if line.fact is not None:
-            facts.append(_checked_fact(line.fact, number, limits))
+            facts.append(_check_fact(line.fact, number, limits))
         if line.entry is not None:
-            entries.append(_checked_entry(line.entry, number, limits))
+            entries.append(_check_entry(line.entry, number, limits))
     return Import(
         scope=scope,
         source=source,
@@ -187,7 +185,7 @@ def parse_lines(lines: Iterable[bytes], scope: Scope, source: str, limits: Limit
     )
 
 
-def _decoded(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, _Line]]:
+def _decode_lines(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int, _Line]]:
     size = 0
     for number, text in enumerate(lines, start=1):
         size += len(text)

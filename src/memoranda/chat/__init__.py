@@ -1,7 +1,7 @@
-"""Chat: a message of a user in, an agent's answer out, with what the agent remembers of the user.
+"""Chat with agents that remember the user.
 
-An `Agent` is configuration, `chat` takes a turn with it, `preview` shows what a model would be sent, and
-`list_conversations` and `read_conversation` show what was said.
+An `Agent` is configuration, `chat` sends it a message and returns its answer, `preview` shows the prompt that would be
+sent, and `list_conversations` and `read_conversation` show what was said.
 
 >>> import memoranda
 >>> from memoranda.agent.models import Reply
@@ -27,12 +27,10 @@ An `Agent` is configuration, `chat` takes a turn with it, `preview` shows what a
 ['Mine is the red bag', 'Noted.', 'Where is it?']
 """
 
-from memoranda.chat.agents import Agent
-from memoranda.chat.conversations import list_conversations, read_conversation
-from memoranda.chat.memory_policy import MemoryPolicy
-from memoranda.chat.preview import Prompt, preview
-from memoranda.chat.tools import Tool, tool
-from memoranda.chat.turns import ChatEvent, Turn, chat
+from memoranda.chat.agent import Agent, MemoryPolicy, Tool, tool
+from memoranda.chat.conversation import list_conversations, read_conversation
+from memoranda.chat.prompt import Prompt, preview
+from memoranda.chat.turn import ChatEvent, Turn, chat
 
 __all__ = [
     "Agent",

@@ -1,8 +1,8 @@
-"""A long conversation in, one with a summary in the place of its beginning out.
+"""Compact long conversations by summarising their beginning.
 
-Only what a model is sent gets shorter: every part stays where it is, and the summary is one more of them. It is about
-this conversation alone. Memory blocks are neither read nor written, and what tools and reminders brought from them is
-left out, so that what is deleted there does not live on here.
+Only the prompt gets shorter: all parts stay, and the summary is one more part. It covers this conversation alone.
+Memory blocks are neither read nor written, and what tools and reminders showed of them is left out, so that deleted
+memories do not survive in a summary.
 """
 
 from __future__ import annotations
@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
-from memoranda.agent.conversing import Conversation
+from memoranda.agent.conversation import Conversation
 from memoranda.agent.models import Ask, Model, Said
 from memoranda.agent.prompt import data_fence
 from memoranda.api.memory import Memory
-from memoranda.chat.conversations import read_history
-from memoranda.chat.holding import add_summary
-from memoranda.chat.parts import Part
-from memoranda.chat.tools import RECALL_MEMORY, UPDATE_MEMORY
-from memoranda.chat.transcript import newest_summary
-from memoranda.model.text import cleaned
+from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY
+from memoranda.chat.conversation import Part, read_history
+from memoranda.chat.open_turn import add_summary
+from memoranda.chat.prompt import newest_summary
+from memoranda.model.text import storable_text
 
 MOST_MESSAGES = 50
-"""Messages above which a conversation is summarised."""
+"""A conversation with more messages is summarised."""
 KEPT_MESSAGES = 30
-"""Messages that are left as they are, the newest ones."""
+"""How many of the newest messages are not summarised."""
 KEPT_TURNS = 10
-"""Messages of the user that are left as they are in any case, with all that belongs to them."""
+"""How many of the newest turns are never summarised."""
 
 _LONGEST_TEXT = 4_000
 _LONGEST_SUMMARY = 8_000
@@ -39,28 +38,30 @@ _INSTRUCTIONS = (
 )
 
 Summarise: TypeAlias = Callable[[str, Sequence[Part]], str]
-"""Makes one summary of the summary so far, empty at first, and of the parts that come after it."""
+"""Returns a new summary, from the summary so far (empty at first) and the parts after it."""
 
 
 def compact(memory: Memory, user: str, id: str, *, summarise: Summarise) -> Part | None:
-    """Summarise the beginning of a conversation that has grown long; return the summary, None where nothing was done.
+    """Summarise the beginning of a long conversation, and return the summary; None if nothing was done.
 
-    Nothing is done in a conversation that is short enough, and in one that goes on meanwhile: it is done after the
-    next turn then. What `summarise` raises is raised.
+    A conversation that continues meanwhile is left alone, and compacted after its next turn. Exceptions of `summarise`
+    are passed on.
     """
     history = read_history(memory, user, id)
     summary = newest_summary(history.parts)
-    covers = _covered(history.parts)
-    # Whoever makes a reply counts on the conversation being as it was.
+    covers = _last_covered(history.parts)
+    # A reply in progress relies on an unchanged conversation.
     if covers is None or history.active:
         return None
-    beginning = [part for part in history.parts if part.seq <= covers and _is_told(part)]
+    beginning = [part for part in history.parts if part.seq <= covers and _is_summarised(part)]
     text = summarise("" if summary is None else summary.text, beginning)
-    return add_summary(memory, user, id, history=history, text=cleaned(text, longest=_LONGEST_SUMMARY), covers=covers)
+    return add_summary(
+        memory, user, id, history=history, text=storable_text(text, longest=_LONGEST_SUMMARY), covers=covers
+    )
 
 
 def summarise_by(model: Model, *, timeout: float) -> Summarise:
-    """Return what makes summaries by asking a model."""
+    """Return a `Summarise` that asks a model."""
 
     def summarise(before: str, parts: Sequence[Part]) -> str:
         told = [{"by": _SPEAKERS.get(part.kind, part.tool), "text": part.text[:_LONGEST_TEXT]} for part in parts]
@@ -74,12 +75,12 @@ def summarise_by(model: Model, *, timeout: float) -> Summarise:
 _SPEAKERS = {"user": "user", "agent_text": "agent"}
 
 
-def _covered(parts: Sequence[Part]) -> int | None:
-    """Return the number of the last part that a summary shall stand for; None where none is needed."""
+def _last_covered(parts: Sequence[Part]) -> int | None:
+    """Return the number of the last part that a summary should replace; None if none is needed."""
     spoken = [part for part in parts if part.kind not in ("system_event", "reminders")]
     if len(spoken) <= MOST_MESSAGES:
         return None
-    # Only before a message of the user: a call is never parted from its result.
+    # Cut only before a message of the user, so that a tool call is never separated from its result.
     begins = [place for place, part in enumerate(spoken) if part.kind == "user"]
     if len(begins) <= KEPT_TURNS:
         return None
@@ -88,5 +89,5 @@ def _covered(parts: Sequence[Part]) -> int | None:
     return spoken[kept].seq - 1 if kept else None
 
 
-def _is_told(part: Part) -> bool:
+def _is_summarised(part: Part) -> bool:
     return part.kind not in ("system_event", "reminders") and part.tool not in _MEMORY_TOOLS

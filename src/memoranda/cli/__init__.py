@@ -1,4 +1,4 @@
-"""The command line: words in, one effect through the gate, a table or one JSON document out."""
+"""The command line interface."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["main"]
 
 
 def main() -> None:
-    """Run the command that `sys.argv` asks for, and leave with its exit code."""
+    """Run the command in `sys.argv` and exit with its exit code."""
     import sys
 
     try:

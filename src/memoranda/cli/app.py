@@ -1,4 +1,4 @@
-"""The arguments of one call in, its exit code out: the root of all commands."""
+"""The root command: parse the arguments, run the command and return its exit code."""
 
 from __future__ import annotations
 
@@ -20,38 +20,43 @@ from memoranda.cli.index import COMMANDS
 from memoranda.cli.output import Output
 from memoranda.errors import Full, UsageError
 
-# What typer raises when the words on the command line do not fit; it exports only a subclass.
-_Misused = cast("type[Exception]", typer.BadParameter.__mro__[1])
+# What typer raises for invalid arguments; it exports only a subclass.
+_UsageProblem = cast("type[Exception]", typer.BadParameter.__mro__[1])
 
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""What a disk says that has no room for our output."""
+"""Errors of a full disk."""
 
 
 _VALUE_WITH_A_DASH = re.compile(r"-(\s|\.?\d|[^-=][^=]*\s)")
-"""A line of a list, a number below zero, or several words: nobody means an option by that."""
+"""A line of a list, a negative number, or several words: not meant as an option."""
+
+
+def _group_of(command: str) -> TyperGroup:
+    """Return the group of a command: `<command>_app` of its module, or `app`."""
+    module = import_module(f"memoranda.cli.{COMMANDS[command].module}")
+    return _group(getattr(module, f"{command}_app", None) or module.app)
 
 
 @cache
-def _group_in(module: str) -> TyperGroup:
-    """Return the commands of a module; whoever calls several in one process has them made once."""
-    return get_group(import_module(f"memoranda.cli.{module}").app)
+def _group(app: typer.Typer) -> TyperGroup:
+    return get_group(app)
 
 
 class _Root(TyperGroup):
     """The commands of the index, each imported when it is called."""
 
     def list_commands(self, ctx: Any) -> list[str]:
-        """Return every name, in the order of the index."""
+        """Return all names, in the order of the index."""
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command or group by its name; None when there is none."""
+        """Return a command or group by name, or None."""
         if cmd_name not in COMMANDS:
             near = get_close_matches(cmd_name, COMMANDS)
             if near and not ctx.resilient_parsing:
                 ctx.fail(f"No such command {cmd_name!r}. Did you mean {near[0]!r}?")
             return None
-        group = _group_in(COMMANDS[cmd_name].module)
+        group = _group_of(cmd_name)
         return group if group.name == cmd_name else group.commands[cmd_name]
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -82,7 +87,7 @@ def _show_version(wanted: bool) -> None:
 def root(
     version: Annotated[
         bool,
-        typer.Option("--version", help="Show the version and leave.", is_eager=True, callback=_show_version),
+        typer.Option("--version", help="Show the version and exit.", is_eager=True, callback=_show_version),
     ] = False,
 ) -> None:
     """The memory that AI agents share: facts with versions and history, under a gate and a ledger."""
@@ -94,32 +99,32 @@ def _root() -> Any:
 
 
 def run(arguments: Sequence[str]) -> int:
-    """Carry out one call and return its exit code: 0 done, 1 failed or not found, 2 wrongly called."""
+    """Run one command and return its exit code: 0 success, 1 failed or not found, 2 wrong usage."""
     for stream in (sys.stdout, sys.stderr):
-        # A value may hold what the terminal's encoding has no sign for; an escape is better than a failure.
+        # A value may contain characters that the terminal's encoding lacks; an escape is better than a failure.
         cast("Any", stream).reconfigure(errors="backslashreplace")
     try:
         code = _root()(list(arguments), prog_name="memoranda", standalone_mode=False)
         sys.stdout.flush()
-    except _Misused as error:
-        return _misused(cast("Any", error), arguments)
+    except _UsageProblem as error:
+        return _report_misuse(cast("Any", error), arguments)
     except typer.Abort:
         return 1
     except BrokenPipeError:
-        # Whoever read our output has seen enough. The interpreter flushes stdout once more on its way out.
+        # The reader has closed the pipe. The interpreter flushes stdout once more when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
         if error.errno not in _NO_ROOM:
             raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        full = Full(f"the output cannot be written: {error.strerror}", hint="Make room there, or send it elsewhere")
+        full = Full(f"the output cannot be written: {error.strerror}", hint="Free some space, or write it elsewhere")
         Output(json="--json" in arguments).failure(full)
         return 1
     return code if isinstance(code, int) else 0
 
 
-def _misused(error: Any, arguments: Sequence[str]) -> int:
+def _report_misuse(error: Any, arguments: Sequence[str]) -> int:
     message = str(error.format_message())
     if error.ctx is not None and type(error).__name__ == "NoArgsIsHelpError":
         typer.echo(message, err=True)

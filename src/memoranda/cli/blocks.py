@@ -1,20 +1,26 @@
-"""`memoranda blocks`: show, set, delete and undo texts that are replaced whole, and recall their lines."""
+"""`memoranda blocks` and `memoranda sleep`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from memoranda.cli import wording
-from memoranda.cli.command import Desk, command, group
-from memoranda.cli.options import Once, Source
-from memoranda.cli.reading import read_value
+from memoranda.cli.arguments import read_value
+from memoranda.cli.command import Desk, Once, Source, Yes, command, group
+from memoranda.cli.output import confirm
 from memoranda.errors import NotFound, UsageError
+from memoranda.model.text import quote
 
 if TYPE_CHECKING:
     from memoranda import Block, Revision
     from memoranda.api.blocks import Blocks
+    from memoranda.sleep.consolidation import Change
+    from memoranda.sleep.extraction import Extractor
+    from memoranda.sleep.jobs import Job
+    from memoranda.sleep.worker import Ran
+
 
 app = group("blocks")
 
@@ -31,7 +37,7 @@ Expected = Annotated[
 @command(app, "list", scoped=True, example="memoranda blocks list --user ada --all")
 def list_blocks(
     desk: Desk,
-    every: Annotated[bool, typer.Option("--all", help="Those of the user's agents too.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Include those of the user's agents.")] = False,
 ) -> None:
     """List the blocks of a user, or of a user and an agent."""
     blocks = desk.place.blocks
@@ -57,7 +63,7 @@ def list_blocks(
 def show_block(desk: Desk, block: Type) -> None:
     """Print the text of a block; on a terminal also when it was written.
 
-    A block that does not exist leaves with 1.
+    Exits with 1 if the block does not exist.
     """
     found = _existing(desk, desk.place.blocks, block)
     if desk.out.json:
@@ -73,19 +79,17 @@ def set_block(
     block: Type,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The whole new text; - reads stdin.")],
     expected: Expected = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Whatever the block holds now.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the current text, whatever it is.")] = False,
     source: Source = None,
     idempotency_key: Once = None,
 ) -> None:
-    """Write a whole block: a new one, or with --expected-updated-at or --replace one that is there.
+    """Write a whole block: a new one, or an existing one with --expected-updated-at or --replace.
 
-    Without either the block must not exist yet, so nothing is overwritten unseen. Write `--` before a TEXT that begins
-    with a dash.
+    Without either option the block must not exist, so that nothing is overwritten by accident. Write `--` before a TEXT
+    that begins with a dash.
     """
     if replace and expected is not None:
-        raise UsageError(
-            "--replace and --expected-updated-at say different things about what may be replaced", hint="Use one"
-        )
+        raise UsageError("--replace and --expected-updated-at cannot be combined", hint="Use one of them")
     content = read_value(text, as_json=False)
     blocks = desk.place.blocks
     current = blocks.get(block) if replace else None
@@ -114,9 +118,9 @@ def recall_lines(
         float | None, typer.Option("--min-score", metavar="SCORE", help="Only lines that score at least this.")
     ] = None,
 ) -> None:
-    """Find lines of the archival block by the words they hold, best first.
+    """Find lines of the archival block by their words, best first.
 
-    With --agent the lines of the user's and of that agent's archive together.
+    With --agent, both the user's and the agent's archive are searched.
     """
     found = desk.place.blocks.recall(query, limit=limit, min_score=min_score)
     if desk.out.json:
@@ -129,7 +133,7 @@ def recall_lines(
 
 @command(app, "history", scoped=True, example="memoranda blocks history core --user ada")
 def show_history(desk: Desk, block: Type) -> None:
-    """Show every text a block had, oldest first: what it was, since when, by whom."""
+    """Show every version of a block, oldest first: its text, when and by whom it was written."""
     revisions = desk.place.blocks.history(block)
     if not revisions:
         raise NotFound(f"the {block} block has no history in `{desk.scope}`", hint=_LISTING, block_type=block)
@@ -145,9 +149,9 @@ def show_history(desk: Desk, block: Type) -> None:
 
 @command(app, "undo", scoped=True, example="memoranda blocks undo core --user ada")
 def undo_block(desk: Desk, block: Type, expected: Expected = None) -> None:
-    """Bring back the text that a block had before, also of one that was deleted.
+    """Restore the previous text of a block, also of a deleted one.
 
-    That is a write of its own: doing it twice brings the newer text back.
+    This is a write like any other: a second undo restores the newer text.
     """
     blocks = desk.place.blocks
     current = None if expected is not None else blocks.get(block)
@@ -177,7 +181,7 @@ def _tell(desk: Desk, block: Block, what: str) -> None:
 
 
 def _stamp(block: Block) -> str:
-    """Return when a block was written, exactly: who writes it next has to say so."""
+    """Return when a block was written, exactly: the next write has to name it."""
     return block.updated_at.isoformat()
 
 
@@ -185,3 +189,182 @@ def _content(revision: Revision) -> str:
     if revision.forgotten:
         return "(forgotten)"
     return wording.line(revision.value) if revision.change == "set" else ""
+
+
+sleep_app = group("sleep", lists=True)
+
+User = Annotated[str | None, typer.Option("--user", metavar="ID", help="Only conversations of this user.")]
+Conversation = Annotated[str, typer.Argument(metavar="CONVERSATION", help="As the list shows it.")]
+Whose = Annotated[str, typer.Option("--user", metavar="ID", help="The user of the conversation.")]
+
+
+@command(sleep_app, "list", example="memoranda sleep list --state dead")
+def list_jobs(
+    desk: Desk,
+    user: User = None,
+    state: Annotated[
+        Literal["waiting", "running", "done", "dead"] | None,
+        typer.Option("--state", metavar="STATE", help="Only jobs that are waiting, running, done or dead."),
+    ] = None,
+) -> None:
+    """List the jobs of conversations: done, waiting or failed."""
+    from memoranda.sleep.worker import sleep_jobs
+
+    found = sleep_jobs(desk.memory, user=user, state=state)
+    if desk.out.json:
+        return desk.out.document([_job(one) for one in found])
+    if not found:
+        return desk.out.remark("No jobs.")
+    rows = [
+        (*_whose(one), one.state, str(one.attempts), desk.out.ago(one.finished_at or one.due_at), _outcome(one))
+        for one in found
+    ]
+    columns = ("user", "conversation", "state", "attempts", "when", "outcome")
+    desk.out.table(columns, rows, whole=("conversation", "state", "attempts", "when"), folded=("user", "outcome"))
+
+
+@command(sleep_app, "run", example="memoranda sleep run --delay 5m")
+def run(
+    desk: Desk,
+    conversation: Annotated[
+        str | None, typer.Option("--conversation", metavar="ID", help="Only this conversation of --user, now.")
+    ] = None,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user of --conversation.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Use this model instead of rules.")
+    ] = None,
+    delay: Annotated[
+        str, typer.Option("--delay", metavar="TIME", help="Silence before a conversation has settled; 0 is none.")
+    ] = "5m",
+) -> None:
+    """Learn from the conversations that have settled.
+
+    With --conversation and --user, learn from one conversation without waiting for it to settle.
+    """
+    if (conversation is None) != (user is None):
+        raise UsageError("--conversation and --user go together", hint="Give both, or neither for all that is due")
+    extractor = _extractor(model)
+    if conversation is not None and user is not None:
+        return _run_one(desk, conversation, user, extractor)
+    from memoranda.sleep.worker import run_due, settle
+
+    wait = 0 if delay == "0" else delay
+    with desk.out.working("Consolidating"):
+        settle(desk.memory, delay=wait)
+        ran = run_due(desk.memory, extractor=extractor, delay=wait)
+    if desk.out.json:
+        desk.out.document([{**_job(one.job), "changes": _changes(one)} for one in ran])
+    else:
+        for one in ran:
+            otherwise = "nothing new" if one.consolidated else one.job.error if one.failed else "it continues"
+            _show(desk, *_whose(one.job), _changes(one), wording.line(otherwise, longest=160))
+        if not ran:
+            desk.out.remark("Nothing is due.")
+    if any(one.failed for one in ran):
+        raise typer.Exit(1)
+
+
+@command(sleep_app, "undo", example="memoranda sleep undo c42 --user ada")
+def undo_one(desk: Desk, conversation: Conversation, user: Whose) -> None:
+    """Undo what was last learned from a conversation. It is not learned again."""
+    from memoranda.sleep.undo import undo
+    from memoranda.sleep.worker import sleep_jobs
+
+    if (user, conversation) not in map(_whose, sleep_jobs(desk.memory, user=user)):
+        raise NotFound(
+            f"nothing was learned from a conversation {quote(conversation)} of `{user}`",
+            hint="`memoranda sleep list` shows those that taught something",
+        )
+    changes = undo(desk.memory, conversation, user=user)
+    if desk.out.json:
+        return desk.out.document({"user": user, "conversation": conversation, "changes": changes})
+    _show(desk, user, conversation, changes, "nothing to remove")
+
+
+@command(sleep_app, "forget", example="memoranda sleep forget c42 --user ada --yes")
+def forget(
+    desk: Desk,
+    conversation: Conversation,
+    user: Whose,
+    yes: Yes = False,
+) -> None:
+    """Erase a conversation, and the lines that were learned only from it.
+
+    This cannot be undone, so it asks first.
+    """
+    from memoranda.chat.conversation import list_conversations
+    from memoranda.sleep.undo import forget_conversation
+
+    desk.require_database()
+    confirm(f"Erase the conversation {conversation} of {user}? This cannot be undone.", yes=yes)
+    known = any(one.id == conversation for one in list_conversations(desk.memory, user))
+    gone = forget_conversation(desk.memory, conversation, user=user)
+    if not known and not gone:
+        # A typo must not look like a successful erasure.
+        raise NotFound(f"`{user}` has no conversation {quote(conversation)}", hint="`memoranda sleep list` shows them")
+    if desk.out.json:
+        return desk.out.document({"user": user, "conversation": conversation, "removed": gone})
+    desk.out.say(f"{conversation} is erased, and {wording.count(len(gone), 'line')} with it")
+    for line in gone:
+        desk.out.say(f"  - {wording.line(line.removeprefix('- '))}")
+
+
+def _run_one(desk: Desk, conversation: str, user: str, extractor: Extractor) -> None:
+    from memoranda.sleep.worker import run_sleep_time
+
+    with desk.out.working("Consolidating"):
+        done = run_sleep_time(desk.memory, conversation, user=user, extractor=extractor)
+    if desk.out.json:
+        return desk.out.document(done)
+    _show(desk, user, conversation, done.changes, "nothing new")
+
+
+def _extractor(model: str | None) -> Extractor:
+    from memoranda.sleep.extraction import extract_by_model, extract_by_rules
+
+    return extract_by_rules if model is None else extract_by_model(model)
+
+
+def _show(desk: Desk, user: str, conversation: str, changes: tuple[Change, ...], otherwise: str) -> None:
+    desk.out.say(f"{user} {conversation}" + ("" if changes else f": {otherwise}"))
+    for one in changes:
+        sign, whose = "+" if one.change == "added" else "-", "" if one.scope == "user" else " of the agent"
+        desk.out.say(f"  {sign} {wording.line(one.line.removeprefix('- '))}  ({one.block}{whose})")
+
+
+def _changes(ran: Ran) -> tuple[Change, ...]:
+    return ran.consolidated.changes if ran.consolidated is not None else ()
+
+
+def _whose(job: Job) -> tuple[str, str]:
+    from memoranda.chat.conversation import conversation_of
+
+    return conversation_of(job.scope)
+
+
+def _outcome(job: Job) -> str:
+    if job.error:
+        return wording.line(job.error, longest=160)
+    if job.state != "done":
+        return ""
+    if job.result.get("undone"):
+        return "undone"
+    return f"{job.result.get('added', 0)} added, {job.result.get('removed', 0)} removed"
+
+
+def _job(job: Job) -> dict[str, Any]:
+    user, conversation = _whose(job)
+    return {
+        "user": user,
+        "conversation": conversation,
+        "state": job.state,
+        "seq": job.mark,
+        "done": job.done,
+        "attempts": job.attempts,
+        "due_at": job.due_at,
+        "finished_at": job.finished_at,
+        "error": job.error,
+        "added": job.result.get("added", 0),
+        "removed": job.result.get("removed", 0),
+        "undone": bool(job.result.get("undone")),
+    }

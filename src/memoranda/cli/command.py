@@ -1,17 +1,17 @@
-"""A function that works at a desk in; a command with the common options, errors and exit codes out."""
+"""Commands and their common options, error handling and exit codes."""
 
 from __future__ import annotations
 
 import inspect
 import os
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, TypeVar
+from inspect import Parameter
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from memoranda.cli.index import COMMANDS
-from memoranda.cli.options import COMMON, EMBEDDER, KINDS, SCOPE
 from memoranda.cli.output import Output
 from memoranda.cli.settings import Settings, resolve
 from memoranda.errors import MemorandaError, NotFound, UsageError
@@ -19,14 +19,112 @@ from memoranda.errors import MemorandaError, NotFound, UsageError
 if TYPE_CHECKING:
     from memoranda import Memory, Scope, ScopedMemory
 
+
+KINDS = ("user", "agent", "project", "tree", "workflow", "thread", "run", "session")
+"""The kinds of scope, each an option. Repeated here, because importing the model would slow every `--help`."""
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do it without asking.")]
+Limit = Annotated[int | None, typer.Option("--limit", metavar="N", help="Show at most this many.")]
+AsOf = Annotated[
+    str | None, typer.Option("--as-of", metavar="MOMENT", help="As of this time: ISO 8601, UTC by default.")
+]
+Config = Annotated[
+    str | None, typer.Option("--config", metavar="FILE", help="Settings as TOML. Default: MEMORANDA_CONFIG.")
+]
+Reason = Annotated[str, typer.Option("--reason", metavar="TEXT", help="The reason, stored with the decision.")]
+Once = Annotated[
+    str | None,
+    typer.Option("--idempotency-key", metavar="TEXT", help="Do it only once for all calls with this key."),
+]
+Source = Annotated[str | None, typer.Option("--source", metavar="TEXT", help="Where the information comes from.")]
+Trace = Annotated[bool, typer.Option("--trace", help="Show each step on stderr.")]
+Ttl = Annotated[str | None, typer.Option("--ttl", metavar="TIME", help="Expire after 90s, 15m, 24h, 30d or 2w.")]
+Collection = Annotated[str, typer.Option("--collection", "-c", metavar="NAME", help="The collection, such as notes.")]
+AnyNamespace = Annotated[
+    str | None, typer.Option("--namespace", metavar="NAME", help="Only this namespace; by default all.")
+]
+Namespace = Annotated[str, typer.Option("--namespace", metavar="NAME", help="A namespace within the collection.")]
+Metadata = Annotated[
+    list[str] | None,
+    typer.Option("--metadata", "-m", metavar="KEY=VALUE", help="Metadata to filter by, as text; repeatable."),
+]
+MetadataJson = Annotated[
+    str | None, typer.Option("--metadata-json", metavar="JSON", help='Metadata as JSON, such as {"account": "acme"}.')
+]
+
+
+def _option(name: str, annotation: Any, default: Any = None) -> Parameter:
+    return Parameter(name, Parameter.KEYWORD_ONLY, default=default, annotation=annotation)
+
+
+COMMON = (
+    _option(
+        "db",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--db", metavar="URL", help="The database. Default: MEMORANDA_DB, else memory.db in this folder."
+            ),
+        ],
+    ),
+    _option(
+        "tenant",
+        Annotated[
+            str | None,
+            typer.Option("--tenant", metavar="ID", help="The tenant. Default: MEMORANDA_TENANT, else `default`."),
+        ],
+    ),
+    _option(
+        "actor",
+        Annotated[
+            str | None,
+            typer.Option("--actor", metavar="NAME", help="Act as this actor, with its permissions."),
+        ],
+    ),
+    _option("json", Annotated[bool, typer.Option("--json", help="Print one JSON document instead of text.")], False),
+)
+"""Options of all commands."""
+
+EMBEDDER = (
+    _option(
+        "embedder",
+        Annotated[
+            str | None,
+            typer.Option(
+                "--embedder", metavar="NAME", help="The embedder. Default: MEMORANDA_EMBEDDER, else `wordllama`."
+            ),
+        ],
+    ),
+)
+"""Options of commands that may embed text."""
+
+SCOPE = (
+    _option(
+        "scope",
+        Annotated[
+            str | None,
+            typer.Option("--scope", metavar="PATH", help="The scope, such as user:ada/agent:emails."),
+        ],
+    ),
+    *(
+        _option(
+            kind,
+            Annotated[str | None, typer.Option(f"--{kind}", metavar="ID", help=f"The memory of this {kind}.")],
+        )
+        for kind in KINDS
+    ),
+)
+"""Options of commands that work in one scope; by default the tenant's shared scope."""
+
+
 Work = TypeVar("Work", bound=Callable[..., None])
 
 
 class Desk:
-    """What a command works with: the settings in force, the memory, whose place it is, and where to print."""
+    """The context of a command: settings, memory, scope and output."""
 
     def __init__(self, given: dict[str, Any], *, creates: bool) -> None:
-        """Take the common options; nothing is opened yet."""
+        """Take the common options; the memory is opened on first use."""
         self.settings: Settings = resolve(db=given["db"], tenant=given["tenant"], embedder=given.get("embedder"))
         self.out = Output(json=given["json"])
         self.actor: str | None = given["actor"]
@@ -47,32 +145,30 @@ class Desk:
 
     @property
     def scope(self) -> Scope:
-        """The scope that the options name; the tenant's shared one when they name none."""
+        """The scope of the options; by default the tenant's shared scope."""
         from memoranda import Scope
 
         if self._scope is not None and self._ids:
-            raise UsageError(
-                f"--scope and --{next(iter(self._ids))} both say whose memory is meant", hint="Use one of them"
-            )
+            raise UsageError(f"--scope and --{next(iter(self._ids))} cannot be combined", hint="Use one of them")
         if self._scope is not None:
             return Scope.parse(self._scope, tenant=self.tenant)
         return Scope.of(tenant=self.tenant, **self._ids)
 
     @property
     def memory(self) -> Memory:
-        """The memory, opened when it is first asked for; only a command that adds something makes a new file."""
+        """The memory, opened on first use; only commands that add something create a new file."""
         if self._memory is None:
             self._memory = self.open(self.tenant)
         return self._memory
 
     @property
     def place(self) -> ScopedMemory:
-        """The memory of the scope that the options name."""
-        scope = self.scope  # a scope that cannot be is refused before any file is made
+        """The memory of the scope of the options."""
+        scope = self.scope  # an invalid scope is rejected before a file is created
         return self.memory.at(scope)
 
     def open(self, tenant: str) -> Memory:
-        """Return a handle on a tenant for whoever acts."""
+        """Open a handle on a tenant for the actor."""
         import memoranda
 
         self.require_database()
@@ -84,27 +180,27 @@ class Desk:
             ledger=self.settings["ledger"],
             busy_timeout=self.settings["busy_timeout"],
         ).through("cli")
-        # The owner is whoever opened the database: naming it changes nothing.
+        # The default actor is the owner: naming it changes nothing.
         return memory if self.actor in (None, "owner") else memory.acting_as(self.actor)
 
     def require_database(self) -> None:
-        """Refuse to go on when there is no database and the command is not one that begins one."""
+        """Raise `NotFound` if the database does not exist and the command does not create one."""
         file = self.settings.file
         if file is not None and not self._creates and not os.path.exists(file):
             raise NotFound(
                 f"there is no database at `{file}`",
-                hint="Name another with --db or MEMORANDA_DB; the first `memoranda facts set` or `remember` makes one",
+                hint="Name another with --db or MEMORANDA_DB; `memoranda facts set` and `remember` create one",
                 path=file,
             )
 
     def close(self) -> None:
-        """Close what was opened."""
+        """Close the memory."""
         if self._memory is not None:
             self._memory.close()
 
 
 class _Command(TyperCommand):
-    """A command whose usage shows what it needs as `FILE`, not as `{FILE}`."""
+    """A command whose usage line shows arguments as `FILE`, not as `{FILE}`."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line."""
@@ -112,7 +208,7 @@ class _Command(TyperCommand):
 
 
 class _Group(TyperGroup):
-    """A group whose list of commands says all of what each does, in as many lines as that takes."""
+    """A group whose help shows the first sentence of each command in full."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the list of commands."""
@@ -121,26 +217,26 @@ class _Group(TyperGroup):
 
 
 class _Listing(_Group):
-    """A group that lists when nothing else is asked of it."""
+    """A group whose default command is `list`."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Read the command's name, which is `list` where none is given."""
+        """Parse the command's name, by default `list`."""
         if not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names):
             args = ["list", *args]
         return super().parse_args(ctx, args)
 
 
 def group(name: str = "", *, lists: bool = False) -> typer.Typer:
-    """Return an empty group of commands; the index has its help. One without a name lends its commands to the root.
+    """Create a group of commands, with its help from the index. Commands of a group without name belong to the root.
 
-    With `lists`, the name of the group alone is short for its command `list`.
+    With `lists`, the default command of the group is `list`.
     """
     return typer.Typer(
         name=name or None,
         cls=_Listing if lists else _Group,
         help=COMMANDS[name].help if name else None,
         no_args_is_help=not lists,
-        # Plain help: drawing it with rich would make every `--help` wait for rich to be imported.
+        # Plain help: importing rich would add 0.2 s to every `--help`.
         rich_markup_mode=None,
     )
 
@@ -154,10 +250,9 @@ def command(
     embeds: bool = False,
     example: str = "",
 ) -> Callable[[Work], Work]:
-    """Register a function as a command: its first parameter is the desk, the rest are its own options.
+    """Register a function as a command: its first parameter is the desk, the others are its options.
 
-    `scoped` adds the options that name a scope, `embeds` the one that names an embedder. `creates` lets it make a
-    database that does not exist.
+    `scoped` adds the scope options, `embeds` the embedder option. `creates` allows it to create a database.
     """
 
     def register(work: Work) -> Work:
@@ -185,7 +280,6 @@ def command(
 
 
 def _first_sentence(help: str) -> str:
-    """Return what a help text says first; more than that is for the command's own help."""
     return f"{' '.join(help.partition(chr(10) * 2)[0].split()).partition('. ')[0].rstrip('.')}."
 
 
@@ -200,5 +294,15 @@ def _run(work: Callable[[Desk], None], given: dict[str, Any], *, creates: bool) 
         Output(json=given["json"]).failure(error)
         raise typer.Exit(2 if isinstance(error, UsageError) else 1) from None
     except KeyboardInterrupt as interruption:
-        Output(json=given["json"]).interrupted(str(interruption))
+        Output(json=given["json"]).interruption(str(interruption))
         raise typer.Exit(130) from None
+
+
+def lacking(what: str, extra: str, missing: ImportError) -> UsageError:
+    """Return the error for a command whose extra is not installed, or is a wrong version."""
+    absent = isinstance(missing, ModuleNotFoundError)
+    return UsageError(
+        f"{what} needs {'a package that is not installed' if absent else 'another version of a package'}: "
+        f"{missing.name}",
+        hint=f'Install it with `pip install "memoranda[{extra}]"`',
+    )

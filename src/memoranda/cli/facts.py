@@ -1,19 +1,20 @@
-"""`memoranda facts`: set, get, list, delete, and the history of each."""
+"""`memoranda facts`, `definitions` and `sessions`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
 from memoranda.cli import wording
-from memoranda.cli.command import Desk, command, group
-from memoranda.cli.options import AsOf, Limit, Once, Source, Ttl
-from memoranda.cli.reading import read_value
-from memoranda.errors import NotFound
+from memoranda.cli.arguments import read_schema, read_value
+from memoranda.cli.command import AsOf, Desk, Limit, Once, Source, Ttl, Yes, command, group
+from memoranda.cli.output import confirm
+from memoranda.errors import NotFound, UsageError
 
 if TYPE_CHECKING:
-    from memoranda import Fact, Revision
+    from memoranda import Definition, Fact, Revision
+
 
 app = group("facts")
 
@@ -36,10 +37,10 @@ def set_fact(
     source: Source = None,
     idempotency_key: Once = None,
 ) -> None:
-    """Write a fact; without --ttl it is kept for good.
+    """Write a fact; without --ttl it does not expire.
 
-    VALUE is kept as text, exactly as written: `42` is a text of two signs. With --as-json it is read as JSON, so
-    `42` is a number. A lone - reads stdin, less one line break at the end. Write `--` before a VALUE that begins
+    VALUE is stored as text, exactly as written: `42` is a text of two characters. With --as-json it is read as JSON, so
+    `42` is a number. A lone - reads stdin, without one line break at the end. Write `--` before a VALUE that begins
     with a dash.
     """
     content = read_value(value, as_json=as_json)
@@ -56,8 +57,8 @@ def set_fact(
 def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
     """Print the value of a fact; on a terminal also its version, age and origin.
 
-    Text is printed as it is, anything else as JSON, so a script can use it directly. A fact that does not exist
-    leaves with 1.
+    Text is printed as it is, other values as JSON, so that scripts can use it directly. Exits with 1 if the fact does
+    not exist.
     """
     place = desk.place
     fact = place.get(key, as_of=as_of)
@@ -66,7 +67,7 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
         raise NotFound(f"there is no fact `{key}` in `{place.scope}`{when}", hint=_elsewhere(desk), key=key)
     if desk.out.json:
         return desk.out.document(fact)
-    desk.out.raw(fact.value if isinstance(fact.value, str) else wording.indented(fact.value))
+    desk.out.raw(fact.value if isinstance(fact.value, str) else wording.pretty_json(fact.value))
     if desk.out.on_terminal:
         desk.out.say(_about(desk, fact))
 
@@ -75,7 +76,7 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
 def list_facts(
     desk: Desk,
     prefix: Annotated[
-        str, typer.Argument(metavar="[PREFIX]", help="Only this key and those below: `profile` holds profile.name.")
+        str, typer.Argument(metavar="[PREFIX]", help="Only this key and those below: `profile` includes profile.name.")
     ] = "",
     domain: Annotated[str | None, typer.Option("--domain", metavar="NAME", help="Only this label.")] = None,
     as_of: AsOf = None,
@@ -107,7 +108,7 @@ def delete_fact(
 
 @command(app, "history", scoped=True, example="memoranda facts history profile.language --user ada")
 def show_history(desk: Desk, key: Key) -> None:
-    """Show every version of a fact, oldest first: what it was, since when, by whom."""
+    """Show every version of a fact, oldest first: its value, when and by whom it was written."""
     place = desk.place
     revisions = place.history(key)
     if not revisions:
@@ -123,7 +124,7 @@ def show_history(desk: Desk, key: Key) -> None:
 
 
 def show_facts(desk: Desk, facts: list[Fact], *, with_scope: bool = False) -> None:
-    """Print facts as a table, with their scopes where these differ."""
+    """Print facts as a table."""
     columns = ("key", "value", "version", "updated", "expires")
     rows = [
         (
@@ -161,4 +162,164 @@ def _about(desk: Desk, fact: Fact) -> str:
 def _elsewhere(desk: Desk) -> str:
     if desk.names_scope:
         return "`memoranda facts list` with the same options shows what is there"
-    return "This is the shared scope; name whose memory is meant with --user, --agent, --scope…"
+    return "This is the shared scope; name another with --user, --agent, --scope…"
+
+
+definitions_app = group("definitions", lists=True)
+
+Which = Annotated[str, typer.Argument(metavar="DEFINITION", help="Its slug or id.")]
+Name = typer.Option("--name", metavar="TEXT", help="Its display name.")
+Slug = typer.Option("--slug", metavar="KEY", help="The key of its records: a-z, 0-9 and _.")
+Belongs = typer.Option(
+    "--scope",
+    metavar="KIND",
+    help="Where records belong: global, agent, workflow, thread, run, project, tree or session.",
+)
+RecordTtl = typer.Option("--ttl", metavar="TIME", help="How long records live: 24h, 30d…; default: for ever.")
+Mode = typer.Option("--mode", help="What a workflow's update does to a record: replace it, or merge into it.")
+Id = typer.Option("--id", metavar="UUID", help="The id that workflows use for it; generated by default.")
+Schema = typer.Option("--schema", metavar="FILE|JSON|-", help="A JSON schema: a file, the text itself, or stdin.")
+
+
+@command(
+    definitions_app,
+    "create",
+    creates=True,
+    example="memoranda definitions create --name Plot --slug plot --schema plot.json",
+)
+def create(
+    desk: Desk,
+    name: Annotated[str, Name],
+    slug: Annotated[str, Slug],
+    schema: Annotated[str, Schema],
+    scope: Annotated[str, Belongs] = "global",
+    ttl: Annotated[str | None, RecordTtl] = None,
+    mode: Annotated[Literal["replace", "merge"] | None, Mode] = None,
+    id: Annotated[str | None, Id] = None,
+) -> None:
+    """Create a definition. Objects are strict unless the schema says `additionalProperties`."""
+    content = read_schema(schema)
+    made = desk.memory.definitions.create(name=name, slug=slug, schema=content, scope=scope, ttl=ttl, mode=mode, id=id)
+    if desk.out.json:
+        return desk.out.document(made)
+    desk.out.say(f"{made.slug} is defined as {made.id}")
+
+
+@command(definitions_app, "list", example="memoranda definitions list")
+def list_definitions(desk: Desk) -> None:
+    """List all definitions, oldest first."""
+    found = desk.memory.definitions.list()
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark("No definitions.")
+    rows = [(one.slug, one.name, one.scope, wording.duration(one.ttl), desk.out.ago(one.updated_at)) for one in found]
+    desk.out.table(("slug", "name", "scope", "kept", "updated"), rows, folded=("slug",))
+
+
+@command(definitions_app, "show", example="memoranda definitions show profile")
+def show(desk: Desk, definition: Which) -> None:
+    """Show one definition with its schema."""
+    found = desk.memory.definitions.get(definition)
+    if desk.out.json:
+        return desk.out.document(found)
+    _show_definition(desk, found)
+
+
+@command(definitions_app, "update", example="memoranda definitions update profile --ttl 30d")
+def update(
+    desk: Desk,
+    definition: Which,
+    name: Annotated[str | None, Name] = None,
+    slug: Annotated[str | None, Slug] = None,
+    schema: Annotated[str | None, Schema] = None,
+    scope: Annotated[str | None, Belongs] = None,
+    ttl: Annotated[str | None, RecordTtl] = None,
+    clear_ttl: Annotated[bool, typer.Option("--clear-ttl", help="Let future records not expire.")] = False,
+    mode: Annotated[Literal["replace", "merge"] | None, Mode] = None,
+) -> None:
+    """Change the given fields of a definition. Its records follow a changed slug."""
+    if ttl is not None and clear_ttl:
+        raise UsageError("--ttl and --clear-ttl contradict each other", hint="Use one of them")
+    if not clear_ttl and not any(given is not None for given in (name, slug, schema, scope, ttl, mode)):
+        hint = "Pass --name, --slug, --schema, --scope, --ttl, --clear-ttl or --mode"
+        raise UsageError("there is nothing to change", hint=hint)
+    content = None if schema is None else read_schema(schema)
+    changed = desk.memory.definitions.update(
+        definition, name=name, slug=slug, schema=content, scope=scope, ttl=ttl, clear_ttl=clear_ttl, mode=mode
+    )
+    if desk.out.json:
+        return desk.out.document(changed)
+    desk.out.say(f"{changed.slug} is changed")
+
+
+@command(definitions_app, "delete", example="memoranda definitions delete profile --yes")
+def delete(desk: Desk, definition: Which, yes: Yes = False) -> None:
+    """Delete a definition and all its records; asks first."""
+    desk.require_database()
+    confirm(f"Delete the definition `{definition}` and all its records?", yes=yes)
+    records = desk.memory.definitions.delete(definition)
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "definition": definition, "deleted": True, "records": records})
+    desk.out.say(f"{definition} is deleted, with {wording.count(records, 'record')}")
+
+
+@command(definitions_app, "records", example="memoranda definitions records profile")
+def records(desk: Desk, definition: Which, limit: Limit = None) -> None:
+    """List the records of a definition in all scopes."""
+    found = desk.memory.definitions.records(definition, limit=limit)
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark(f"No records of {definition}.")
+    show_facts(desk, found, with_scope=True)
+
+
+def _show_definition(desk: Desk, definition: Definition) -> None:
+    desk.out.pairs(
+        [
+            ("slug", definition.slug),
+            ("name", definition.name),
+            ("id", definition.id),
+            ("scope", definition.scope),
+            ("kept", wording.duration(definition.ttl)),
+            ("created", wording.exact(definition.created_at)),
+            ("updated", wording.exact(definition.updated_at)),
+            ("schema", wording.pretty_json(definition.schema)),
+        ]
+    )
+
+
+sessions_app = group("sessions")
+
+
+@command(sessions_app, "start", scoped=True, creates=True, example="memoranda sessions start s1 --user ada")
+def start(
+    desk: Desk, id: Annotated[str, typer.Argument(metavar="ID", help="A new id, or that of a running session.")]
+) -> None:
+    """Start a session, or continue it. The scope options name its owner: erasing the owner erases the session."""
+    owner = desk.scope
+    begun = desk.memory.at(owner).session(id)
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "scope": begun.scope, "owner": owner.path or None})
+    desk.out.say(f"{begun.scope} runs for {owner}; write to it with --session {id}")
+
+
+@command(sessions_app, "end", scoped=True, example="memoranda sessions end s1")
+def end(
+    desk: Desk,
+    id: Annotated[
+        str | None, typer.Argument(metavar="[ID]", help="The session; a run or tree is named by the scope options.")
+    ] = None,
+) -> None:
+    """End a session, run or tree: its memory is deleted, and nothing can be written to it again."""
+    if (id is not None) == desk.names_scope:
+        raise UsageError(
+            "name one session, run or tree",
+            hint="Use its id, `memoranda sessions end s1`, or options, `--user ada --run r1`; not both",
+        )
+    ending = desk.memory.scope(session=id) if id is not None else desk.place
+    removed = ending.end()
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "scope": ending.scope, "removed": removed})
+    desk.out.say(f"{ending.scope} has ended; removed: {wording.counts(removed) or 'nothing'}")

@@ -1,7 +1,6 @@
-"""Every command under `memoranda`: the module that holds it, and what `memoranda --help` says of it.
+"""The table of all commands: the module of each, and its line in `memoranda --help`.
 
-Help is printed from this table alone. A module is imported when its command is called, so that no command waits
-for the others.
+Help is printed from this table alone. Modules are imported on demand, so that no command loads the others.
 """
 
 from __future__ import annotations
@@ -10,46 +9,46 @@ from typing import NamedTuple
 
 
 class Entry(NamedTuple):
-    """Where a command is, and what it is for."""
+    """The module and the help of a command or group."""
 
     module: str
     help: str
 
 
 COMMANDS = {
-    "tour": Entry("touring", "Show the whole product in two minutes, on a memory that is gone afterwards."),
-    "serve": Entry("serving", "Answer requests over HTTP until stopped."),
-    "mcp": Entry("mcp", "Answer an MCP client over stdin and stdout until it leaves."),
-    "run": Entry("running", "Talk to an agent, or run a machine or a workflow."),
-    "check": Entry("checking", "Look for everything that is wrong with a program."),
-    "format": Entry("checking", "Write a program in its canonical layout."),
-    "test": Entry("testing", "Run the tests of agents, machines and workflows."),
-    "approve": Entry("approving", "Approve or refuse the step that a run waits at, and go on."),
-    "resume": Entry("approving", "Go on with a run that waits: deliver its event, or see whether its time is over."),
-    "cancel": Entry("approving", "End a run that waits, and forget what it kept for itself."),
-    "replay": Entry("replaying", "Take the steps of a run again, on what was recorded of it."),
-    "workflows": Entry("bundles", "Workflows: moved from memory to memory, with the definitions they name."),
-    "facts": Entry("facts", "Facts: one JSON value at a key, with its versions."),
-    "blocks": Entry("blocks", "Memory blocks: texts of a user that agents see or search, replaced whole."),
-    "sleep": Entry("sleeping", "Sleep-time memory: what conversations taught, and how to take it back."),
-    "definitions": Entry("definitions", "Definitions: what the value at a key must look like."),
-    "remember": Entry("remembering", "Remember a text, so that recall finds it by what it means."),
-    "ingest": Entry("ingest", "Remember what files hold: JSON Lines, text and Markdown."),
-    "recall": Entry("recall", "Find what was remembered, by meaning and by words."),
-    "entries": Entry("remembering", "List what was remembered, in the order it came."),
-    "forget": Entry("remembering", "Forget one entry, so that it is no longer recalled."),
-    "collections": Entry("collections", "Collections: where entries are kept, and what embeds them."),
-    "ledger": Entry("ledger", "The ledger: what happened, in order, provably."),
-    "permissions": Entry("permissions", "Permissions: who may do what."),
-    "keys": Entry("keys", "Keys: who may call the server, and as whom."),
-    "approvals": Entry("approvals", "Approvals: what waits for a decision."),
-    "runs": Entry("runs", "Runs: what machines and workflows did, and where they stand."),
-    "sessions": Entry("sessions", "Sessions: memory that ends with them."),
-    "erase": Entry("upkeep", "Remove everything of a user or another subject."),
-    "sweep": Entry("upkeep", "Remove what has expired."),
-    "export": Entry("transfer", "Write facts, entries and definitions to a file."),
-    "import": Entry("transfer", "Read what an export holds, all or nothing."),
-    "doctor": Entry("doctor", "Check the database for problems."),
-    "config": Entry("config", "Configuration: what is in force."),
+    "tour": Entry("tour", "Show the whole product in two minutes, with a temporary memory."),
+    "serve": Entry("serve", "Serve the memory over HTTP until stopped."),
+    "mcp": Entry("serve", "Serve an MCP client over stdin and stdout."),
+    "run": Entry("run", "Chat with an agent, or run a machine or a workflow."),
+    "check": Entry("check", "Check programs for errors."),
+    "format": Entry("check", "Format programs in their canonical layout."),
+    "test": Entry("check", "Run the tests of agents, machines and workflows."),
+    "approve": Entry("runs", "Approve or refuse the step that a run waits for, and continue it."),
+    "resume": Entry("runs", "Resume a waiting run: deliver its event, or check its deadline."),
+    "cancel": Entry("runs", "Cancel a waiting run, and delete its own memory."),
+    "replay": Entry("runs", "Replay the steps of a run from its record."),
+    "workflows": Entry("transfer", "Workflows: copied between memories, with the definitions they use."),
+    "facts": Entry("facts", "Facts: a JSON value at a key, with its versions."),
+    "blocks": Entry("blocks", "Memory blocks: texts of a user that agents see or search."),
+    "sleep": Entry("blocks", "Sleep-time memory: what was learned from conversations."),
+    "definitions": Entry("facts", "Definitions: schemas for the values of keys."),
+    "remember": Entry("entries", "Store a text so that recall finds it by meaning."),
+    "ingest": Entry("ingest", "Store the contents of files: JSON Lines, text and Markdown."),
+    "recall": Entry("entries", "Find entries by meaning and by words."),
+    "entries": Entry("entries", "List entries in the order they were stored."),
+    "forget": Entry("entries", "Delete one entry, so that it is no longer recalled."),
+    "collections": Entry("entries", "Collections: groups of entries with one embedder."),
+    "ledger": Entry("ledger", "The ledger: a verifiable log of all changes and reads."),
+    "permissions": Entry("access", "Permissions: who may do what."),
+    "keys": Entry("access", "API keys: who may call the server, and as which user."),
+    "approvals": Entry("access", "Approvals: requests that wait for a decision."),
+    "runs": Entry("runs", "Runs of machines and workflows."),
+    "sessions": Entry("facts", "Sessions: memory that is deleted when they end."),
+    "erase": Entry("maintenance", "Erase all memory of a user or another subject."),
+    "sweep": Entry("maintenance", "Delete expired memory."),
+    "export": Entry("transfer", "Export facts, entries and definitions to a file."),
+    "import": Entry("transfer", "Import an export, all or nothing."),
+    "doctor": Entry("maintenance", "Check the database for problems."),
+    "config": Entry("maintenance", "The current configuration."),
 }
 """Commands and groups of commands, in the order in which they are shown."""

@@ -1,4 +1,4 @@
-"""`memoranda ledger`: verify the chain, read it, and take an anchor of it."""
+"""`memoranda ledger`: verify, read and anchor the ledger."""
 
 from __future__ import annotations
 
@@ -24,20 +24,18 @@ def verify(
     desk: Desk,
     anchor: Annotated[
         str | None,
-        typer.Option("--anchor", metavar="LENGTH:HEAD", help="An earlier `ledger anchor`: catches a cut-off tail."),
+        typer.Option("--anchor", metavar="LENGTH:HEAD", help="An earlier `ledger anchor`: detects a truncated ledger."),
     ] = None,
-    all_tenants: Annotated[
-        bool, typer.Option("--all-tenants", help="Every tenant's chain, one after the other.")
-    ] = False,
+    all_tenants: Annotated[bool, typer.Option("--all-tenants", help="Verify the ledgers of all tenants.")] = False,
 ) -> None:
-    """Check that no event was changed, removed or reordered; leaves with 1 and the first bad position if so."""
+    """Check that no event was changed, removed or reordered; exits with 1 and the first bad position otherwise."""
     expected = None if anchor is None else _parse_anchor(anchor)
     if all_tenants and expected is not None:
-        raise UsageError("an anchor is of one tenant", hint="Leave --all-tenants out, and name it with --tenant")
+        raise UsageError("an anchor belongs to one tenant", hint="Use --tenant instead of --all-tenants")
     with desk.out.working("Verifying the ledger"):
         found = _verify_all(desk) if all_tenants else [(desk.tenant, desk.memory.ledger.verify(anchor=expected))]
     if desk.out.json:
-        documents = [_described(tenant, one) for tenant, one in found]
+        documents = [_verification_document(tenant, one) for tenant, one in found]
         desk.out.document(documents if all_tenants else documents[0])
     else:
         for tenant, one in found:
@@ -55,7 +53,7 @@ def verify(
 @command(app, "tail", example="memoranda ledger tail -n 5")
 def tail(
     desk: Desk,
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="How many.")] = 20,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, metavar="N", help="The number of events.")] = 20,
 ) -> None:
     """Show the newest events, oldest first."""
     events = desk.memory.ledger.tail(limit)
@@ -77,9 +75,9 @@ def show(
         str, typer.Argument(metavar="POSITION|RUN", help="A position, 1 being the first event; or the id of a run.")
     ],
 ) -> None:
-    """Show everything that one event says, or the events of a run.
+    """Show all fields of one event, or the events of a run.
 
-    Of a run it also says whether its events are whole, and leaves with 1 if not.
+    The events of a run are also verified; exits with 1 if they are not intact.
     """
     if not re.fullmatch(r"[0-9]{1,18}", what, re.ASCII):
         from memoranda.cli.runs import show_events
@@ -87,7 +85,7 @@ def show(
         return show_events(desk, what)
     position = int(what)
     if position < 1:
-        raise UsageError(f"there is no position {position}", hint="1 is the first event")
+        raise UsageError(f"`{position}` is not a valid position", hint="1 is the first event")
     events = desk.memory.ledger.events(start=position, limit=1)
     if not events or events[0].position != position:
         raise NotFound(
@@ -100,7 +98,7 @@ def show(
 
 @command(app, "anchor", example="memoranda ledger anchor > anchor.txt")
 def anchor(desk: Desk) -> None:
-    """Print the chain's length and head. Keep it where whoever keeps the database cannot reach."""
+    """Print the ledger's length and head hash. Store it where the operator of the database has no access."""
     with desk.out.working("Verifying the ledger"):
         taken = desk.memory.ledger.anchor()
     if desk.out.json:
@@ -125,8 +123,8 @@ def _parse_anchor(text: str) -> Anchor:
     return Anchor(int(match[1]), match[2])
 
 
-def _described(tenant: str, found: Verification) -> dict[str, Any]:
-    from memoranda.wire.shapes import plain
+def _verification_document(tenant: str, found: Verification) -> dict[str, Any]:
+    from memoranda.wire.codec import plain
 
     return {"tenant": tenant, **plain(found)}
 

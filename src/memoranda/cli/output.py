@@ -1,4 +1,4 @@
-"""Results and errors in; text, tables or one JSON document out. The only module that writes to the terminal."""
+"""Print results and errors: text, tables or one JSON document. Only this module writes to the terminal."""
 
 from __future__ import annotations
 
@@ -9,53 +9,58 @@ from contextlib import contextmanager
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 
-from memoranda.cli import fitting, wording
-from memoranda.errors import MemorandaError
+import typer
+
+from memoranda.cli import text_layout as fitting
+from memoranda.cli import wording
+from memoranda.cli.wording import visible
+from memoranda.errors import MemorandaError, UsageError
 
 if TYPE_CHECKING:
     from rich.console import Console
+
 
 _STYLES = {"plain": "", "bold": "1", "dim": "2", "alarm": "1;31"}
 
 
 class Output:
-    """Where one command prints: data to stdout, remarks, errors and progress to stderr."""
+    """The output of one command: data to stdout; remarks, errors and progress to stderr."""
 
     def __init__(self, *, json: bool) -> None:
-        """Print for programs (`json`) or for people."""
+        """Print one JSON document (`json`), or text for people."""
         self.json = json
 
     # for programs
 
     def document(self, value: Any) -> None:
-        """Print the one JSON document of this command; indented where a person is looking."""
+        """Print the JSON document of this command, indented on a terminal."""
         _write_json(sys.stdout, value)
 
     # for people
 
     @property
     def on_terminal(self) -> bool:
-        """Whether a person is looking at stdout."""
+        """Whether stdout is a terminal."""
         return sys.stdout.isatty()
 
     def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain", indent: str = "") -> None:
-        """Print a line of the result; where it is too wide, it goes on further in by `indent`."""
-        shown = wrapped(wording.visible(text, lines=True), sys.stdout, indent=indent)
-        sys.stdout.write(_styled(shown, style, sys.stdout) + "\n")
+        """Print a line of the result; continuation lines are indented by `indent`."""
+        shown = wrap_for(wording.visible(text, lines=True), sys.stdout, indent=indent)
+        sys.stdout.write(_style(shown, style, sys.stdout) + "\n")
 
     def raw(self, text: str) -> None:
-        """Print a value: byte for byte to a pipe or a file, made harmless on a terminal."""
+        """Print a value: unchanged to a pipe or a file, with control characters escaped on a terminal."""
         sys.stdout.write((wording.visible(text, lines=True) if self.on_terminal else text) + "\n")
 
     def remark(self, text: str, *, indent: str = "") -> None:
-        """Print what is worth knowing but is not the result; a line that is too wide goes on further in by `indent`."""
+        """Print information that is not the result to stderr; continuation lines are indented by `indent`."""
         sys.stdout.flush()
-        sys.stderr.write(wrapped(wording.visible(text, lines=True), sys.stderr, indent=indent) + "\n")
+        sys.stderr.write(wrap_for(wording.visible(text, lines=True), sys.stderr, indent=indent) + "\n")
 
     def aside(self, text: str) -> None:
-        """Print a remark that goes along with the result, dimmed on a terminal."""
+        """Print a remark about the result, dimmed on a terminal."""
         sys.stdout.flush()
-        sys.stderr.write(_styled(wrapped(wording.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
+        sys.stderr.write(_style(wrap_for(wording.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
 
     def table(
         self,
@@ -65,29 +70,29 @@ class Output:
         whole: Sequence[str] = (),
         folded: Sequence[str] = (),
     ) -> None:
-        """Print rows under their heads, as wide as the terminal.
+        """Print a table, as wide as the terminal.
 
-        Where that is too narrow, columns that are `whole` keep their width, `folded` ones go on in the next
-        line, and the others are cut.
+        If that is too narrow, `whole` columns keep their width, `folded` columns are wrapped, and the others are
+        truncated.
         """
         shown = [[wording.visible(cell) for cell in row] for row in rows]
-        plain = not _has_signs(sys.stdout)
+        plain = not _supports_unicode(sys.stdout)
         self._lines(
             fitting.table(columns, shown, width=_width(sys.stdout), whole=whole, folded=folded, only_ascii=plain)
         )
 
     def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
-        """Print names and their values, one a line; what has no value is left out."""
+        """Print names and values, one per line; empty values are omitted."""
         shown = [(name, wording.visible(text, lines=True)) for name, text in rows if text]
         self._lines(fitting.pairs(shown, width=_width(sys.stdout)))
 
     def _lines(self, lines: Iterable[fitting.Line]) -> None:
         for line in lines:
-            names = _styled(line.names, "bold", sys.stdout) if line.names else ""
+            names = _style(line.names, "bold", sys.stdout) if line.names else ""
             sys.stdout.write(f"{names}{line.text}\n")
 
     def ago(self, when: datetime | None) -> str:
-        """Return a moment beside now."""
+        """Return a time relative to now."""
         from memoranda.model.clock import SystemClock
 
         return wording.moment(when, SystemClock().now())
@@ -95,33 +100,33 @@ class Output:
     # errors and long work
 
     def failure(self, error: MemorandaError) -> None:
-        """Print an error to stderr: its code, what happened, what to do."""
+        """Print an error to stderr: its code, message and hint."""
         sys.stdout.flush()
         if self.json:
-            _write_json(sys.stderr, {"error": _described(error)})
+            _write_json(sys.stderr, {"error": _error_document(error)})
             return
         head = f"error[{error.code}]:"
-        told = wrapped(f"{head} {wording.visible(error.message)}", sys.stderr, indent="  ")
-        sys.stderr.write(_styled(head, "alarm", sys.stderr) + told.removeprefix(head) + "\n")
+        text = wrap_for(f"{head} {wording.visible(error.message)}", sys.stderr, indent="  ")
+        sys.stderr.write(_style(head, "alarm", sys.stderr) + text.removeprefix(head) + "\n")
         if error.hint:
             hint = wording.visible(wording.hint(error.hint))
-            sys.stderr.write(wrapped(f"hint: {hint}", sys.stderr, indent="  ") + "\n")
+            sys.stderr.write(wrap_for(f"hint: {hint}", sys.stderr, indent="  ") + "\n")
 
-    def interrupted(self, told: str) -> None:
-        """Print what became of work that was interrupted, if there is anything to tell."""
+    def interruption(self, message: str) -> None:
+        """Print what became of interrupted work, if there is a message."""
         if sys.stderr.isatty():
-            sys.stderr.write("\n")  # the terminal showed ^C, and nothing else should stand on its line
-        if told and not self.json:
-            self.remark(told)
+            sys.stderr.write("\n")  # the line of ^C
+        if message and not self.json:
+            self.remark(message)
 
     def bar(self, share: float, *, longest: int = 24) -> str:
-        """Return a bar for a share from 0 to 1, of signs that stdout can show."""
-        sign = "█" if _has_signs(sys.stdout) else "#"
-        return sign * max(1, round(share * longest)) if share > 0 else ""
+        """Return a bar for a share from 0 to 1."""
+        block = "█" if _supports_unicode(sys.stdout) else "#"
+        return block * max(1, round(share * longest)) if share > 0 else ""
 
     @contextmanager
     def working(self, what: str) -> Generator[None]:
-        """Show on a terminal that something is going on, while it does."""
+        """Show a spinner on a terminal."""
         if not sys.stderr.isatty():
             yield
             return
@@ -134,7 +139,7 @@ class Output:
 
     @contextmanager
     def counting(self, what: str) -> Generator[Callable[[int, int], None]]:
-        """Give something to tell (done, total) to, which shows on a terminal as a bar."""
+        """Yield a callback for (done, total), shown as a progress bar on a terminal."""
         if not sys.stderr.isatty():
             yield lambda done, total: None
             return
@@ -146,7 +151,7 @@ class Output:
             yield lambda done, total: progress.update(task, completed=done, total=total)
 
     def reading(self, lines: Iterable[bytes], *, total: int | None, what: str) -> Iterator[bytes]:
-        """Yield lines, with a bar on a terminal for how far into them we are; `total` is in bytes."""
+        """Yield lines, with a progress bar on a terminal; `total` is in bytes."""
         if not sys.stderr.isatty():
             yield from lines
             return
@@ -159,21 +164,20 @@ class Output:
                 yield line
 
 
-def _styled(text: str, style: str, stream: TextIO) -> str:
-    """Return a text as it is shown on a terminal in colour; as it is elsewhere."""
+def _style(text: str, style: str, stream: TextIO) -> str:
     plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
     if not _STYLES[style] or plain or not stream.isatty():
         return text
     return f"\x1b[{_STYLES[style]}m{text}\x1b[0m"
 
 
-def wrapped(text: str, stream: TextIO, *, indent: str = "") -> str:
-    """Return a text with its lines broken between words, where a person is looking."""
+def wrap_for(text: str, stream: TextIO, *, indent: str = "") -> str:
+    """Wrap a text to the width of a terminal; unchanged elsewhere."""
     return fitting.wrap(text, _width(stream), indent=indent) if stream.isatty() else text
 
 
 def _width(stream: TextIO) -> int | None:
-    """Return how many signs a line may have: what COLUMNS says, or the terminal; None in a pipe, which is patient."""
+    """Return the width of a line: COLUMNS, or the terminal's; None in a pipe."""
     given = os.environ.get("COLUMNS", "")
     if given.isdecimal() and int(given):
         return int(given)
@@ -183,8 +187,7 @@ def _width(stream: TextIO) -> int | None:
         return None
 
 
-def _has_signs(stream: TextIO) -> bool:
-    """Return whether more can be shown than ASCII has."""
+def _supports_unicode(stream: TextIO) -> bool:
     return "utf" in (stream.encoding or "").lower()
 
 
@@ -197,7 +200,7 @@ def _console() -> Console:
 def _write_json(stream: TextIO, value: Any) -> None:
     import msgspec
 
-    from memoranda.wire.shapes import plain
+    from memoranda.wire.codec import plain
 
     try:
         text = msgspec.json.encode(plain(value))
@@ -206,7 +209,7 @@ def _write_json(stream: TextIO, value: Any) -> None:
 
         text = json.dumps(value).encode()
     if stream.isatty():
-        # Written as it is, a control character would have been escaped by JSON; invisible signs are not.
+        # JSON escapes control characters, but not other invisible ones.
         stream.write(wording.visible(msgspec.json.format(text, indent=2).decode(), lines=True) + "\n")
         return
     stream.flush()
@@ -214,9 +217,22 @@ def _write_json(stream: TextIO, value: Any) -> None:
     stream.buffer.flush()
 
 
-def _described(error: MemorandaError) -> dict[str, Any]:
-    # Details are for programs to act on; one that JSON has no word for is given as text.
+def _error_document(error: MemorandaError) -> dict[str, Any]:
+    # A detail that is not JSON becomes text.
     import msgspec
 
     details = msgspec.to_builtins(error.details, enc_hook=str, str_keys=True)
     return {"code": error.code, "message": error.message, "hint": wording.hint(error.hint), "details": details}
+
+
+def confirm(question: str, *, yes: bool) -> None:
+    """Ask a yes-or-no question and exit unless the answer is yes; without a terminal, `--yes` is required."""
+    if yes:
+        return
+    if not sys.stdin.isatty():
+        raise UsageError(f"there is no terminal to ask on: {question}", hint="Pass --yes to do it without asking")
+    sys.stderr.write(wrap_for(f"{visible(question)} [y/N]", sys.stderr) + " ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        sys.stderr.write("Nothing was changed.\n")
+        raise typer.Exit(1)

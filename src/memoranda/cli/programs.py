@@ -1,4 +1,4 @@
-"""Program files that are named on the command line in; what they are, and every fault of them as text, out."""
+"""Program files on the command line: their kinds, their options, and their diagnostics."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, NamedTuple
 import typer
 
 from memoranda.cli import wording
+from memoranda.cli.arguments import read_file
 from memoranda.cli.command import Desk
-from memoranda.cli.reading import read_file
 from memoranda.errors import SourceError, UsageError
 from memoranda.model.text import quote
 
@@ -27,32 +27,32 @@ _KINDS: dict[Kind, tuple[str, ...]] = {
     "a machine": MACHINES,
     "a workflow": WORKFLOWS,
 }
-"""How files end by what they are; the first that fits, so that a YAML file which says nothing else is a workflow."""
+"""File endings by kind; the first match counts, so that any other YAML file is a workflow."""
 
 Tools = Annotated[
     str | None,
     typer.Option(
         "--tools",
         metavar="MODULE",
-        help="A Python file or module: its public functions are an agent's tools, its marked actions a workflow's.",
+        help="A Python file or module with the tools of an agent (its public functions) or the actions of a workflow.",
     ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", metavar="NAME", help="The model to ask, such as openai:gpt-5.2."),
+    typer.Option("--model", metavar="NAME", help="The model, such as openai:gpt-5.2."),
 ]
 Machines = Annotated[
     list[str] | None,
-    typer.Option("--machines", metavar="FILE", help="A machine that can be called; repeat for more."),
+    typer.Option("--machines", metavar="FILE", help="A machine that can be called; repeatable."),
 ]
 Workflows = Annotated[
     list[str] | None,
-    typer.Option("--workflows", metavar="FILE", help="A workflow that can be called; repeat for more."),
+    typer.Option("--workflows", metavar="FILE", help="A workflow that can be called; repeatable."),
 ]
 
 
 def kind_of(name: str) -> Kind | None:
-    """Return what a program is, by how its name ends; None where it is none.
+    """Return the kind of a program by its file ending, or None.
 
     >>> kind_of("desk.yaml"), kind_of("desk.agent.yaml"), kind_of("desk.txt")
     ('a workflow', 'an agent', None)
@@ -61,32 +61,32 @@ def kind_of(name: str) -> Kind | None:
 
 
 def require_ending(name: str, *endings: str) -> Kind:
-    """Return what a program is, or refuse one that a command does not work on."""
+    """Return the kind of a program; raise `UsageError` if the command does not support it."""
     kind = kind_of(name)
     own = _KINDS[kind] if kind is not None else ()
     if kind is None or not name.endswith(tuple(ending for ending in endings if ending in own)):
         this = f"; this is {kind}" if kind is not None else ""
-        hint = f"It works on {', '.join(endings)}{this}"
-        raise UsageError(f"{quote(name)} is no program that this command knows", hint=hint, path=name)
+        hint = f"It supports {', '.join(endings)}{this}"
+        raise UsageError(f"{quote(name)} is not a program that this command supports", hint=hint, path=name)
     return kind
 
 
 def require_files(names: Iterable[str], *endings: str) -> None:
-    """Refuse files that are no such programs, or cannot be read, before anything else happens."""
+    """Raise `UsageError` for files that have other endings or cannot be read."""
     for name in names:
         require_ending(name, *endings)
         read_file(name)
 
 
 def refuse_options(given: Mapping[str, Any], *, because: str, hint: str) -> None:
-    """Refuse options that mean nothing to the program at hand; those that were not given are None, False or empty."""
+    """Raise `UsageError` for options that do not apply; options that were not given are None, False or empty."""
     for option, value in given.items():
         if value is not None and value is not False and value != []:
             raise UsageError(f"{option} is not for {because}", hint=hint, option=option)
 
 
 class Kit(NamedTuple):
-    """What a program is equipped with on the command line: the files of those it can call, actions, and a model."""
+    """What a program can use: the files of programs that it can call, actions, and a model."""
 
     machines: list[str]
     workflows: list[str]
@@ -95,7 +95,7 @@ class Kit(NamedTuple):
 
     @property
     def words(self) -> list[str]:
-        """The options that equip another command in the same way."""
+        """The options that give the same kit to another command."""
         options = [
             *(("--machines", name) for name in self.machines),
             *(("--workflows", name) for name in self.workflows),
@@ -112,7 +112,7 @@ def equip(
     tools: str | None = None,
     model: str | None = None,
 ) -> Kit:
-    """Return what the options of a command equip a program with; refuse files that cannot be what they are named as."""
+    """Check the options of a command, and return them as a kit."""
     require_files(machines or (), *MACHINES)
     require_files(workflows or (), *WORKFLOWS)
     return Kit(machines or [], workflows or [], tools, model)
@@ -120,7 +120,7 @@ def equip(
 
 @contextmanager
 def showing_faults(desk: Desk) -> Generator[None]:
-    """Show a program that cannot be used with all its faults, and leave with 1: the call was right, the text is not."""
+    """Print all diagnostics of a program that has errors, and exit with 1 (the usage was right)."""
     try:
         yield
     except SourceError as error:

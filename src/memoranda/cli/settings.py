@@ -1,4 +1,4 @@
-"""Flags, environment variables and a file in; the settings in force, each with where it came from, out."""
+"""Settings from flags, environment variables, a file and defaults, each with its origin."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from memoranda.model.environment import check_old_names
 from memoranda.model.text import quote
 from memoranda.server.settings import SECRETS
 from memoranda.server.settings import Settings as ServerSettings
-from memoranda.store.sql.addresses import without_secrets
+from memoranda.store.sql.errors import without_secrets
 
 Origin = Literal["flag", "environment", "file", "default"]
 
@@ -30,23 +30,23 @@ _DEFAULTS: dict[str, Any] = {
     "ledger": _SERVER["ledger"],
     "busy_timeout": _SERVER["busy_timeout"],
 }
-"""What every command goes by."""
+"""Defaults of the settings of all commands."""
 _SERVER_ONLY = {name: default for name, default in _SERVER.items() if name not in _DEFAULTS}
-"""What only the server goes by."""
+"""Defaults of the settings of the server alone."""
 
 VARIABLES = {name: f"MEMORANDA_{name.upper()}" for name in (*_DEFAULTS, *_SERVER_ONLY)} | {"config": _FILE}
-"""Each setting, and the environment variable that gives it."""
+"""The environment variable of each setting."""
 
 _CHOICES: dict[str, tuple[Any, ...]] = {
     name: get_args(hint) for name, hint in get_type_hints(ServerSettings).items() if get_origin(hint) is Literal
 }
-"""What may be given for the settings that are one of a few words."""
+"""The choices of settings that have some."""
 _LONGEST_WAIT = 86_400
 
 
 @dataclass(frozen=True)
 class Setting:
-    """One value in force, and who gave it."""
+    """One setting: its value and origin."""
 
     name: str
     value: Any
@@ -54,12 +54,12 @@ class Setting:
 
     @property
     def variable(self) -> str:
-        """The environment variable that can give this setting."""
+        """The environment variable of this setting."""
         return VARIABLES[self.name]
 
     @property
     def shown(self) -> Any:
-        """The value as it may be printed: of a secret only that it is set, an address without its password."""
+        """The value for printing: a secret is hidden, and so is the password in a URL."""
         if self.name == "db":
             return without_secrets(self.value)
         return "(set)" if self.name in SECRETS and self.value else self.value
@@ -67,7 +67,7 @@ class Setting:
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that `memoranda.open` is called with, and in `memoranda config show` all the rest."""
+    """The current settings."""
 
     all: tuple[Setting, ...]
 
@@ -77,26 +77,26 @@ class Settings:
 
     @property
     def file(self) -> str | None:
-        """The path of the database file; None when the database is not a file."""
+        """The path of the database file; None if the database is not a file."""
         scheme, colons, rest = str(self["db"]).partition("://")
         path = scheme if not colons else rest.removeprefix("/") if scheme == "sqlite" else ""
         return path if path not in ("", ":memory:") else None
 
 
 def resolve(*, db: str | None = None, tenant: str | None = None, embedder: str | None = None) -> Settings:
-    """Return the settings in force: a flag beats the environment, which beats the file, which beats the default."""
+    """Resolve the settings: flags override the environment, which overrides the file, which overrides the defaults."""
     return _resolve(_DEFAULTS, {"db": db, "tenant": tenant, "embedder": embedder}, None)
 
 
 def resolve_all(settings: Settings, *, config: str | None = None, **flags: Any) -> Settings:
-    """Return the settings in force, with those that only the server goes by."""
-    # What the command was given is known by now; the file is read again because only now it may be named.
+    """Resolve all settings, including those of the server."""
+    # The flags are known by now; the file is read again, because --config may name another.
     given = {one.name: one.value for one in settings.all if one.origin == "flag"}
     return _resolve(_DEFAULTS | _SERVER_ONLY, given | flags, config)
 
 
 def resolve_server(settings: Settings, *, config: str | None = None, **flags: Any) -> ServerSettings:
-    """Return what the server is started with."""
+    """Resolve the settings of the server."""
     resolved = resolve_all(settings, config=config, **flags)
     return ServerSettings(**{one.name: one.value for one in resolved.all if one.name in _SERVER})
 
@@ -116,10 +116,10 @@ def _resolve_one(
         value, origin, place = flag, "flag", f"--{name}"
     elif environment.get(VARIABLES[name]):
         place = VARIABLES[name]
-        value, origin = _parsed(name, environment[place], default), "environment"
+        value, origin = _parse(name, environment[place], default), "environment"
     elif name in file:
-        place = "the file of settings"
-        value, origin = _typed(name, file[name], default), "file"
+        place = "the settings file"
+        value, origin = _check_type(name, file[name], default), "file"
     else:
         return Setting(name, default, "default")
     if name == "db" and value == "":
@@ -134,8 +134,8 @@ def _resolve_one(
     return Setting(name, value, origin)
 
 
-def _parsed(name: str, text: str, default: Any) -> Any:
-    """Return the value that an environment variable writes, in the type of the default."""
+def _parse(name: str, text: str, default: Any) -> Any:
+    """Parse an environment variable, in the type of the default."""
     if isinstance(default, bool):
         known = {
             "1": True,
@@ -163,8 +163,8 @@ def _parsed(name: str, text: str, default: Any) -> Any:
     return text
 
 
-def _typed(name: str, value: Any, default: Any) -> Any:
-    """Return the value that a file gives, or refuse one of another type."""
+def _check_type(name: str, value: Any, default: Any) -> Any:
+    """Return a value of the file; raise `UsageError` if its type is wrong."""
     if isinstance(default, float) and type(value) is int:
         return float(value)
     if isinstance(default, tuple):
@@ -182,7 +182,7 @@ def _typed(name: str, value: Any, default: Any) -> Any:
             tuple: "a list of texts",
         }
         raise UsageError(
-            f"what the file of settings gives for `{name}` has the wrong type",
+            f"`{name}` in the settings file has the wrong type",
             hint=f"Set it to {kinds[type(cast('object', default))]}",
         )
     return value
@@ -196,18 +196,16 @@ def _read_file(path: str | None) -> dict[str, Any]:
             values = tomllib.load(file)
     except OSError as error:
         raise UsageError(
-            f"the file of settings {quote(path)} cannot be read: {error.strerror}",
+            f"the settings file {quote(path)} cannot be read: {error.strerror}",
             hint=f"Name another with --config or {_FILE}",
         ) from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UsageError(
-            f"the file of settings {quote(path)} is not TOML: {error}", hint="Write name = value"
-        ) from error
+        raise UsageError(f"the settings file {quote(path)} is not TOML: {error}", hint="Write name = value") from error
     for name in values:
         if name not in _DEFAULTS and name not in _SERVER_ONLY:
             near = get_close_matches(name, VARIABLES, n=1)
             raise UsageError(
-                f"{quote(name)} in {quote(path)} is no setting",
+                f"{quote(name)} in {quote(path)} is not a setting",
                 hint=f"Did you mean `{near[0]}`?" if near else "`memoranda config show` lists them",
             )
     return values
@@ -216,7 +214,7 @@ def _read_file(path: str | None) -> dict[str, Any]:
 def _no_seconds(value: object) -> UsageError:
     return UsageError(
         f"`{value}` in {VARIABLES['busy_timeout']} is not a number of seconds",
-        hint="Set it to how long a write may wait for others, such as 5 or 0.5",
+        hint="Set it to the time that a write may wait for others, such as 5 or 0.5",
     )
 
 

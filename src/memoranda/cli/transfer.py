@@ -1,17 +1,20 @@
-"""`memoranda export` and `memoranda import`: memory in and out of JSON Lines files."""
+"""`memoranda export`, `import` and `workflows`."""
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from memoranda.cli import wording
+from memoranda.cli.arguments import STDIN, read_file, read_stdin, unreadable, write_file
 from memoranda.cli.command import Desk, command, group
-from memoranda.cli.reading import STDIN, unreadable
+from memoranda.cli.programs import WORKFLOWS, require_ending, showing_faults
 from memoranda.errors import Unavailable, UsageError
+from memoranda.model.text import quote
 
 if TYPE_CHECKING:
     from memoranda import Imported
@@ -22,12 +25,12 @@ app = group()
 
 @command(app, "export", scoped=True, example="memoranda export ada.jsonl --user ada")
 def export(
-    desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE", help="It is replaced if it exists.")]
+    desk: Desk, file: Annotated[Path, typer.Argument(metavar="FILE", help="The file; replaced if it exists.")]
 ) -> None:
-    """Write facts, entries and definitions to a file.
+    """Export facts, entries and definitions to a file.
 
-    It holds what is active at and below the scope that is named, or all of the tenant, and every definition, as JSON
-    Lines.
+    The file has one JSON object per line: everything active at and below the scope, by default the whole tenant, and
+    all definitions.
     """
     if str(file) == "-":
         raise UsageError("an export is written to a file, not to stdout", hint="Name a file, such as export.jsonl")
@@ -49,11 +52,11 @@ def export(
 
 @command(app, "import", creates=True, embeds=True, example="memoranda import ada.jsonl")
 def import_file(
-    desk: Desk, file: Annotated[str, typer.Argument(metavar="FILE", help="As `memoranda export` wrote it; - is stdin.")]
+    desk: Desk, file: Annotated[str, typer.Argument(metavar="FILE", help="A file of `memoranda export`; - is stdin.")]
 ) -> None:
-    """Read what an export holds, all or nothing.
+    """Import an export, all or nothing.
 
-    What changed here after the export was made is left alone, and what was erased since stays erased.
+    What changed here after the export stays as it is, and what was erased since stays erased.
     """
     done = _import(desk, file)
     if desk.out.json:
@@ -85,3 +88,88 @@ def _import(desk: Desk, file: str) -> Imported:
             return desk.memory.import_lines(watched, source=path.name)
     except OSError as error:
         raise unreadable(file, error) from None
+
+
+workflows_app = group("workflows")
+
+
+@command(workflows_app, "export", example="memoranda workflows export desk.yaml --out desk.json")
+def export_bundle(
+    desk: Desk,
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A workflow, such as desk.yaml.")],
+    out: Annotated[
+        str | None, typer.Option("--out", metavar="BUNDLE", help="The file to write; an existing one is replaced.")
+    ] = None,
+) -> None:
+    """Write a workflow and its definitions as one bundle, a JSON document.
+
+    A workflow refers to definitions by their ids. In the bundle they have slugs instead, so that their ids may differ
+    in another memory.
+    """
+    from memoranda.workflow.transfer import export_workflow
+
+    require_ending(file, *WORKFLOWS)
+    text = read_file(file)
+    with showing_faults(desk):
+        bundle = export_workflow(desk.memory, text, name=file)
+    if out is None:
+        return desk.out.document(bundle)
+    write_file(out, wording.pretty_json(bundle) + "\n")
+    slugs = list(bundle["definitions"])
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "file": out, "definitions": slugs})
+    desk.out.say(f"{file} is written to {out} {_with(slugs)}")
+
+
+@command(workflows_app, "import", creates=True, example="memoranda workflows import desk.json --out desk.yaml")
+def import_bundle(
+    desk: Desk,
+    bundle: Annotated[
+        str, typer.Argument(metavar="BUNDLE", help="A file of `memoranda workflows export`; - is stdin.")
+    ],
+    out: Annotated[
+        str | None,
+        typer.Option("--out", metavar="FILE", help="The file to write; an existing one is replaced."),
+    ] = None,
+) -> None:
+    """Create the missing definitions of a bundle, and write its workflow with the ids of this memory.
+
+    A definition that already exists has to be the same; otherwise nothing is imported.
+    """
+    from memoranda.workflow.transfer import import_workflow
+
+    given = _read(bundle)
+    if out is not None:
+        require_ending(out, *WORKFLOWS)
+        if not Path(out).parent.is_dir():
+            raise UsageError(f"the folder of {quote(out)} does not exist", hint="Name an existing folder", path=out)
+    with showing_faults(desk):
+        done = import_workflow(desk.memory, given)
+    if out is not None:
+        write_file(out, done.text)
+    if desk.out.json:
+        text = {"text": done.text} if out is None else {"file": out}
+        return desk.out.document({"tenant": desk.tenant, **text, "created": done.created, "reused": done.reused})
+    if out is None:
+        desk.out.raw(done.text.removesuffix("\n"))
+    elif not done.created and not done.reused:
+        desk.out.aside(f"{bundle} names no definitions; its workflow is written to {out}")
+    for word, those in (("Created", done.created), ("Reused", done.reused)):
+        if those:
+            desk.out.aside(f"{word}: {', '.join(f'{one.slug} ({one.id})' for one in those)}")
+
+
+def _read(name: str) -> Mapping[str, Any]:
+    import msgspec
+
+    text = read_stdin() if name == STDIN else read_file(name)
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise UsageError(
+            f"{quote(name)} is not a bundle: {error}", hint="Name a file of `memoranda workflows export`", path=name
+        ) from None
+
+
+def _with(slugs: list[str]) -> str:
+    return f"with {wording.count(len(slugs), 'definition')}" + (f": {', '.join(slugs)}" if slugs else "")

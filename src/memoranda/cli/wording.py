@@ -1,4 +1,4 @@
-"""Moments, durations, values and scopes in; short text that is safe on a terminal out."""
+"""Format times, durations, values and hints as short text that is safe on a terminal."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _JOINER = "\u200d"  # invisible, but part of many emoji
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return text with everything invisible written as an escape, so that no value can steer a terminal.
+    r"""Escape invisible characters, so that no value can control a terminal.
 
     >>> visible("a\x1b[2Jb")
     'a\\x1b[2Jb'
@@ -46,15 +46,15 @@ def visible(text: str, *, lines: bool = False) -> str:
     if text.isprintable():
         return text
     return "".join(
-        sign
-        if sign.isprintable() or sign == _JOINER or (lines and sign in "\n\t")
-        else sign.encode("unicode_escape").decode("ascii")
-        for sign in text
+        character
+        if character.isprintable() or character == _JOINER or (lines and character in "\n\t")
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text
     )
 
 
 def moment(when: datetime | None, now: datetime) -> str:
-    """Return how long ago or ahead a moment is, or its date when that is more than a month.
+    """Return a time relative to now, or its date if that is more than a month.
 
     >>> moment(datetime(2026, 5, 1, 10, tzinfo=UTC), datetime(2026, 5, 1, 13, tzinfo=UTC))
     '3h ago'
@@ -72,12 +72,12 @@ def moment(when: datetime | None, now: datetime) -> str:
 
 
 def exact(when: datetime | None) -> str:
-    """Return a moment in full."""
+    """Return a time in full, in UTC."""
     return "" if when is None else f"{when.astimezone(UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def duration(seconds: int | None) -> str:
-    """Return seconds as a person would write them: `2592000` is `30d`.
+    """Return a duration in its largest whole unit.
 
     >>> duration(2592000)
     '30d'
@@ -91,7 +91,7 @@ def duration(seconds: int | None) -> str:
 
 
 def size(count: float) -> str:
-    """Return bytes as a person would say them.
+    """Return a number of bytes with a unit.
 
     >>> size(2_500_000)
     '2.5 MB'
@@ -104,7 +104,7 @@ def size(count: float) -> str:
 
 
 def value(anything: Any) -> str:
-    """Return a JSON value on one line; text stands without its quotes."""
+    """Return a JSON value on one line; text without quotes."""
     if isinstance(anything, str):
         return visible(anything)
     import msgspec
@@ -112,10 +112,10 @@ def value(anything: Any) -> str:
     return visible(msgspec.json.encode(anything).decode())
 
 
-def indented(anything: Any) -> str:
-    """Return a JSON value on several lines, as it is read and edited.
+def pretty_json(anything: Any) -> str:
+    """Return a JSON value on several lines.
 
-    >>> print(indented({"city": "Faro"}))
+    >>> print(pretty_json({"city": "Faro"}))
     {
       "city": "Faro"
     }
@@ -126,7 +126,7 @@ def indented(anything: Any) -> str:
 
 
 def line(anything: Any, *, longest: int | None = None) -> str:
-    r"""Return a content on one line, runs of white space in it as one space, cut where it would be too long.
+    r"""Return a content on one line, white space collapsed, truncated if too long.
 
     >>> line("Tea\n  or milk?"), line("Tea or milk?", longest=6)
     ('Tea or milk?', 'Tea o…')
@@ -145,7 +145,7 @@ def labels(metadata: Mapping[str, Any]) -> str:
 
 
 def count(number: int, noun: str) -> str:
-    """Return a number and its noun.
+    """Return a number with its noun in singular or plural.
 
     >>> count(1, "event"), count(2, "event"), count(2, "entry")
     ('1 event', '2 events', '2 entries')

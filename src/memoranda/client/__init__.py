@@ -1,6 +1,6 @@
-"""The client of a Memoranda server, for asyncio and without: same calls, same values, same errors as the engine's.
+"""Clients of a Memoranda server, async and sync, with the values and errors of the engine.
 
-`aio/` is written by hand; `sync/` is made from it by `python -m memoranda.client.generate`.
+`aio/` is written by hand; `sync/` is generated from it by `python -m memoranda.client.generate`.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -15,7 +15,7 @@ __all__ = ["AsyncClient", "Client"]
 
 
 def __getattr__(name: str) -> Any:
-    """Return a client class; what it needs from httpx is imported only then."""
+    """Import a client class, and httpx, on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     try:

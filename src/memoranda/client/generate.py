@@ -1,7 +1,6 @@
-"""The client for asyncio in, the one without out: `python -m memoranda.client.generate [--check]`.
+"""Generate the sync client from the async one: `python -m memoranda.client.generate [--check]`.
 
-The two differ in a few words only, so the second is made by replacing them. What is made is checked in, and a test
-makes it again and compares. Formatting needs `ruff`, as all development here does.
+The two differ in a few words, which are replaced. The result is checked in, and a test compares it. Needs `ruff`.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WRITTEN, MADE = HERE / "aio", HERE / "sync"
+ASYNC, SYNC = HERE / "aio", HERE / "sync"
 ROOT = HERE.parents[2]
 
 _WORDS = tuple(
@@ -34,59 +33,59 @@ _WORDS = tuple(
 _LEFT = re.compile(r"\b(?:async\w*|await|Async\w+|a(?:close|read|iter)\w*)\b")
 
 
-def made_from(source: str, name: str) -> str:
-    """Return the text of a module without asyncio, made from the one with it; refuse what was only half replaced."""
+def sync_source(source: str, name: str) -> str:
+    """Return the sync source of an async module; exit if a word has no replacement."""
     for pattern, replacement in _WORDS:
         source = pattern.sub(replacement, source)
     left = _LEFT.search(source)
     if left:
-        raise SystemExit(f"{name}: `{left.group()}` has no word in the client without asyncio; see `_WORDS`")
-    return _tidied(f"# Made from client/aio/{name} by memoranda.client.generate: change that one.\n{source}", name)
+        raise SystemExit(f"{name}: `{left.group()}` has no replacement in `_WORDS`")
+    return _format(f"# Generated from client/aio/{name} by memoranda.client.generate; do not edit.\n{source}", name)
 
 
 def modules() -> Iterator[tuple[Path, str]]:
-    """Yield each file of the client without asyncio, and the text that it has to have."""
-    for written in sorted(WRITTEN.glob("*.py")):
+    """Yield each file of the sync client and its expected text."""
+    for written in sorted(ASYNC.glob("*.py")):
         if written.name == "__init__.py":
-            yield MADE / written.name, _PACKAGE
+            yield SYNC / written.name, _PACKAGE
         else:
-            yield MADE / written.name, made_from(written.read_text(encoding="utf-8"), written.name)
+            yield SYNC / written.name, sync_source(written.read_text(encoding="utf-8"), written.name)
 
 
 def differences() -> list[str]:
-    """Return the names of files that are not what they have to be, and of those that should not be there."""
+    """Return the names of files that are outdated or should not exist."""
     wanted = dict(modules())
     stale = [file for file, text in wanted.items() if not file.exists() or file.read_text(encoding="utf-8") != text]
-    extra = [file for file in sorted(MADE.glob("*.py")) if file not in wanted]
+    extra = [file for file in sorted(SYNC.glob("*.py")) if file not in wanted]
     return [file.name for file in (*stale, *extra)]
 
 
 def main(arguments: list[str]) -> int:
-    """Write what has to be written, or with `--check` only say whether anything does."""
+    """Write the sync client, or with `--check` only compare it."""
     if arguments not in ([], ["--check"]):
         print("usage: python -m memoranda.client.generate [--check]", file=sys.stderr)
         return 2
     if arguments:
         different = differences()
         if different:
-            print(f"not as made from client/aio: {', '.join(different)}", file=sys.stderr)
+            print(f"outdated: {', '.join(different)}; run python -m memoranda.client.generate", file=sys.stderr)
         return 1 if different else 0
     wanted = dict(modules())
-    MADE.mkdir(exist_ok=True)
+    SYNC.mkdir(exist_ok=True)
     for file, text in wanted.items():
         file.write_text(text, encoding="utf-8")
-    for file in MADE.glob("*.py"):
+    for file in SYNC.glob("*.py"):
         if file not in wanted:
             file.unlink()
     return 0
 
 
-_PACKAGE = '"""The client without asyncio: made from `memoranda.client.aio`, word by word."""\n'
+_PACKAGE = '"""The sync client, generated from `memoranda.client.aio`."""\n'
 
 
-def _tidied(source: str, name: str) -> str:
-    """Return a module with its imports in order and its lines as long as they should be: words became shorter."""
-    where = str(MADE / name)
+def _format(source: str, name: str) -> str:
+    """Sort the imports and format the source with ruff."""
+    where = str(SYNC / name)
     for command in (("check", "--select", "I,UP028", "--fix", "--unsafe-fixes", "--quiet"), ("format", "--quiet")):
         done = subprocess.run(
             [sys.executable, "-m", "ruff", *command, "--stdin-filename", where, "-"],
@@ -97,7 +96,7 @@ def _tidied(source: str, name: str) -> str:
             cwd=ROOT,
         )
         if done.returncode:
-            raise SystemExit(f"{name}: ruff said {done.stderr.strip() or done.returncode}")
+            raise SystemExit(f"{name}: ruff failed: {done.stderr.strip() or done.returncode}")
         source = done.stdout
     return source
 

@@ -1,4 +1,4 @@
-"""An answer that says no in, the error that the engine would have raised out."""
+"""Errors of the engine from problem documents of a server."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ from memoranda.errors import (
     UsageError,
 )
 from memoranda.model.clock import from_micros, parse_moment
-from memoranda.model.text import cleaned, quote
+from memoranda.model.text import quote, storable_text
 
-# What a problem document says for everybody; all else in it is a detail of its own error.
+# Members of every problem document; all others are details of the error.
 _COMMON = frozenset({"type", "title", "status", "detail", "code", "hint", "instance", "message", "self"})
-# Details that the engine gives as moments; a conflict of blocks is one between two moments.
+# Details that are timestamps; a conflict of blocks compares two of them.
 _MOMENTS = frozenset({"current_updated_at"})
 _COMPARED = frozenset({"expected", "actual"})
 
 _SHOWN = 200
-"""Characters of an unreadable answer that are shown."""
+"""Maximum characters of an unreadable response in a message."""
 
-# For a code that this version does not know: a newer server's, or a proxy's problem without any.
+# For unknown codes, of a newer server, and for problems of a proxy without a code.
 _BY_STATUS: dict[int, type[MemorandaError]] = {
     400: UsageError,
     401: Unauthenticated,
@@ -48,7 +48,7 @@ _BY_STATUS: dict[int, type[MemorandaError]] = {
 
 
 class _Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What the answer said, as far as every problem document says it, and its further fields."""
+    """A problem document, read leniently."""
 
     status: int
     detail: str
@@ -58,10 +58,10 @@ class _Problem(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def error_of(status: int, content: bytes, *, url: str, retry_after: float | None, request_id: str) -> MemorandaError:
-    """Return the error that an answer stands for: by its code, else by its status; Unavailable if it says neither."""
+    """Return the error of a response: by its code, else by its status, else Unavailable."""
     problem = _read(status, content)
     if problem is None:
-        return _foreign(status, content, url=url, request_id=request_id)
+        return _unreadable(status, content, url=url, request_id=request_id)
     kind = _kinds().get(problem.code) or _BY_STATUS.get(status) or Unavailable
     moments = _MOMENTS | _COMPARED if kind is Conflict else _MOMENTS
     fields: dict[str, Any] = {
@@ -78,13 +78,13 @@ def error_of(status: int, content: bytes, *, url: str, retry_after: float | None
 
 
 def error_named(code: str, message: str) -> MemorandaError:
-    """Return the error of a code that came without a status: what a stream says went wrong after it had begun."""
+    """Return the error of a code without a status, as in an event stream."""
     kind = _kinds().get(code, Unavailable)
     return kind(message, **({} if code in _kinds() else {"remote_code": code}))
 
 
 def _read(status: int, content: bytes) -> _Problem | None:
-    """Return the problem document that an answer holds, or None where it holds something else."""
+    """Return the problem document of a response, or None if it is something else."""
     try:
         words = msgspec.json.decode(content, type=dict[str, Any])
     except (msgspec.DecodeError, RecursionError):
@@ -93,7 +93,7 @@ def _read(status: int, content: bytes) -> _Problem | None:
         return None
     return _Problem(
         status=status,
-        detail=_text(words.get("detail")) or _text(words.get("title")) or f"the server answered {status}",
+        detail=_text(words.get("detail")) or _text(words.get("title")) or f"the server returned status {status}",
         code=_text(words.get("code")),
         hint=_text(words.get("hint")),
         fields={name: value for name, value in words.items() if name not in _COMMON},
@@ -105,7 +105,6 @@ def _text(value: object) -> str:
 
 
 def _moment(value: Any) -> Any:
-    """Return a moment as the engine would give it; what is none, as it came."""
     if not isinstance(value, str):
         return value
     try:
@@ -114,12 +113,12 @@ def _moment(value: Any) -> Any:
         return value
 
 
-def _foreign(status: int, content: bytes, *, url: str, request_id: str) -> MemorandaError:
-    """Return the error for an answer that no Memoranda server gives: a proxy's page, a redirect, another program."""
-    said = cleaned(content[: 4 * _SHOWN].decode("utf-8", "replace"), longest=_SHOWN)
+def _unreadable(status: int, content: bytes, *, url: str, request_id: str) -> MemorandaError:
+    """Return the error for a response that is not from a Memoranda server, such as a proxy's page or a redirect."""
+    said = storable_text(content[: 4 * _SHOWN].decode("utf-8", "replace"), longest=_SHOWN)
     return Unavailable(
-        f"{quote(url)} answered {status} with what is no problem document" + (f": {quote(said)}" if said else ""),
-        hint="See whether the address is that of a Memoranda server, and what stands in between",
+        f"{quote(url)} returned status {status} without a problem document" + (f": {quote(said)}" if said else ""),
+        hint="Check that the URL is that of a Memoranda server, and any proxy in front of it",
         url=url,
         status=status,
         request_id=request_id,
@@ -127,7 +126,7 @@ def _foreign(status: int, content: bytes, *, url: str, request_id: str) -> Memor
 
 
 def _kinds() -> dict[str, type[MemorandaError]]:
-    """Return every error class by its code: derived from the tree, so that none can be left out."""
+    """Return every error class by its code."""
     if not _KINDS:
         _KINDS.update({kind.code: kind for kind in _tree(MemorandaError)})
     return _KINDS
@@ -139,6 +138,6 @@ _KINDS: dict[str, type[MemorandaError]] = {}
 def _tree(kind: type[MemorandaError]) -> Iterator[type[MemorandaError]]:
     yield kind
     for below in kind.__subclasses__():
-        # A program may derive classes of its own; only ours travel.
+        # Only our own classes: programs may derive others.
         if below.__module__ == MemorandaError.__module__:
             yield from _tree(below)

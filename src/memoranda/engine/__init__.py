@@ -1,5 +1,5 @@
-"""What memory means: one verb for each effect, each a function of a transaction.
+"""What memory means: effects and their verbs, one module for each subject.
 
-A verb reads and writes rows through `store.base` and says what happened in notes. It neither opens the
-transaction nor asks who may: the gate in `memoranda.governance` does both, so a verb cannot be reached around it.
+A verb neither opens the transaction it runs in nor asks who may: the gate in `memoranda.governance` does both, so a
+verb cannot be reached around it.
 """

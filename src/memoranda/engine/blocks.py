@@ -1,14 +1,27 @@
-"""Effects on memory blocks in, facts and matches out: what a block may hold, and what recall of its lines means.
+"""Memory blocks: what a block may contain, listing blocks, and recall of their lines.
 
-A block is a fact, so it is written, deleted and read as one; only its limits and its lines are its own.
+A block is a fact, so it is written, deleted and read as one; only its limits and its lines are special.
 """
 
 from __future__ import annotations
 
-from memoranda.engine.call import Call, Outcome
+from collections.abc import Iterator
+from typing import ClassVar
+
+from memoranda.engine.verbs import Call, Outcome, filter_by_key, verb
 from memoranda.errors import InvalidKey
-from memoranda.model.block import ARCHIVAL_KEY, BLOCK_TYPES, BlockMatch, check_content, key_of, lines_of, owner_of
-from memoranda.model.effect import ListBlocks, RecallBlocks
+from memoranda.model.block import (
+    ARCHIVAL_KEY,
+    BLOCK_TYPES,
+    BLOCKS,
+    BlockMatch,
+    agent_scope,
+    check_content,
+    key_of,
+    lines_of,
+    owner_of,
+)
+from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
@@ -18,15 +31,28 @@ from memoranda.store.base import Reader
 
 
 def ensure_block(scope: Scope, key: str, payload: bytes) -> None:
-    """Refuse what cannot stand where blocks are kept, through whichever door it comes."""
+    """Raise what is wrong with a fact among the blocks, whichever door it comes through."""
     owner_of(scope)
     for block in BLOCK_TYPES:
         if key == key_of(block):
             check_content(block, decode(payload))
             return
-    raise InvalidKey(f"{quote(key)} is no memory block", hint=f"Types are {', '.join(BLOCK_TYPES)}", value=key)
+    raise InvalidKey(f"{quote(key)} is not a memory block", hint=f"Types are {', '.join(BLOCK_TYPES)}", value=key)
 
 
+class ListBlocks(Effect, frozen=True, kw_only=True, tag="list_blocks"):
+    """Read the memory blocks of every agent of a user."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+
+    @property
+    def place(self) -> str | None:
+        """The prefix of the keys of blocks."""
+        return BLOCKS
+
+
+@verb(ListBlocks, read_filtered=filter_by_key)
 def list_blocks(rows: Reader, effect: ListBlocks, call: Call) -> Outcome[list[Fact]]:
     """Return the blocks of every agent of a user."""
     owner_of(effect.scope)
@@ -39,11 +65,38 @@ def list_blocks(rows: Reader, effect: ListBlocks, call: Call) -> Outcome[list[Fa
     return Outcome(found)
 
 
-def recall_blocks(rows: Reader, effect: RecallBlocks, call: Call) -> Outcome[list[BlockMatch]]:
-    """Return the archival lines of a user, and of one agent where it is named, that hold words of a query, best first.
+class RecallBlocks(Effect, frozen=True, kw_only=True, tag="recall_blocks"):
+    """Find lines of a user's archival block, and of one agent's too; an empty query lists them in their order."""
 
-    They are ranked together: a word counts as rare that few lines of both archives hold. Equal scores stand in the
-    order of the lines, the user's first. Without words to look for, all lines answer, in that order.
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    query: str
+    agent: str | None = None
+    limit: int = 10
+    min_score: float | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The key of archival blocks."""
+        return ARCHIVAL_KEY
+
+    @property
+    def archives(self) -> tuple[Scope, ...]:
+        """The scopes whose archival blocks are searched: the user's, and the agent's where one is named."""
+        return (self.scope,) if self.agent is None else (self.scope, agent_scope(self.scope, self.agent))
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to read each archive."""
+        for archive in self.archives:
+            yield self.capability, archive, self.place
+
+
+@verb(RecallBlocks)
+def recall_blocks(rows: Reader, effect: RecallBlocks, call: Call) -> Outcome[list[BlockMatch]]:
+    """Return the lines of a user's archival block, and of one agent's, that contain words of a query, best first.
+
+    They are ranked together: a word is rare if few lines of both archives contain it. Equal scores keep the order of
+    the lines, the user's first. An empty query returns all lines in that order.
     """
     lines = [
         (fact, number, line)
@@ -52,7 +105,7 @@ def recall_blocks(rows: Reader, effect: RecallBlocks, call: Call) -> Outcome[lis
         for number, line in lines_of(fact.value)
     ]
     if effect.query.strip():
-        from memoranda.retrieval.lines import rank_lines
+        from memoranda.retrieval.bm25 import rank_lines
 
         scored = rank_lines(effect.query, [line for _, _, line in lines])
     else:
@@ -60,7 +113,8 @@ def recall_blocks(rows: Reader, effect: RecallBlocks, call: Call) -> Outcome[lis
     if effect.min_score is not None:
         least = effect.min_score
         scored = [(place, score) for place, score in scored if score >= least]
-    return Outcome([_match(*lines[place], score) for place, score in scored[: effect.limit]])
+    found = [_match(*lines[place], score) for place, score in scored[: effect.limit]]
+    return Outcome(found, (_recall_note(effect, found),))
 
 
 def _match(fact: Fact, number: int, line: str, score: float) -> BlockMatch:
@@ -70,8 +124,7 @@ def _match(fact: Fact, number: int, line: str, score: float) -> BlockMatch:
     )
 
 
-def recall_blocks_note(effect: RecallBlocks, found: list[BlockMatch]) -> Note:
-    """Return what the ledger says of a recall: its query as content, and which lines of whose archive it gave out."""
+def _recall_note(effect: RecallBlocks, found: list[BlockMatch]) -> Note:
     detail: dict[str, object] = {"results": [f"{match.scope}:{match.line_number}" for match in found]}
     if effect.agent is not None:
         detail["agent"] = effect.agent

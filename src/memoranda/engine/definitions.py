@@ -1,65 +1,118 @@
-"""Effects on definitions in, definitions and notes out: the contracts of keys, and what their changes do to records."""
+"""Definitions: the contracts of keys, and what changing them does to their records."""
 
 from __future__ import annotations
 
 import secrets
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from memoranda.engine.call import Call, Outcome
 from memoranda.engine.facts import last_used, remove_fact, write_fact
-from memoranda.engine.portions import read_portions
+from memoranda.engine.pages import read_portions
 from memoranda.engine.schema_graph import UNBOUNDED
-from memoranda.engine.schema_rules import prepare_schema
+from memoranda.engine.schemas import prepare_schema
+from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
 from memoranda.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound, UsageError
+from memoranda.model.clock import LONGEST_DURATION
 from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
-from memoranda.model.duration import LONGEST
-from memoranda.model.effect import (
-    CreateDefinition,
-    DeleteDefinition,
-    EffectBase,
-    Import,
-    ReadDefinitions,
-    ReadRecords,
-    UpdateDefinition,
-)
+from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
-from memoranda.model.key import RESERVED
-from memoranda.model.text import quote, why_not_a_name
+from memoranda.model.names import RESERVED, why_not_a_name
+from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode, encode_checked
-from memoranda.store.base import Reader, TenantState, Transaction
+from memoranda.store.base import Reader, Store, TenantState, Transaction
 
 _LONGEST_NAME = 255
 
 
+class ReadDefinitions(Effect, frozen=True, kw_only=True, tag="read_definitions"):
+    """Read the definitions of a tenant."""
+
+    capability: ClassVar[str] = "definitions.read"
+    mutates: ClassVar[bool] = False
+
+
+@verb(ReadDefinitions)
 def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outcome[list[Definition]]:
     """Return the tenant's definitions, oldest first."""
     return Outcome(rows.definitions(effect.scope.tenant))
 
 
+class ReadRecords(Effect, frozen=True, kw_only=True, tag="read_records"):
+    """Read every active record of one definition, in any scope."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    definition: str
+    after: str = ""
+    """The path of the scope of the last record seen."""
+    limit: int | None = None
+    max_bytes: int | None = None
+
+
+@verb(ReadRecords, read_filtered=filter_by_key)
 def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[Fact]]:
-    """Return the active records of a definition, whoever owns them."""
+    """Return the active records of a definition, in any scope."""
     definition = find_definition(rows, effect.scope.tenant, effect.definition)
 
     def read(last: Fact | None, limit: int | None) -> list[Fact]:
         after = (effect.after or None) if last is None else last.scope.path
         return rows.facts_named(definition.tenant, definition.slug, after=after, limit=limit)
 
-    def wanted(fact: Fact) -> bool:
+    def is_wanted(fact: Fact) -> bool:
         return definition.applies_to(fact.scope) and fact.active_at(call.now)
 
     return Outcome(
-        read_portions(read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=wanted)
+        read_portions(read, lambda fact: fact.value, limit=effect.limit, max_bytes=effect.max_bytes, wanted=is_wanted)
     )
 
 
+class CreateDefinition(Effect, frozen=True, kw_only=True, tag="create_definition"):
+    """Create a definition, under a new id or under the one that files already refer to."""
+
+    capability: ClassVar[str] = "definitions.write"
+    mutates: ClassVar[bool] = True
+    title: str
+    slug: str
+    scope_kind: str
+    ttl: int | None = None
+    schema: dict[str, Any]
+    id: str | None = None
+    mode: str | None = None
+    """`replace` or `merge`; None leaves it to the schema."""
+
+
+class UpdateDefinition(Effect, frozen=True, kw_only=True, tag="update_definition"):
+    """Change the given parts of a definition; records follow a changed slug."""
+
+    capability: ClassVar[str] = "definitions.write"
+    mutates: ClassVar[bool] = True
+    definition: str
+    title: str | None = None
+    slug: str | None = None
+    scope_kind: str | None = None
+    ttl: int | None = None
+    clear_ttl: bool = False
+    schema: dict[str, Any] | None = None
+    mode: str | None = None
+
+
+def _compile_schema(store: Store, effect: CreateDefinition | UpdateDefinition, found: Any, call: Call) -> Call:
+    compile_ahead((effect.schema,), call)
+    return call
+
+
+COMPILING_TAKES_TIME = "compiling a schema takes its time"
+_PREPARATION = Preparation(prepare=_compile_schema, busy=COMPILING_TAKES_TIME)
+
+
+@verb(CreateDefinition, preparation=_PREPARATION)
 def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -> Outcome[Definition]:
-    """Check a definition and keep it. Facts that stand at its key already become its records."""
+    """Check a definition and store it. Facts that exist at its key become its records."""
     definition = Definition(
         id=call.ids.new("definition") if effect.id is None else _check_id(effect.id),
         tenant=effect.scope.tenant,
@@ -75,8 +128,9 @@ def create_definition(rows: Transaction, effect: CreateDefinition, call: Call) -
     return Outcome(definition, (_keep(rows, definition, "create_definition"),))
 
 
+@verb(UpdateDefinition, preparation=_PREPARATION)
 def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -> Outcome[Definition]:
-    """Change what is given. Records follow a changed slug; a changed scope leaves them where they were."""
+    """Change the given parts. Records follow a changed slug; a changed scope leaves them where they are."""
     old = find_definition(rows, effect.scope.tenant, effect.definition)
     new = msgspec.structs.replace(
         old,
@@ -84,7 +138,7 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
         slug=old.slug if effect.slug is None else _check_slug(effect.slug),
         scope=old.scope if effect.scope_kind is None else _check_scope(effect.scope_kind),
         ttl=None if effect.clear_ttl else old.ttl if effect.ttl is None else _check_ttl(effect.ttl),
-        schema=_changed_schema(old, effect, call),
+        schema=_schema_after(old, effect, call),
         updated_at=call.after(old.updated_at),
     )
     _check_unique(rows, new, old=old)
@@ -95,8 +149,18 @@ def update_definition(rows: Transaction, effect: UpdateDefinition, call: Call) -
     return Outcome(new, (*notes, _keep(rows, new, "update_definition")))
 
 
+class DeleteDefinition(Effect, frozen=True, kw_only=True, tag="delete_definition"):
+    """Delete a definition, `others` with it, and all their records, all or nothing."""
+
+    capability: ClassVar[str] = "definitions.write"
+    mutates: ClassVar[bool] = True
+    definition: str
+    others: tuple[str, ...] = ()
+
+
+@verb(DeleteDefinition)
 def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -> Outcome[int]:
-    """Delete definitions and their records; return how many records went with them."""
+    """Delete definitions and their records; return the number of records."""
     total, notes = 0, list[Note]()
     for definition in find_definitions(rows, effect.scope.tenant, (effect.definition, *effect.others)):
         records = records_of(rows, definition)
@@ -116,12 +180,12 @@ def find_definition(rows: Reader, tenant: str, name: str) -> Definition:
 
 
 def find_definitions(rows: Reader, tenant: str, names: Sequence[str]) -> list[Definition]:
-    """Return the definitions of these ids or slugs, each once, or say which of them there are not."""
+    """Return the definitions of these ids or slugs, each once, or raise NotFound with the missing ones."""
     return select_definitions(rows.definitions(tenant), names)
 
 
 def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
-    """Return those of these ids or slugs, each once, in the order named; or say which of them there are not."""
+    """Return the definitions of these ids or slugs, each once, in this order, or raise NotFound."""
     found: dict[str, Definition] = {}
     missing: list[str] = []
     for name in names:
@@ -148,10 +212,10 @@ def records_of(rows: Reader, definition: Definition) -> list[Fact]:
 
 
 def bump_revision(rows: Transaction, tenant: str, *, epoch: bool = False) -> None:
-    """Say that the tenant's rules changed, so that every process compiles and reads them anew.
+    """Mark the tenant's rules as changed, so that every process reads and compiles them again.
 
-    By a number that nobody has seen: a counter would come round to the same one after a change is rolled back,
-    and what was compiled for the undone change would be taken for the next.
+    The revision is random: a counter would reach the same number again after a change is rolled back, and what was
+    compiled for the undone change would be taken for the next one.
     """
     state = rows.tenant_state(tenant)
     rows.set_tenant_state(tenant, TenantState(secrets.randbits(62) + 1, state.epoch + epoch))
@@ -168,7 +232,7 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
     there = rows.fact(record.scope, slug)
     if there is not None and there.active_at(call.now):
         raise AlreadyExists(
-            f"`{record.scope}` has a fact at {quote(slug)} already, so its record cannot move there",
+            f"`{record.scope}` already has a fact at {quote(slug)}, so its record cannot be moved there",
             hint="Delete that fact first, or choose another slug",
         )
     last, stamp = last_used(rows, record.scope, slug)
@@ -193,7 +257,7 @@ def _check_unique(rows: Reader, definition: Definition, *, old: Definition | Non
         for field in ("id", "name", "slug"):
             if getattr(other, field) == getattr(definition, field):
                 raise AlreadyExists(
-                    f"there is a definition with the {field} {quote(getattr(definition, field))} already",
+                    f"there is already a definition with the {field} {quote(getattr(definition, field))}",
                     hint=f"Choose another {field}, or update definition {other.id}",
                     field=field,
                 )
@@ -243,7 +307,7 @@ def _check_scope(scope: Any) -> str:
 
 
 def _check_ttl(ttl: Any) -> int | None:
-    if ttl is None or (type(ttl) is int and 1 <= ttl <= LONGEST):
+    if ttl is None or (type(ttl) is int and 1 <= ttl <= LONGEST_DURATION):
         return ttl
     raise InvalidDefinition(
         f"the ttl {quote(ttl)} is not a whole number of seconds from 1 to a century",
@@ -252,14 +316,14 @@ def _check_ttl(ttl: Any) -> int | None:
     )
 
 
-def _changed_schema(old: Definition, effect: UpdateDefinition, call: Call) -> dict[str, Any]:
-    """Return the schema after an update: what it does not say of the mode stays as it was."""
+def _schema_after(old: Definition, effect: UpdateDefinition, call: Call) -> dict[str, Any]:
+    """Return the schema after an update; the mode stays unless the update names one."""
     schema = old.schema if effect.schema is None else _check_schema(effect.schema, call)
     return _with_mode(schema, effect.mode or schema.get(MODE_WORD, old.mode))
 
 
 def _with_mode(schema: dict[str, Any], mode: Any) -> dict[str, Any]:
-    """Return a schema that says its mode; `replace` goes without saying."""
+    """Return a schema with its mode; `replace` is left out."""
     if mode is None:
         return schema
     if mode not in MODES:
@@ -281,15 +345,11 @@ def _check_schema(schema: Any, call: Call) -> dict[str, Any]:
 
 
 def _prepare(payload: bytes) -> dict[str, Any]:
-    return prepare_schema(decode(payload))  # a copy: what the caller does to theirs later is no change of ours
+    return prepare_schema(decode(payload))  # a copy: later changes of the caller's dict do not affect it
 
 
-def prepare_ahead(effect: EffectBase, call: Call) -> None:
-    """Compile the schemas of an effect while nothing is locked; its verb raises what is wrong with them."""
-    if isinstance(effect, Import):
-        schemas = [one.schema for one in effect.definitions]
-    else:
-        schemas = [effect.schema] if isinstance(effect, CreateDefinition | UpdateDefinition) else []
+def compile_ahead(schemas: Iterable[Any], call: Call) -> None:
+    """Compile schemas while nothing is locked; what is wrong with them is raised by the verb."""
     for schema in schemas:
         try:
             payload = encode_checked(schema, call.limits)

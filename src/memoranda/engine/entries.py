@@ -1,4 +1,4 @@
-"""Effects on entries in, what became of them out: what remember, forget and list mean."""
+"""Entries: remembering, forgetting and listing texts that are found by meaning."""
 
 from __future__ import annotations
 
@@ -6,32 +6,85 @@ import hashlib
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from itertools import islice
+from typing import ClassVar
 
-from memoranda.engine.call import Call, Outcome
-from memoranda.engine.deriving import text_of
-from memoranda.engine.portions import take_within
-from memoranda.engine.sessions import ensure_open
+import msgspec
+
+from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
+from memoranda.engine.pages import take_within
+from memoranda.engine.sessions import ensure_open, may_end
+from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import LimitExceeded
-from memoranda.model.collection import Collection
-from memoranda.model.effect import Forget, Item, ListEntries, Remember
-from memoranda.model.entry import Entry, NewEntry, Shelf
+from memoranda.model.effect import CollectionEffect
+from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Origin
-from memoranda.model.key import collection_key
 from memoranda.model.limits import Limits
-from memoranda.model.recall import Remembered
+from memoranda.model.names import collection_key
 from memoranda.model.value import canonical, decode
-from memoranda.store.base import Reader, Transaction
+from memoranda.store.base import Reader, Store, Transaction
 
 _PORTION = 128
 """Entries of a long list that are read at once."""
 
 
-def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Remembered]]:
-    """Store what is not there yet, and say for each item whether it was.
+class Item(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """One thing to remember."""
 
-    What stands already, content and metadata alike, is not stored twice. It is replaced where it would expire
-    before the new one does, and where its key is given other content.
+    payload: msgspec.Raw
+    """The content as JSON."""
+    metadata: msgspec.Raw
+    """The metadata as JSON, as `encode` writes them."""
+    key: str | None = None
+
+
+class Remember(CollectionEffect, frozen=True, kw_only=True, tag="remember"):
+    """Store contents so that they are found by meaning, all or nothing."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    namespace: str = ""
+    items: tuple[Item, ...]
+    ttl: int | None = None
+    source: str | None = None
+
+    def weight(self) -> tuple[int, int]:
+        """Return the number of items and the bytes of their contents."""
+        return len(self.items), sum(len(bytes(item.payload)) for item in self.items)
+
+
+def _texts_to_embed(rows: Reader, effect: Remember, call: Call) -> Texts:
+    ensure_storable(rows, effect, call.limits)
+    texts = [text_of(decode(bytes(item.payload))) for item in effect.items]
+    return texts_by_space(rows, effect.scope.tenant, [(effect.collection, texts)])
+
+
+def _needs_only_the_collection(effect: Remember, call: Call) -> bool:
+    return not may_end(effect.scope) and len(effect.items) <= call.limits.batch
+
+
+def embed_texts(store: Store, effect: CollectionEffect, texts: Texts, call: Call) -> Call:
+    """Return the call with the words and vectors of an effect's texts."""
+    return msgspec.structs.replace(call, derived=derive(texts, call.embedders))
+
+
+EMBEDDING_TAKES_TIME = "what is embedded takes its time"
+
+
+@verb(
+    Remember,
+    preparation=Preparation(
+        inquire=_texts_to_embed,
+        needs_one_row=_needs_only_the_collection,
+        prepare=embed_texts,
+        busy=EMBEDDING_TAKES_TIME,
+    ),
+)
+def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Remembered]]:
+    """Store the items that are not there yet; return what became of each.
+
+    The same content with the same metadata is not stored twice. It is replaced if it would expire before the new one,
+    or if its key is given other content.
     """
     ensure_storable(rows, effect, call.limits)
     done, notes = store_items(
@@ -47,7 +100,7 @@ def remember(rows: Transaction, effect: Remember, call: Call) -> Outcome[list[Re
 
 
 def ensure_storable(rows: Reader, effect: Remember, limits: Limits) -> None:
-    """Refuse what cannot be stored whatever its vectors are: it need not be embedded."""
+    """Raise what is wrong with an effect whatever its vectors are, so that it need not be embedded."""
     if len(effect.items) > limits.batch:
         raise LimitExceeded(
             f"{len(effect.items):,} things to remember at once, the limit is {limits.batch:,}",
@@ -71,59 +124,59 @@ def store_items(
     """Store items in one namespace; return what became of each, and the notes for the ledger."""
     collection, notes = open_collection(rows, shelf.scope.tenant, shelf.collection, call)
     digests = [digest_of(bytes(item.payload)) for item in items]
-    # Of many, all are asked for at once; a single item is looked for without asking first.
-    finding = _Finding(rows, shelf, items, digests) if len(items) > 1 else None
-    adding = _Adding(rows, shelf, collection, expires_at, origin)
+    # Of many items the candidates are read at once; a single one is looked up directly.
+    candidates = _Candidates(rows, shelf, items, digests) if len(items) > 1 else None
+    new_entries = _NewEntries(rows, shelf, collection, expires_at, origin)
     done: list[Remembered] = []
     for item, digest in zip(items, digests, strict=True):
-        standing: Entry | None = None
-        if finding is None or finding.may_stand(item, digest):
-            adding.write()
-            standing = _standing(rows, shelf, item, digest, expires_at, call.now)
-        same = standing is not None and _same(standing, item)
-        if standing is not None and same and _outlives(standing, expires_at):
-            done.append(_remembered(shelf, standing.id, standing.expires_at, stored=False, duplicate=True))
+        current: Entry | None = None
+        if candidates is None or candidates.may_match(item, digest):
+            new_entries.write()
+            current = _matching_entry(rows, shelf, item, digest, expires_at, call.now)
+        same = current is not None and _same(current, item)
+        if current is not None and same and _outlives(current, expires_at):
+            done.append(_result(shelf, current.id, current.expires_at, stored=False, duplicate=True))
             continue
-        if standing is not None:
+        if current is not None:
             # Events follow what happened, and the entries of one event have sequences without a gap.
-            notes += adding.notes()
-            if standing.stands_at(call.now):
-                notes.append(end_entry(rows, standing, call.now))
+            notes += new_entries.notes()
+            if current.is_current_at(call.now):
+                notes.append(end_entry(rows, current, call.now))
             else:
-                notes.append(expire_entry(rows, standing))
-                standing, same = None, False
-        entry = adding.make(item, digest, call)
-        adding.add(entry, at if standing is None else max(at, standing.created_at))  # never older than what it replaces
-        if finding is not None:
-            finding.note(item, digest)
-        replaced = standing.id if standing is not None else None
-        done.append(_remembered(shelf, entry.id, expires_at, stored=True, duplicate=same, replaced=replaced))
-    notes += adding.notes()
+                notes.append(expire_entry(rows, current))
+                current, same = None, False
+        entry = new_entries.make(item, digest, call)
+        # Never older than the entry that it replaces.
+        new_entries.add(entry, at if current is None else max(at, current.created_at))
+        if candidates is not None:
+            candidates.note(item, digest)
+        replaced = current.id if current is not None else None
+        done.append(_result(shelf, entry.id, expires_at, stored=True, duplicate=same, replaced=replaced))
+    notes += new_entries.notes()
     return done, notes
 
 
-class _Finding:
-    """Which of many items may have something standing that they double or replace; the others need no look."""
+class _Candidates:
+    """Which of many items may duplicate or replace an entry; the others need no look-up."""
 
     def __init__(self, rows: Transaction, shelf: Shelf, items: Sequence[Item], digests: Sequence[bytes]) -> None:
-        """Ask for all of them at once."""
         keys = {item.key for item in items if item.key is not None}
         self._digests = rows.known_digests(shelf, list(set(digests)))
         self._keys = rows.known_keys(shelf, list(keys)) if keys else set[str]()
 
-    def may_stand(self, item: Item, digest: bytes) -> bool:
-        """Say whether to look for what stands under an item's key, or with its content."""
+    def may_match(self, item: Item, digest: bytes) -> bool:
+        """Return whether there may be an entry with an item's key, or with its content."""
         return digest in self._digests if item.key is None else item.key in self._keys
 
     def note(self, item: Item, digest: bytes) -> None:
-        """Note that an item is stored: those after it may be like it."""
+        """Add a stored item: later ones may match it."""
         self._digests.add(digest)
         if item.key is not None:
             self._keys.add(item.key)
 
 
-class _Adding:
-    """New entries on their way to a shelf: written together, and told in one event."""
+class _NewEntries:
+    """New entries of a shelf, which are written together and have one event."""
 
     def __init__(
         self, rows: Transaction, shelf: Shelf, collection: Collection, expires_at: datetime | None, origin: Origin
@@ -149,14 +202,14 @@ class _Adding:
         return NewEntry(id, item.key, payload, metadata, digest, derived.analysis(text), vectors)
 
     def add(self, entry: NewEntry, at: datetime) -> None:
-        """Keep an entry as of a moment, not necessarily at once."""
+        """Add an entry as of a moment; it is written later, together with others."""
         if at != self._at:
             self.write()
             self._at = at
         self._waiting.append(entry)
 
     def write(self) -> None:
-        """Write what waits."""
+        """Write the waiting entries."""
         if self._waiting and self._at is not None:
             self._sequences += self._rows.add_entries(
                 self._shelf,
@@ -170,7 +223,7 @@ class _Adding:
             self._waiting = []
 
     def notes(self) -> list[Note]:
-        """Write what waits, and return the note of all since the last one, hashed over all of their contents."""
+        """Write the waiting entries; return one note about all since the last call, hashed over all their contents."""
         self.write()
         written, sequences = self._written, self._sequences
         if not written:
@@ -183,8 +236,19 @@ class _Adding:
         return [_note("remember", self._shelf, written[0].id, sequences[0], contents, detail)]
 
 
+class Forget(CollectionEffect, frozen=True, kw_only=True, tag="forget"):
+    """End an entry, by its id or by its key in a namespace; it can still be recalled as of earlier moments."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    namespace: str = ""
+    id: str | None = None
+    key: str | None = None
+
+
+@verb(Forget)
 def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[bool]:
-    """Let an entry end, and say whether it stood."""
+    """End an entry, and return whether there was one."""
     ensure_open(rows, effect.scope)
     if effect.id is not None:
         entry = rows.entry(effect.scope.tenant, effect.id)
@@ -192,28 +256,40 @@ def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[bool]:
             entry = None
     else:
         entry = rows.entry_of_key(Shelf(effect.scope, effect.collection, effect.namespace), effect.key or "")
-    if entry is None or not entry.stands_at(call.now):
+    if entry is None or not entry.is_current_at(call.now):
         return Outcome(False)
     return Outcome(True, (end_entry(rows, entry, call.now),))
 
 
+class ListEntries(CollectionEffect, frozen=True, kw_only=True, tag="list_entries"):
+    """Read the current entries of a collection in the order they came, from the first after a sequence."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    namespace: str | None = None
+    after: int = 0
+    limit: int | None = None
+    max_bytes: int | None = None
+
+
+@verb(ListEntries)
 def list_entries(rows: Reader, effect: ListEntries, call: Call) -> Outcome[list[Entry]]:
-    """Return the entries that stand on a shelf now, in the order they came."""
+    """Return the current entries of a shelf, in the order they came."""
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     sequences = [sequence for sequence in rows.standing(shelf) if sequence > effect.after]
 
-    def standing() -> Iterator[Entry]:
+    def current() -> Iterator[Entry]:
         # Their content and metadata are bounded by `Limits`, so a portion of this many rows is bounded too.
         for start in range(0, len(sequences), _PORTION):
             entries = rows.entries(effect.scope.tenant, sequences[start : start + _PORTION])
-            yield from sorted((one for one in entries if one.stands_at(call.now)), key=lambda one: one.sequence)
+            yield from sorted((one for one in entries if one.is_current_at(call.now)), key=lambda one: one.sequence)
 
-    found = take_within(islice(standing(), effect.limit), lambda one: (one.content, one.metadata), effect.max_bytes)
+    found = take_within(islice(current(), effect.limit), lambda one: (one.content, one.metadata), effect.max_bytes)
     return Outcome(found)
 
 
 def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tuple[Collection, list[Note]]:
-    """Return a collection, made now where there is none, and the note that says so."""
+    """Return a collection, created if there is none, and the note that says so."""
     collection = rows.collection(tenant, name)
     if collection is not None:
         return collection, []
@@ -224,21 +300,21 @@ def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tu
 
 
 def end_entry(rows: Transaction, entry: Entry, at: datetime) -> Note:
-    """Let an entry end; return the note for the ledger."""
-    # Not before it came, as a clock that was set back would have it: whoever imports it again has to see that it ended.
+    """End an entry; return the note for the ledger."""
+    # Not before it was created, even if the clock was set back: importing it again has to see that it ended.
     rows.end_entry(entry.scope.tenant, entry.sequence, max(at, entry.created_at))
     return _note("forget", _shelf_of(entry), entry.id, entry.sequence)
 
 
 def expire_entry(rows: Transaction, entry: Entry) -> Note:
-    """Remove an entry whose time is over; return the note for the ledger."""
+    """Remove an expired entry; return the note for the ledger."""
     rows.remove_entry(entry.scope.tenant, entry.sequence)
     return _note("expire_entry", _shelf_of(entry), entry.id, entry.sequence)
 
 
 def digest_of(payload: bytes) -> bytes:
-    """Return what the duplicates of a content are found by."""
-    # A text without escapes is written in one way only.
+    """Return the hash by which duplicates of a content are found."""
+    # A text without escapes has only one JSON encoding.
     plain = payload[:1] == payload[-1:] == b'"' and b"\\" not in payload
     return hashlib.sha256(payload if plain else canonical(decode(payload))).digest()[:16]
 
@@ -266,15 +342,15 @@ def _note(
     )
 
 
-def _standing(
+def _matching_entry(
     rows: Transaction, shelf: Shelf, item: Item, digest: bytes, expires_at: datetime | None, now: datetime
 ) -> Entry | None:
-    """Return the entry that an item would double or replace: the one of its key, or else one just like it."""
+    """Return the entry that an item would duplicate or replace: the one with its key, or one with its content."""
     if item.key is not None:
         return rows.entry_of_key(shelf, item.key)
     for entry in rows.entries_alike(shelf, digest):
-        # An entry with a key is its caller's to replace, so it counts only where it need not be.
-        if entry.stands_at(now) and _same(entry, item) and (entry.key is None or _outlives(entry, expires_at)):
+        # Only a write with its key may replace an entry that has one; so it counts only if it need not be replaced.
+        if entry.is_current_at(now) and _same(entry, item) and (entry.key is None or _outlives(entry, expires_at)):
             return entry
     return None
 
@@ -289,7 +365,7 @@ def _outlives(entry: Entry, expires_at: datetime | None) -> bool:
     return entry.expires_at is None or (expires_at is not None and entry.expires_at >= expires_at)
 
 
-def _remembered(
+def _result(
     shelf: Shelf,
     id: str,
     expires_at: datetime | None,

@@ -1,94 +1,164 @@
-"""Effects on facts in, facts and notes out: what get, set, delete, list and history mean."""
+"""Facts: reading, writing, deleting and listing values by key, with versions, history and idempotency keys."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import hashlib
+import os
+from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta
-from typing import Any, cast
+from typing import Any, ClassVar, Literal, cast
+
+import msgspec
 
 from memoranda.engine.blocks import ensure_block
-from memoranda.engine.call import Call, Outcome
-from memoranda.engine.expiry import end_fact, expire_fact
-from memoranda.engine.portions import content_bytes, is_over, read_portions, take_within
+from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
-from memoranda.errors import Conflict, LimitExceeded, NotFound, UsageError
-from memoranda.model.block import is_block_key
+from memoranda.engine.verbs import Call, MayRead, Outcome, verb
+from memoranda.errors import Conflict, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, to_micros
-from memoranda.model.effect import DeleteFact, FindFacts, GetFact, GetFacts, ListFacts, ReadHistory, SetFact, WriteFacts
-from memoranda.model.event import Note
+from memoranda.model.effect import Effect
+from memoranda.model.event import Note, hash_content
 from memoranda.model.fact import Fact, Origin, Revision
-from memoranda.model.key import SESSION_RECORD
+from memoranda.model.names import SESSION_RECORD, is_block_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.value import decode, encode_checked
-from memoranda.store.base import Reader, Store, Transaction
+from memoranda.model.value import canonical, decode, encode_checked
+from memoranda.store.base import Reader, Replay, Transaction
 
 
+class GetFact(Effect, frozen=True, kw_only=True, tag="get_fact"):
+    """Read one fact, now or as it was at a moment (microseconds)."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+    as_of: int | None = None
+
+
+def _is_about_the_past(effect: GetFact) -> bool:
+    return effect.as_of is not None
+
+
+@verb(GetFact, needs_snapshot=_is_about_the_past)
 def get_fact(rows: Reader, effect: GetFact, call: Call) -> Outcome[Fact | None]:
-    """Return the fact if it is active, or as it stood at a moment."""
-    return Outcome(_found(lambda key: _read(rows, effect.scope, key, effect.as_of, call), effect))
-
-
-def get_fact_from(store: Store, effect: GetFact, call: Call) -> Fact | None:
-    """Return the fact if it is active now, without opening a snapshot for a single row."""
-    return _found(lambda key: _active(store.fact(effect.scope, key), call.now), effect)
-
-
-def _found(read: Callable[[str], Fact | None], effect: GetFact) -> Fact | None:
-    """Return the fact of a key, or the variable of that name that a session's record holds."""
-    fact = read(effect.key)
+    """Return the active fact, or the one at `as_of`; in a session also a variable of its record."""
+    fact = _fact_at(rows, effect, effect.key, call)
     if fact is None and is_session(effect.scope):
-        return variable_of(read(SESSION_RECORD), effect.key)
-    return fact
+        fact = variable_of(_fact_at(rows, effect, SESSION_RECORD, call), effect.key)
+    return Outcome(fact)
 
 
+def _fact_at(rows: Reader, effect: GetFact | ListFacts, key: str, call: Call) -> Fact | None:
+    if effect.as_of is None:
+        fact = rows.fact(effect.scope, key)
+        return fact if fact is not None and fact.active_at(call.now) else None
+    moment = from_micros(effect.as_of)
+    revision = rows.revision_at(effect.scope, key, moment)
+    if revision is None or revision.change != "set" or revision.forgotten:
+        return None
+    fact = revision.as_fact()
+    return fact if fact.active_at(moment) else None
+
+
+class GetFacts(Effect, frozen=True, kw_only=True, tag="get_facts"):
+    """Read several facts of one tenant at one moment."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    gets: tuple[GetFact, ...]
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield what each read needs."""
+        for get in self.gets:
+            yield from get.demands()
+
+
+@verb(GetFacts)
 def get_facts(rows: Reader, effect: GetFacts, call: Call) -> Outcome[list[Fact | None]]:
-    """Return several facts as they stood in one moment, in the order asked for."""
+    """Return several facts at one moment, in the order asked for."""
     for get in effect.gets:
         _ensure_same_tenant(get.scope, effect.scope)
     return Outcome([get_fact(rows, get, call).value for get in effect.gets])
 
 
-def _read(rows: Reader, scope: Scope, key: str, as_of: int | None, call: Call) -> Fact | None:
-    if as_of is None:
-        return _active(rows.fact(scope, key), call.now)
-    moment = from_micros(as_of)
-    revision = rows.revision_at(scope, key, moment)
-    if revision is None or revision.change != "set" or revision.forgotten:
-        return None
-    return _active(revision.as_fact(), moment)
+class ListFacts(Effect, frozen=True, kw_only=True, tag="list_facts"):
+    """Read the facts at and below a key, in the order of their keys."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    prefix: str = ""
+    domain: str | None = None
+    after: str = ""
+    limit: int | None = None
+    max_bytes: int | None = None
+    """Stop after the fact with which the values exceed this; the same field of other effects means the same."""
+    as_of: int | None = None
+
+    @property
+    def place(self) -> str | None:
+        """The prefix, where there is one."""
+        return self.prefix or None
 
 
-def _active(fact: Fact | None, moment: datetime) -> Fact | None:
-    return fact if fact is not None and fact.active_at(moment) else None
+class FindFacts(Effect, frozen=True, kw_only=True, tag="find_facts"):
+    """Read the facts of one key in a scope and in every scope below it, in the order of their scopes."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+    limit: int | None = None
 
 
+Look = Callable[[Any], Outcome[list[Fact]]]
+
+
+def _list_readable(look: Look, effect: ListFacts | FindFacts, may_read: MayRead) -> Outcome[list[Fact]]:
+    """Leave out the facts that the caller may not read, before a limit counts them."""
+    max_bytes = effect.max_bytes if isinstance(effect, ListFacts) else None
+    if max_bytes is None:
+        every = look(msgspec.structs.replace(effect, limit=None)).value
+        return Outcome([fact for fact in every if may_read(fact.key)][: effect.limit])
+    found: list[Fact] = []
+    size, page = 0, effect
+    while portion := look(page).value:
+        for fact in portion:
+            if may_read(fact.key):
+                found.append(fact)
+                size += content_bytes(fact.value)
+                if is_over(found, size, max_bytes) or len(found) == effect.limit:
+                    return Outcome(found)
+        page = msgspec.structs.replace(effect, after=portion[-1].key)
+    return Outcome(found)
+
+
+@verb(FindFacts, read_filtered=_list_readable)
 def find_facts(rows: Reader, effect: FindFacts, call: Call) -> Outcome[list[Fact]]:
-    """Return the facts of one key that stand at and below a scope."""
+    """Return the active facts of one key at and below a scope."""
     scope = effect.scope
     own = rows.fact(scope, effect.key) if scope.path else None
     named = ([] if own is None else [own]) + rows.facts_named(scope.tenant, effect.key, below=scope.path)
     return Outcome([fact for fact in named if fact.active_at(call.now)][: effect.limit])
 
 
+@verb(ListFacts, read_filtered=_list_readable)
 def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact]]:
-    """Return the active facts at and below a key, or those that stood at a moment."""
-    found = _stored_facts(rows, effect, call)
+    """Return the active facts at and below a key, or those that were active at `as_of`."""
+    found = _facts_under(rows, effect, call)
     if effect.domain is None and is_session(effect.scope):
-        record = _read(rows, effect.scope, SESSION_RECORD, effect.as_of, call)
+        record = _fact_at(rows, effect, SESSION_RECORD, call)
         known = {fact.key for fact in found}
         held = [fact for fact in variables_of(record, effect.prefix) if fact.key > effect.after]
         if effect.max_bytes is not None and is_over(
             found, sum(content_bytes(fact.value) for fact in found), effect.max_bytes
         ):
-            # Facts between the last one read and these variables were not read: the next page has them all.
+            # Facts between the last one read and these variables were not read; the next page has them.
             held = [fact for fact in held if fact.key < found[-1].key]
         found = sorted((*found, *(fact for fact in held if fact.key not in known)), key=lambda fact: fact.key)
         found = take_within(found, _value, effect.max_bytes)
     return Outcome(found[: effect.limit])
 
 
-def _stored_facts(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
+def _facts_under(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
     def read(last: Fact | None, limit: int | None) -> list[Fact]:
         after = effect.after if last is None else last.key
         if effect.as_of is not None:
@@ -98,7 +168,7 @@ def _stored_facts(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
             effect.scope, now=call.now, prefix=effect.prefix, domain=effect.domain, after=after, limit=limit
         )
 
-    # How a fact was tagged at a moment is not asked for by any statement.
+    # No statement filters history by domain.
     tagged = effect.as_of is not None and effect.domain is not None
     return read_portions(
         read,
@@ -113,6 +183,20 @@ def _value(kept: Fact | Revision) -> Any:
     return kept.value
 
 
+class ReadHistory(Effect, frozen=True, kw_only=True, tag="read_history"):
+    """Read the revisions of one fact: oldest first after a version, or newest first before one."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    key: str
+    after: int = 0
+    before: int | None = None
+    newest: bool = False
+    limit: int | None = None
+    max_bytes: int | None = None
+
+
+@verb(ReadHistory)
 def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[Revision]]:
     """Return revisions of a key: oldest first, or the newest, newest first."""
 
@@ -126,20 +210,171 @@ def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[
     return Outcome(read_portions(read, _value, limit=effect.limit, max_bytes=effect.max_bytes))
 
 
+class SetFact(Effect, frozen=True, kw_only=True, tag="set_fact"):
+    """Write one fact.
+
+    `expect` is the version it must be at: 0 means it must not exist, None means any. `stamp` is the same for callers
+    who know when it was last written (microseconds) but not its version. `record` is the id of the definition that
+    must apply to the key; its mode says whether the value replaces the current one or is merged into it.
+    """
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    key: str
+    payload: msgspec.Raw
+    expect: int | None = None
+    stamp: int | None = None
+    ttl: int | None = None
+    domain: str | None = None
+    source: str | None = None
+    idempotency_key: str | None = None
+    record: str | None = None
+    echo: bool = True
+    """Whether the fact that comes back has its value; leaving it out saves decoding what the caller wrote."""
+
+    def weight(self) -> tuple[int, int]:
+        """Return one write and the bytes of its value."""
+        return 1, len(bytes(self.payload))
+
+
+class DeleteFact(Effect, frozen=True, kw_only=True, tag="delete_fact"):
+    """Delete one fact, if it is at the expected version and stamp; its history stays."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    key: str
+    expect: int | None = None
+    stamp: int | None = None
+    source: str | None = None
+    idempotency_key: str | None = None
+
+
+class WriteFacts(Effect, frozen=True, kw_only=True, tag="write_facts"):
+    """Several sets and deletes in one tenant, all or nothing."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    writes: tuple[SetFact | DeleteFact, ...]
+    idempotency_key: str | None = None
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield what each write needs."""
+        for write in self.writes:
+            yield from write.demands()
+
+    def weight(self) -> tuple[int, int]:
+        """Return the number of writes and the bytes of their values."""
+        return len(self.writes), sum(write.weight()[1] for write in self.writes)
+
+    def with_source(self, source: str) -> WriteFacts:
+        """Return the effect with this source on each write that names none."""
+        return msgspec.structs.replace(self, writes=tuple(write.with_source(source) for write in self.writes))
+
+
+# idempotency keys
+
+
+Repeatable = SetFact | DeleteFact | WriteFacts
+
+
+def find_replay(rows: Transaction, effect: Repeatable) -> Any:
+    """Return the result of the first request under this idempotency key; None for the first, and without a key."""
+    key = effect.idempotency_key
+    replay = rows.replay(effect.scope, key) if key is not None else None
+    if replay is None:
+        return None
+    request = _request_digest(rows, effect)
+    if replay.request != request:
+        raise IdempotencyMismatch(
+            f"the idempotency key {quote(key)} was used for another request",
+            hint="Use a fresh key for each different write",
+            expected=replay.request,
+            actual=request,
+        )
+    results: list[Fact | bool] = []
+    for (name, version), write in zip(replay.results, _writes(effect), strict=True):
+        if isinstance(write, DeleteFact):
+            results.append(version is not None)
+        else:
+            results.append(_fact_at_version(rows, write.scope, name, version or 0))
+    return results if isinstance(effect, WriteFacts) else results[0]
+
+
+def keep_replay(rows: Transaction, effect: Repeatable, value: Any, call: Call) -> None:
+    """Keep the result of a request by reference: the history has the values."""
+    key = effect.idempotency_key
+    if key is None:
+        return
+    values = value if isinstance(effect, WriteFacts) else [value]
+    results = tuple(
+        (write.key, done.version if isinstance(done, Fact) else 0 if done else None)
+        for write, done in zip(_writes(effect), values, strict=True)
+    )
+    request = _request_digest(rows, effect)
+    rows.put_replay(Replay(scope=effect.scope, key=key, request=request, results=results, at=call.now))
+
+
+def _writes(effect: Repeatable) -> tuple[SetFact | DeleteFact, ...]:
+    return effect.writes if isinstance(effect, WriteFacts) else (effect,)
+
+
+def _fact_at_version(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
+    revision = rows.revision(scope, key, version)
+    if revision is None or revision.forgotten:
+        raise NotFound(
+            f"what this idempotency key wrote at `{key}` has been forgotten since",
+            hint="Its time to live has passed; write again under a new idempotency key",
+        )
+    return revision.as_fact()
+
+
+def _request_digest(rows: Transaction, effect: Repeatable) -> str:
+    """Return what distinguishes requests: each value hashed with the key of the scope it is written to.
+
+    Once a scope is erased its key is gone, so a guess at what a request contained cannot be tested. Two requests are
+    the same when their values are, whatever the order of the names in an object.
+    """
+    parts: list[Any] = []
+    for write in _writes(effect):
+        about: list[Any] = [write.name, write.scope.path, write.key, write.expect, write.source]
+        if write.stamp is not None:
+            about.append({"stamp": write.stamp})
+        if isinstance(write, SetFact):
+            payload = canonical(decode(bytes(write.payload)))
+            secret = content_key(rows, write.scope.tenant, write.scope.path)
+            about += [write.ttl, write.domain, hash_content(secret, payload)]
+            if write.record is not None:  # a different request from a plain set of the same value
+                about.append(write.record)
+        parts.append(about)
+    return hashlib.sha256(canonical(parts)).hexdigest()
+
+
+def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
+    """Return the secret that a scope's content is hashed with, making it the first time. An erasure destroys it."""
+    key = rows.content_key(tenant, scope)
+    if key is None:
+        key = os.urandom(32)
+        rows.put_content_key(tenant, scope, key)
+    return key
+
+
+# writes
+
+
+@verb(SetFact, find_replay=find_replay, keep_replay=keep_replay)
 def set_fact(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
     """Write a fact and its revision, if it is at the version the caller expects.
 
-    The version goes up by one for each write, delete and expiry of a key, and is never used twice, not even
-    after an erasure: a caller who holds an old version can only lose the race, never win it by accident.
+    The version goes up by one for each write, delete and expiry of a key, and is never used twice, not even after an
+    erasure: a caller with an old version can only lose the race, never win it by accident.
     """
     ensure_open(rows, effect.scope)
     return _set_in_open(rows, effect, call)
 
 
 def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact]:
-    """Write a fact to a scope that is known to go on."""
     scope, key = effect.scope, effect.key
-    payload = bytes(effect.payload) if effect.record is None else _updated(rows, effect, effect.record, call)
+    payload = bytes(effect.payload) if effect.record is None else _record_payload(rows, effect, effect.record, call)
     if is_block_key(key):
         ensure_block(scope, key, payload)
     definition, payload = call.schemas.check(rows, scope, key, payload, call.checks)
@@ -161,10 +396,10 @@ def _set_in_open(rows: Transaction, effect: SetFact, call: Call) -> Outcome[Fact
     return Outcome(fact, (*notes, write_fact(rows, fact, payload)))
 
 
-def _updated(rows: Reader, effect: SetFact, record: str, call: Call) -> bytes:
-    """Return what the record will hold: the new value, or where its definition says so, merged into what stands.
+def _record_payload(rows: Reader, effect: SetFact, record: str, call: Call) -> bytes:
+    """Return the new value of a record, merged into the current one where its definition says so.
 
-    What stands is read here, inside the transaction: of two merges at once, neither loses what the other wrote.
+    The current value is read inside the transaction, so concurrent merges do not lose each other's fields.
     """
     definition = call.schemas.definition(rows, effect.scope, effect.key)
     if definition is None or definition.id != record:
@@ -174,22 +409,22 @@ def _updated(rows: Reader, effect: SetFact, record: str, call: Call) -> bytes:
             value=record,
             slug=effect.key,
         )
-    standing = rows.fact(effect.scope, effect.key) if definition.mode == "merge" else None
-    if standing is None or not standing.active_at(call.now):
+    current = rows.fact(effect.scope, effect.key) if definition.mode == "merge" else None
+    if current is None or not current.active_at(call.now):
         return bytes(effect.payload)
-    return encode_checked(_merged(standing.value, decode(bytes(effect.payload))), call.limits)
+    return encode_checked(_merge(current.value, decode(bytes(effect.payload))), call.limits)
 
 
-def _merged(old: Any, new: Any) -> Any:
-    """Return the new value over the old: objects field by field at every level, all else takes the old one's place."""
+def _merge(old: Any, new: Any) -> Any:
+    """Merge objects field by field at every level; any other value replaces the old one."""
     if type(old) is not dict or type(new) is not dict:
         return new
-    kept, given = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
-    return {**kept, **{name: _merged(kept[name], part) if name in kept else part for name, part in given.items()}}
+    fields, changes = cast("dict[str, Any]", old), cast("dict[str, Any]", new)
+    return fields | {name: _merge(fields[name], part) if name in fields else part for name, part in changes.items()}
 
 
 def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
-    """Keep a fact and the revision that says so; return the note for the ledger."""
+    """Store a fact and its revision; return the note for the ledger."""
     rows.put_fact(fact, payload)
     rows.add_revision(_revision(fact), payload)
     return Note(
@@ -202,14 +437,14 @@ def write_fact(rows: Transaction, fact: Fact, payload: bytes) -> Note:
     )
 
 
+@verb(DeleteFact, find_replay=find_replay, keep_replay=keep_replay)
 def delete_fact(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
-    """Delete a fact and say whether there was one; its history stays until it is erased."""
+    """Delete a fact and return whether there was one; its history stays until it is erased."""
     ensure_open(rows, effect.scope)
     return _delete_in_open(rows, effect, call)
 
 
 def _delete_in_open(rows: Transaction, effect: DeleteFact, call: Call) -> Outcome[bool]:
-    """Delete a fact of a scope that is known to go on."""
     current, version, at, notes = _current(rows, effect, call)
     if current is None:
         return Outcome(False, notes)
@@ -221,11 +456,12 @@ def remove_fact(rows: Transaction, fact: Fact, version: int, at: datetime, origi
     return end_fact(rows, fact, "deleted", version, at, origin)
 
 
+@verb(WriteFacts, find_replay=find_replay, keep_replay=keep_replay)
 def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[list[Fact | bool]]:
-    """Do several writes in order; the transaction keeps all of them or none."""
+    """Do several writes in order; the transaction commits all of them or none."""
     if len(effect.writes) > call.limits.batch:
         raise LimitExceeded(
-            f"the batch holds {len(effect.writes)} writes, the limit is {call.limits.batch}",
+            f"the batch has {len(effect.writes)} writes, the limit is {call.limits.batch}",
             hint="Split it, or open with a larger Limits(batch=…)",
             limit=call.limits.batch,
             actual=len(effect.writes),
@@ -245,21 +481,10 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
     return Outcome(values, tuple(notes))
 
 
-def replayed_fact(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
-    """Return a fact as it stood right after an earlier write."""
-    revision = rows.revision(scope, key, version)
-    if revision is None or revision.forgotten:
-        raise NotFound(
-            f"what this idempotency key wrote at `{key}` has been forgotten since",
-            hint="Its time to live has passed; write again under a new idempotency key",
-        )
-    return revision.as_fact()
-
-
 def _current(
     rows: Transaction, effect: SetFact | DeleteFact, call: Call
 ) -> tuple[Fact | None, int, datetime, tuple[Note, ...]]:
-    """Return the active fact, without its value, the next version, its stamp, and the note of an expiry found."""
+    """Return the active fact without its value, the next version and its stamp, and the note if it has expired."""
     scope, key = effect.scope, effect.key
     current = rows.bare_fact(scope, key)
     notes: tuple[Note, ...] = ()
@@ -325,6 +550,34 @@ def last_used(rows: Reader, scope: Scope, key: str) -> tuple[int, datetime | Non
         return last, revision.at if revision else None
     erasure = rows.erasure(scope)
     return (erasure.version_floor, erasure.at) if erasure else (0, None)
+
+
+def expire_fact(rows: Transaction, fact: Fact, call: Call) -> Note:
+    """Remove an expired fact and add the revision that says so; return the note for the ledger."""
+    return end_fact(rows, fact, "expired", fact.version + 1, call.after(fact.updated_at), call.origin)
+
+
+def end_fact(
+    rows: Transaction, fact: Fact, change: Literal["deleted", "expired"], version: int, at: datetime, origin: Origin
+) -> Note:
+    """Remove a fact and add the revision that says why; return the note for the ledger."""
+    rows.remove_fact(fact.scope, fact.key)
+    rows.add_revision(
+        Revision(
+            fact_id=fact.id,
+            scope=fact.scope,
+            key=fact.key,
+            version=version,
+            change=change,
+            at=at,
+            created_at=fact.created_at,
+            domain=fact.domain,
+            origin=origin,
+        ),
+        None,
+    )
+    effect = {"deleted": "delete_fact", "expired": "expire_fact"}[change]
+    return Note(effect=effect, scope=fact.scope.path, key=fact.key, resource=fact.id, version=version)
 
 
 def _revision(fact: Fact) -> Revision:

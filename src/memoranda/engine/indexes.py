@@ -1,8 +1,8 @@
-"""Shelves in, their indexes in memory out, each brought up to the moment that the caller reads.
+"""The indexes in memory: one for each shelf, brought up to the moment that the caller reads.
 
 An index is derived data. It follows its shelf by sequence number, so it sees what other processes wrote and removed;
-it is made again from the rows whenever it is missing, and dropped when it was not used for long or its owner is erased.
-Beside it are the entries that were recalled of it lately, for as long as nothing is removed from the shelf.
+it is made from the rows whenever it is missing, and dropped when it was not used for long or its owner is erased.
+With it goes a cache of recently recalled entries, which is valid as long as nothing is removed from the shelf.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from memoranda.model.collection import Space
-from memoranda.model.entry import Entry, Shelf, ShelfState
+from memoranda.model.entry import Entry, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
 from memoranda.store.base import Reader
 
@@ -26,8 +25,8 @@ _AT_ONCE = 1_000_000
 """Microseconds by which the moments of threads that ask together may differ; a clock further behind was set back."""
 
 
-_MOST_AT_HAND, _LONGEST_AT_HAND, _MOST_FIELDS = 512, 1_000, 16
-"""Entries of one shelf that are kept beside its index, the characters of a text in each, and its metadata."""
+_MOST_CACHED, _LONGEST_CACHED, _MOST_FIELDS = 512, 1_000, 16
+"""Limits of an entry cache: entries, characters of a text, and fields of metadata."""
 _BYTES_OF_AN_ENTRY = 1_500
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
@@ -35,10 +34,10 @@ _Place = tuple[Shelf, str]
 _NOTHING = ShelfState()
 
 
-class EntriesAtHand:
-    """Entries that were read lately: short texts with flat metadata, which need not be read and decoded again.
+class EntryCache:
+    """Recently read entries of a shelf: short texts with flat metadata.
 
-    An entry never changes until it ends or is removed, and then its shelf says another `removed`, never the same again.
+    An entry never changes until it ends or is removed, and then its shelf has a new value of `removed`.
     """
 
     def __init__(self) -> None:
@@ -49,23 +48,23 @@ class EntriesAtHand:
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes they take."""
+        """The approximate size of the entries."""
         return len(self._entries) * _BYTES_OF_AN_ENTRY
 
-    def known(self, state: ShelfState, sequences: Collection[int]) -> list[Entry]:
-        """Return those of these sequences that are at hand on a shelf of a state; not to be changed by anybody."""
+    def lookup(self, state: ShelfState, sequences: Collection[int]) -> list[Entry]:
+        """Return the cached entries among these sequences, if the shelf is in this state; do not change them."""
         with self._lock:
             known = self._entries if self._removed == state.removed else {}
             return [entry for sequence in sequences if (entry := known.get(sequence)) is not None]
 
     def entries(self, rows: Reader, shelf: Shelf, sequences: Collection[int]) -> list[Entry]:
-        """Return the entries of these sequences on a shelf, as these rows have them; not to be changed by anybody."""
+        """Return the entries of these sequences on a shelf; do not change them."""
         state = rows.shelf_state(shelf)
-        removed, found = state.removed, self.known(state, sequences)
+        removed, found = state.removed, self.lookup(state, sequences)
         have = {entry.sequence for entry in found}
         read = rows.entries(shelf.scope.tenant, sorted(sequence for sequence in sequences if sequence not in have))
         with self._lock:
-            if self._removed != removed or len(self._entries) + len(read) > _MOST_AT_HAND:
+            if self._removed != removed or len(self._entries) + len(read) > _MOST_CACHED:
                 self._removed, self._entries = removed, {}
             self._entries.update((entry.sequence, entry) for entry in read if _is_small(entry))
         return found + read
@@ -82,38 +81,38 @@ class _Held:
         self.size = 0
         """How many bytes it took when that was last asked."""
         self.lock = threading.Lock()
-        self.at_hand = EntriesAtHand()
+        self.cache = EntryCache()
 
     @property
     def nbytes(self) -> int:
-        return self.index.nbytes + self.at_hand.nbytes
+        return self.index.nbytes + self.cache.nbytes
 
 
-class Opened(msgspec.Struct, frozen=True):
-    """What a recall looks through: the index of a shelf, the space of its vectors, and entries of it at hand."""
+class OpenShelf(msgspec.Struct, frozen=True):
+    """What a recall searches: the index of a shelf, the space of its vectors, and cached entries."""
 
     index: ShelfIndex
     space: Space
-    at_hand: EntriesAtHand
+    cache: EntryCache
 
 
 class IndexBook:
-    """The indexes in memory, at most so many bytes of them."""
+    """The indexes in memory, up to a number of bytes."""
 
     def __init__(self, most_bytes: int) -> None:
         """Start with none."""
         self._most_bytes = most_bytes
         self._held: OrderedDict[_Place, _Held] = OrderedDict()
         self._current: dict[Shelf, _Held] = {}
-        """Of each shelf the one that was last asked for: a collection that moved has another one, of another space."""
+        """The index of each shelf in its present space; a collection that moved may have an older one too."""
         self._used: set[_Place] = set()
-        """Those that were used since sizes were last asked: the others have not grown."""
+        """Indexes that were used since sizes were last measured: the others have not grown."""
         self._latest = 0
-        """The latest moment at which somebody asked for any of them."""
+        """The latest moment of any request."""
         self._lock = threading.Lock()
 
-    def opened(self, shelf: Shelf, state: ShelfState, *, now: int) -> Opened | None:
-        """Return what a recall needs of a shelf of this state, if it is all here; `now` is in microseconds."""
+    def find(self, shelf: Shelf, state: ShelfState, *, now: int) -> OpenShelf | None:
+        """Return the index of a shelf if it is in memory and in this state; `now` is in microseconds."""
         with self._lock:
             held = self._current.get(shelf)
             if held is None or state == _NOTHING or self._is_set_back(now):
@@ -121,12 +120,12 @@ class IndexBook:
             self._use(held)
         with held.lock:
             # Whatever became of the collection would be another state.
-            return Opened(held.index, held.space, held.at_hand) if held.state == state else None
+            return OpenShelf(held.index, held.space, held.cache) if held.state == state else None
 
-    def open(self, rows: Reader, shelf: Shelf, *, now: int) -> Opened | None:
-        """Return what a recall needs of a shelf, as far as these rows know and never behind them.
+    def open(self, rows: Reader, shelf: Shelf, *, now: int) -> OpenShelf | None:
+        """Return the index of a shelf, at least as new as these rows.
 
-        None where there is no such collection. `now` is in microseconds.
+        None if there is no such collection. `now` is in microseconds.
         """
         state = rows.shelf_state(shelf)
         collection = rows.collection(shelf.scope.tenant, shelf.collection)
@@ -137,7 +136,7 @@ class IndexBook:
             was_set_back = self._is_set_back(now)
             if state == _NOTHING:
                 self._drop(place)  # erased: nothing of it stays in memory
-                return Opened(_new_index(space), space, EntriesAtHand())
+                return OpenShelf(_new_index(space), space, EntryCache())
             held = self._held.get(place)
             if held is None:
                 held = self._held[place] = _Held(place, _new_index(space), space)
@@ -150,7 +149,7 @@ class IndexBook:
             if state.newest > held.state.newest or state.removed > held.state.removed:
                 _follow(held, rows, shelf, state)
                 self._let_go(held)
-            return Opened(held.index, space, held.at_hand)
+            return OpenShelf(held.index, space, held.cache)
 
     def drop(self, scope: Scope, *, collection: str | None = None) -> None:
         """Forget the indexes at and below a scope, of one collection or of all."""
@@ -169,28 +168,28 @@ class IndexBook:
             return sum(held.nbytes for held in self._held.values())
 
     def _is_set_back(self, now: int) -> bool:
-        """Say whether the clock is behind what it was. Whoever calls holds the lock."""
+        """Return whether the clock was set back. The caller holds the lock."""
         self._latest = max(self._latest, now)
         return now < self._latest - _AT_ONCE
 
     def _use(self, held: _Held) -> None:
-        """Note that one index is used now. Whoever calls holds the lock."""
+        """Mark an index as used. The caller holds the lock."""
         self._held.move_to_end(held.place)
         self._used.add(held.place)
 
     def _drop(self, place: _Place) -> None:
-        """Forget one index. Whoever calls holds the lock."""
+        """Drop one index. The caller holds the lock."""
         held = self._held.pop(place, None)
         self._used.discard(place)
         if held is not None and self._current.get(place[0]) is held:
             del self._current[place[0]]
 
     def _let_go(self, newest: _Held) -> None:
-        """Drop the indexes that were not used for the longest time, until the rest fits; never the one in use."""
+        """Drop the least recently used indexes until the rest fits, never the one in use."""
         with self._lock:
             used = [held for place in self._used if (held := self._held.get(place)) is not None]
             self._used.clear()
-        for held in used:  # not under our lock: whoever ranks by one of them holds the lock of that one
+        for held in used:  # not under our lock: a thread that ranks by one of them holds that one's lock
             held.size = held.nbytes
         with self._lock:
             size = sum(held.size for held in self._held.values())
@@ -209,18 +208,18 @@ def _new_index(space: Space) -> ShelfIndex:
 
 
 def _is_small(entry: Entry) -> bool:
-    """Say whether an entry is worth keeping: a copy of its metadata is one that nobody else can change."""
+    """Return whether an entry is worth caching: small, with metadata that a shallow copy protects."""
     content, metadata = entry.content, entry.metadata
     return (
         type(content) is str
-        and len(content) <= _LONGEST_AT_HAND
+        and len(content) <= _LONGEST_CACHED
         and len(metadata) <= _MOST_FIELDS
-        and all(type(value) in _PLAIN and len(str(value)) <= _LONGEST_AT_HAND for value in metadata.values())
+        and all(type(value) in _PLAIN and len(str(value)) <= _LONGEST_CACHED for value in metadata.values())
     )
 
 
 def _follow(held: _Held, rows: Reader, shelf: Shelf, state: ShelfState) -> None:
-    """Bring an index up to a state of its shelf; begin a new one where that goes wrong."""
+    """Bring an index up to a state of its shelf; start a new one if that fails."""
     before, held.state = held.state, _NOTHING
     index, held.index = held.index, _new_index(held.space)
     gone: set[int] = set()
@@ -233,7 +232,7 @@ def _follow(held: _Held, rows: Reader, shelf: Shelf, state: ShelfState) -> None:
         else:
             gone = known - standing
     new = rows.indexed(shelf, held.space.embedder, after=before.newest)
-    with index.lock:  # whoever ranks by it meanwhile sees both, one entry and what takes its place
+    with index.lock:  # a thread that ranks by it meanwhile sees either an entry or its replacement
         index.add(new)
         index.remove(gone)
     held.index, held.state = index, state

@@ -1,4 +1,4 @@
-"""A query in, matches out: what recall means.
+"""Recall: finding entries by meaning and words.
 
 Order of work: scope, namespace, not expired, filter, score, threshold, limit. Entries that a filter leaves out are
 never ranked, so a filter costs no results. The index says which entries match; their content is read from the rows.
@@ -7,20 +7,18 @@ never ranked, so a filter costs no results. The index says which entries match; 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any, ClassVar
 
-from memoranda.engine.call import Call, Outcome
-from memoranda.engine.indexes import EntriesAtHand, Opened
-from memoranda.engine.portions import content_bytes, is_over, take_within
+from memoranda.engine.indexes import EntryCache, OpenShelf
+from memoranda.engine.pages import content_bytes, is_over, take_within
+from memoranda.engine.verbs import Call, Outcome, short_reads, verb
 from memoranda.model.clock import from_micros, to_micros
-from memoranda.model.collection import Space
-from memoranda.model.effect import Recall
-from memoranda.model.entry import Entry, Shelf, ShelfState
+from memoranda.model.effect import CollectionEffect
+from memoranda.model.entry import Entry, Match, Mode, Recalled, Shelf, Space, Why
 from memoranda.model.event import Note
-from memoranda.model.recall import Match, Recalled, Why
 from memoranda.model.value import encode
-from memoranda.store.base import Read, Reader
+from memoranda.store.base import Reader, Store
 
 if TYPE_CHECKING:
     from memoranda.retrieval.index.shelf import ShelfIndex
@@ -31,60 +29,72 @@ _PORTION = 64
 """Entries that are read at once; most recalls ask for fewer."""
 
 
-def recall(rows: Reader, effect: Recall, call: Call) -> Outcome[Recalled]:
-    """Find entries on one moment of the store."""
-    found = recall_from(lambda work: work(rows), rows.shelf_state, effect, call)
-    return Outcome(found, (recall_note(effect, found),))
+class Recall(CollectionEffect, frozen=True, kw_only=True, tag="recall"):
+    """Find entries by meaning and words, in one namespace or, for None, in all of them."""
+
+    capability: ClassVar[str] = "memory.read"
+    mutates: ClassVar[bool] = False
+    query: str
+    namespace: str | None = None
+    limit: int = 5
+    threshold: float = 0.0
+    filter: dict[str, Any] | None = None
+    as_of: int | None = None
+    mode: Mode = "hybrid"
+    expand: int = 0
+    offset: int = 0
+    """Matches to skip: those of an earlier answer."""
+    max_bytes: int | None = None
 
 
-def recall_from(read: Read, state_of: Callable[[Shelf], ShelfState], effect: Recall, call: Call) -> Recalled:
-    """Find entries, reading twice: what the index lacks first, and the content of the matches last.
+@verb(Recall, needs_snapshot=short_reads)
+def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
+    """Find entries, reading twice: first what the index lacks, and last the content of the matches.
 
-    Where the index lacks nothing, or the matches are at hand, the state of the shelf says so. Between the two the
-    query is embedded, which takes long where an embedder is far away. An entry that ends in that time is not among the
-    matches. Another may have taken its place, so then it is all done again; where that goes on and on, the last answer
-    is as of the moment that it was ranked for.
+    Either read is skipped if the state of the shelf says that it is not needed. Between the two the query is
+    embedded, which takes long if the embedder is remote. An entry that ends in that time is left out of the matches;
+    another may have taken its place, so the recall starts over. If that happens again and again, the last answer is
+    as of the moment that it was ranked for.
     """
     now = effect.as_of if effect.as_of is not None else to_micros(call.now)
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        opened = call.indexes.opened(shelf, state_of(shelf), now=now) if effect.as_of is None else None
+        opened = call.indexes.find(shelf, store.shelf_state(shelf), now=now) if effect.as_of is None else None
         if opened is None:
-            opened = read(lambda rows: _open_shelf(rows, shelf, effect, call))
+            opened = store.read(lambda rows: _open_shelf(rows, shelf, effect, call))
         if opened is None or effect.limit == 0:
-            return Recalled(results=[], count=0)
+            matches = []
+            break
         if effect.query.strip():
             ranked = _rank(opened.index, opened.space, effect, now, call)
         else:
             ranked = _in_order(opened.index, effect, now)
         ranked = ranked[effect.offset :]
-        kept = opened.at_hand if attempt < _ATTEMPTS else None
+        cache = opened.cache if attempt < _ATTEMPTS else None
         entries: list[Entry] = []
-        if kept is not None and effect.as_of is None and not effect.expand:
-            entries = kept.known(state_of(shelf), [one.sequence for one in ranked])
+        if cache is not None and effect.as_of is None and not effect.expand:
+            entries = cache.lookup(store.shelf_state(shelf), [one.sequence for one in ranked])
         if len(entries) < len(ranked):
-            ranked, entries = read(lambda rows, ranked=ranked, kept=kept: _entries(rows, shelf, effect, ranked, kept))
-        matches = _matches(entries, effect, ranked, now, ended_too=kept is None)
+            ranked, entries = store.read(
+                lambda rows, ranked=ranked, cache=cache: _entries(rows, shelf, effect, ranked, cache)
+            )
+        matches = _matches(entries, effect, ranked, now, ended_too=cache is None)
         if len(matches) == len(ranked):
             break
     matches = take_within(matches, _content, effect.max_bytes)
-    return Recalled(results=matches, count=len(matches))
-
-
-def recall_note(effect: Recall, recalled: Recalled) -> Note:
-    """Return what the ledger says of a recall: its query as content, and which entries it gave out."""
-    return Note(
+    note = Note(
         effect=effect.name,
         scope=effect.scope.path,
         key=effect.place,
         payload=encode(effect.query),
-        detail={"results": [match.id for match in recalled.results]},
+        detail={"results": [match.id for match in matches]},
     )
+    return Outcome(Recalled(results=matches, count=len(matches)), (note,))
 
 
-def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> Opened | None:
-    """Return what is looked through; None when there is no such collection."""
+def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> OpenShelf | None:
+    """Return the index to search; None if there is no such collection."""
     if effect.as_of is None:
         return call.indexes.open(rows, shelf, now=to_micros(call.now))
     collection = rows.collection(shelf.scope.tenant, shelf.collection)
@@ -92,15 +102,15 @@ def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> Opene
         return None
     from memoranda.retrieval.index.shelf import ShelfIndex
 
-    # Nobody asks for the same moment twice, so what stood then is indexed for this one recall.
+    # The same moment is hardly asked for twice, so its entries are indexed for this one recall.
     index = ShelfIndex(collection.space.dimension)
     index.add(rows.entries_as_of(shelf, collection.space.embedder, from_micros(effect.as_of)))
-    return Opened(index, collection.space, EntriesAtHand())
+    return OpenShelf(index, collection.space, EntryCache())
 
 
 @functools.cache
 def _ranking():
-    """Return the modules that rank, imported when they are first needed; looking them up each time takes too long."""
+    """Return the ranking modules, imported when first needed; importing them in each call is too slow."""
     from memoranda.retrieval import filter, prepare, rank
 
     return filter, prepare, rank
@@ -127,7 +137,7 @@ def _rank(index: ShelfIndex, space: Space, effect: Recall, now: int, call: Call)
 
 
 def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
-    """Return the newest entries for a query that asks nothing: everything answers it, so only their order counts."""
+    """Return the newest entries, for an empty query."""
     filters, _, ranking = _ranking()
     sequences = index.visible(now, filters.parse_filter(effect.filter)).tolist()
     why = Why(mode=effect.mode, relevance=1.0, total=0.0)
@@ -136,16 +146,16 @@ def _in_order(index: ShelfIndex, effect: Recall, now: int) -> list[Ranked]:
 
 
 def _entries(
-    rows: Reader, shelf: Shelf, effect: Recall, ranked: list[Ranked], at_hand: EntriesAtHand | None
+    rows: Reader, shelf: Shelf, effect: Recall, ranked: list[Ranked], cache: EntryCache | None
 ) -> tuple[list[Ranked], list[Entry]]:
-    """Return what was ranked, as far as its entries fit into the bytes asked for, and these with their neighbours."""
+    """Return the ranked matches that fit into `max_bytes`, and their entries with their neighbours."""
     found: dict[int, Entry] = {}
     size = 0
     portion = max(1, _PORTION // (1 + 2 * effect.expand))
     for begin in range(0, len(ranked), portion):
         part = ranked[begin : begin + portion]
-        if at_hand is not None and effect.as_of is None and not effect.expand:
-            read = at_hand.entries(rows, shelf, [one.sequence for one in part])
+        if cache is not None and effect.as_of is None and not effect.expand:
+            read = cache.entries(rows, shelf, [one.sequence for one in part])
         else:
             wanted = {sequence for one in part for sequence in (one.sequence, *one.before, *one.after)}
             read = rows.entries(shelf.scope.tenant, sorted(wanted - found.keys()))
@@ -158,34 +168,34 @@ def _entries(
 
 
 def _content(match: Match) -> tuple[Any, ...]:
-    """Return what of a match may be large."""
+    """Return the parts of a match that may be large."""
     around = [(entry.content, entry.metadata) for entry in (*match.before, *match.after)]
     return match.content, match.metadata, around
 
 
 def _matches(read: list[Entry], effect: Recall, ranked: list[Ranked], now: int, *, ended_too: bool) -> list[Match]:
-    """Return the matches of what was ranked, without those that ended meanwhile unless they are wanted too."""
+    """Return the ranked entries as matches, without those that ended meanwhile unless `ended_too`."""
     if not ended_too:
-        moment, seen = from_micros(now), Entry.stands_at if effect.as_of is None else Entry.active_at
+        moment, seen = from_micros(now), Entry.is_current_at if effect.as_of is None else Entry.active_at
         read = [entry for entry in read if seen(entry, moment)]
     entries = {entry.sequence: entry for entry in read}
     return [
         Match(
             content=entry.content,
-            metadata=entry.metadata.copy(),  # the entry may be at hand for others
+            metadata=entry.metadata.copy(),  # the entry may be cached for others
             score=one.score,
             why=one.why,
             id=entry.id,
             namespace=entry.namespace,
             created_at=entry.created_at,
             expires_at=entry.expires_at,
-            before=_known(entries, one.before) if one.before else (),
-            after=_known(entries, one.after) if one.after else (),
+            before=_entries_of(entries, one.before) if one.before else (),
+            after=_entries_of(entries, one.after) if one.after else (),
         )
         for one in ranked
         if (entry := entries.get(one.sequence)) is not None
     ]
 
 
-def _known(entries: dict[int, Entry], sequences: Iterable[int]) -> tuple[Entry, ...]:
+def _entries_of(entries: dict[int, Entry], sequences: Iterable[int]) -> tuple[Entry, ...]:
     return tuple(entries[sequence] for sequence in sequences if sequence in entries)

@@ -111,7 +111,7 @@ class Graph:
     """All parts of a schema that a check can reach."""
 
     def __init__(self, schema: Any, *, formats: bool = True) -> None:
-        """Resolve a schema that nobody else will change; without `formats` they say nothing."""
+        """Resolve a schema that must not change later; without `formats`, formats are ignored."""
         self._words = _ASSERTIONS if formats else _ASSERTIONS - {"format"}
         self.nodes: list[Node] = []
         self.unresolved: Node | None = None
@@ -176,7 +176,7 @@ class Graph:
                 return []
             return [self._node(part, (*node.path, word, at)) for at, part in enumerate(cast(list[Any], listed))]
 
-        def named(word: str) -> dict[str, Node]:
+        def by_name(word: str) -> dict[str, Node]:
             listed = given.get(word)
             if not isinstance(listed, dict):
                 return {}
@@ -192,10 +192,10 @@ class Graph:
         if "if" in given:
             node.tests = one("if"), one("then"), one("else")
         for word in ("dependentSchemas", "dependencies"):
-            for name, part in named(word).items():
+            for name, part in by_name(word).items():
                 node.dependent.setdefault(name, []).append(part)
-        node.properties = named("properties")
-        node.patterns = list(named("patternProperties").items())
+        node.properties = by_name("properties")
+        node.patterns = list(by_name("patternProperties").items())
         self._assert(node, given)
         node.additional, node.property_names = one("additionalProperties"), one("propertyNames")
         node.prefix, node.items, node.contains = several("prefixItems"), one("items"), one("contains")
@@ -384,7 +384,7 @@ class _Resources:
             if isinstance(node, dict):
                 given = cast(Json, node)
                 identity = given.get("$id")
-                # A property may be called `$id` too; then what it says is no text.
+                # A property may be called `$id` too; then its value is not text.
                 if isinstance(identity, str) and not identity.startswith("#"):
                     base, root = urldefrag(urljoin(base, identity))[0], given
                     self._roots[base] = given

@@ -1,7 +1,7 @@
-"""JSON schemas in, checks of values out.
+"""JSON schemas: preparing them for a definition, and checking values by them.
 
-Compiled once for each change of a tenant's definitions, not once for each write. Nothing is ever fetched: a
-schema that refers outside itself is refused when its definition is created.
+Schemas are compiled once for each change of a tenant's definitions, not once for each write. Nothing is ever fetched:
+a schema that refers outside itself is refused when its definition is created.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from urllib.parse import unquote
 
 import msgspec
 
-from memoranda.engine.schema_graph import UNBOUNDED, Json, measure
-from memoranda.engine.validator import Validator
-from memoranda.errors import InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
-from memoranda.model.definition import Definition
+from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node, measure, pattern_weight
+from memoranda.engine.validator import Validator, json_path
+from memoranda.errors import InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
+from memoranda.model.definition import MODE_WORD, MODES, Definition
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
@@ -36,12 +36,12 @@ class Contract(msgspec.Struct, frozen=True):
     has_defaults: bool
 
     def cost(self, payload: bytes) -> int:
-        """Return the most work that a value can make, in small checks; looking for defaults is slower than these."""
+        """Return the most work that a value can cause, in small checks; filling in defaults is slower than these."""
         cost = self.validator.cost(payload)
         return 8 * cost if self.has_defaults else cost
 
     def record(self, payload: bytes) -> bytes:
-        """Return what is kept of a value: itself, with the schema's defaults filled in; or refuse it."""
+        """Return the value with the schema's defaults filled in, as JSON, or raise SchemaViolation."""
         value = decode(payload)
         if not self.has_defaults:
             if not self.validator.is_quickly_valid(payload, value):
@@ -50,7 +50,7 @@ class Contract(msgspec.Struct, frozen=True):
         return encode(self.accept(value))
 
     def accept(self, value: Any) -> Any:
-        """Return the value with the schema's defaults filled in, or refuse it."""
+        """Return the value with the schema's defaults filled in, or raise SchemaViolation."""
         slug = self.definition.slug
         try:
             if self.has_defaults:
@@ -76,7 +76,7 @@ def contract_of(definition: Definition) -> Contract:
 
 
 def validator_of(schema: Json, text: bytes | None = None, *, formats: bool = True) -> Validator:
-    """Return a compiled schema, which is kept by its text."""
+    """Return a compiled schema, cached by its text."""
     text = encode(schema) if text is None else text
     validator = _validators.get((text, formats))
     if validator is None:
@@ -87,11 +87,11 @@ def validator_of(schema: Json, text: bytes | None = None, *, formats: bool = Tru
     return validator
 
 
-# By the text of the schema: whoever defines it, in whichever database, it means the same.
+# By the text of the schema, which means the same in every definition and database.
 _validators: dict[tuple[bytes, bool], Validator] = {}
 _MOST_VALIDATORS = 4_096
 _MOST_TENANTS = 1_024
-"""Tenants whose contracts are kept in mind."""
+"""Tenants whose contracts are cached."""
 _COMPILED_AT_ONCE = 4_096
 """Bytes of a schema that is compiled inside a transaction: that takes a few milliseconds."""
 
@@ -103,7 +103,7 @@ class Unchecked(Exception):
 class Checks:
     """The checks of one write: short ones are done in its transaction, long ones before it.
 
-    A transaction that meets a long check for the first time goes on as if it had passed, to find the others, and is
+    A transaction that meets a long check for the first time continues as if it had passed, to find the others, and is
     then undone. `settle` does them while nothing is locked, and the next transaction looks up what they gave. It does
     so by schema and value, so a definition that changes meanwhile leads to another check and never to a stale one.
     """
@@ -117,7 +117,7 @@ class Checks:
         self._settled: dict[Hashable, Any] = {}
 
     def result(self, key: Hashable, cost: int, check: Callable[[], T], otherwise: T) -> T:
-        """Return what a check gives, or raise what it raises; `otherwise` where it has yet to be done."""
+        """Return the result of a check, or raise its error; `otherwise` if it has yet to be done."""
         if self._settled and key in self._settled:
             settled = self._settled[key]
             if isinstance(settled, MemorandaError):
@@ -130,16 +130,16 @@ class Checks:
         return otherwise
 
     def ensure_settled(self) -> None:
-        """Raise Unchecked if a check was put off."""
+        """Raise Unchecked if a check was deferred."""
         if self._pending:
             raise Unchecked
 
     def settle(self) -> None:
-        """Do the checks that were put off."""
+        """Do the deferred checks."""
         for key, check in self._pending.items():
             try:
                 self._settled[key] = check()
-            except MemorandaError as error:  # raised again inside the transaction, where the verb adds what it is about
+            except MemorandaError as error:  # raised again in the transaction, where the verb adds context
                 self._settled[key] = error
         self._pending.clear()
 
@@ -208,7 +208,7 @@ _MOST_ADDED = 1_048_576
 
 
 class _Defaults:
-    """The defaults of one schema, on their way into one value."""
+    """Fills the defaults of one schema into one value."""
 
     def __init__(self, root: Json) -> None:
         self._root = root
@@ -218,7 +218,7 @@ class _Defaults:
         self._properties: dict[tuple[int, ...], Json] = {}
 
     def fill(self, parts: list[Json], value: Any) -> Any:
-        """Return the value with defaults by all schemas that speak about it together: each place is visited once."""
+        """Return the value with the defaults of all schemas that apply to it; each place is visited once."""
         if isinstance(value, list):
             inside = parts_of({"allOf": [part["items"] for part in parts if "items" in part]}, self._root)
             listed = cast(list[Any], value)
@@ -291,22 +291,22 @@ def parts_of(schema: Any, root: Json) -> list[Json]:
         parts[id(given)] = given
         waiting.extend(reversed(cast(list[Any], given.get("allOf", []))))
         if isinstance(given.get("$ref"), str):
-            waiting.append(referred(given["$ref"], root))
+            waiting.append(resolve_reference(given["$ref"], root))
     return list(parts.values())
 
 
-def referred(pointer: str, root: Json) -> Any:
+def resolve_reference(pointer: str, root: Json) -> Any:
     """Return the part of the schema that `#/$defs/name`, or `#name` with an anchor, points to; None where none is."""
     fragment = unquote(pointer.removeprefix("#"))
     if fragment and not fragment.startswith("/"):
-        return _anchored(fragment, root)
+        return _find_anchor(fragment, root)
     node: Any = root
     for step in fragment.split("/")[1:]:
-        node = _inside(node, step.replace("~1", "/").replace("~0", "~"))
+        node = _child(node, step.replace("~1", "/").replace("~0", "~"))
     return node
 
 
-def _inside(node: Any, step: str) -> Any:
+def _child(node: Any, step: str) -> Any:
     """Return what one step of a JSON pointer leads to; None where it leads nowhere."""
     if isinstance(node, dict):
         return cast(Json, node).get(step)
@@ -314,7 +314,7 @@ def _inside(node: Any, step: str) -> Any:
     return listed[int(step)] if step.isdecimal() and int(step) < len(listed) else None
 
 
-def _anchored(name: str, root: Json) -> Any:
+def _find_anchor(name: str, root: Json) -> Any:
     """Return the part of the schema whose `$anchor` is this name."""
     waiting: list[Any] = [root]
     for node in waiting:  # which grows meanwhile
@@ -326,3 +326,158 @@ def _anchored(name: str, root: Json) -> Any:
         elif isinstance(node, list):
             waiting.extend(cast(list[Any], node))
     return None
+
+
+def prepare_schema(schema: Any) -> Json:
+    """Return a schema ready to be stored: an object, valid, self-contained, strict unless it says otherwise.
+
+    A schema of an older draft is read as the present one, which alone can close an object made of parts.
+    """
+    if not isinstance(schema, dict) or cast(Json, schema).get("type") != "object":
+        raise InvalidDefinition(
+            f"the schema is {quote(cast(object, schema), longest=40)}, not a JSON object schema",
+            hint='Begin it with {"type": "object", "properties": {…}}',
+            path="$",
+        )
+    given = cast(Json, schema)
+    if given.get(MODE_WORD, "replace") not in MODES:
+        raise InvalidDefinition(
+            f"{quote(given[MODE_WORD])} is not a mode", hint=f"Modes are {', '.join(MODES)}", path=f"$.{MODE_WORD}"
+        )
+    _refuse_outside_references(given, "$")
+    if "$schema" in given and given["$schema"] != DIALECT:
+        _refuse_endless(Graph(given))
+        Validator(given)  # by its own dialect first, so that messages use its own terms
+        given = {**given, "$schema": DIALECT}
+    _refuse_endless(Graph(given))
+    graph = Validator(given).graph
+    _refuse_backtracking(graph)
+    prepared = cast(Json, _strict(given, given, part=False))
+    Validator(prepared)
+    return prepared
+
+
+def _strict(node: Any, root: Json, *, part: bool) -> Any:
+    """Close every object that lists its properties and does not say whether others are allowed.
+
+    What is put together from parts (`allOf`, `$ref`…) is closed as a whole, by `unevaluatedProperties`: closing
+    each part alone would make the parts refuse each other's properties. So a `part` is left to its whole.
+    """
+    if isinstance(node, list):
+        return [_strict(item, root, part=part) for item in cast(list[Any], node)]
+    if not isinstance(node, dict):
+        return node
+    given = cast(Json, node)
+    together = part or any(word in given for word in ("properties", *_WHOLES))
+    strict = dict(given)
+    for word, below in given.items():
+        if word in _NAMED:
+            parts = word in _NAMED_PARTS
+            strict[word] = {name: _strict(item, root, part=parts) for name, item in below.items()}
+        elif word in _INSIDE:
+            strict[word] = _strict(below, root, part=False)
+        elif word in _WHOLES:
+            strict[word] = _strict(below, root, part=True)
+        elif word in _ALTERNATIVES:
+            # Alternatives on their own close themselves; beside other properties they are parts of a whole.
+            strict[word] = _strict(below, root, part=together)
+    if part or "additionalProperties" in given or "unevaluatedProperties" in given:
+        return strict
+    whole = any(word in given for word in _WHOLES) or ("properties" in given and _ALTERNATIVES & set(given))
+    if whole and _lists_properties(given, root):
+        strict["unevaluatedProperties"] = False
+    elif "properties" in given:
+        strict["additionalProperties"] = False
+    return strict
+
+
+# Where schemas occur inside a schema: below names, for places inside the value, or for the same value.
+_NAMED = {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+_NAMED_PARTS = {"$defs", "definitions", "dependentSchemas"}
+_INSIDE = {"items", "prefixItems", "additionalItems", "unevaluatedItems", "additionalProperties", "contains"}
+_WHOLES = {"allOf", "if", "then", "else", "$ref", "dependentSchemas"}
+_ALTERNATIVES = {"anyOf", "oneOf"}
+
+
+def _lists_properties(schema: Json, root: Json) -> bool:
+    """Return whether a schema, its parts or what it refers to lists properties of an object."""
+    seen: set[int] = set()  # by identity: references may lead round in circles
+    waiting = [schema]
+    while waiting:
+        given = waiting.pop()
+        if "properties" in given:
+            return True
+        if id(given) not in seen:
+            seen.add(id(given))
+            waiting += _parts_of_whole(given, root)
+    return False
+
+
+def _refuse_outside_references(node: Any, path: str) -> None:
+    if isinstance(node, dict):
+        for name, part in cast(Json, node).items():
+            if name in ("$ref", "$dynamicRef") and isinstance(part, str) and not part.startswith("#"):
+                raise InvalidDefinition(
+                    f"the schema refers outside itself at {path}.{name}: {quote(part)}",
+                    hint="Copy the part into $defs and refer to it as #/$defs/name; nothing is ever fetched",
+                    path=f"{path}.{name}",
+                )
+            _refuse_outside_references(part, f"{path}.{name}")
+    elif isinstance(node, list):
+        for place, part in enumerate(cast(list[Any], node)):
+            _refuse_outside_references(part, f"{path}[{place}]")
+
+
+_MOST_PARTS = 10_000
+"""Parts that say something about one and the same value, counted as often as references lead to them."""
+
+
+def _refuse_endless(graph: Graph) -> None:
+    """Refuse parts about the same value that lead back to themselves, or to too many parts to check.
+
+    A reference from a property to a schema around it is fine: each round goes one step deeper into a value, which ends.
+    """
+    if graph.cycle is not None:
+        raise _endless(graph.cycle, "leads back to itself without going deeper into the value")
+    for node, count in graph.counts().items():
+        if count > _MOST_PARTS:
+            raise _endless(node, f"has more than {_MOST_PARTS:,} parts about one value")
+
+
+def _endless(node: Node, what: str) -> InvalidDefinition:
+    path = json_path(node.path)
+    return InvalidDefinition(
+        f"the schema {what} at {path}" if node.path else f"the schema {what}",
+        hint="Refer from properties or items, and less often to the same part",
+        path=path,
+    )
+
+
+def _refuse_backtracking(graph: Graph) -> None:
+    """Refuse patterns whose time is not in proportion to the text that they are matched with."""
+    for node in graph.nodes:
+        own = node.assertions.get("pattern")
+        found = [("pattern", own)] if isinstance(own, str) else []
+        found += [("patternProperties", pattern) for pattern, _ in node.patterns]
+        for word, pattern in found:
+            if pattern_weight(pattern) is None:
+                path = json_path([*node.path, word])
+                raise InvalidDefinition(
+                    f"the pattern {quote(pattern)} at {path} could take too long to match",
+                    hint="Write it without look-around, back-references and large repetitions; "
+                    "several patterns go into allOf, or one that must not match into not",
+                    path=path,
+                )
+
+
+def _parts_of_whole(schema: Json, root: Json) -> list[Json]:
+    """Return the parts of a schema, and what it refers to, that a value which fits may be made of."""
+    found: list[Any] = [schema.get(word) for word in ("if", "then", "else")]
+    for word in ("allOf", *_ALTERNATIVES):
+        listed = schema.get(word)
+        found.extend(cast("list[Any]", listed) if isinstance(listed, list) else ())
+    named = schema.get("dependentSchemas")
+    found.extend(cast("Json", named).values() if isinstance(named, dict) else ())
+    if isinstance(schema.get("$ref"), str):
+        found.append(resolve_reference(schema["$ref"], root))
+    return [cast("Json", one) for one in found if isinstance(one, dict)]

@@ -1,29 +1,38 @@
-"""Scopes that come to an end: a session, run or tree begins, belongs to somebody, and takes its memory with it."""
+"""Scopes that end: a session, run or tree begins, has an owner, and takes its memory with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 
 import msgspec
 
-from memoranda.engine.call import Call, Outcome
+from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import ScopeEnded, UsageError
-from memoranda.model.effect import EndScope, StartSession
+from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
-from memoranda.model.key import lies_under
+from memoranda.model.names import lies_under
 from memoranda.model.scope import ENDING_KINDS, Scope
 from memoranda.store.base import Erasure, Reader, Session, Transaction
 
 _MARKS = tuple(f"{kind}:" for kind in ENDING_KINDS)
-# A look at the text spares most writes the look-up; an id that happens to hold a mark only costs one.
+# Searching the path saves most writes a look-up; an id that contains a mark by chance only costs one.
 _find_mark = re.compile("|".join(_MARKS)).search
 
 
+class StartSession(Effect, frozen=True, kw_only=True, tag="start_session"):
+    """Begin a scope that will end, and name its owner; erasing the owner erases it too."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+    owner: Scope | None = None
+
+
+@verb(StartSession)
 def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcome[Session]:
-    """Begin a scope that will end, or return the one that runs already."""
+    """Begin a scope that will end, or return the one that is running."""
     require_ending(effect.scope)
     ensure_open(rows, effect.scope)
     running = rows.session(effect.scope)
@@ -42,8 +51,16 @@ def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcom
     return Outcome(session, (Note(effect="start_session", scope=effect.scope.path, detail={"owner": owner}),))
 
 
+class EndScope(Effect, frozen=True, kw_only=True, tag="end_scope"):
+    """End a session, run or tree: its facts and their history go, and nothing more can be written there."""
+
+    capability: ClassVar[str] = "memory.write"
+    mutates: ClassVar[bool] = True
+
+
+@verb(EndScope)
 def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[str, int]]:
-    """End a scope: drop its memory, history included, and close it for good. Ending twice changes nothing."""
+    """End a scope: remove its memory, history included, and refuse later writes. Ending twice changes nothing."""
     require_ending(effect.scope)
     running = rows.session(effect.scope)
     if running is not None and running.ended_at is not None:
@@ -52,7 +69,7 @@ def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[s
     removed = rows.remove_memory(effect.scope)
     call.indexes.drop(effect.scope)
     if version:
-        # Its history goes as if it were erased, so what was used there is kept in mind in the same way.
+        # Its history is removed as by an erasure, so the versions used there are recorded in the same way.
         ended = Erasure(id=call.ids.new("erasure"), scope=effect.scope, at=call.after(newest), version_floor=version)
         rows.add_erasure(ended)
     rows.put_session(
@@ -68,7 +85,7 @@ def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[s
 
 def ensure_open(rows: Reader, scope: Scope) -> None:
     """Refuse a write to a scope that has ended, or that lies below one that has."""
-    ended = ended_session(rows, scope)
+    ended = find_ended_session(rows, scope)
     if ended is not None:
         raise ScopeEnded(
             f"`{ended.scope}` has ended",
@@ -77,8 +94,8 @@ def ensure_open(rows: Reader, scope: Scope) -> None:
         )
 
 
-def ended_session(rows: Reader, scope: Scope) -> Session | None:
-    """Return the session at or above a scope that has ended, None if all of them go on."""
+def find_ended_session(rows: Reader, scope: Scope) -> Session | None:
+    """Return the ended session at or above a scope, None if there is none."""
     if not may_end(scope):
         return None
     for ending in ending_scopes(scope):
@@ -89,12 +106,12 @@ def ended_session(rows: Reader, scope: Scope) -> Session | None:
 
 
 def may_end(scope: Scope) -> bool:
-    """Say whether a scope, or one above it, may be of a kind that comes to an end."""
+    """Return whether a scope, or one above it, may be of a kind that ends."""
     return _find_mark(scope.path) is not None
 
 
 def ending_scopes(scope: Scope) -> Iterator[Scope]:
-    """Yield the scopes at and above a scope that come to an end, outermost first."""
+    """Yield the scopes at and above a scope that end, outermost first."""
     path = ""
     for part in scope.path.split("/"):
         path = f"{path}/{part}" if path else part
@@ -103,14 +120,14 @@ def ending_scopes(scope: Scope) -> Iterator[Scope]:
 
 
 def is_session(scope: Scope) -> bool:
-    """Say whether a scope is that of a session itself, whose record may hold variables."""
+    """Return whether a scope is a session itself, whose record may have variables."""
     return scope.path.rpartition("/")[2].startswith("session:")
 
 
 def variables_of(record: Fact | None, prefix: str = "") -> list[Fact]:
-    """Return the variables that a session's record holds at and below a key, as facts, ordered by key.
+    """Return the variables of a session's record at and below a key, as facts, ordered by key.
 
-    They live in the record, so that a turn of a conversation is one write however many variables it changes.
+    They are kept in the record, so that a turn of a conversation is one write however many variables it changes.
     """
     value: Any = None if record is None else record.value
     if record is None or type(value) is not dict:

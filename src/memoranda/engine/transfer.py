@@ -1,36 +1,30 @@
-"""Memory in and out of files: an export's parts out, an import's counts out."""
+"""Exports and imports: the parts of an export, and writing those of an import."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import datetime
-from typing import TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import msgspec
 
 from memoranda.engine.blocks import ensure_block
-from memoranda.engine.call import Call, Outcome
-from memoranda.engine.definitions import create_definition
-from memoranda.engine.entries import digest_of, store_items
-from memoranda.engine.expiry import expire_fact
-from memoranda.engine.facts import last_used, write_fact
-from memoranda.engine.schema_rules import prepare_schema
-from memoranda.engine.sessions import ended_session, ending_scopes, require_ending, start_session
+from memoranda.engine.definitions import COMPILING_TAKES_TIME, CreateDefinition, compile_ahead, create_definition
+from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
+from memoranda.engine.entries import Item, Remember, digest_of, store_items
+from memoranda.engine.facts import GetFact, SetFact, expire_fact, last_used, write_fact
+from memoranda.engine.schemas import prepare_schema
+from memoranda.engine.sessions import StartSession, ending_scopes, find_ended_session, require_ending, start_session
+from memoranda.engine.verbs import Call, MayRead, Outcome, Preparation, Stream, verb
 from memoranda.errors import AlreadyExists, InvalidKey, SchemaViolation
-from memoranda.model.block import is_block_key
 from memoranda.model.definition import Definition
-from memoranda.model.effect import (
-    CreateDefinition,
-    Export,
-    Import,
-    Item,
-    StartSession,
-)
+from memoranda.model.effect import Effect
 from memoranda.model.entry import Entry, Shelf
 from memoranda.model.event import Note
-from memoranda.model.fact import Fact, imported_from
-from memoranda.model.key import SESSION_RECORD, is_runtime_state
-from memoranda.model.scope import Scope
+from memoranda.model.fact import Fact, import_source
+from memoranda.model.names import SESSION_RECORD, collection_key, is_block_key
+from memoranda.model.scope import Scope, is_runtime_state
 from memoranda.model.text import quote
 from memoranda.model.transfer import (
     MAX_REFUSALS,
@@ -38,10 +32,23 @@ from memoranda.model.transfer import (
     ImportedDefinition,
     ImportedEntry,
     ImportedFact,
+    ImportedSession,
     ImportRefusal,
 )
 from memoranda.model.value import decode, encode
-from memoranda.store.base import Reader, Session, Transaction
+from memoranda.store.base import Reader, Session, Store, Transaction
+
+
+class Export(Effect, frozen=True, kw_only=True, tag="export"):
+    """Read the facts and entries at and below a scope, and the tenant's definitions, for a file."""
+
+    capability: ClassVar[str] = "memory.export"
+    mutates: ClassVar[bool] = False
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to export, and to read what is exported."""
+        yield self.capability, self.scope, None
+        yield GetFact.capability, self.scope, None
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +58,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
     at: datetime
     definitions: list[Definition]
     sessions: list[Session]
-    """The sessions that go on, with their owners: whoever imports them must know whom to erase them with."""
+    """The sessions that have not ended, with their owners: an import has to know with whom to erase them."""
     facts: list[Fact]
     entries: list[Entry]
 
@@ -59,9 +66,47 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 ExportedPart: TypeAlias = Definition | Session | Fact | Entry
 
 
+def export_parts(rows: Reader, effect: Export, call: Call, may_read: MayRead | None = None) -> Iterator[ExportedPart]:
+    """Yield the parts of an export in the order of a file, one at a time. Use it up inside the work."""
+    yield from rows.definitions(effect.scope.tenant)
+    # The owner of a session has to be exported with anything of the session, also with that session alone.
+    for scope in dict.fromkeys((*ending_scopes(effect.scope), *rows.sessions_owned(effect.scope))):
+        session = rows.session(scope)
+        if session is not None and session.ended_at is None:
+            yield session
+    for fact in rows.facts_below(effect.scope):
+        if fact.active_at(call.now) and (may_read is None or may_read(fact.key)):
+            yield fact
+    for entry in rows.entries_below(effect.scope):
+        if entry.is_current_at(call.now) and (may_read is None or may_read(collection_key(entry.collection))):
+            yield entry
+
+
+def _export_note(effect: Export, parts: Iterable[ExportedPart]) -> Note:
+    counts = Counter(type(part) for part in parts)
+    detail = {"facts": counts[Fact], "entries": counts[Entry]}
+    return Note(effect=effect.name, scope=effect.scope.path, detail=detail)
+
+
+def _export_readable(look: Callable[[Any], Outcome[Exported]], effect: Export, may_read: MayRead) -> Outcome[Exported]:
+    every = look(effect).value
+    exported = msgspec.structs.replace(
+        every,
+        facts=[fact for fact in every.facts if may_read(fact.key)],
+        entries=[entry for entry in every.entries if may_read(collection_key(entry.collection))],
+    )
+    return Outcome(exported, (_export_note(effect, (*exported.facts, *exported.entries)),))
+
+
+@verb(
+    Export,
+    read_filtered=_export_readable,
+    is_recorded_first=True,
+    stream=Stream(parts=export_parts, note=_export_note),
+)
 def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
-    """Return the active facts at and below a scope, and the definitions they may be records of."""
-    parts = list(exported_parts(rows, effect, call))
+    """Return the active facts and entries at and below a scope, and the tenant's definitions."""
+    parts = list(export_parts(rows, effect, call))
     exported = Exported(
         tenant=effect.scope.tenant,
         at=call.now,
@@ -70,31 +115,56 @@ def export(rows: Reader, effect: Export, call: Call) -> Outcome[Exported]:
         facts=[part for part in parts if isinstance(part, Fact)],
         entries=[part for part in parts if isinstance(part, Entry)],
     )
-    return Outcome(exported, (export_note(effect, len(exported.facts), len(exported.entries)),))
+    return Outcome(exported, (_export_note(effect, parts),))
 
 
-def exported_parts(rows: Reader, effect: Export, call: Call) -> Iterator[ExportedPart]:
-    """Yield what an export holds, in the order of a file, without having all of it at once. Use it inside the work."""
-    yield from rows.definitions(effect.scope.tenant)
-    # Who belongs to whom has to travel with whatever is exported of a session, also of that session alone.
-    for scope in dict.fromkeys((*ending_scopes(effect.scope), *rows.sessions_owned(effect.scope))):
-        session = rows.session(scope)
-        if session is not None and session.ended_at is None:
-            yield session
-    yield from (fact for fact in rows.facts_below(effect.scope) if fact.active_at(call.now))
-    yield from (entry for entry in rows.entries_below(effect.scope) if entry.stands_at(call.now))
+class Import(Effect, frozen=True, kw_only=True, tag="import"):
+    """Write the parts of an export, all or nothing; what was erased since it was made stays erased."""
+
+    capability: ClassVar[str] = "memory.import"
+    mutates: ClassVar[bool] = True
+    source: str
+    definitions: tuple[ImportedDefinition, ...] = ()
+    sessions: tuple[ImportedSession, ...] = ()
+    facts: tuple[ImportedFact, ...] = ()
+    entries: tuple[ImportedEntry, ...] = ()
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to import, and to write each thing that is imported."""
+        yield self.capability, self.scope, None
+        if self.definitions:
+            yield CreateDefinition.capability, self.scope, None
+        for session in self.sessions:
+            yield StartSession.capability, Scope(self.scope.tenant, session.scope), None
+        for fact in self.facts:
+            yield SetFact.capability, Scope(self.scope.tenant, fact.scope), fact.key
+        for entry in self.entries:
+            yield Remember.capability, Scope(self.scope.tenant, entry.scope), collection_key(entry.collection)
+
+    def weight(self) -> tuple[int, int]:
+        """Return the number of facts and entries, and the bytes of their contents."""
+        written = (*self.facts, *self.entries)
+        return len(written), sum(len(bytes(one.payload)) for one in written)
 
 
-def export_note(effect: Export, facts: int, entries: int) -> Note:
-    """Return what the ledger says of an export: how much left the house."""
-    return Note(effect=effect.name, scope=effect.scope.path, detail={"facts": facts, "entries": entries})
+def _texts_to_embed(rows: Reader, effect: Import, call: Call) -> Texts:
+    texts: dict[str, list[str]] = {}
+    for entry in effect.entries:
+        texts.setdefault(entry.collection, []).append(text_of(decode(bytes(entry.payload))))
+    return texts_by_space(rows, effect.scope.tenant, texts.items())
 
 
+def _prepare(store: Store, effect: Import, texts: Texts, call: Call) -> Call:
+    compile_ahead((one.schema for one in effect.definitions), call)
+    return msgspec.structs.replace(call, derived=derive(texts, call.embedders)) if texts else call
+
+
+@verb(Import, preparation=Preparation(inquire=_texts_to_embed, prepare=_prepare, busy=COMPILING_TAKES_TIME))
 def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Imported]:
-    """Write definitions and facts of a file; equal definitions are reused, newer and erased facts stay as they are.
+    """Write definitions, facts and entries of a file; equal definitions are reused, newer and erased facts stay.
 
-    What a run or an agent's session would go on from is refused: a file can be edited, and the ledger that vouches for
-    it stays where it was exported.
+    What a run or an agent's session would resume from is refused: a file can be edited, and the ledger that vouches
+    for it stays where it was exported.
     """
     effect, refusals = _without_runtime_state(effect)
     notes: list[Note] = []
@@ -103,20 +173,20 @@ def import_memory(rows: Transaction, effect: Import, call: Call) -> Outcome[Impo
         created = _import_definition(rows, effect, definition, call)
         definitions += bool(created)
         notes.extend(created)
-    told = {session.scope: session.owner for session in effect.sessions}
-    for path in told:
+    file_owners = {session.scope: session.owner for session in effect.sessions}
+    for path in file_owners:
         session = Scope(effect.scope.tenant, path)
         require_ending(session)
-        if _erased_at(rows, session, told) is None:  # else it begins with the first that is newer than the erasure
-            notes.extend(_begin_sessions(rows, session, told, call))
+        if _erasure_time(rows, session, file_owners) is None:  # else its first fact or entry that is newer begins it
+            notes.extend(_begin_sessions(rows, session, file_owners, call))
     counts = {"written": 0, "kept": 0, "erased": 0, "ended": 0, "expired": 0}
     for fact in effect.facts:
-        fate, written = _import_fact(rows, effect, fact, told, call)
+        fate, written = _import_fact(rows, effect, fact, file_owners, call)
         counts[fate] += 1
         notes.extend(written)
     remembered = 0
     for entry in effect.entries:
-        stored, written = _import_entry(rows, effect, entry, told, call)
+        stored, written = _import_entry(rows, effect, entry, file_owners, call)
         remembered += stored
         notes.extend(written)
     refused = len(refusals)
@@ -136,7 +206,7 @@ _NOT_IMPORTED = "Only the runtime writes this: runs, sessions of agents and the 
 
 
 def _without_runtime_state(effect: Import) -> tuple[Import, list[ImportRefusal]]:
-    """Return an import without what only the runtime may write, and which lines that were."""
+    """Return an import without state that only the runtime may write, and the refused lines."""
     tenant = effect.scope.tenant
     sessions = {fact.scope for fact in effect.facts if fact.key == SESSION_RECORD}
     refusals: list[ImportRefusal] = []
@@ -159,7 +229,7 @@ def _without_runtime_state(effect: Import) -> tuple[Import, list[ImportRefusal]]
 def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinition, call: Call) -> tuple[Note, ...]:
     for old in rows.definitions(effect.scope.tenant):
         if old.slug == new.slug:
-            # One that was made when more was allowed is still the same.
+            # A definition from when more was allowed still counts as equal.
             schema = new.schema if new.schema == old.schema else prepare_schema(new.schema)
             theirs = (new.name, new.scope, new.ttl, schema)
             if (old.name, old.scope, old.ttl, old.schema) == theirs:
@@ -180,54 +250,55 @@ def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinitio
     return create_definition(rows, create, call).notes
 
 
-def _begin_sessions(rows: Transaction, scope: Scope, told: Mapping[str, str], call: Call) -> Iterator[Note]:
-    """Begin the sessions at and above a scope that are not known here, as their owners': erasing one takes both."""
+def _begin_sessions(rows: Transaction, scope: Scope, file_owners: Mapping[str, str], call: Call) -> Iterator[Note]:
+    """Begin the unknown sessions at and above a scope, with their owners, so that erasing an owner erases them."""
     for ending in ending_scopes(scope):
-        owner = _owner(rows, ending, told)
+        owner = _owner(rows, ending, file_owners)
         if owner is not None and rows.session(ending) is None:
             yield from start_session(rows, StartSession(scope=ending, owner=owner), call).notes
-            yield from _begin_sessions(rows, owner, told, call)
+            yield from _begin_sessions(rows, owner, file_owners, call)
 
 
-def _owner(rows: Reader, session: Scope, told: Mapping[str, str]) -> Scope | None:
-    """Return whose a session is: as it is known here, or else as the file tells."""
+def _owner(rows: Reader, session: Scope, file_owners: Mapping[str, str]) -> Scope | None:
+    """Return the owner of a session: the one known here, or else the one in the file."""
     known = rows.session(session)
     if known is not None:
         return known.owner
-    return Scope(session.tenant, told[session.path]) if session.path in told else None
+    return Scope(session.tenant, file_owners[session.path]) if session.path in file_owners else None
 
 
-def _erased_at(rows: Reader, scope: Scope, told: Mapping[str, str]) -> datetime | None:
-    """Return when a scope was last erased, or somebody to whom it belongs; None if that never happened."""
+def _erasure_time(rows: Reader, scope: Scope, file_owners: Mapping[str, str]) -> datetime | None:
+    """Return when a scope, or an owner of it, was last erased; None if never."""
     belongs_to = [scope]
     for one in belongs_to:  # which grows meanwhile
-        owners = (_owner(rows, ending, told) for ending in ending_scopes(one))
+        owners = (_owner(rows, ending, file_owners) for ending in ending_scopes(one))
         belongs_to += [owner for owner in owners if owner is not None and owner not in belongs_to]
     erasures = (rows.erasure(one) for one in belongs_to)
     return max((erasure.at for erasure in erasures if erasure is not None), default=None)
 
 
 def _import_fact(
-    rows: Transaction, effect: Import, new: ImportedFact, told: Mapping[str, str], call: Call
+    rows: Transaction, effect: Import, new: ImportedFact, file_owners: Mapping[str, str], call: Call
 ) -> tuple[str, tuple[Note, ...]]:
     scope, key = Scope(effect.scope.tenant, new.scope), new.key
-    if ended_session(rows, scope) is not None:
+    if find_ended_session(rows, scope) is not None:
         return "ended", ()
     if new.expires_at is not None and new.expires_at <= call.now:
         return "expired", ()
-    erased_at = _erased_at(rows, scope, told)
+    erased_at = _erasure_time(rows, scope, file_owners)
     if erased_at is not None and new.updated_at <= erased_at:
         return "erased", ()
     last, stamp = last_used(rows, scope, key)
     if stamp is not None and stamp >= new.updated_at:
         return "kept", ()  # changed or deleted here after the file was made
-    payload = _checked(rows, scope, key, bytes(new.payload), call)
-    notes = [*_begin_sessions(rows, scope, told, call)]
+    payload = _check_payload(rows, scope, key, bytes(new.payload), call)
+    notes = [*_begin_sessions(rows, scope, file_owners, call)]
     current = rows.fact(scope, key)
     if current is not None and not current.active_at(call.now):
         notes.append(expire_fact(rows, current, call))
         current, (last, stamp) = None, last_used(rows, scope, key)
-    at = max(call.after(stamp), new.updated_at)  # never older than in the file: importing it again changes nothing
+    # Never older than in the file, so that importing it again changes nothing.
+    at = max(call.after(stamp), new.updated_at)
     fact = Fact(
         id=current.id if current else call.ids.new("fact"),
         scope=scope,
@@ -238,13 +309,13 @@ def _import_fact(
         updated_at=at,
         expires_at=new.expires_at,
         domain=new.domain,
-        origin=call.origin_from(imported_from(effect.source)),
+        origin=call.origin_from(import_source(effect.source)),
     )
     return "written", (*notes, write_fact(rows, fact, payload))
 
 
-def _checked(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Call) -> bytes:
-    """Return what will be written of a fact, or refuse it as any write of it would be, naming whose it is."""
+def _check_payload(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Call) -> bytes:
+    """Return the value to write, or raise what a write of it would raise, naming key and scope."""
     try:
         if is_block_key(key):
             ensure_block(scope, key, payload)
@@ -255,27 +326,27 @@ def _checked(rows: Transaction, scope: Scope, key: str, payload: bytes, call: Ca
 
 
 def _import_entry(
-    rows: Transaction, effect: Import, new: ImportedEntry, told: Mapping[str, str], call: Call
+    rows: Transaction, effect: Import, new: ImportedEntry, file_owners: Mapping[str, str], call: Call
 ) -> tuple[bool, list[Note]]:
     scope = Scope(effect.scope.tenant, new.scope)
-    erased_at = _erased_at(rows, scope, told)
+    erased_at = _erasure_time(rows, scope, file_owners)
     if (
-        ended_session(rows, scope) is not None
+        find_ended_session(rows, scope) is not None
         or (new.expires_at is not None and new.expires_at <= call.now)
         or (erased_at is not None and new.created_at <= erased_at)
     ):
         return False, []
-    metadata = msgspec.Raw(encode(decode(bytes(new.metadata))))  # a file may write them in another way than we do
+    metadata = msgspec.Raw(encode(decode(bytes(new.metadata))))  # a file may use another encoding of the same JSON
     item = Item(payload=new.payload, metadata=metadata, key=new.key)
     shelf = Shelf(scope, new.collection, new.namespace)
     current = rows.entry_of_key(shelf, new.key) if new.key is not None else None
-    if current is not None and current.stands_at(call.now) and current.created_at >= new.created_at:
+    if current is not None and current.is_current_at(call.now) and current.created_at >= new.created_at:
         return False, []  # changed here after the file was made
     if rows.ended_since(shelf, digest_of(bytes(new.payload)), new.created_at):
         return False, []  # forgotten or replaced here since
-    origin = call.origin_from(imported_from(effect.source))
-    begun = [*_begin_sessions(rows, scope, told, call)]
-    # As it says, also where that is ahead of our clock: whatever happens to it here comes later than in the file.
+    origin = call.origin_from(import_source(effect.source))
+    begun = [*_begin_sessions(rows, scope, file_owners, call)]
+    # As in the file, even if that is ahead of our clock: what happens to it here comes later than in the file.
     at = new.created_at
     done, notes = store_items(rows, shelf, (item,), call, at=at, expires_at=new.expires_at, origin=origin)
     return done[0].stored, begun + notes

@@ -44,7 +44,7 @@ class Validator:
     def __init__(self, schema: Any, *, formats: bool = True) -> None:
         """Compile a schema; raise InvalidDefinition for one that is not valid."""
         try:
-            # A copy of its own: parts are told apart by their identity.
+            # A private copy: parts are distinguished by identity.
             self.graph = Graph(msgspec.to_builtins(schema), formats=formats)
         except (RecursionError, TypeError) as error:
             raise _uncompilable(str(error)) from error
@@ -66,11 +66,11 @@ class Validator:
         return cost if cost <= QUICK else UNBOUNDED
 
     def is_quickly_valid(self, payload: bytes, value: Any) -> bool:
-        """Say whether it is plain from the JSON alone that a check is quick, and the value fits."""
+        """Return whether a check is certainly quick, judged by the JSON alone, and the value fits."""
         return self.cost(payload) <= QUICK and self._library.is_valid(value)
 
     def is_valid(self, value: Any) -> bool:
-        """Say whether a value fits; raise LimitExceeded where that takes too long to find out."""
+        """Return whether a value fits; raise LimitExceeded if that takes too long."""
         if self._work(value) <= QUICK:
             return self._library.is_valid(value)
         return Evaluation(self.graph).is_valid(value)
@@ -155,7 +155,7 @@ def _invalid(path: Any, message: str) -> InvalidDefinition:
     at = _cut(json_path(path))
     return InvalidDefinition(
         f"the schema is not valid at {at}: {_cut(message)}",
-        hint="See json-schema.org/draft/2020-12 for what may stand there",
+        hint="See json-schema.org/draft/2020-12 for what is allowed there",
         path=at,
     )
 
@@ -190,7 +190,7 @@ class Evaluation:
         self._steps = 0
 
     def is_valid(self, value: Any) -> bool:
-        """Say whether a value fits."""
+        """Return whether a value fits."""
         return self._evaluate(self._graph.root, value) is not None
 
     def first_fault(self, value: Any) -> Fault | None:
@@ -326,7 +326,7 @@ class Evaluation:
         named = node.properties
         self._spend(min(len(named), len(fields)) // 4)
         both = [name for name in named if name in fields] if len(named) < len(fields) else [*filter(named.get, fields)]
-        # The simple ones first: the field that tells alternatives apart is one of them.
+        # The simple ones first: the field that distinguishes alternatives is one of them.
         for name in both:
             if named[name].simple and not self._asserts(named[name], fields[name]):
                 return None
@@ -382,7 +382,7 @@ class Evaluation:
         return _NOTHING
 
     def _asserts(self, node: Node, value: Any) -> bool:
-        """Say whether a value is as the assertions of a node say, without its parts."""
+        """Return whether a value satisfies the assertions of a node, without its parts."""
         self._spend(1)
         given = node.assertions
         if not given:
@@ -461,7 +461,7 @@ class Evaluation:
                 yield part, (name,), fields[name]
         for name, item in fields.items():
             for part in self._others(node, name):
-                if part is not node.additional or part.schema is not False:  # which is told of all of them together
+                if part is not node.additional or part.schema is not False:  # one message names all of them
                     yield part, (name,), item
             if node.property_names is not None:
                 yield node.property_names, (), name
@@ -469,25 +469,25 @@ class Evaluation:
     def _own_fault(self, node: Node, value: Any) -> tuple[tuple[str, ...], str]:
         """Return the word of a node that a value does not fit, and why, where all parts that must fit do."""
         if node.schema is False:
-            return (), f"False schema does not allow {_shown(value)}"
+            return (), f"False schema does not allow {_show(value)}"
         if not self._asserts(node, value):
             error = next(iter(_native(node).iter_errors(value)))
             return tuple(error.schema_path), error.message
         if isinstance(value, dict) and node.additional is not None and node.additional.schema is False:
             extra = [name for name in cast(Json, value) if node.additional in self._others(node, name)]
             if extra:
-                return ("additionalProperties",), f"Additional properties are not allowed ({_listed(extra)})"
+                return ("additionalProperties",), f"Additional properties are not allowed ({_name_unexpected(extra)})"
         for word, parts in (("anyOf", node.any_of), ("oneOf", node.one_of)):
             fits = sum(self._evaluate(part, value) is not None for part in parts)
             if parts and (fits == 0 or (fits > 1 and word == "oneOf")):
                 what = "not valid under any" if fits == 0 else "valid under more than one"
-                return (word,), f"{_shown(value)} is {what} of the schemas listed in the '{word}' keyword"
+                return (word,), f"{_show(value)} is {what} of the schemas listed in the '{word}' keyword"
         if node.negated is not None and self._evaluate(node.negated, value) is not None:
-            return ("not",), f"{_shown(node.negated.schema)} is not allowed for {_shown(value)}"
+            return ("not",), f"{_show(node.negated.schema)} is not allowed for {_show(value)}"
         if isinstance(value, dict) and node.unevaluated_properties is not None:
             return ("unevaluatedProperties",), "Unevaluated properties are not allowed"
         if node.contains is not None:
-            return ("contains",), f"None, or too many, of {_shown(value)} are valid under the given schema"
+            return ("contains",), f"None, or too many, of {_show(value)} are valid under the given schema"
         return ("unevaluatedItems",), "Unevaluated items are not allowed"
 
 
@@ -501,7 +501,7 @@ class _Seen:
         self.places: set[int] | None = set()
 
     def add(self, found: _Result) -> bool:
-        """Add what a part evaluated, and say whether it fits."""
+        """Add what a part evaluated, and return whether it fits."""
         if found is None:
             return False
         if found is not _NOTHING:
@@ -538,12 +538,12 @@ def _native(node: Node) -> Any:
     return node.native
 
 
-def _shown(value: Any) -> str:
+def _show(value: Any) -> str:
     """Return a value as JSON, shortened without writing all of it first."""
     if isinstance(value, dict | list | tuple) and measure(cast(Any, value))[0] > _SHOWN:
         return "the object" if isinstance(value, dict) else "the list"
     return encode(value).decode()
 
 
-def _listed(names: list[str]) -> str:
+def _name_unexpected(names: list[str]) -> str:
     return ", ".join(f"'{name}'" for name in names[:8]) + (" was" if len(names) == 1 else " were") + " unexpected"

@@ -1,72 +1,166 @@
-"""The table of verbs: which function carries out which effect."""
+"""Verbs: what carries out an effect, as hooks that the gate runs.
+
+A verb reads and writes rows through `store.base` and says what happened in notes. It neither opens a transaction nor
+asks who may: the gate does both. To add one, define the effect and, below it, a function under `@verb(TheEffect)`; the
+hooks that differ from the defaults are arguments of the decorator. The module has to be in `governance.subjects`.
+"""
 
 from __future__ import annotations
 
-from memoranda.engine.blocks import list_blocks, recall_blocks
-from memoranda.engine.call import Verb
-from memoranda.engine.collections import (
-    begin_reembedding,
-    delete_collection,
-    end_reembedding,
-    read_collections,
-    reembed_entries,
-)
-from memoranda.engine.comparison import compare_embedders
-from memoranda.engine.definitions import (
-    create_definition,
-    delete_definition,
-    read_definitions,
-    read_records,
-    update_definition,
-)
-from memoranda.engine.entries import forget, list_entries, remember
-from memoranda.engine.erase import erase
-from memoranda.engine.expiry import sweep
-from memoranda.engine.facts import (
-    delete_fact,
-    find_facts,
-    get_fact,
-    get_facts,
-    list_facts,
-    read_history,
-    set_fact,
-    write_facts,
-)
-from memoranda.engine.recall import recall
-from memoranda.engine.sessions import end_scope, start_session
-from memoranda.engine.transfer import export, import_memory
-from memoranda.model import effect
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
 
-VERBS: dict[type[effect.EffectBase], Verb] = {
-    effect.GetFact: get_fact,
-    effect.GetFacts: get_facts,
-    effect.ListFacts: list_facts,
-    effect.FindFacts: find_facts,
-    effect.ReadHistory: read_history,
-    effect.SetFact: set_fact,
-    effect.DeleteFact: delete_fact,
-    effect.WriteFacts: write_facts,
-    effect.Remember: remember,
-    effect.Recall: recall,
-    effect.ListEntries: list_entries,
-    effect.Forget: forget,
-    effect.ListBlocks: list_blocks,
-    effect.RecallBlocks: recall_blocks,
-    effect.ReadCollections: read_collections,
-    effect.DeleteCollection: delete_collection,
-    effect.CompareEmbedders: compare_embedders,
-    effect.BeginReembedding: begin_reembedding,
-    effect.ReembedEntries: reembed_entries,
-    effect.EndReembedding: end_reembedding,
-    effect.StartSession: start_session,
-    effect.EndScope: end_scope,
-    effect.ReadDefinitions: read_definitions,
-    effect.ReadRecords: read_records,
-    effect.CreateDefinition: create_definition,
-    effect.UpdateDefinition: update_definition,
-    effect.DeleteDefinition: delete_definition,
-    effect.Erase: erase,
-    effect.Sweep: sweep,
-    effect.Export: export,
-    effect.Import: import_memory,
-}
+import msgspec
+
+from memoranda.engine.embedding import Derived, EmbedderBook
+from memoranda.engine.indexes import IndexBook
+from memoranda.engine.schemas import Checks, SchemaBook
+from memoranda.model.clock import Ids
+from memoranda.model.effect import Effect, register
+from memoranda.model.event import Decision, Note
+from memoranda.model.fact import Origin
+from memoranda.model.limits import Limits
+from memoranda.store.base import Reader, Store, Transaction
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
+
+_TICK = timedelta(microseconds=1)
+
+
+class Outcome(msgspec.Struct, Generic[T], frozen=True, gc=False):
+    """What the caller gets, and what the ledger will say."""
+
+    value: T
+    notes: tuple[Note, ...] = ()
+
+
+class Call(msgspec.Struct, frozen=True, gc=False):
+    """What a verb is given beside its effect: the moment, who asks, and the parts of the engine."""
+
+    now: datetime
+    origin: Origin
+    tenant: str | None
+    """The tenant that the caller is confined to; None for the owner."""
+    ids: Ids
+    limits: Limits
+    schemas: SchemaBook
+    embedders: EmbedderBook
+    indexes: IndexBook
+    checks: Checks
+    """The checks of values by their definitions, as far as they were done before the transaction began."""
+    keep_text: bool = False
+    """Whether the ledger stores contents beside their hashes."""
+    decision: Decision = "allow"
+    """`approved` for an effect that waited; the ledger says so."""
+    derived: Derived = Derived()
+    """The words and vectors of the effect's texts, made before the transaction began."""
+    seen: Outcome[Any] | None = None
+    """What an approved read found before the transaction began."""
+
+    def origin_from(self, source: str | None) -> Origin:
+        """Return who asks, with the source that an effect names; without one, with the caller's own."""
+        return self.origin if source is None else Origin(self.origin.actor, self.origin.door, source)
+
+    def after(self, moment: datetime | None) -> datetime:
+        """Return now, or one tick after the moment where the clock has not moved on since."""
+        return self.now if moment is None or self.now > moment else moment + _TICK
+
+
+MayRead = Callable[[str], bool]
+"""Says whether a key may be read."""
+
+
+class Preparation(msgspec.Struct, frozen=True, kw_only=True):
+    """Long work that is done before the transaction, while nothing is locked."""
+
+    prepare: Callable[[Store, Any, Any, Call], Call]
+    """Do the work: `prepare(store, effect, found, call)` returns the call that the transaction gets."""
+    inquire: Callable[[Any, Any, Call], Any] = lambda rows, effect, call: ()
+    """Read what `prepare` has to know, and raise what is wrong with the effect; None where nothing is to be done."""
+    needs_one_row: Callable[[Any, Call], bool] = lambda effect, call: False
+    """Whether `inquire` asks for a single row, which is read from the store itself, without a snapshot."""
+    busy: str = ""
+    """Why callers who must not wait are refused; empty where they are not."""
+
+
+class Stream(msgspec.Struct, frozen=True, kw_only=True):
+    """A result that is too large to have at once."""
+
+    parts: Callable[[Reader, Any, Call, MayRead | None], Iterator[Any]]
+    """Yield the parts that the caller may read."""
+    note: Callable[[Any, Iterable[Any]], Note]
+    """Return what the ledger says about an effect with these parts."""
+
+
+def short_reads(effect: Any) -> bool:
+    """Say, as `needs_snapshot`, that a verb reads at several moments."""
+    return False
+
+
+def _read_all(look: Callable[[Any], Outcome[Any]], effect: Any, may_read: MayRead) -> Outcome[Any]:
+    return look(effect)
+
+
+class Verb(msgspec.Struct, frozen=True, kw_only=True):
+    """How one kind of effect is carried out. All hooks but `perform` have defaults."""
+
+    perform: Callable[[Any, Any, Call], Outcome[Any]]
+    """`perform(rows, effect, call)`: a write in its transaction, a read on one moment of the store."""
+
+    # before a write
+
+    preparation: Preparation | None = None
+    admit: Callable[[Reader, Any, Call], None] | None = None
+    """Raise `Refused` before anything is written; the refusal is recorded."""
+    can_wait: bool = True
+    """Whether the effect may wait for approval; if not, a policy that asks for approval denies it."""
+
+    # writes
+
+    find_replay: Callable[[Transaction, Any], Any] | None = None
+    """Return the result of the same request under the same idempotency key; None for the first one."""
+    keep_replay: Callable[[Transaction, Any, Any, Call], None] | None = None
+    """Keep the result for `find_replay`."""
+    after_commit: Callable[[Store, Any, Any], Any] | None = None
+    """`after_commit(store, effect, value)` returns the value that the caller gets."""
+
+    # reads
+
+    needs_snapshot: Callable[[Any], bool] = lambda effect: True
+    """Whether a read runs on one moment; if not, `perform` gets the store in place of rows, for short reads."""
+    read_filtered: Callable[[Callable[[Any], Outcome[Any]], Any, MayRead], Outcome[Any]] = _read_all
+    """Read for a caller who may not read every key: `read_filtered(look, effect, may_read)`, by calls of `look`."""
+    is_recorded_first: bool = False
+    """Whether the notes of a read are in the ledger before its result is handed out."""
+    stream: Stream | None = None
+
+
+def filter_by_key(look: Callable[[Any], Outcome[list[Any]]], effect: Any, may_read: MayRead) -> Outcome[list[Any]]:
+    """Leave out the items of a list whose key the caller may not read."""
+    outcome = look(effect)
+    return Outcome([item for item in outcome.value if may_read(item.key)], outcome.notes)
+
+
+VERBS: dict[type[Effect], Verb] = {}
+"""Every effect and its verb, once `governance.subjects` is imported."""
+
+
+def verb(kind: type[Effect], **hooks: Any) -> Callable[[F], F]:
+    """Make the decorated function the verb of a kind of effects, with these hooks of `Verb`."""
+
+    def add(perform: F) -> F:
+        register(kind)
+        VERBS[kind] = Verb(perform=perform, **hooks)
+        return perform
+
+    return add
+
+
+def look(store: Store, effect: Effect, call: Call) -> Outcome[Any]:
+    """Carry out a read, whatever the caller may see of it."""
+    verb = VERBS[type(effect)]
+    if verb.needs_snapshot(effect):
+        return store.read(lambda rows: verb.perform(rows, effect, call))
+    return verb.perform(store, effect, call)

@@ -1,22 +1,29 @@
-"""Effects that wait for a person: one in, a pending record out; a verdict in, the effect done or dropped."""
+"""Approvals: effects that wait for a decision, and the decision that carries them out or drops them."""
 
 from __future__ import annotations
 
+from typing import Any, ClassVar, Literal
+
 import msgspec
 
-from memoranda.engine.call import Call
+from memoranda.engine.embedding import Stale
+from memoranda.engine.pages import read_portions
+from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, look, verb
 from memoranda.errors import Conflict, Denied, NotFound, UsageError
-from memoranda.model.approval import Approval
-from memoranda.model.effect import Decide, DeleteFact, Effect, HoldStep, Remember, SetFact, WriteFacts
+from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
+from memoranda.model.effect import Approval, Effect, Status
 from memoranda.model.event import Note
-from memoranda.model.text import LONGEST_LABEL, quote, why_not_a_name
+from memoranda.model.fact import Origin
+from memoranda.model.names import LONGEST_LABEL, why_not_a_name
+from memoranda.model.text import quote
 from memoranda.model.value import encode
-from memoranda.store.base import Reader, Transaction
+from memoranda.store.base import Reader, Store, Transaction
 
 
 def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tuple[Approval, Note]:
-    """Keep an effect until somebody decides; it survives restarts, and goes when its subject is erased."""
-    effect = _from_source(effect, call.origin.source)
+    """Store an effect until it is decided; erasing its subject removes it."""
+    if call.origin.source is not None:  # the decision will come from another source
+        effect = effect.with_source(call.origin.source)
     _ensure_keepable(effect)
     approval = Approval(
         id=call.ids.new("approval"),
@@ -29,19 +36,19 @@ def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tupl
         requested_at=call.now,
     )
     rows.put_approval(approval)
-    asked = {"run": effect.run, "step": effect.step} if isinstance(effect, HoldStep) else {}
     note = Note(
         effect=effect.name,
         scope=effect.scope.path,
         key=effect.place,
         resource=approval.id,
-        detail={"capability": capability, **asked},
+        detail={"capability": capability, **effect.pending_detail()},
+        decision="pending",
     )
     return approval, note
 
 
 def _ensure_keepable(effect: Effect) -> None:
-    """Refuse what no store could keep: it is wrong whatever would be decided, and is looked at only then otherwise."""
+    """Raise UsageError for what no store can encode; otherwise only the decision would find out."""
     try:
         encode(effect)
     except (TypeError, ValueError, OverflowError) as error:
@@ -50,24 +57,93 @@ def _ensure_keepable(effect: Effect) -> None:
         ) from error
 
 
-def _from_source(effect: Effect, source: str | None) -> Effect:
-    """Return the effect with the source its caller stands for: the decision will come from somebody else's."""
-    if source is None:
-        return effect
-    if isinstance(effect, WriteFacts):
-        return msgspec.structs.replace(effect, writes=tuple(_from_source(write, source) for write in effect.writes))
-    if isinstance(effect, SetFact | DeleteFact | Remember) and effect.source is None:
-        return msgspec.structs.replace(effect, source=source)
-    return effect
-
-
 def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
-    """Return an approval by its id, which may be anything a caller has given."""
+    """Return an approval by its id, which may be any value from a caller."""
     return rows.approval(tenant, id) if why_not_a_name(id, longest=LONGEST_LABEL) is None else None
 
 
-def settle(rows: Transaction, effect: Decide, call: Call) -> tuple[Approval, Note]:
-    """Write a verdict down. Who asked cannot decide, and a decision is made once."""
+class ReadApprovals(Effect, frozen=True, kw_only=True, tag="read_approvals"):
+    """Read what waits for a decision, and what was decided."""
+
+    capability: ClassVar[str] = "approvals.read"
+    mutates: ClassVar[bool] = False
+    id: str = ""
+    """Only the one with this id."""
+    status: Status | None = None
+    """Only those with this status."""
+    after: str = ""
+    """The id of the last one seen."""
+    limit: int | None = None
+    max_bytes: int | None = None
+
+
+@verb(ReadApprovals)
+def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[list[Approval]]:
+    """Return what waits for a decision and what was decided, oldest first."""
+    tenant = effect.scope.tenant
+    if effect.id:
+        one = find_approval(rows, tenant, effect.id)
+        return Outcome([] if one is None else [one])
+    if effect.after and find_approval(rows, tenant, effect.after) is None:
+        raise UsageError(
+            f"the approval {quote(effect.after)} is gone", hint="Begin again without `after`", path="after"
+        )
+
+    def read(last: Approval | None, limit: int | None) -> list[Approval]:
+        return rows.approvals(tenant, after=effect.after if last is None else last.id, limit=limit)
+
+    found = read_portions(
+        read,
+        lambda approval: approval.effect,
+        limit=effect.limit,
+        max_bytes=effect.max_bytes,
+        wanted=None if effect.status is None else lambda approval: approval.status == effect.status,
+    )
+    return Outcome(found)
+
+
+class Decide(Effect, frozen=True, kw_only=True, tag="decide"):
+    """Approve a waiting effect, which then happens, or refuse it."""
+
+    capability: ClassVar[str] = "approvals.decide"
+    mutates: ClassVar[bool] = True
+    approval: str
+    verdict: Literal["approved", "refused"]
+    reason: str = ""
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision, and the result of the approved effect."""
+
+    approval: Approval
+    result: Any = None
+
+
+def _inquire_waiting(rows: Reader, effect: Decide, call: Call) -> tuple[Effect, Any] | None:
+    """Return the effect that will be approved, with what its own preparation has to know."""
+    approval = find_approval(rows, effect.scope.tenant, effect.approval)
+    if approval is None or approval.actor == call.origin.actor or effect.verdict != "approved":
+        return None
+    waiting = approval.effect
+    if waiting is None:
+        return None
+    preparation = VERBS[type(waiting)].preparation
+    return waiting, None if preparation is None else preparation.inquire(rows, waiting, call)
+
+
+def _prepare_waiting(store: Store, effect: Decide, found: tuple[Effect, Any], call: Call) -> Call:
+    """Prepare the waiting effect; a read is done here, because it cannot run inside the transaction."""
+    waiting, inquired = found
+    preparation = VERBS[type(waiting)].preparation
+    if not waiting.mutates:
+        return msgspec.structs.replace(call, seen=look(store, waiting, call))
+    if preparation is None or inquired is None:
+        return call
+    return preparation.prepare(store, waiting, inquired, call)
+
+
+def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
+    """Return the pending approval; its actor cannot decide it, and a decision is made once."""
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
     if approval is None:
         raise NotFound(
@@ -76,7 +152,7 @@ def settle(rows: Transaction, effect: Decide, call: Call) -> tuple[Approval, Not
         )
     if approval.status != "pending":
         raise Conflict(
-            f"approval `{approval.id}` was {approval.status} by `{approval.decided_by}` already",
+            f"approval `{approval.id}` was already {approval.status} by `{approval.decided_by}`",
             hint="A decision is made once; ask again for another effect",
             expected="pending",
             actual=approval.status,
@@ -84,22 +160,60 @@ def settle(rows: Transaction, effect: Decide, call: Call) -> tuple[Approval, Not
     if approval.actor == call.origin.actor:
         raise Denied(
             f"`{approval.actor}` asked for this and cannot decide it",
-            hint="Somebody else with approvals.decide must",
+            hint="Another actor with approvals.decide has to",
             capability=effect.capability,
         )
-    decided = msgspec.structs.replace(
+    return approval
+
+
+def _after_commit(store: Store, effect: Decide, decided: Decided) -> Decided:
+    """Do what the approved effect does after its commit."""
+    waiting = decided.approval.effect
+    after_commit = None if waiting is None else VERBS[type(waiting)].after_commit
+    if waiting is None or after_commit is None or decided.result is None:
+        return decided
+    return msgspec.structs.replace(decided, result=after_commit(store, waiting, decided.result))
+
+
+@verb(
+    Decide,
+    preparation=Preparation(inquire=_inquire_waiting, prepare=_prepare_waiting),
+    admit=_ensure_decidable,
+    can_wait=False,
+    after_commit=_after_commit,
+)
+def decide_approval(rows: Transaction, effect: Decide, call: Call) -> Outcome[Decided]:
+    """Record a verdict, and carry out what was approved."""
+    approval = _ensure_decidable(rows, effect, call)
+    approval = msgspec.structs.replace(
         approval,
         status=effect.verdict,
         decided_by=call.origin.actor,
         decided_at=call.now,
         reason=effect.reason,
     )
-    # What was decided stays on record; what it would have written does not.
-    rows.put_approval(msgspec.structs.replace(decided, effect=None))
+    # The decision stays on record; what the effect would have written does not.
+    rows.put_approval(msgspec.structs.replace(approval, effect=None))
     note = Note(
         effect="decide",
         scope=approval.scope,
         resource=approval.id,
         detail={"verdict": effect.verdict, "asked_by": approval.actor},
+        decision=effect.verdict,
     )
-    return decided, note
+    append(rows, (note,), Signature.of(effect, call))
+    waiting = approval.effect
+    if effect.verdict == "refused" or waiting is None:
+        return Outcome(Decided(approval=approval))
+    asked = msgspec.structs.replace(call, origin=Origin(approval.actor, approval.door), decision="approved")
+    if not waiting.mutates:
+        if call.seen is None:  # the caller was not allowed to decide when the read would have been done
+            raise Stale("a read that was not done")
+        signature = Signature.of(waiting, asked)
+        append(rows, [without_erased(rows, note, signature) for note in call.seen.notes], signature)
+        return Outcome(Decided(approval=approval, result=call.seen.value))
+    # The same request may have been repeated meanwhile, by a caller who did not have to wait.
+    result = earlier_result(rows, waiting)
+    if result is None:
+        result = carry_out(rows, waiting, asked)
+    return Outcome(Decided(approval=approval, result=result))

@@ -1,19 +1,28 @@
-"""Notes in, chained events out; a chain in, a verification out.
+"""The ledger: chaining events to it, reading it, and verifying it.
 
-Each tenant has one chain. An event's hash covers everything it says and the hash of the event before it, so an
-edit, a removal or a reordering shows at the first event that no longer fits. A cut-off tail leaves a shorter chain
-that fits. The store remembers where its chain ends, which shows a tail that was lost; against somebody who cuts
-the tail and changes that as well, only an anchor of length and head, kept elsewhere, helps.
+Each tenant has one chain. An event's hash covers everything it says and the hash of the event before it, so an edit, a
+removal or a reordering shows at the first event that no longer fits. A cut-off tail leaves a shorter chain that fits.
+The store remembers where its chain ends, which shows a tail that was lost; against an attacker who cuts the tail and
+changes that as well, only an anchor of length and head, kept elsewhere, helps.
 """
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterable
+import threading
+from collections import deque
+from collections.abc import Iterable, Iterator
 from datetime import datetime
+from itertools import islice
+from typing import Any, ClassVar
 
 import msgspec
 
+from memoranda.engine.facts import content_key
+from memoranda.engine.pages import take_within
+from memoranda.engine.sessions import find_ended_session
+from memoranda.engine.verbs import VERBS, Call, Outcome, verb
+from memoranda.errors import MemorandaError
+from memoranda.model.effect import Effect
 from memoranda.model.event import (
     GENESIS,
     Anchor,
@@ -23,14 +32,20 @@ from memoranda.model.event import (
     Verification,
     event_body,
     hash_body,
-    keyed_hash,
+    hash_content,
 )
+from memoranda.model.scope import Scope
 from memoranda.model.value import decode
-from memoranda.store.base import Reader, Transaction
+from memoranda.store.base import Reader, Store, Transaction
+
+_PORTION = 64
+"""Events that are read at once where the newest come first."""
+_DELAY = 0.05
+_MOST_WAITING = 10_000
 
 
 class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What every event of one passing through the gate has in common."""
+    """What all events of one effect have in common."""
 
     tenant: str
     at: datetime
@@ -39,9 +54,40 @@ class Signature(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     decision: Decision
     keep_text: bool = False
 
+    @classmethod
+    def of(cls, effect: Effect, call: Call) -> Signature:
+        """Return the signature of an effect's events."""
+        origin = call.origin
+        return cls(
+            tenant=effect.scope.tenant,
+            at=call.now,
+            actor=origin.actor,
+            door=origin.door,
+            decision=call.decision,
+            keep_text=call.keep_text,
+        )
+
+
+def carry_out(rows: Transaction, effect: Effect, call: Call) -> Any:
+    """Run the verb of an effect inside a transaction, and chain its notes to the ledger; return its result."""
+    verb = VERBS[type(effect)]
+    outcome = verb.perform(rows, effect, call)
+    call.checks.ensure_settled()
+    if verb.keep_replay is not None:
+        verb.keep_replay(rows, effect, outcome.value, call)
+    if outcome.notes:
+        append(rows, outcome.notes, Signature.of(effect, call))
+    return outcome.value
+
+
+def earlier_result(rows: Transaction, effect: Effect) -> Any:
+    """Return the result of the same request under the same idempotency key; None if there is none."""
+    find_replay = VERBS[type(effect)].find_replay
+    return None if find_replay is None else find_replay(rows, effect)
+
 
 def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> int:
-    """Chain the notes to the tenant's ledger; return the position of the last event of it, 0 if there is none."""
+    """Chain notes to the tenant's ledger; return the position of its last event, 0 if there is none."""
     end = LedgerEnd(rows, signature)
     for note in notes:
         end.chain(note)
@@ -49,10 +95,10 @@ def append(rows: Transaction, notes: Iterable[Note], signature: Signature) -> in
 
 
 class LedgerEnd:
-    """The end of a tenant's ledger in one transaction: notes are chained to it one by one, and kept together."""
+    """The end of a tenant's ledger in one transaction: notes are chained one by one, and stored together."""
 
     def __init__(self, rows: Transaction, signature: Signature) -> None:
-        """Go on from where the ledger ends."""
+        """Start at the end of the ledger."""
         self._rows = rows
         self._signature = signature
         self._position, self._head = rows.head(signature.tenant) or (0, GENESIS)
@@ -61,7 +107,7 @@ class LedgerEnd:
         self._events: list[tuple[Event, bytes]] = []
 
     def chain(self, note: Note) -> str:
-        """Give a note its place in the chain; return the hash of the event that it becomes."""
+        """Make a note the next event of the chain; return its hash."""
         signature = self._signature
         self._position += 1
         event = Event(
@@ -76,14 +122,14 @@ class LedgerEnd:
             key=note.key,
             resource=note.resource,
             version=note.version,
-            content=None if note.payload is None else keyed_hash(self._key(note.scope), note.payload),
+            content=None if note.payload is None else hash_content(self._key(note.scope), note.payload),
             epoch=self._epoch,
             detail=note.detail,
             prev_hash=self._head,
         )
         body = event_body(event)
         self._head = hash_body(body)
-        # Nobody else has seen it yet, and making it anew for its own hash takes longer than hashing it.
+        # No other code has seen it yet, and copying it to add its hash takes longer than hashing it.
         msgspec.structs.force_setattr(event, "hash", self._head)
         if signature.keep_text and note.payload is not None:
             msgspec.structs.force_setattr(event, "text", decode(note.payload))
@@ -96,7 +142,7 @@ class LedgerEnd:
         return self._position
 
     def keep(self) -> int:
-        """Append what was chained; return the position of the last event of the ledger, 0 if there is none."""
+        """Store the chained events; return the position of the ledger's last event, 0 if there is none."""
         if self._events:
             self._rows.append_events(self._events)
             self._events = []
@@ -109,12 +155,133 @@ class LedgerEnd:
         return key
 
 
+class DeferredEvents:
+    """Notes of reads, appended together within 50 ms, so that a read never waits for the disk.
+
+    `close` appends what is left.
+    """
+
+    def __init__(self, store: Store) -> None:
+        """Start without a thread; the first note starts it."""
+        self._store = store
+        self._waiting: deque[tuple[Note, Signature]] = deque()
+        self._flushing = threading.Lock()
+        self._wake = threading.Event()
+        self._closing = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._failure: Exception | None = None
+
+    def add(self, note: Note, signature: Signature) -> None:
+        """Append a note later. If too many could not be written, raise why, so that none is lost."""
+        if self._failure is not None and len(self._waiting) > _MOST_WAITING:
+            raise self._failure
+        self._waiting.append((note, signature))
+        if self._thread is None:
+            with self._flushing:
+                if self._thread is None:
+                    self._thread = threading.Thread(target=self._run, name="memoranda-ledger", daemon=True)
+                    self._thread.start()
+        self._wake.set()
+
+    def flush(self) -> None:
+        """Append the waiting notes; they keep waiting if they cannot be written."""
+        with self._flushing:
+            batch = list(self._waiting)
+            if not batch:
+                return
+            self._store.transact(lambda rows: _append_all(rows, batch))
+            for _ in batch:
+                self._waiting.popleft()
+
+    def close(self) -> None:
+        """Stop the thread and append what is left."""
+        self._closing.set()
+        self._wake.set()
+        if self._thread is not None:
+            self._thread.join()
+        self.flush()
+
+    def _run(self) -> None:
+        while not self._closing.is_set():
+            self._wake.wait()
+            self._wake.clear()
+            if self._closing.wait(_DELAY):
+                return  # close() writes what is left, in the caller's thread, where a failure is seen
+            try:
+                self.flush()
+                self._failure = None
+            except MemorandaError as failure:
+                self._failure = failure  # the notes wait on: the next flush or close() tries again and raises
+                self._wake.set()
+
+
+def _append_all(rows: Transaction, batch: list[tuple[Note, Signature]]) -> None:
+    for note, signature in batch:
+        append(rows, (without_erased(rows, note, signature),), signature)
+
+
+def without_erased(rows: Transaction, note: Note, signature: Signature) -> Note:
+    """Return a note, without its content if its subject was erased or its session ended before it is stored."""
+    scope = Scope(signature.tenant, note.scope)
+    erasure = rows.erasure(scope)
+    if (erasure is not None and signature.at <= erasure.at) or find_ended_session(rows, scope) is not None:
+        return msgspec.structs.replace(note, payload=None)
+    return note
+
+
+class ReadLedger(Effect, frozen=True, kw_only=True, tag="read_ledger"):
+    """Read events of a tenant's ledger: from a position on, or the newest ones."""
+
+    capability: ClassVar[str] = "ledger.read"
+    mutates: ClassVar[bool] = False
+    start: int = 1
+    limit: int | None = None
+    max_bytes: int | None = None
+    newest: bool = False
+
+
+@verb(ReadLedger)
+def read_ledger(rows: Reader, effect: ReadLedger, call: Call) -> Outcome[list[Event]]:
+    """Return events by position, or the newest ones, oldest first."""
+    if effect.newest and effect.limit is not None:
+        backwards = islice(_newest_events(rows, effect.scope.tenant), effect.limit)
+        return Outcome(take_within(backwards, _content, effect.max_bytes)[::-1])
+    events = rows.events(effect.scope.tenant, start=effect.start, limit=effect.limit)
+    return Outcome(take_within(events, _content, effect.max_bytes))
+
+
+def _newest_events(rows: Reader, tenant: str) -> Iterator[Event]:
+    end = (rows.head(tenant) or (0, ""))[0]
+    while end > 0:
+        start = max(1, end - _PORTION + 1)
+        yield from reversed(list(rows.events(tenant, start=start, limit=end - start + 1)))
+        end = start - 1
+
+
+def _content(event: Event) -> tuple[Any, Any]:
+    return event.detail, event.text
+
+
+class VerifyLedger(Effect, frozen=True, kw_only=True, tag="verify_ledger"):
+    """Walk a tenant's chain, and compare it with an anchor if one is given."""
+
+    capability: ClassVar[str] = "ledger.read"
+    mutates: ClassVar[bool] = False
+    anchor: Anchor | None = None
+
+
+@verb(VerifyLedger)
+def verify_ledger(rows: Reader, effect: VerifyLedger, call: Call) -> Outcome[Verification]:
+    """Return whether the tenant's chain is whole."""
+    return Outcome(verify(rows, effect.scope.tenant, anchor=effect.anchor))
+
+
 def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verification:
     """Walk the whole chain and return whether it is whole, or the first bad position and why."""
     position, head, reached = 0, GENESIS, GENESIS
     for place, hash, body in rows.bodies(tenant):
         position += 1
-        reason = _fault(body, hash, (tenant, place), position, head)
+        reason = _misfit(body, hash, (tenant, place), position, head)
         if reason:
             return Verification(ok=False, length=position - 1, head=head, position=position, reason=reason)
         head = hash
@@ -138,22 +305,13 @@ def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verifi
 
 
 def content_hash(rows: Reader, tenant: str, scope: str, payload: bytes) -> str | None:
-    """Return the hash that the ledger would keep for this content; None once its scope was erased."""
+    """Return the hash that the ledger has for this content; None once its scope was erased."""
     key = rows.content_key(tenant, scope)
-    return keyed_hash(key, payload) if key is not None else None
-
-
-def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
-    """Return the secret that a scope's content is hashed with, making it the first time. An erasure destroys it."""
-    key = rows.content_key(tenant, scope)
-    if key is None:
-        key = os.urandom(32)
-        rows.put_content_key(tenant, scope, key)
-    return key
+    return hash_content(key, payload) if key is not None else None
 
 
 class _Link(msgspec.Struct, frozen=True, gc=False):
-    """What the bytes of an event say about its place; all the rest they say is in their hash."""
+    """What the bytes of an event say about its place; their hash covers the rest."""
 
     tenant: str
     position: int
@@ -163,7 +321,7 @@ class _Link(msgspec.Struct, frozen=True, gc=False):
 _decode_link = msgspec.json.Decoder(_Link).decode
 
 
-def _fault(body: bytes, hash: str, place: tuple[str, int], position: int, head: str) -> str:
+def _misfit(body: bytes, hash: str, place: tuple[str, int], position: int, head: str) -> str:
     try:
         link = _decode_link(body)
     except (msgspec.DecodeError, UnicodeDecodeError) as error:

@@ -1,73 +1,133 @@
-"""Runs of programs in the ledger: notes in, a chain of the run's own inside the tenant's chain out.
+"""Runs of programs: recording their events in the ledger, reading them, and verifying their chains.
 
 Each event of a run is one event of the tenant's ledger. It names the run, its number in it, and the hash of the run's
-event before it, so a run can be shown and verified by itself. Who goes on with a run says where it stood: of two who
-go on from the same event one gets a Conflict, and nothing of it is kept.
+event before it, so a run can be shown and verified by itself. Whoever resumes a run says from which event: of two who
+resume from the same event one gets a Conflict, and nothing of it is stored. The record of a run is the fact `runs.run`
+in the scope `run:<id>`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
-from typing import Any, cast
+from itertools import takewhile
+from typing import Any, ClassVar, cast
 
 import msgspec
 
-from memoranda.engine.call import Call, Outcome, Verb
-from memoranda.engine.facts import write_facts
-from memoranda.engine.portions import take_within
-from memoranda.engine.sessions import end_scope, start_session
-from memoranda.errors import Conflict, NotFound, ScopeEnded, UsageError
-from memoranda.governance.approvals import find_approval
+from memoranda.engine.facts import ListFacts, SetFact, WriteFacts, write_facts
+from memoranda.engine.pages import take_within
+from memoranda.engine.sessions import EndScope, StartSession, end_scope, start_session
+from memoranda.engine.verbs import Call, Outcome, verb
+from memoranda.errors import Conflict, Corrupt, NotFound, NotVerified, ScopeEnded, UsageError
+from memoranda.governance.approvals import find_approval, hold
 from memoranda.governance.ledger import LedgerEnd, Signature
-from memoranda.governance.run_records import can_be_a_run, record_of, records_of_runs, scope_of, summary_of
-from memoranda.governance.verifying_runs import LEDGER_POSITION, ensure_verified, verify_run
-from memoranda.model.approval import Approval
-from memoranda.model.effect import (
-    EffectBase,
-    EndScope,
-    HoldStep,
-    ReadDecision,
-    ReadKeptRun,
-    ReadRunEvents,
-    ReadRuns,
-    RecordRun,
-    SetFact,
-    StartSession,
-    VerifyRun,
-    WriteFacts,
+from memoranda.model.effect import Approval, Effect
+from memoranda.model.event import (
+    GENESIS,
+    OVER,
+    RUN_EVENTS,
+    Event,
+    Language,
+    Note,
+    Recorded,
+    RunEvent,
+    RunNote,
+    RunStatus,
+    RunSummary,
+    RunVerification,
+    hash_body,
+    hash_content,
+    hash_event,
 )
-from memoranda.model.event import GENESIS, Event, Note
-from memoranda.model.fact import Fact
-from memoranda.model.key import RUN_RECORD
-from memoranda.model.run import Recorded, RunEvent, RunNote, RunSummary, RunVerification
-from memoranda.model.scope import Scope
-from memoranda.model.text import quote, require_label
+from memoranda.model.fact import Fact, was_imported
+from memoranda.model.names import RUN_RECORD, lies_under, require_label, why_not_a_name
+from memoranda.model.scope import LONGEST_ID, Scope
+from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
 from memoranda.store.base import Reader, Transaction
 
+_LEDGER_POSITION = "position"
+"""The field of a run's record that says from which ledger position on the writes beside it were recorded."""
 
-def record_run(rows: Transaction, effect: RecordRun, call: Call, signature: Signature) -> Recorded:
-    """Chain a run's notes to its newest event and write its record, if that event is where the caller goes on from."""
-    _ensure_goes_on(rows, effect.scope, effect.run)
+
+class RunEffect(Effect, frozen=True, kw_only=True):
+    """An effect about one run, whose scope is `run:<id>`."""
+
+    run: str
+
+
+class RecordRun(RunEffect, frozen=True, kw_only=True, tag="record_run"):
+    """Chain notes to the events of a run, and write its own record, all or nothing.
+
+    `index` and `previous` are the number and the hash of the run's newest event, 0 and GENESIS before the first: if
+    the run has been resumed elsewhere meanwhile, they no longer match. The first record begins the run's scope.
+    """
+
+    capability: ClassVar[str] = "runs.write"
+    mutates: ClassVar[bool] = True
+    index: int
+    previous: str
+    notes: tuple[RunNote, ...] = ()
+    writes: tuple[SetFact, ...] = ()
+    owner: Scope | None = None
+    """The owner of the run, given with its first events: erasing the owner erases the run too."""
+    ends: Scope | None = None
+    """The scope of what its owner remembers for this run alone, `<owner>/run:<id>`, which ends with the run."""
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to run programs, and to write what is not the run's own record.
+
+        Ending `ends` needs no right of its own.
+        """
+        yield self.capability, self.scope, None
+        for write in self.others:
+            yield from write.demands()
+
+    @property
+    def others(self) -> tuple[SetFact, ...]:
+        """The writes that are not about the run itself."""
+        return tuple(one for one in self.writes if one.scope != self.scope or not lies_under(one.key, "runs"))
+
+    def weight(self) -> tuple[int, int]:
+        """Return the number of writes and the bytes of their values."""
+        return _weight(self.writes)
+
+    def refusable_weight(self) -> tuple[int, int]:
+        """Return the weight without the record of a run that has begun: it has to be able to end."""
+        return _weight(self.others if self.index else self.writes)
+
+
+def _weight(writes: tuple[SetFact, ...]) -> tuple[int, int]:
+    return len(writes), sum(write.weight()[1] for write in writes)
+
+
+@verb(RecordRun, can_wait=False)
+def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Recorded]:
+    """Chain notes to the newest event of a run and write its record, if the caller resumes from that event.
+
+    The notes are chained here and not by the gate, because each one names the hash of the event before it.
+    """
+    _ensure_running(rows, effect.scope, effect.run)
     index, head = rows.run_head(effect.scope.tenant, effect.run) or (0, GENESIS)
     if index != effect.index or head != effect.previous:
         raise Conflict(
-            f"run `{effect.run}` stands at event {index}, and this does not go on from there",
-            hint="Somebody else goes on with this run: read it again",
+            f"run `{effect.run}` is at event {index}, not at event {effect.index}",
+            hint="It was resumed elsewhere: read it again",
             expected=effect.index,
             actual=index,
         )
-    end = LedgerEnd(rows, signature)
+    end = LedgerEnd(rows, Signature.of(effect, call))
     if index == 0:
         for note in start_session(rows, StartSession(scope=effect.scope, owner=effect.owner), call).notes:
             end.chain(note)
     for note in effect.notes:
         index += 1
-        head = end.chain(_placed(note, effect, index, head))
+        head = end.chain(_run_event_note(note, effect, index, head))
     facts: tuple[Fact, ...] = ()
     if effect.writes:
         position = end.position + 1
-        stamped = tuple(_stamped(write, index, head, position) for write in effect.writes)
+        stamped = tuple(_with_chain_end(write, index, head, position) for write in effect.writes)
         written = write_facts(rows, WriteFacts(scope=effect.scope, writes=stamped), call)
         facts = tuple(fact for fact in written.value if isinstance(fact, Fact))
         for note in written.notes:
@@ -76,37 +136,53 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call, signature: Sign
         _ensure_own(rows, effect.scope, effect.ends)
         for note in end_scope(rows, EndScope(scope=effect.ends), call).notes:
             end.chain(note)
-    return Recorded(index=index, head=head, position=end.keep(), facts=facts)
+    return Outcome(Recorded(index=index, head=head, position=end.keep(), facts=facts))
 
 
-def ensure_holdable(rows: Reader, effect: HoldStep) -> None:
-    """Refuse to hold a step whose run is over, or one that nobody could decide about."""
+class HoldStep(RunEffect, frozen=True, kw_only=True, tag="hold_step"):
+    """Let a step of a run wait for a decision. Once it is approved, the run may resume."""
+
+    capability: ClassVar[str] = "runs.write"
+    mutates: ClassVar[bool] = True
+    step: str
+    needs: str
+    """The capability that the step asks for, as its program names it."""
+    about: dict[str, Any] = {}  # noqa: RUF012  # msgspec copies it
+    """What is shown to the person who decides."""
+
+    def pending_detail(self) -> dict[str, Any]:
+        """Return the run and the step."""
+        return {"run": self.run, "step": self.step}
+
+
+@verb(HoldStep)
+def hold_step(rows: Transaction, effect: HoldStep, call: Call) -> Outcome[Approval | HoldStep]:
+    """Let a step wait for a decision; once it is approved, return it: its run may resume."""
+    if call.decision == "approved":
+        detail = {"capability": effect.needs, "step": effect.step}
+        return Outcome(effect, (Note(effect=effect.name, scope=effect.scope.path, resource=effect.run, detail=detail),))
     require_label("step", effect.step)
     require_label("capability", effect.needs)
-    _ensure_goes_on(rows, effect.scope, effect.run)
+    _ensure_running(rows, effect.scope, effect.run)
+    approval, note = hold(rows, effect, effect.needs, call)
+    return Outcome(approval, (note,))
 
 
-def go_on(rows: Transaction, effect: HoldStep, call: Call) -> Outcome[HoldStep]:
-    """Return the step that was approved: its run may go on, whoever runs it."""
-    detail = {"capability": effect.needs, "step": effect.step}
-    return Outcome(effect, (Note(effect=effect.name, scope=effect.scope.path, resource=effect.run, detail=detail),))
-
-
-def _ensure_goes_on(rows: Reader, scope: Scope, run: str) -> None:
+def _ensure_running(rows: Reader, scope: Scope, run: str) -> None:
     if "%" in run or scope.path != f"run:{run}":  # most ids need no escape, and this is asked for every step
-        own = scope_of(scope.tenant, run)
+        own = _run_scope(scope.tenant, run)
         if scope != own:
             raise UsageError(f"run {quote(run)} is recorded in `{own}`, not in `{scope}`", hint="Name its own scope")
     session = rows.session(scope)
     if session is None:
         if rows.erasure(scope) is not None:
-            raise ScopeEnded(f"run `{run}` was erased, and nothing more is kept of it", hint="Start another run")
+            raise ScopeEnded(f"run `{run}` was erased", hint="Start another run")
     elif session.ended_at is not None:
         raise ScopeEnded(f"`{scope}` has ended", hint="Start another run", ended_at=session.ended_at)
 
 
 def _ensure_own(rows: Reader, scope: Scope, ends: Scope) -> None:
-    """Refuse to end what does not belong to the owner of this run and to the run."""
+    """Raise UsageError unless a scope belongs to the owner of this run and to the run."""
     session = rows.session(scope)
     owner = None if session is None else session.owner
     if owner is None or ends != Scope(owner.tenant, f"{owner.path}/{scope.path}"):
@@ -116,7 +192,7 @@ def _ensure_own(rows: Reader, scope: Scope, ends: Scope) -> None:
         )
 
 
-def _placed(note: RunNote, effect: RecordRun, index: int, previous: str) -> Note:
+def _run_event_note(note: RunNote, effect: RecordRun, index: int, previous: str) -> Note:
     detail = {**note.detail, "previous": previous}
     if note.step is not None:
         detail["step"] = note.step
@@ -131,22 +207,43 @@ def _placed(note: RunNote, effect: RecordRun, index: int, previous: str) -> Note
     )
 
 
-def _stamped(write: SetFact, index: int, head: str, position: int) -> SetFact:
-    """Return a write as it is; that of the run's record with the end of its chain, which its writer cannot know.
+def _with_chain_end(write: SetFact, index: int, head: str, position: int) -> SetFact:
+    """Return the write of the run's record with the end of its chain, which the caller cannot know; others unchanged.
 
-    The record also says from which position on the ledger tells of these writes: who resumes the run compares them.
+    The record also says from which ledger position on these writes were recorded: resuming the run compares them.
     """
     if write.key != RUN_RECORD:
         return write
     record: Any = decode(bytes(write.payload))
     if not isinstance(record, dict):
         raise UsageError(f"{quote(record)} cannot be the record of a run", hint="Write a RunSummary")
-    stamped = {**cast("dict[str, Any]", record), "events": index, "head": head, LEDGER_POSITION: position}
+    stamped = {**cast("dict[str, Any]", record), "events": index, "head": head, _LEDGER_POSITION: position}
     return msgspec.structs.replace(write, payload=msgspec.Raw(encode(stamped)))
 
 
+class ReadRuns(Effect, frozen=True, kw_only=True, tag="read_runs"):
+    """Read the status of runs, newest first: of one, or of those with a program, language, status or owner."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    run: str | None = None
+    program: str | None = None
+    language: Language | None = None
+    status: RunStatus | None = None
+    owner: Scope | None = None
+    """Only runs whose memory is here or below."""
+    after: tuple[datetime, str] | None = None
+    """When the last run seen started, and its id."""
+    limit: int | None = None
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to see the runs of an owner, or all of them."""
+        yield self.capability, self.scope if self.owner is None else self.owner, None
+
+
+@verb(ReadRuns)
 def read_runs(rows: Reader, effect: ReadRuns, call: Call) -> Outcome[list[RunSummary]]:
-    """Return where runs stand, those that started last first."""
+    """Return the status of runs, those that started last first."""
     tenant = effect.scope.tenant
     if effect.run is None:
         found = [summary_of(fact) for fact in records_of_runs(rows, tenant, call.now, effect.owner)]
@@ -168,6 +265,18 @@ def _start(run: RunSummary) -> tuple[datetime, str]:
     return run.started_at, run.id
 
 
+class ReadRunEvents(RunEffect, frozen=True, kw_only=True, tag="read_run_events"):
+    """Read the events of one run, in order."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    after: int = 0
+    """The position of the last event seen."""
+    limit: int | None = None
+    max_bytes: int | None = None
+
+
+@verb(ReadRunEvents)
 def read_run_events(rows: Reader, effect: ReadRunEvents, call: Call) -> Outcome[list[RunEvent]]:
     """Return the events of a run, in order."""
     if not can_be_a_run(effect.run):
@@ -176,42 +285,66 @@ def read_run_events(rows: Reader, effect: ReadRunEvents, call: Call) -> Outcome[
     return Outcome(take_within(map(_run_event, events), lambda event: event.detail, effect.max_bytes))
 
 
+class ReadKeptRun(RunEffect, frozen=True, kw_only=True, tag="read_kept_run"):
+    """Read the stored state of a run: its input, its results and its status. Nothing if it has another owner."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    owner: Scope
+    """The owner of the run: reading the run takes the right to read the owner's memory."""
+    verified: bool = False
+    """Whether to refuse a run that its ledger does not vouch for, as resuming it needs and looking at it does not."""
+
+    def demands(self) -> Iterator[tuple[str, Scope, str | None]]:
+        """Yield the right to see runs, and to read the memory of the owner."""
+        yield self.capability, self.scope, None
+        yield ListFacts.capability, self.owner, "runs"
+
+
+@verb(ReadKeptRun)
 def read_kept_run(rows: Reader, effect: ReadKeptRun, call: Call) -> Outcome[list[Fact]]:
-    """Return the facts that a run is kept as, if it belongs to whom the caller says."""
+    """Return the facts that a run is stored as, if it belongs to this owner."""
     tenant = effect.scope.tenant
     record = record_of(rows, tenant, effect.run, call.now)
     if record is None or summary_of(record).scope != effect.owner.path:
         return Outcome([])
-    facts = list(rows.facts(scope_of(tenant, effect.run), now=call.now, prefix="runs"))
+    facts = list(rows.facts(_run_scope(tenant, effect.run), now=call.now, prefix="runs"))
     if effect.verified:
         ensure_verified(rows, record, facts, call.now)
     return Outcome(facts)
 
 
+class ReadDecision(RunEffect, frozen=True, kw_only=True, tag="read_decision"):
+    """Read the decision about a step that a run waits for."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+    approval: str
+
+
+@verb(ReadDecision)
 def read_decision(rows: Reader, effect: ReadDecision, call: Call) -> Outcome[Approval]:
-    """Return the approval that a step of a run waits for, decided or not; those of others are none of its business."""
+    """Return the approval that a step of this run waits for, decided or not."""
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
-    if approval is None or approval.scope != scope_of(effect.scope.tenant, effect.run).path:
+    if approval is None or approval.scope != _run_scope(effect.scope.tenant, effect.run).path:
         raise NotFound(
-            f"the run {quote(effect.run)} waits for no approval {quote(effect.approval)}",
-            hint="It may have been erased with whom the run belongs to",
+            f"the run {quote(effect.run)} does not wait for the approval {quote(effect.approval)}",
+            hint="It may have been erased with the owner of the run",
         )
     return Outcome(approval)
 
 
+class VerifyRun(RunEffect, frozen=True, kw_only=True, tag="verify_run"):
+    """Walk the chain of one run, and compare its end with the run's record."""
+
+    capability: ClassVar[str] = "runs.read"
+    mutates: ClassVar[bool] = False
+
+
+@verb(VerifyRun)
 def verify(rows: Reader, effect: VerifyRun, call: Call) -> Outcome[RunVerification]:
     """Return whether the chain of a run is whole."""
     return Outcome(verify_run(rows, effect.scope.tenant, effect.run, call.now))
-
-
-RUNS: dict[type[EffectBase], Verb] = {
-    HoldStep: go_on,
-    ReadRuns: read_runs,
-    ReadRunEvents: read_run_events,
-    ReadDecision: read_decision,
-    ReadKeptRun: read_kept_run,
-    VerifyRun: verify,
-}
 
 
 def _run_event(event: Event) -> RunEvent:
@@ -230,3 +363,219 @@ def _run_event(event: Event) -> RunEvent:
         detail=detail,
         hash=event.hash,
     )
+
+
+# records
+
+
+def _run_scope(tenant: str, run: str) -> Scope:
+    """Return the scope of a run."""
+    return Scope.of(tenant=tenant, run=run)
+
+
+def can_be_a_run(run: str) -> bool:
+    """Return whether a text from a caller can be the id of a run."""
+    return why_not_a_name(run, longest=LONGEST_ID) is None
+
+
+def records_of_runs(rows: Reader, tenant: str, now: datetime, owner: Scope | None = None) -> list[Fact]:
+    """Return the records of the runs of a tenant, or of those that belong to an owner and to scopes below it."""
+    if owner is not None and owner.tenant != tenant:
+        return []
+    facts = rows.facts_named(tenant, RUN_RECORD) if owner is None else rows.facts_owned(owner, RUN_RECORD)
+    return [fact for fact in facts if fact.active_at(now) and fact.scope.shape == ("run",)]
+
+
+def run_id(record: Fact) -> str:
+    """Return the run that a record is of."""
+    return record.scope.parts[-1][1]
+
+
+def record_of(rows: Reader, tenant: str, run: str, now: datetime) -> Fact | None:
+    """Return the record of one run; None where there is none, or its time is up."""
+    fact = rows.fact(_run_scope(tenant, run), RUN_RECORD) if can_be_a_run(run) else None
+    return fact if fact is not None and fact.active_at(now) else None
+
+
+def is_imported(record: Fact) -> bool:
+    """Return whether a run was imported: its events are in the ledger of the memory that it was exported from."""
+    return was_imported(record.origin)
+
+
+def summary_of(record: Fact) -> RunSummary:
+    """Return the summary of a run from its record."""
+    id = run_id(record)
+    try:
+        return msgspec.convert({**record.value, "id": id}, RunSummary)
+    except (TypeError, msgspec.ValidationError) as error:
+        raise Corrupt(
+            f"the record of run `{id}` cannot be read: {error}", hint="The history of its scope has older ones"
+        ) from error
+
+
+# verification
+
+
+class _ChainDetail(msgspec.Struct, frozen=True, gc=False):
+    previous: str = ""
+    digest: str = ""
+
+
+class _Link(msgspec.Struct, frozen=True, gc=False):
+    """What the bytes of an event say about its place; all the rest they say is in their hash."""
+
+    tenant: str
+    position: int
+    effect: str
+    resource: str | None
+    version: int | None
+    detail: _ChainDetail
+
+
+_decode_link = msgspec.json.Decoder(_Link).decode
+
+
+class _Walk(msgspec.Struct):
+    """The state of a walk along a run's chain."""
+
+    length: int = 0
+    head: str = GENESIS
+    kind: str = ""
+    digest: str = ""
+    """Of the program's text, as the first event says."""
+
+    def result(self, index: int | None, reason: str) -> RunVerification:
+        return RunVerification(ok=not reason, length=self.length, head=self.head, index=index, reason=reason)
+
+
+def verify_run(rows: Reader, tenant: str, run: str, now: datetime) -> RunVerification:
+    """Walk the chain of a run, compare its end with the run's record, and return the first bad index and why."""
+    walk = _Walk()
+    for position, hash, body in rows.bodies(tenant, run=run) if can_be_a_run(run) else ():
+        reason = _advance(walk, body, hash, tenant, position, run)
+        if reason:
+            return walk.result(walk.length + 1, reason)
+    record = record_of(rows, tenant, run, now)
+    if record is None:
+        if not walk.length:
+            raise NotFound(f"there is no run {quote(run)}", hint="List them with memory.runs.list()")
+        return walk.result(None, "")  # its record was erased, or its time was up
+    if not walk.length and is_imported(record):
+        return walk.result(1, "the run was imported: its events are in the ledger of the memory that it came from")
+    try:
+        return walk.result(*_end_fault(walk, summary_of(record)))
+    except Corrupt as damage:
+        return walk.result(None, damage.message)
+
+
+def ensure_verified(rows: Reader, record: Fact, facts: list[Fact], now: datetime) -> None:
+    """Raise NotVerified for a run whose chain is broken, or whose facts differ from the ledger."""
+    tenant, run = record.scope.tenant, run_id(record)
+    found = verify_run(rows, tenant, run, now)
+    reason = f"event {found.index}: {found.reason}" if found.index is not None else found.reason
+    if not reason:
+        reason = _ledger_mismatch(rows, record, facts)
+    if reason:
+        raise NotVerified(
+            f"the run {quote(run)} cannot be resumed, because its ledger does not vouch for it: {reason}",
+            hint="Cancel it and start another one; `memoranda runs verify` and `memoranda doctor` show the damage",
+            run=run,
+        )
+
+
+def _ledger_mismatch(rows: Reader, record: Fact, facts: list[Fact]) -> str:
+    """Return how a fact of a run differs from the ledger; empty if none does."""
+    tenant, scope = record.scope.tenant, record.scope.path
+    stamp: Any = record.value.get(_LEDGER_POSITION)
+    writes: dict[str, Event] = {}
+    if type(stamp) is int and stamp > 0:
+        # One batch wrote the record and nearly always everything with it; one more event shows what is missing.
+        batch = rows.events(tenant, start=stamp, limit=len(facts) + 1)
+        writes = _last_writes(takewhile(lambda event: event.scope == scope, list(batch)), scope)
+    if any(fact.key not in writes for fact in facts):
+        # Written by an earlier version, or a part of the journal is older: read the ledger from the run's start.
+        start = next((position for position, _, _ in rows.bodies(tenant, run=run_id(record))), 1)
+        writes = _last_writes(rows.events(tenant, start=start), scope)
+    key = rows.content_key(tenant, scope)
+    for fact in facts:
+        event = writes.pop(fact.key, None)
+        if (
+            key is None
+            or event is None
+            or event.version != fact.version
+            or event.content != hash_content(key, encode(fact.value))
+            or hash_event(event) != event.hash
+            or was_imported(fact.origin)
+        ):
+            return f"{quote(fact.key)} is not what was written last"
+    return next((f"{quote(key)} was written and is missing" for key in writes), "")
+
+
+def _last_writes(events: Iterable[Event], scope: str) -> dict[str, Event]:
+    """Return the last event that wrote each fact of the runtime in a scope, as far as the fact was not removed."""
+    writes: dict[str, Event] = {}
+    for event in events:
+        if event.scope != scope or event.key is None or not lies_under(event.key, "runs"):
+            continue
+        if event.effect == "set_fact":
+            writes[event.key] = event
+        elif event.effect in ("delete_fact", "expire_fact"):
+            writes.pop(event.key, None)
+    return writes
+
+
+def broken_runs(rows: Reader, tenant: str, now: datetime) -> Iterator[str]:
+    """Yield a description of each broken run of a tenant."""
+    for fact in records_of_runs(rows, tenant, now):
+        if not is_imported(fact):
+            found = verify_run(rows, tenant, run_id(fact), now)
+            if not found.ok:
+                yield f"run `{run_id(fact)}` at event {found.index}: {found.reason}"
+
+
+def _advance(walk: _Walk, body: bytes, hash: str, tenant: str, position: int, run: str) -> str:
+    """Advance to the next event; return why it cannot be the next one."""
+    if hash_body(body) != hash:
+        return "its content does not match its hash"
+    try:
+        link = _decode_link(body)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        return f"it cannot be read: {error}"
+    reason = _misfit(link, walk, tenant, position, run)
+    if not reason:
+        walk.length, walk.head, walk.kind = walk.length + 1, hash, link.effect
+        walk.digest = walk.digest or link.detail.digest
+    return reason
+
+
+def _misfit(link: _Link, walk: _Walk, tenant: str, position: int, run: str) -> str:
+    if (link.tenant, link.position, link.resource) != (tenant, position, run) or link.effect not in RUN_EVENTS:
+        return f"it is not an event of this run: it says it is position {link.position} of `{link.tenant}`"
+    if link.version != walk.length + 1:
+        return f"it is missing: the next one here says it is event {link.version}"
+    if link.detail.previous != walk.head:
+        return "it does not follow the event before it"
+    if (link.effect == "exec_start") != (walk.length == 0):
+        return "a run begins with exec_start, and only once"
+    if walk.kind == "exec_end":
+        return "it comes after the end of the run"
+    return ""
+
+
+def _end_fault(walk: _Walk, record: RunSummary) -> tuple[int | None, str]:
+    """Return the index at which the chain's end and the run's record disagree, and why; None where they agree."""
+    length = walk.length
+    if walk.digest and record.digest != walk.digest:
+        return 1, "the run began with another program than its record says"
+    if record.status != "running":
+        if record.events > length:
+            return length + 1, f"the chain ends before it, but the run's record speaks of {record.events} events"
+        if record.events < length:
+            return record.events + 1, f"the run is {record.status} since the event before it, its record says"
+        if record.head != walk.head:
+            return length, "it is not the event that the run's record names"
+    if record.status in OVER and walk.kind != "exec_end":
+        return length + 1, f"the run is {record.status}, but its exec_end is missing"
+    if record.status not in OVER and walk.kind == "exec_end":
+        return length, f"it ends the run, but the run's record says that it is {record.status}"
+    return None, ""

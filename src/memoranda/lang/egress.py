@@ -1,8 +1,8 @@
-"""Every HTTP request that a program makes: one policy for where it may go, one client that keeps to it.
+"""The policy for where programs may send HTTP requests, and `fetch`, which keeps to it.
 
-The policy is about addresses, not names: a host is resolved, what it resolves to is checked, and the connection is made
-to that very address. A name that means something else a moment later, an odd spelling of a loopback address and a
-redirect all end at the same check. Proxies of the environment are not used, because behind one nobody could check.
+The policy is about addresses, not names: a host is resolved, the resolved address is checked, and the connection is
+made to that address. A name that resolves to something else a moment later, an odd spelling of a loopback address and a
+redirect all end at the same check. Proxies of the environment are not used, since nothing behind one could be checked.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from memoranda.errors import UsageError
 from memoranda.model.text import quote as shown
 
 MAX_BYTES = 1_048_576
-"""Bytes of an answer."""
+"""Maximum size of a response in bytes."""
 _MAX_REDIRECTS = 5
 _REDIRECTS = (301, 302, 303, 307, 308)
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f]")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OWN_HEADERS = ("connection", "content-length", "host", "transfer-encoding")
-"""What the client says about the connection itself."""
+"""Headers that only the client may set."""
 _IN_PATH = "/%:@!$&'()*+,;=~"
 _IN_QUERY = _IN_PATH + "?[]"
 _ADDRESS = "Write it whole, such as https://example.org/path"
@@ -42,7 +42,7 @@ def _networks(*texts: str) -> tuple[_Network, ...]:
     return tuple(ipaddress.ip_network(text) for text in texts)
 
 
-# Written out instead of asking `is_private` and its kin, whose answers differ between versions of Python.
+# Written out, because `is_private` and the like differ between versions of Python.
 _NEVER_PUBLIC: dict[str, tuple[_Network, ...]] = {
     "the metadata service of a cloud": _networks(
         "169.254.169.254/32", "169.254.170.2/32", "168.63.129.16/32", "100.100.100.200/32", "192.0.0.192/32",
@@ -54,7 +54,7 @@ _NEVER_PUBLIC: dict[str, tuple[_Network, ...]] = {
         "224.0.0.0/4", "240.0.0.0/4", "ff00::/8", "100::/64", "2001::/23", "2002::/16", "fec0::/10", "5f00::/16"
     ),
 }  # fmt: skip
-"""What no program reaches unless it is listed, wherever it runs."""
+"""Addresses that are denied unless listed, wherever a program runs."""
 _LOCAL: dict[str, tuple[_Network, ...]] = {
     "a loopback address": _networks("127.0.0.0/8", "::1/128"),
     "a private address": _networks(
@@ -63,13 +63,13 @@ _LOCAL: dict[str, tuple[_Network, ...]] = {
         "2001:db8::/32", "3fff::/20",
     ),
 }  # fmt: skip
-"""What a program on a server does not reach either, unless it is listed."""
+"""Addresses that are also denied on a server, unless listed."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
 _COMPATIBLE = ipaddress.IPv6Network("::/96")
 
 
 class EgressPolicy(msgspec.Struct, frozen=True):
-    """Where requests may go: the public internet, and what is listed; `local` adds this machine and its network.
+    """Where requests may go: the public internet, and what is listed; `local` adds this host and its network.
 
     >>> policy = egress_policy(["10.1.0.0/16"])
     >>> policy.refusal("10.1.2.3", 80, ipaddress.ip_address("10.1.2.3")) is None
@@ -80,11 +80,11 @@ class EgressPolicy(msgspec.Struct, frozen=True):
 
     hosts: frozenset[tuple[str, int | None]] = frozenset()
     networks: tuple[tuple[str, int | None], ...] = ()
-    """Each as text, so that a policy can be compared and hashed, with the port that it is limited to."""
+    """Networks as text, so that a policy can be compared and hashed, with the port they are limited to."""
     local: bool = False
 
     def refusal(self, host: str, port: int, address: Address) -> str | None:
-        """Return what kind of address is refused, None for one that may be reached."""
+        """Return the kind of a denied address, or None for one that may be reached."""
         name = _name(host)
         if (name, None) in self.hosts or (name, port) in self.hosts:
             return None
@@ -97,9 +97,9 @@ class EgressPolicy(msgspec.Struct, frozen=True):
 
 
 def _effective(address: Address) -> Address:
-    """Return where packets to an address go: to the IPv4 address that some IPv6 addresses carry.
+    """Return the IPv4 address embedded in an IPv6 address, or the address itself.
 
-    6to4 and Teredo addresses carry one too, and are refused whatever it is.
+    6to4 and Teredo addresses embed one too, and are always denied.
     """
     if isinstance(address, ipaddress.IPv4Address):
         return address
@@ -111,7 +111,7 @@ def _effective(address: Address) -> Address:
 
 
 LOCAL_EGRESS = EgressPolicy(local=True)
-"""For programs that people run themselves: everything but link-local addresses, metadata services and multicast."""
+"""The default outside a server: everything but link-local addresses, metadata services and multicast."""
 
 
 def egress_policy(allow: Iterable[str] | None) -> EgressPolicy:
@@ -128,7 +128,7 @@ def egress_policy(allow: Iterable[str] | None) -> EgressPolicy:
             networks.append((str(ipaddress.ip_network(place)), port))
         except ValueError as error:
             name = _name(place)
-            # What ends in a number is an address to resolvers, and one that Python cannot read is a misspelled one.
+            # Resolvers read a name that ends in a number as an address; Python could not, so it is misspelled.
             if not re.fullmatch(r"[\w-]+(\.[\w-]+)*", name) or name.rpartition(".")[2].isdigit():
                 raise UsageError(f"{shown(entry)} cannot be allowed: {error}", hint=_ALLOWED, value=entry) from error
             hosts.add((name, port))
@@ -151,8 +151,8 @@ def _name(host: str) -> str:
 Reason = Literal["timeout", "unreachable", "redirected", "too_large", "denied", "not_installed"]
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked: of which address, and how many seconds that may take altogether."""
+class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """A request; `timeout` is the time for all of it, in seconds."""
 
     method: str
     url: str
@@ -161,22 +161,22 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server answered; the names of headers are in small letters."""
+class HttpResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """A response; header names are in lower case."""
 
     status: int
     headers: dict[str, str]
     content: bytes
     content_type: str
-    """Such as `application/json`, without parameters; empty where the server does not say."""
+    """Such as `application/json`, without parameters; empty when the server sends none."""
     charset: str
 
 
 class RequestFailed(Exception):
-    """There is no answer that can be used."""
+    """A request that gave no usable response."""
 
-    def __init__(self, reason: Reason, message: str, *, hint: str = "", response: Response | None = None) -> None:
-        """Say why; `response` is the redirect that is not followed, or the beginning of an answer that is too large."""
+    def __init__(self, reason: Reason, message: str, *, hint: str = "", response: HttpResponse | None = None) -> None:
+        """Give the reason; `response` is the redirect not followed, or the beginning of one that is too large."""
         super().__init__(message)
         self.reason: Reason = reason
         self.message = message
@@ -184,10 +184,10 @@ class RequestFailed(Exception):
         self.response = response
 
 
-def fetch(request: Request, policy: EgressPolicy = LOCAL_EGRESS) -> Response:
-    """Send one request and return the answer, whatever its status; raise RequestFailed.
+def fetch(request: HttpRequest, policy: EgressPolicy = LOCAL_EGRESS) -> HttpResponse:
+    """Send a request and return the response, whatever its status; raise RequestFailed.
 
-    Redirects are followed on the same server only: headers and bodies may hold what no other server should see.
+    Redirects are followed on the same server only: headers and bodies may be secret to other servers.
     """
     check_headers(request.headers)
     request = msgspec.structs.replace(request, url=normalize_url(request.url))
@@ -202,8 +202,8 @@ def fetch(request: Request, policy: EgressPolicy = LOCAL_EGRESS) -> Response:
     raise RequestFailed("redirected", f"{server_of(request.url)} redirects more than {_MAX_REDIRECTS} times")
 
 
-def _client() -> Callable[[Request, EgressPolicy, float], Response]:
-    """Return the function that sends; its package is there only where somebody wanted requests over HTTP."""
+def _client() -> Callable[[HttpRequest, EgressPolicy, float], HttpResponse]:
+    """Return the function that sends; it needs httpx, which is an extra."""
     try:
         from memoranda.lang.http_client import send
     except ImportError as error:
@@ -216,7 +216,7 @@ def _client() -> Callable[[Request, EgressPolicy, float], Response]:
 
 
 def normalize_url(url: str) -> str:
-    """Return a URL as it is sent; refuse one that is not of a server: only http and https are reached."""
+    """Return a URL as it is sent; raise UsageError for anything but http and https with a host."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
@@ -226,10 +226,10 @@ def normalize_url(url: str) -> str:
     if parts.scheme not in ("http", "https"):
         raise UsageError(f"{shown(url)} does not begin with http:// or https://", hint=_ADDRESS, value=url)
     if "@" in parts.netloc:
-        # What comes before the sign looks like a server; and URLs are shown where secrets are not.
-        raise UsageError("the URL holds a user name", hint="Send it as the header `authorization`")
+        # The part before `@` looks like a server, and URLs are shown in messages.
+        raise UsageError("the URL contains a user name", hint="Send it as the header `authorization`")
     if not name or _CONTROLS.search(url) or " " in name:
-        raise UsageError(f"{shown(url)} names no host", hint=_ADDRESS, value=url)
+        raise UsageError(f"{shown(url)} has no host", hint=_ADDRESS, value=url)
     place = f"[{name}]" if ":" in name else name
     return urlunsplit(
         SplitResult(
@@ -243,27 +243,29 @@ def normalize_url(url: str) -> str:
 
 
 def check_headers(headers: Mapping[str, str | bytes]) -> None:
-    """Refuse headers that cannot be sent, or that are not for the caller to choose."""
+    """Raise UsageError for headers that cannot be sent, or that callers may not set."""
     for name, value in headers.items():
         if not _HEADER.fullmatch(name):
-            raise UsageError(f"{shown(name)} cannot be the name of a header", hint="Use letters, digits and hyphens")
+            raise UsageError(f"{shown(name)} is not a valid header name", hint="Use letters, digits and hyphens")
         if name.lower() in _OWN_HEADERS:
-            raise UsageError(f"the header {shown(name)} cannot be chosen", hint="Leave it out", value=name)
+            raise UsageError(f"the header {shown(name)} cannot be set", hint="Leave it out", value=name)
         text = value if isinstance(value, str) else value.decode("latin-1")
         # The value itself may be a secret.
         if _CONTROLS.search(text) or not (text.isascii() or isinstance(value, bytes)):
             raise UsageError(
-                f"the header {shown(name)} holds what is not visible ASCII", hint="Encode it first", value=name
+                f"the header {shown(name)} contains characters that are not visible ASCII",
+                hint="Encode it first",
+                value=name,
             )
 
 
 def server_of(url: str) -> str:
-    """Return the server of a URL for a message: the rest of a URL may hold secrets."""
+    """Return scheme and host of a URL for messages; the rest may contain secrets."""
     return shown("://".join(urlsplit(url)[:2]))
 
 
-def _redirect(request: Request, response: Response) -> Request | None:
-    """Return what has to be asked next; None where the answer is not a redirect."""
+def _redirect(request: HttpRequest, response: HttpResponse) -> HttpRequest | None:
+    """Return the request that follows a redirect, or None for other responses."""
     where = response.headers.get("location")
     if response.status not in _REDIRECTS or not where:
         return None
@@ -289,5 +291,5 @@ def _origin(url: str) -> tuple[str, str | None, int]:
 
 
 def default_port(scheme: str) -> int:
-    """Return the port of a URL that names none."""
+    """Return the default port of a scheme."""
     return 443 if scheme == "https" else 80

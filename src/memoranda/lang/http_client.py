@@ -1,6 +1,6 @@
-"""The HTTP client behind `egress.py`: one connection a request, to an address that the policy allowed.
+"""The HTTP client behind `egress.py`: one connection per request, to an address that the policy allows.
 
-Needs httpx, so it is imported when the first request is made.
+Needs httpx, so it is imported with the first request.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ import httpx
 from memoranda.lang.egress import (
     MAX_BYTES,
     EgressPolicy,
-    Request,
+    HttpRequest,
+    HttpResponse,
     RequestFailed,
-    Response,
     server_of,
 )
 from memoranda.model.text import quote
@@ -35,11 +35,10 @@ _ERRORS = (
 )
 
 
-def send(request: Request, policy: EgressPolicy, end: float) -> Response:
-    """Send one request and return its answer, or raise RequestFailed; `end` is a moment of `time.perf_counter`.
+def send(request: HttpRequest, policy: EgressPolicy, end: float) -> HttpResponse:
+    """Send a request and return its response, or raise RequestFailed; `end` is a `time.perf_counter` deadline.
 
-    No connection is used twice, so that each one is to an address that was checked for this request, and the cookies
-    of one user reach nobody else.
+    No connection is reused, so that each is to an address checked for this request, and no cookies are shared.
     """
     headers = httpx.Headers({"user-agent": "memoranda", "accept-encoding": "identity"})
     headers.update(httpx.Headers([(name.encode(), _header_bytes(value)) for name, value in request.headers.items()]))
@@ -62,7 +61,7 @@ def _header_bytes(value: str | bytes) -> bytes:
     return value if isinstance(value, bytes) else value.encode()
 
 
-def _read(request: Request, response: httpx.Response) -> Response:
+def _read(request: HttpRequest, response: httpx.Response) -> HttpResponse:
     if len(response.headers.raw) > _MAX_HEADERS:
         raise RequestFailed("unreachable", f"{server_of(request.url)} answered with more than {_MAX_HEADERS} headers")
     parts: list[bytes] = []
@@ -76,8 +75,8 @@ def _read(request: Request, response: httpx.Response) -> Response:
     return _answer(response, parts)
 
 
-def _answer(response: httpx.Response, parts: list[bytes]) -> Response:
-    return Response(
+def _answer(response: httpx.Response, parts: list[bytes]) -> HttpResponse:
+    return HttpResponse(
         status=response.status_code,
         headers=dict(response.headers.items()),
         content=b"".join(parts),
@@ -88,12 +87,12 @@ def _answer(response: httpx.Response, parts: list[bytes]) -> Response:
 
 @lru_cache(maxsize=1)
 def _certificates() -> ssl.SSLContext:
-    # Reading them takes longer than most requests.
+    # Loading them takes longer than most requests.
     return httpx.create_ssl_context()
 
 
 class _Transport(httpx.BaseTransport):
-    """httpx on a pool whose connections are made by our backend, which httpx's own transport does not take."""
+    """An httpx transport over our network backend, which the transport of httpx does not accept."""
 
     def __init__(self, backend: httpcore.NetworkBackend, *, secure: bool) -> None:
         self._pool = httpcore.ConnectionPool(
@@ -137,7 +136,7 @@ class _Body(httpx.SyncByteStream):
 
 
 class _CheckedBackend(httpcore.NetworkBackend):
-    """Connects to addresses that the policy allows, and to nothing by its name."""
+    """Connects only to resolved addresses that the policy allows."""
 
     def __init__(self, policy: EgressPolicy, end: float) -> None:
         self._policy = policy
@@ -153,9 +152,9 @@ class _CheckedBackend(httpcore.NetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.NetworkStream:
         failure: Exception | None = None
-        for address in self._allowed(host, port):
+        for address in self._resolve_allowed(host, port):
             try:
-                stream = self._backend.connect_tcp(address, port, timeout=_left(self._end))
+                stream = self._backend.connect_tcp(address, port, timeout=_seconds_left(self._end))
             except httpcore.ConnectError as error:
                 failure = error
             else:
@@ -166,18 +165,18 @@ class _CheckedBackend(httpcore.NetworkBackend):
     def connect_unix_socket(
         self, path: str, timeout: float | None = None, socket_options: Iterable[Any] | None = None
     ) -> httpcore.NetworkStream:
-        raise httpcore.ConnectError("a program does not reach sockets of this machine")
+        raise httpcore.ConnectError("unix sockets are not allowed")
 
     def sleep(self, seconds: float) -> None:
         self._backend.sleep(seconds)
 
-    def _allowed(self, host: str, port: int) -> list[str]:
+    def _resolve_allowed(self, host: str, port: int) -> list[str]:
         found = _resolve(host, port, self._end)
         refusals = [self._policy.refusal(host, port, ipaddress.ip_address(one)) for one in found]
         allowed = [one for one, refusal in zip(found, refusals, strict=True) if refusal is None]
         if allowed:
             return allowed
-        # Not the address itself: what a name means inside of this network is not for everybody to know.
+        # Do not show the address: what a name resolves to inside this network is not public.
         place = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         raise RequestFailed(
             "denied",
@@ -197,10 +196,10 @@ class _Stream(httpcore.NetworkStream):
         self._end = end
 
     def read(self, max_bytes: int, timeout: float | None = None) -> bytes:
-        return self._stream.read(max_bytes, _left(self._end))
+        return self._stream.read(max_bytes, _seconds_left(self._end))
 
     def write(self, buffer: bytes, timeout: float | None = None) -> None:
-        self._stream.write(buffer, _left(self._end))
+        self._stream.write(buffer, _seconds_left(self._end))
 
     def close(self) -> None:
         self._stream.close()
@@ -208,14 +207,14 @@ class _Stream(httpcore.NetworkStream):
     def start_tls(
         self, ssl_context: ssl.SSLContext, server_hostname: str | None = None, timeout: float | None = None
     ) -> httpcore.NetworkStream:
-        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _left(self._end)), self._end)
+        return _Stream(self._stream.start_tls(ssl_context, server_hostname, _seconds_left(self._end)), self._end)
 
     def get_extra_info(self, info: str) -> Any:
         return self._stream.get_extra_info(info)
 
 
-def _left(end: float) -> float:
-    """Return the seconds that are left, or raise; a timeout of 0 would mean to wait for nothing at all."""
+def _seconds_left(end: float) -> float:
+    """Return the seconds left, or raise; a timeout of 0 would not wait at all."""
     left = end - time.perf_counter()
     if left <= 0:
         raise httpcore.ReadTimeout("the time of the request is up")
@@ -223,7 +222,7 @@ def _left(end: float) -> float:
 
 
 def _resolve(host: str, port: int, end: float) -> list[str]:
-    """Return the addresses of a host, in the resolver's order; in a thread, because a resolver knows no deadline."""
+    """Resolve a host, in the resolver's order; in a thread, because a resolver takes no deadline."""
     found: list[str] = []
     failure: list[httpcore.ConnectError] = []
 
@@ -233,14 +232,14 @@ def _resolve(host: str, port: int, end: float) -> list[str]:
         except (OSError, UnicodeError) as error:
             failure.append(httpcore.ConnectError(str(error)))
         else:
-            # Without the zone of a link-local address, which a policy does not know.
+            # Drop the zone of a link-local address, which policies do not use.
             found.extend(dict.fromkeys(str(one[4][0]).partition("%")[0] for one in answers))
 
     with suppress(ValueError):
         return [str(ipaddress.ip_address(host))]
     resolver = threading.Thread(target=ask, daemon=True, name="memoranda-resolver")
     resolver.start()
-    resolver.join(_left(end))
+    resolver.join(_seconds_left(end))
     if failure:
         raise failure[0]
     if resolver.is_alive() or not found:

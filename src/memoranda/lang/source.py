@@ -1,4 +1,4 @@
-"""Program text in; lines, columns and the places that faults are shown at out."""
+"""Source text: lines, columns, spans, and excerpts that know their place in the file."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ import msgspec
 
 
 def digest_of(text: str) -> str:
-    """Return the digest that a program is known by: SHA-256 of its text, in hexadecimal."""
+    """Return the digest that identifies a program: the SHA-256 of its text, in hexadecimal."""
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 class Span(msgspec.Struct, frozen=True, order=True):
-    """A stretch of a source as offsets: from `start` up to, not including, `end`."""
+    """A half-open range of offsets in a source."""
 
     start: int
     end: int
 
     def to(self, other: Span) -> Span:
-        """Return the stretch from where this begins to where another ends."""
+        """Return the span from the start of this one to the end of another."""
         return Span(self.start, max(self.end, other.end))
 
 
 class Position(msgspec.Struct, frozen=True, order=True):
-    """A place as people count: the first character of a file is line 1, column 1."""
+    """A line and a column, both counted from 1."""
 
     line: int
     column: int
 
 
 class Source(msgspec.Struct, frozen=True, dict=True):
-    """A named text; the name is the file's, or says where the text came from."""
+    """A text with a name: of its file, or of where it came from."""
 
     name: str
     text: str
 
     @cached_property
     def lines(self) -> tuple[Span, ...]:
-        """Where each line stands, without its ending: line feed, carriage return, or both."""
+        """The span of each line without its ending: line feed, carriage return, or both."""
         spans: list[Span] = []
         start, text = 0, self.text
         for line in text.splitlines(keepends=True) if _only_plain_endings(text) else _split(text):
@@ -55,7 +55,7 @@ class Source(msgspec.Struct, frozen=True, dict=True):
         return [line.start for line in self.lines]
 
     def position(self, offset: int) -> Position:
-        """Return the line and column of an offset; one beyond the end is the end."""
+        """Return the line and column of an offset, which is clamped to the text."""
         offset = min(max(offset, 0), len(self.text))
         line = bisect_right(self._starts, offset)
         return Position(line, offset - self._starts[line - 1] + 1)
@@ -70,7 +70,7 @@ class Source(msgspec.Struct, frozen=True, dict=True):
 
 
 def _only_plain_endings(text: str) -> bool:
-    """Say whether `str.splitlines`, which also breaks at form feeds and the like, would find only our line endings."""
+    """Return whether `str.splitlines`, which also breaks at form feeds, would find only our line endings."""
     return text.isascii() and not any(mark in text for mark in "\v\f\x1c\x1d\x1e")
 
 
@@ -89,23 +89,23 @@ def _split(text: str) -> list[str]:
 
 
 class Excerpt(msgspec.Struct, frozen=True):
-    """A piece of a source as a grammar reads it, and where it came from.
+    """A piece of a source as a grammar reads it, with a map back to the source.
 
-    A block without its indentation or a string without its escapes is no longer a slice of the file. `runs` holds
-    pairs (offset in the text, offset in the source), ascending, for the places where the two drift apart.
+    A block without its indentation or a string without its escapes is not a slice of the file. `runs` are ascending
+    pairs (offset in the text, offset in the source) for the places where the two drift apart.
     """
 
     text: str
     runs: tuple[tuple[int, int], ...] = ((0, 0),)
 
     def locate(self, start: int, end: int) -> Span:
-        """Return where a stretch of this text stands in the source."""
+        """Return the span in the source of a range of this text."""
         first = self.origin(start)
-        # The end is where the last character is, plus one: the next run may stand on another line.
+        # The end is the last character plus one: the next run may be on another line.
         return Span(first, max(first, self.origin(end - 1) + 1 if end > start else first))
 
     def origin(self, offset: int) -> int:
-        """Return where a character of this text stands in the source."""
+        """Return the offset in the source of a character of this text."""
         here, there = self.runs[max(bisect_right(self.runs, offset, key=_in_text) - 1, 0)]
         return there + offset - here
 
@@ -115,5 +115,5 @@ def _in_text(run: tuple[int, int]) -> int:
 
 
 def excerpt(source: Source, span: Span) -> Excerpt:
-    """Return a slice of a source that still knows where it stands."""
+    """Return a slice of a source as an excerpt."""
     return Excerpt(source.slice(span), ((0, span.start),))

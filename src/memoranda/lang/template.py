@@ -1,7 +1,7 @@
-"""Templates: text with expressions, choices and loops in, closures that give text out.
+"""Templates: text with expressions, choices and loops, compiled to closures that render it.
 
-The renderer of every language. What a grammar writes as `{{name}}` or `${name}` is a node here; the values that are
-filled in are never read as templates themselves.
+A grammar decides whether to write `{{name}}` or `${name}`; here both are nodes. Values that are filled in are never
+read as templates themselves.
 """
 
 from __future__ import annotations
@@ -10,26 +10,25 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
 
 from memoranda.errors import LimitExceeded
-from memoranda.lang.expression.bounds import exceeded
 from memoranda.lang.expression.compiler import CORE, Layer, compile_node
-from memoranda.lang.expression.dialect import Closure, Compilation, Dialect, Names, Resolve, Run
+from memoranda.lang.expression.dialect import Closure, Compilation, Dialect, ExpressionRun, Names, Resolve, exceeded
 from memoranda.lang.expression.nodes import Constant, Node
 
 THIS, INDEX, KEY, FIRST, LAST = "this", "@index", "@key", "@first", "@last"
 LOOP_NAMES = (THIS, INDEX, KEY, FIRST, LAST)
-"""What the body of a loop can ask: the item, its place from 0, its name in an object, and whether it is at an end."""
+"""Names in the body of a loop: the item, its index, its key in an object, and whether it is first or last."""
 
 
 class Template(Node, frozen=True):
-    """Parts one after the other: texts, expressions, choices and loops."""
+    """A sequence of texts, expressions, choices and loops."""
 
     parts: tuple[Node, ...]
     trimmed: bool = False
-    """Whether the last line held only a tag: the line goes, and with it the end of the line before."""
+    """Whether the last line was only a tag, so that the line break before it is removed."""
 
 
 class Choice(Node, frozen=True):
-    """One part or another."""
+    """One part or another, by a condition."""
 
     test: Node
     then: Template
@@ -37,7 +36,7 @@ class Choice(Node, frozen=True):
 
 
 class Loop(Node, frozen=True):
-    """A part for each item of a list or object, or another when there are none."""
+    """A part repeated for each item of a list or object, or another part for an empty one."""
 
     of: Node
     body: Template
@@ -45,7 +44,7 @@ class Loop(Node, frozen=True):
 
 
 class CompiledTemplate:
-    """A template that is ready to be rendered, as often as one likes and from any thread."""
+    """A compiled template, which can be rendered many times and from any thread."""
 
     __slots__ = ("closure", "node")
 
@@ -53,16 +52,16 @@ class CompiledTemplate:
         """Compile a template once; see `compile_node`."""
         self.node = node
         self.closure = compile_node(node, dialect, resolve=resolve)
-        """Gives the text among variables; for those who bring their own run."""
+        """Renders the text, for callers with an `ExpressionRun` of their own."""
 
     @property
     def is_constant(self) -> bool:
-        """Whether it is only text, and the same whatever the variables are."""
+        """Whether it contains no expressions."""
         return all(isinstance(part, Constant) for part in self.node.parts)
 
-    def render(self, names: Names, run: Run | None = None) -> str:
-        """Return the text among these variables."""
-        return self.closure(names, run or Run())
+    def render(self, names: Names, run: ExpressionRun | None = None) -> str:
+        """Render the text with variables."""
+        return self.closure(names, run or ExpressionRun())
 
 
 def _template(node: Template, to: Compilation) -> Closure:
@@ -70,16 +69,16 @@ def _template(node: Template, to: Compilation) -> Closure:
     if all(isinstance(part, Constant) for part in node.parts):
         text = "".join(word(cast("Constant", part).value) for part in node.parts)
 
-        def repeat(names: Names, run: Run) -> str:
+        def repeat(names: Names, run: ExpressionRun) -> str:
             run.written += len(text)
             if run.written > run.bounds.output:
                 raise _too_much(run)
             return text
 
         return repeat
-    parts = tuple((_written(part), to.compile(part), isinstance(part, (Choice, Loop))) for part in node.parts)
+    parts = tuple((_constant_text(part), to.compile(part), isinstance(part, (Choice, Loop))) for part in node.parts)
 
-    def render(names: Names, run: Run) -> str:
+    def render(names: Names, run: ExpressionRun) -> str:
         out: list[str] = []
         for text, part, counted in parts:
             if text is None:
@@ -96,12 +95,12 @@ def _template(node: Template, to: Compilation) -> Closure:
     return render
 
 
-def _written(part: Node) -> str | None:
-    """Return the text that a part is, None for one that has to be computed."""
+def _constant_text(part: Node) -> str | None:
+    """Return the text of a constant part, None for one that has to be computed."""
     return part.value if isinstance(part, Constant) and type(part.value) is str else None
 
 
-def _too_much(run: Run) -> LimitExceeded:
+def _too_much(run: ExpressionRun) -> LimitExceeded:
     return exceeded("what a template renders", run.bounds.output, run.written)
 
 
@@ -115,7 +114,7 @@ def _loop(node: Loop, to: Compilation) -> Closure:
     of, otherwise = to.compile(node.of), to.compile(node.otherwise)
     body = to.inside_loop().compile(node.body)
 
-    def render(names: Names, run: Run) -> str:
+    def render(names: Names, run: ExpressionRun) -> str:
         keys, items = _entries(of(names, run))
         if not items:
             return otherwise(names, run)

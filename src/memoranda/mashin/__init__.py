@@ -1,7 +1,7 @@
-"""mashin machines: steps that compute, ask, remember and recall, each effect of them governed and on record.
+"""mashin machines: steps that compute, ask, remember and recall, with every effect governed and on record.
 
-`load` compiles a machine, `machine.run` runs it, `machine.test` runs its tests. `find` and `resume` take up a run that
-was begun earlier. `parse` and `check` look at a text without running it; `evaluate` runs a single expression.
+`load` compiles a machine, `machine.run` runs it, `machine.test` runs its tests. `find` and `resume` return a run that
+began earlier. `parse` and `check` read a text without running it; `evaluate` runs a single expression.
 
 >>> import memoranda
 >>> from memoranda.mashin import check, find, load, parse, resume
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from memoranda.mashin.behaviour import Behaviour, Budget
-    from memoranda.mashin.expression.programs import evaluate
-    from memoranda.mashin.loading import check, find, load, parse, resume
+    from memoranda.mashin.expression.compiler import evaluate
+    from memoranda.mashin.loader import check, find, load, parse, resume
     from memoranda.mashin.machine import Machine
     from memoranda.mashin.run import Run
 
@@ -40,15 +40,15 @@ __all__ = ["Behaviour", "Budget", "Machine", "Run", "check", "evaluate", "find",
 
 _HOMES = {
     **dict.fromkeys(("Behaviour", "Budget"), "behaviour"),
-    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loading"),
-    "evaluate": "expression.programs",
+    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loader"),
+    "evaluate": "expression.compiler",
     "Machine": "machine",
     "Run": "run",
 }
 
 
 def __getattr__(name: str) -> Any:
-    """Return what is imported only when it is asked for: expressions alone reach no memory and no model."""
+    """Import a name when it is first used: expressions alone need no memory and no model."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"memoranda.mashin.{_HOMES[name]}"), name)

@@ -1,4 +1,4 @@
-"""What the language leaves open, and how much a run may use: one named choice each."""
+"""The budget of a run, and the choices that the language leaves to its runtime."""
 
 from __future__ import annotations
 
@@ -8,56 +8,56 @@ from typing import Literal
 
 import msgspec
 
-from memoranda.model.duration import Duration
+from memoranda.model.clock import Duration
+from memoranda.model.entry import Mode
 from memoranda.model.limits import check_count
-from memoranda.model.recall import Mode
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """How much one run may use, the machines it calls included; None is without a limit.
+    """What one run may use, the machines it calls included; None means no limit.
 
     >>> Budget(model_calls=3, tokens=10_000).steps
     10000
     """
 
     steps: int | None = 10_000
-    """Steps that are taken, each round of a flow counted."""
+    """Steps, counted each time they run."""
     model_calls: int | None = 100
-    """Requests to models, those after a broken answer included."""
+    """Requests to models, repeated ones included."""
     tokens: int | None = None
-    """Tokens that models read and write; no request is made once they are used up."""
+    """Tokens that models read and write; once they are used up, no request is made."""
     writes: int | None = None
-    """Contents that are remembered."""
+    """Entries that are remembered."""
     machine_calls: int | None = 100
-    """Other machines that are called."""
+    """Calls of other machines."""
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be counted."""
+        """Refuse what is not a count."""
         for name in self.__struct_fields__:
             check_count(f"budget of {name}", getattr(self, name))
 
 
 class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
-    """The choices of a runtime; pass your own to `load(…, behaviour=…)`.
+    """The choices of the runtime; pass your own to `load(…, behaviour=…)`.
 
     >>> Behaviour(recall="keyword", keep=None).budget.model_calls
     100
     """
 
     without_namespace: Literal["all", "unnamed"] = "all"
-    """What a `recall` without a namespace looks through: the whole collection, or only what has no namespace either."""
+    """What a `recall` without a namespace searches: the whole collection, or only entries without a namespace."""
     recall: Mode = "hybrid"
     """How a `recall` ranks: by vectors and words together, by vectors alone (`semantic`), or by words (`keyword`)."""
     budget: Budget = Budget()
-    """What a run may use where it is not told otherwise."""
+    """The budget of a run that is given none."""
     model_seconds: float = 60.0
-    """Seconds a model may take for one reply."""
+    """Timeout for one reply of a model, in seconds."""
     flows: int = 24
-    """Flows that may run inside one another, those of called machines included."""
+    """Maximum number of nested flows, those of called machines included."""
     machines: int = 8
-    """Machines that may call one another."""
+    """Maximum number of nested machines."""
     keep: Duration | None = "30d"
-    """How long the inputs and results of a run are kept after it ended; its events stay in the ledger."""
+    """How long the inputs and results of a run are kept after its end; its events stay in the ledger."""
     sleep: Callable[[float], None] = time.sleep
     """How to wait between two attempts."""
 

@@ -1,31 +1,347 @@
-"""The fields of a machine's input, output or answer in; values that fit them, or everything that does not fit, out.
+"""Contracts: check values against the fields of a machine's input, output or answer.
 
-A null counts as missing. All faults of a value come in one `SchemaViolation`, and no message holds the value itself.
+A null counts as missing. One `SchemaViolation` lists everything wrong with a value, and no message contains the value.
+The value of a constraint is an expression that does not depend on a run, so it is computed when the machine is checked
+and when it is compiled. `pattern` searches: `^` and `$` anchor it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from memoranda.errors import EvaluationFailed, LimitExceeded
-from memoranda.lang.expression.dialect import Run
-from memoranda.lang.expression.nodes import Constant, Node
-from memoranda.lang.expression.program import Expression
-from memoranda.mashin.constraints import CONSTRAINTS, Test, constraint_value
-from memoranda.mashin.document import Field
-from memoranda.mashin.expression.programs import expression
-from memoranda.mashin.faults import Fault, Faults
-from memoranda.mashin.programs import Programs
-from memoranda.mashin.types import Check, Json, kind_of, undeclared
+from memoranda.errors import EvaluationFailed, LimitExceeded, UsageError
+from memoranda.lang.diagnostics import did_you_mean
+from memoranda.lang.expression.compiler import Expression
+from memoranda.lang.expression.dialect import ExpressionRun
+from memoranda.lang.expression.nodes import Call, Constant, Node
+from memoranda.lang.expression.patterns import compile_pattern
+from memoranda.mashin.document import Config, Field
+from memoranda.mashin.expression.compiler import Programs, expression
+from memoranda.mashin.expression.operators import equal, is_number
+from memoranda.mashin.types import (
+    Check,
+    Json,
+    Violation,
+    Violations,
+    add_undeclared,
+    is_day,
+    is_decimal,
+    is_moment,
+    is_uuid,
+    kind_of,
+)
+from memoranda.model.text import quote
 
-__all__ = ["Contract", "Fault", "contract"]
+ValueTest: TypeAlias = Callable[[Any], str | None]
+"""Returns what is wrong with a value of the right type; None if nothing is, or if it does not apply."""
+
+NUMBERS = frozenset({"number", "integer", "decimal"})
+
+
+class Constraint(msgspec.Struct, frozen=True, kw_only=True):
+    """A modifier of a field: the types it applies to, the value it needs, its test, and its JSON schema."""
+
+    types: frozenset[str] = frozenset()
+    """Empty if it applies to every type."""
+    about: str = ""
+    fits: Callable[[Any], bool]
+    wanted: str
+    test: Callable[[Any], ValueTest]
+    schema: Callable[[Any, str], Json]
+    """Takes the constraint's value and the field's type, and returns what it adds to the schema."""
+
+
+def constraint_value(config: Config, node: Node) -> Any:
+    """Return the value of a constraint; raise a UsageError if it is not what the constraint needs."""
+    key = config.key.text
+    rule = CONSTRAINTS[key]
+    try:
+        value = _range_ends(node) if key == "range" else expression(node).value({})
+    except (EvaluationFailed, LimitExceeded) as error:
+        raise UsageError(f"`{key}` has no value before the machine runs: {error.message}", hint=error.hint) from None
+    if not rule.fits(value):
+        shown = quote(config.value.text, longest=40)
+        raise UsageError(f"`{key}` needs {rule.wanted}, not {shown}", hint=f"Write it as `{key}: …`")
+    if key == "pattern":
+        compile_pattern(value)
+    elif key == "format" and value not in FORMATS:
+        hint = did_you_mean(value, FORMATS, otherwise=f"Formats are {', '.join(FORMATS)}")
+        raise UsageError(f"{quote(value, longest=40)} is not a format", hint=hint)
+    return value
+
+
+def _range_ends(node: Node) -> Any:
+    """Return the ends of a range: here `0..1` is an interval, and in an expression a list of integers."""
+    if isinstance(node, Call) and node.function == "..":
+        return [expression(part).value({}) for part in node.arguments]
+    return expression(node).value({})
+
+
+# numbers
+
+
+def _least(limit: Any) -> ValueTest:
+    below = _comparison(limit, operator.lt)
+    return lambda value: f"is less than {limit}" if below(value) else None
+
+
+def _most(limit: Any) -> ValueTest:
+    above = _comparison(limit, operator.gt)
+    return lambda value: f"is more than {limit}" if above(value) else None
+
+
+def _comparison(limit: int | float, compare: Callable[[Any, Any], bool]) -> Callable[[Any], bool]:
+    """Return a comparison with a limit for numbers and for decimals written as text; false for anything else."""
+    # Exact, so that "0.1" is not less than 0.1, which no float is exactly.
+    exact = Decimal(repr(limit))
+
+    def test(value: Any) -> bool:
+        if type(value) is int or type(value) is float:
+            return compare(value, limit)
+        return type(value) is str and is_decimal(value) and compare(Decimal(value), exact)
+
+    return test
+
+
+def _between(ends: Any) -> ValueTest:
+    least, most = _least(ends[0]), _most(ends[1])
+    return lambda value: f"is not from {ends[0]} to {ends[1]}" if least(value) or most(value) else None
+
+
+def _is_range(value: Any) -> bool:
+    if not isinstance(value, list):
+        return False
+    ends = cast("list[Any]", value)
+    return len(ends) == 2 and all(map(is_number, ends)) and ends[0] <= ends[1]
+
+
+# lengths
+
+
+def _length_of(value: Any) -> tuple[int, str] | None:
+    if type(value) is str:
+        return len(value), "characters"
+    return (len(cast("list[Any]", value)), "items") if type(value) is list else None
+
+
+def _shortest(limit: Any) -> ValueTest:
+    def test(value: Any) -> str | None:
+        counted = _length_of(value)
+        return f"has {counted[0]} {counted[1]}, the least is {limit}" if counted and counted[0] < limit else None
+
+    return test
+
+
+def _longest(limit: Any) -> ValueTest:
+    def test(value: Any) -> str | None:
+        counted = _length_of(value)
+        return f"has {counted[0]} {counted[1]}, the most is {limit}" if counted and counted[0] > limit else None
+
+    return test
+
+
+def _is_length(value: Any) -> bool:
+    return is_number(value) and value >= 0 and value == int(value)
+
+
+def _length(bound: str) -> Callable[[Any, str], Json]:
+    return lambda value, type_: {f"{bound}{'Items' if type_ == 'list' else 'Length'}": int(value)}
+
+
+# texts
+
+
+def _pattern(text: Any) -> ValueTest:
+    pattern = compile_pattern(text)
+
+    def test(value: Any) -> str | None:
+        if type(value) is not str or pattern.search(value) is not None:
+            return None
+        return f"does not match the pattern {quote(text)}"
+
+    return test
+
+
+def _pattern_schema(text: Any, _type: str) -> Json:
+    """Return the pattern for a schema, or a description of one that only RE2 understands."""
+    import jsonschema_rs  # here, because its import takes a while and most machines have no pattern
+
+    try:
+        jsonschema_rs.validator_for({"pattern": text})
+    except (jsonschema_rs.ValidationError, ValueError):
+        return {"description": f"Matches the regular expression {text}"}
+    return {"pattern": text}
+
+
+def _is_url(text: str) -> bool:
+    return "://" in text and _json_format("uri")(text)
+
+
+@lru_cache
+def _json_format(name: str) -> Callable[[str], bool]:
+    """Return the test of a format of JSON schema."""
+    import jsonschema_rs  # here, because its import takes a while and most machines have no format
+
+    found: Callable[[str], bool] = jsonschema_rs.validator_for({"format": name}, validate_formats=True).is_valid
+    return found
+
+
+_JSON_FORMATS = (
+    "email",
+    "idn-email",
+    "hostname",
+    "idn-hostname",
+    "ipv4",
+    "ipv6",
+    "uri",
+    "uri-reference",
+    "iri",
+    "iri-reference",
+    "uri-template",
+    "json-pointer",
+    "relative-json-pointer",
+    "regex",
+    "time",
+    "duration",
+)
+_OWN_FORMATS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "url": (_is_url, "uri"),
+    "uuid": (is_uuid, "uuid"),
+    "date": (is_day, "date"),
+    "datetime": (is_moment, "date-time"),
+    "date-time": (is_moment, "date-time"),
+}
+FORMATS: tuple[str, ...] = (*_OWN_FORMATS, *_JSON_FORMATS)
+"""The formats of JSON schema, and `url`."""
+
+
+def _format(name: Any) -> ValueTest:
+    fits = _OWN_FORMATS[name][0] if name in _OWN_FORMATS else _json_format(name)
+
+    def test(value: Any) -> str | None:
+        return f"is not of the format {name}" if type(value) is str and not fits(value) else None
+
+    return test
+
+
+def _format_schema(name: Any, _type: str) -> Json:
+    return {"format": _OWN_FORMATS[name][1] if name in _OWN_FORMATS else name}
+
+
+# choices
+
+
+def _among(choices: list[Any]) -> Callable[[Any], bool]:
+    """Return a test for equality with one of some values, without coercion."""
+    texts = frozenset(choice for choice in choices if type(choice) is str)
+    others = [choice for choice in choices if type(choice) is not str]
+    return lambda value: value in texts if type(value) is str else any(equal(value, one) for one in others)
+
+
+def _list_of(choices: list[Any]) -> str:
+    return ", ".join(quote(choice, longest=40) for choice in choices[:20])
+
+
+def _choices(choices: Any) -> ValueTest:
+    among = _among(choices)
+    return lambda value: None if among(value) else f"is none of {_list_of(choices)}"
+
+
+def _subset(choices: Any) -> ValueTest:
+    among = _among(choices)
+
+    def test(value: Any) -> str | None:
+        if type(value) is not list:
+            return None
+        other = next((at for at, one in enumerate(cast("list[Any]", value)) if not among(one)), None)
+        return None if other is None else f"contains at [{other}] what is none of {_list_of(choices)}"
+
+    return test
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
+_TEXT, _LIST, _LENGTHS = frozenset({"text"}), frozenset({"list"}), frozenset({"text", "list"})
+
+CONSTRAINTS: dict[str, Constraint] = {
+    "min": Constraint(
+        types=NUMBERS,
+        about="numbers",
+        fits=is_number,
+        wanted="a number",
+        test=_least,
+        schema=lambda value, _: {"minimum": value},
+    ),
+    "max": Constraint(
+        types=NUMBERS,
+        about="numbers",
+        fits=is_number,
+        wanted="a number",
+        test=_most,
+        schema=lambda value, _: {"maximum": value},
+    ),
+    "range": Constraint(
+        types=NUMBERS,
+        about="numbers",
+        fits=_is_range,
+        wanted="the least and the greatest number, as `0..1` or `[0, 1]`",
+        test=_between,
+        schema=lambda ends, _: {"minimum": ends[0], "maximum": ends[1]},
+    ),
+    "min_length": Constraint(
+        types=_LENGTHS,
+        about="texts and lists",
+        fits=_is_length,
+        wanted="a whole number from 0 on",
+        test=_shortest,
+        schema=_length("min"),
+    ),
+    "max_length": Constraint(
+        types=_LENGTHS,
+        about="texts and lists",
+        fits=_is_length,
+        wanted="a whole number from 0 on",
+        test=_longest,
+        schema=_length("max"),
+    ),
+    "format": Constraint(
+        types=_TEXT, about="texts", fits=_is_text, wanted="a text", test=_format, schema=_format_schema
+    ),
+    "pattern": Constraint(
+        types=_TEXT, about="texts", fits=_is_text, wanted="a text", test=_pattern, schema=_pattern_schema
+    ),
+    "choices": Constraint(
+        fits=_is_list, wanted="a list", test=_choices, schema=lambda choices, _: {"enum": list(choices)}
+    ),
+    "subset": Constraint(
+        types=_LIST,
+        about="lists",
+        fits=_is_list,
+        wanted="a list",
+        test=_subset,
+        schema=lambda choices, _: {"items": {"enum": list(choices)}},
+    ),
+}
+"""Every constraint by its keyword."""
+
+
+# contracts
 
 
 class _Slot(msgspec.Struct, frozen=True):
-    """A field that is ready to be checked."""
+    """A compiled field."""
 
     name: str
     type: str
@@ -35,45 +351,60 @@ class _Slot(msgspec.Struct, frozen=True):
 
 
 class Contract(msgspec.Struct, frozen=True):
-    """What a value has to look like; made by `contract`."""
+    """The compiled fields of a value; made by `contract`."""
 
     schema: Json
-    """The JSON schema of such a value, as a model is shown it."""
+    """The JSON schema that a model is shown."""
     slots: dict[str, _Slot]
 
     def accept(
-        self, value: Any, *, run: Run | None = None, names: Mapping[str, Any] | None = None, what: str = "the input"
+        self,
+        value: Any,
+        *,
+        run: ExpressionRun | None = None,
+        names: Mapping[str, Any] | None = None,
+        what: str = "the input",
     ) -> Json:
-        """Return an input with every declared field in it: defaults where they were not given, else null.
+        """Return an input with every declared field: defaults for what is missing, else null.
 
-        Names that nobody declared are refused. Defaults are worth something anew in each call, with the moments and
-        ids of `run`; among their names, `input` is what was given.
+        Undeclared names are refused. Defaults are computed in each call, with the times and ids of `run`; among their
+        names, `input` is the given value.
         """
-        return self._read(value, _Reading(what, run, names), Faults(dropping=False))
+        return self._read(value, _Reading(what, run, names), Violations(dropping=False))
 
     def answer(
-        self, value: Any, *, run: Run | None = None, names: Mapping[str, Any] | None = None, what: str = "the answer"
+        self,
+        value: Any,
+        *,
+        run: ExpressionRun | None = None,
+        names: Mapping[str, Any] | None = None,
+        what: str = "the answer",
     ) -> Json:
-        """Return what a model or somebody outside gave, as `accept` does; what nobody declared is left out."""
-        return self._read(value, _Reading(what, run, names), Faults(dropping=True))
+        """Return what a model or an event gave, as `accept` does, without undeclared names."""
+        return self._read(value, _Reading(what, run, names), Violations(dropping=True))
 
-    def assume(self, value: Any, *, run: Run | None = None, what: str = "what is assumed") -> Json:
-        """Return what a test assumes, as `answer` does; what it leaves out is its default or null, required or not."""
-        return self._read(value, _Reading(what, run, None, partial=True), Faults(dropping=True))
+    def assume(self, value: Any, *, run: ExpressionRun | None = None, what: str = "what is assumed") -> Json:
+        """Return what a test assumes, as `answer` does; a missing field is its default or null, even if required."""
+        return self._read(value, _Reading(what, run, None, partial=True), Violations(dropping=True))
 
     def respond(
-        self, value: Any, *, run: Run | None = None, names: Mapping[str, Any] | None = None, what: str = "the output"
+        self,
+        value: Any,
+        *,
+        run: ExpressionRun | None = None,
+        names: Mapping[str, Any] | None = None,
+        what: str = "the output",
     ) -> Json:
-        """Return an output: what nobody declared is left out, and what is declared has to be there.
+        """Return an output without undeclared names; every declared field has to be there.
 
-        It may be null where the field is not required; a default takes the place of null.
+        It may be null where the field is not required; a default replaces null.
         """
-        return self._read(value, _Reading(what, run, names, whole=True), Faults(dropping=True))
+        return self._read(value, _Reading(what, run, names, whole=True), Violations(dropping=True))
 
-    def _read(self, value: Any, reading: _Reading, faults: Faults) -> Json:
+    def _read(self, value: Any, reading: _Reading, violations: Violations) -> Json:
         if type(value) is not dict:
-            faults.wanted("a map", value)
-            raise faults.violation(reading.what)
+            violations.add_type("a map", value)
+            raise violations.error(reading.what)
         given = cast("Json", value)
         kept: Json = {}
         waiting: list[_Slot] = []
@@ -82,10 +413,10 @@ class Contract(msgspec.Struct, frozen=True):
             one = given.get(name)
             if one is not None:
                 known += 1
-                before = len(faults.found)
-                kept[name] = slot.check(one, faults)
-                if len(faults.found) != before:
-                    faults.inside(f".{name}", before)
+                before = len(violations.found)
+                kept[name] = slot.check(one, violations)
+                if len(violations.found) != before:
+                    violations.inside(f".{name}", before)
                 continue
             present = name in given
             known += present
@@ -93,59 +424,48 @@ class Contract(msgspec.Struct, frozen=True):
             if slot.default is not None:
                 waiting.append(slot)
             elif not reading.partial and (slot.required or (reading.whole and not present)):
-                faults.found.append(Fault(f".{name}", "is null" if present else "is missing", slot.type))
-        if known != len(given) and not faults.dropping:
-            undeclared(given, self.slots, faults)
+                violations.found.append(Violation(f".{name}", "is null" if present else "is missing", slot.type))
+        if known != len(given) and not violations.dropping:
+            add_undeclared(given, self.slots, violations)
         for slot in waiting:
-            _fill(slot, kept, reading, faults)
-        if faults.found:
-            raise faults.violation(reading.what)
+            _fill(slot, kept, reading, violations)
+        if violations.found:
+            raise violations.error(reading.what)
         return kept
 
 
-class _Reading:
-    """How a value is read, and what defaults may use; most values need none of it."""
+class _Reading(msgspec.Struct):
+    """How a value is read, and what defaults may use."""
 
-    __slots__ = ("names", "partial", "run", "what", "whole")
-
-    def __init__(
-        self,
-        what: str,
-        run: Run | None,
-        names: Mapping[str, Any] | None,
-        *,
-        whole: bool = False,
-        partial: bool = False,
-    ) -> None:
-        self.what = what
-        self.run = run
-        self.names = names
-        self.whole = whole
-        self.partial = partial
+    what: str
+    run: ExpressionRun | None
+    names: Mapping[str, Any] | None = None
+    whole: bool = False
+    partial: bool = False
 
 
-def _fill(slot: _Slot, kept: Json, reading: _Reading, faults: Faults) -> None:
-    """Put in the default of a field, which is checked as any other value is."""
+def _fill(slot: _Slot, kept: Json, reading: _Reading, violations: Violations) -> None:
+    """Set a field to its default, which is checked like any other value."""
     assert slot.default is not None
-    before = len(faults.found)
-    run = reading.run = reading.run or Run()
+    before = len(violations.found)
+    run = reading.run = reading.run or ExpressionRun()
     try:
         value = slot.default.value({"input": kept, **(reading.names or {})}, run)
-    except (EvaluationFailed, LimitExceeded) as fault:
-        faults.add(f"has a default without a value: {fault.message}", expected=slot.type, hint=fault.hint)
+    except (EvaluationFailed, LimitExceeded) as error:
+        violations.add(f"has a default without a value: {error.message}", expected=slot.type, hint=error.hint)
     else:
         if value is not None:
-            kept[slot.name] = slot.check(value, faults)
+            kept[slot.name] = slot.check(value, violations)
         elif slot.required:
-            faults.add("is missing, and its default is null", expected=slot.type)
-    if len(faults.found) != before:
-        faults.inside(f".{slot.name}", before)
+            violations.add("is missing, and its default is null", expected=slot.type)
+    if len(violations.found) != before:
+        violations.inside(f".{slot.name}", before)
 
 
 def contract(fields: Sequence[Field], programs: Programs, *, complete: bool = False) -> Contract:
     """Compile the fields of a checked document.
 
-    In a `complete` contract, such as what a model returns, every field without a default has to be there.
+    In a `complete` contract, such as the answer of a model, every field without a default is required.
     """
     slots: dict[str, _Slot] = {}
     properties: Json = {}
@@ -163,7 +483,7 @@ def contract(fields: Sequence[Field], programs: Programs, *, complete: bool = Fa
 
 def _slot(field: Field, programs: Programs, *, complete: bool) -> tuple[_Slot, Json]:
     kind = kind_of(field.type)
-    tests: list[tuple[Test, str]] = []
+    tests: list[tuple[ValueTest, str]] = []
     parts: list[Json] = [kind.schema]
     for config in field.constraints:
         node = programs.node(config.value)
@@ -173,30 +493,30 @@ def _slot(field: Field, programs: Programs, *, complete: bool) -> tuple[_Slot, J
             tests.append((rule.test(value), f"{config.key.text}: {config.value.text}"))
             parts.append(rule.schema(value, kind.name))
     node = programs.node(field.default) if field.default is not None else None
-    schema = _described(field, _merged(parts), node)
-    check = _tested(kind.check, tuple(tests)) if tests else kind.check
+    schema = _describe(field, _merge(parts), node)
+    check = _with_tests(kind.check, tuple(tests)) if tests else kind.check
     required = field.required or (complete and node is None)
     return _Slot(field.name.text, kind.name, check, required, expression(node) if node is not None else None), schema
 
 
-def _tested(check: Check, tests: tuple[tuple[Test, str], ...]) -> Check:
-    """Return a check that also applies the tests to a value of the right type."""
+def _with_tests(check: Check, tests: tuple[tuple[ValueTest, str], ...]) -> Check:
+    """Return a check that also applies tests to a value of the right type."""
 
-    def tested(value: Any, faults: Faults) -> Any:
-        before = len(faults.found)
-        kept = check(value, faults)
-        if len(faults.found) == before:
+    def check_all(value: Any, violations: Violations) -> Any:
+        before = len(violations.found)
+        kept = check(value, violations)
+        if len(violations.found) == before:
             for test, expected in tests:
                 wrong = test(kept)
                 if wrong is not None:
-                    faults.add(wrong, expected=expected)
+                    violations.add(wrong, expected=expected)
         return kept
 
-    return tested
+    return check_all
 
 
-def _merged(parts: list[Json]) -> Json:
-    """Return one schema that says what its parts say; only items are said of in two places."""
+def _merge(parts: list[Json]) -> Json:
+    """Return one schema of several; only `items` occurs in more than one."""
     merged: Json = {}
     for part in parts:
         for word, value in part.items():
@@ -204,7 +524,7 @@ def _merged(parts: list[Json]) -> Json:
     return merged
 
 
-def _described(field: Field, schema: Json, default: Node | None) -> Json:
+def _describe(field: Field, schema: Json, default: Node | None) -> Json:
     if field.label is not None:
         schema["title"] = field.label.text
     if field.description is not None:

@@ -1,28 +1,28 @@
-"""What a machine says, as frozen values: the parser's result. Expressions are raw text here and know their places.
+"""The syntax tree of a machine. Expressions are raw text with their places.
 
-Where a part stands and how it is laid out does not count for equality: texts that say the same are equal documents.
+Equality ignores places and layout.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, final
 
-from memoranda.lang.tree import Node, Raw
+from memoranda.lang.document import Raw, SourceNode
 from memoranda.mashin.lines import Line
 
 # --- fields -----------------------------------------------------------------------------------------------------
 
 
-class Config(Node, frozen=True):
+class Config(SourceNode, frozen=True):
     """`key: expression`."""
 
     key: Raw
     value: Raw
 
 
-class Type(Node, frozen=True):
-    """The type of a field as it was written; of a list its `item`, of an enum its `choices`, of a map its `shape`."""
+class Type(SourceNode, frozen=True):
+    """The type of a field as written, with the `item` of a list, the `choices` of an enum, the `shape` of a map."""
 
     name: str
     item: Type | None = None
@@ -30,8 +30,8 @@ class Type(Node, frozen=True):
     shape: Raw | None = None
 
 
-class Field(Node, frozen=True):
-    """`name as type` and what follows it."""
+class Field(SourceNode, frozen=True):
+    """`name as type` with its modifiers."""
 
     name: Raw
     type: Type
@@ -41,7 +41,7 @@ class Field(Node, frozen=True):
     label: Raw | None = None
     constraints: tuple[Config, ...] = ()
     source: Raw | None = None
-    """The step, or the path, that an output comes from."""
+    """The step or path that an output comes from."""
 
 
 # --- ensures ----------------------------------------------------------------------------------------------------
@@ -49,29 +49,29 @@ class Field(Node, frozen=True):
 Verdict: TypeAlias = Literal["allow", "deny", "approve"]
 
 
-class Capability(Node, frozen=True):
-    """A capability by its name as written; `call "machine"` is `machine.call` for one machine."""
+class Capability(SourceNode, frozen=True):
+    """A capability as written; `call "machine"` is `machine.call` for one machine."""
 
     name: Raw
     machine: Raw | None = None
 
 
-class Permission(Node, frozen=True):
-    """Capabilities that are allowed, not allowed, or need approval."""
+class Permission(SourceNode, frozen=True):
+    """Capabilities that are allowed, denied, or need approval."""
 
     verdict: Verdict
     capabilities: tuple[Capability, ...]
 
 
-class Guard(Node, frozen=True):
-    """A named rule, and what happens when it is broken."""
+class Guard(SourceNode, frozen=True):
+    """A named rule, and what happens on a violation."""
 
     name: Raw
     on_violation: Raw | None = None
 
 
-class Ensures(Node, frozen=True):
-    """What a machine may do, what it needs, and its guards."""
+class Ensures(SourceNode, frozen=True):
+    """The permissions, needs and guards of a machine."""
 
     permissions: tuple[Permission, ...] = ()
     authority: tuple[Config, ...] = ()
@@ -82,29 +82,30 @@ class Ensures(Node, frozen=True):
 # --- steps ------------------------------------------------------------------------------------------------------
 
 
-class Retry(Node, frozen=True):
-    """How often something is tried again; as a step of its own it has steps below it."""
+@final
+class Retry(SourceNode, frozen=True):
+    """How often a step is tried again; as an item of a block it has steps of its own."""
 
     config: tuple[Config, ...] = ()
     steps: Block = ()
 
 
-class Let(Node, frozen=True):
+class Let(SourceNode, frozen=True):
     """`let name = expression`."""
 
     name: Raw
     value: Raw
 
 
-class Compute(Node, frozen=True):
-    """A value by expressions: some under names, the last as the result."""
+class Compute(SourceNode, frozen=True):
+    """A computed value: bindings, and the result."""
 
     name: Raw
     lets: tuple[Let, ...] = ()
     result: Raw | None = None
 
 
-class Ask(Node, frozen=True):
+class Ask(SourceNode, frozen=True):
     """A question to a model (`using`) or to another machine (`machine`)."""
 
     name: Raw
@@ -122,30 +123,30 @@ class Ask(Node, frozen=True):
     retry: Retry | None = None
 
 
-class Branch(Node, frozen=True):
-    """A condition, and what is done when it holds."""
+class Branch(SourceNode, frozen=True):
+    """A condition and its steps."""
 
     test: Raw
     body: Block
 
 
-class Decide(Node, frozen=True):
-    """The first branch whose condition holds, or the last one."""
+class Decide(SourceNode, frozen=True):
+    """The first branch whose condition holds, or `otherwise`."""
 
     name: Raw
     branches: tuple[Branch, ...] = ()
     otherwise: Block | None = None
 
 
-class Remember(Node, frozen=True):
-    """Content that goes into a collection."""
+class Remember(SourceNode, frozen=True):
+    """Content to add to a collection."""
 
     name: Raw
     config: tuple[Config, ...] = ()
     retry: Retry | None = None
 
 
-class Recall(Node, frozen=True):
+class Recall(SourceNode, frozen=True):
     """A search in a collection."""
 
     name: Raw
@@ -153,7 +154,7 @@ class Recall(Node, frozen=True):
     retry: Retry | None = None
 
 
-class WaitFor(Node, frozen=True):
+class WaitFor(SourceNode, frozen=True):
     """An event from outside that the run waits for."""
 
     name: Raw
@@ -161,15 +162,17 @@ class WaitFor(Node, frozen=True):
     schema: tuple[Field, ...] = ()
 
 
-class RunFlow(Node, frozen=True):
-    """A flow that runs here; after a `jump` nothing comes back."""
+@final
+class RunFlow(SourceNode, frozen=True):
+    """A flow to run; a `jump` does not return."""
 
     flow: Raw
     jump: bool = False
 
 
-class Result(Node, frozen=True):
-    """An expression on a line of its own: the value of its block."""
+@final
+class Result(SourceNode, frozen=True):
+    """An expression on a line of its own, the value of its block."""
 
     value: Raw
 
@@ -179,16 +182,16 @@ Item: TypeAlias = NamedStep | Retry | RunFlow | Result
 Block: TypeAlias = tuple[Item, ...]
 
 
-class Flow(Node, frozen=True):
-    """Steps under a name, and what is done when one of them fails."""
+class Flow(SourceNode, frozen=True):
+    """Named steps, and the steps that handle a failure."""
 
     name: Raw
     body: Block = ()
     on_failure: Block | None = None
 
 
-class Implements(Node, frozen=True):
-    """The steps of a machine in their order, its flows, and what is done when a step fails."""
+class Implements(SourceNode, frozen=True):
+    """The steps of a machine, its flows, and the steps that handle a failure."""
 
     body: Block = ()
     flows: tuple[Flow, ...] = ()
@@ -198,26 +201,26 @@ class Implements(Node, frozen=True):
 # --- tests and the whole ----------------------------------------------------------------------------------------
 
 
-class Mapping(Node, frozen=True):
+class Mapping(SourceNode, frozen=True):
     """A map as one expression, or as `key: value` lines."""
 
     value: Raw | None = None
     entries: tuple[Config, ...] = ()
 
 
-class Assumption(Node, frozen=True):
-    """What a step gives in a test."""
+class Assumption(SourceNode, frozen=True):
+    """The value of a step in a test."""
 
     step: Raw
     gives: Mapping
 
 
 FAILS = "error"
-"""The one key of an expectation that a run fails, where the machine does not respond with it."""
+"""The only key of an expectation that the run fails, unless it is an output of the machine."""
 
 
-class Test(Node, frozen=True):
-    """An input, what is assumed, and what is expected."""
+class Test(SourceNode, frozen=True):
+    """A test: an input, assumptions, and an expectation."""
 
     __test__ = False
 
@@ -227,15 +230,15 @@ class Test(Node, frozen=True):
     expect: Mapping | None = None
 
 
-class Kept(Node, frozen=True):
-    """A section that is not acted on."""
+class Kept(SourceNode, frozen=True):
+    """A section that has no effect here."""
 
     name: str
     lines: tuple[Line, ...]
 
 
-class Document(Node, frozen=True):
-    """A machine, or a fragment of one: then the name is missing and only what was written is there."""
+class Document(SourceNode, frozen=True):
+    """A machine, or a fragment of one without a name."""
 
     name: Raw | None = None
     title: Raw | None = None
@@ -252,11 +255,11 @@ _FLOW = re.compile(r"flow\s*\(\s*([^\W\d]\w*)\s*\)")
 
 
 def flow_named(raw: Raw) -> Raw | None:
-    """Return the name in `flow(name)`, as `on_timeout` is written; None for anything else."""
+    """Return the name in `flow(name)`, the value of `on_timeout`; None for anything else."""
     found = _FLOW.fullmatch(raw.text)
     return None if found is None else Raw(found[1], span=raw.excerpt.locate(*found.span(1)))
 
 
 def value_of(config: tuple[Config, ...], key: str) -> Raw | None:
-    """Return the value of a key; None where it is not given."""
+    """Return the value of a key, or None."""
     return next((one.value for one in config if one.key.text == key), None)

@@ -1,7 +1,7 @@
-"""Machine text in, the same document in canonical layout out: two spaces a level, sections in their usual order.
+"""Format a machine: two spaces per level, sections in their usual order.
 
-What a line says is not touched, but for spellings of which one is usual; comments stay with the line they stand at.
-Text that cannot be parsed is not formatted.
+The content of a line changes only where one of several spellings is canonical; comments stay with their lines. Text
+that cannot be parsed is not formatted.
 """
 
 from __future__ import annotations
@@ -9,10 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from memoranda.mashin.keywords import SECTIONS
-from memoranda.mashin.lines import Line, Piece
+from memoranda.mashin.lines import CLOSERS, Line, Open, Piece, comment_at
 from memoranda.mashin.parser import Reading, read, section_of
 from memoranda.mashin.reader import Cursor
-from memoranda.mashin.scanning import CLOSERS, Open, comment_at
 
 INDENT = "  "
 
@@ -25,7 +24,7 @@ def format_text(text: str, *, name: str = "machine.mashin", fragment: bool = Fal
 
 
 def format_reading(reading: Reading) -> str:
-    """Return what was read as canonical text."""
+    """Return the canonical text of a source."""
     page = _Page(reading.spellings)
     lines = reading.lines.lines
     if lines and Cursor(lines[0]).takes("machine"):
@@ -40,31 +39,31 @@ def format_reading(reading: Reading) -> str:
 
 
 def _place(line: Line) -> int:
-    """Return where a section usually stands; steps of a fragment come last."""
+    """Return the usual position of a section; steps of a fragment come last."""
     keyword = section_of(line)
     return SECTIONS.keywords.index(keyword) if keyword else len(SECTIONS.keywords)
 
 
 class _Page:
-    """Writes lines one below the other."""
+    """Collects formatted lines."""
 
     def __init__(self, spellings: dict[int, str]) -> None:
         self.spellings = spellings
         self.written: list[str] = []
 
     def sections(self, lines: tuple[Line, ...], depth: int) -> None:
-        """Write sections in their order, set apart by the empty lines that were there."""
+        """Write sections in their usual order, with the empty lines that were there."""
         for at, line in enumerate(sorted(lines, key=_place)):
             self.line(line, depth, first=at == 0)
 
     def line(self, line: Line, depth: int, *, first: bool) -> None:
-        """Write a line and what is nested below it; single empty lines stay."""
+        """Write a line and what is nested below it; an empty line before it stays."""
         self.head(line, depth, first=first)
         for at, child in enumerate(line.children):
             self.line(child, depth + 1, first=at == 0)
 
     def head(self, line: Line, depth: int, *, first: bool) -> None:
-        """Write the line itself, the pieces of a bracket nested by what is open."""
+        """Write the line itself, indenting the pieces of a bracket."""
         if not first and line.blank_before:
             self.written.append("")
         opened: list[Open] = []
@@ -78,7 +77,7 @@ class _Page:
 
 
 def _levels(piece: Piece, opened: list[Open], starts: list[int]) -> int:
-    """Return how deep a piece stands: the brackets that one line opens are one level, however many they are."""
+    """Return the depth of a piece: all brackets that one line opens are one level."""
     closes = len(piece.text) - len(piece.text.lstrip(CLOSERS))
     left = opened[: max(len(opened) - closes, 0)]
     return len({bisect_right(starts, one.offset) for one in left})

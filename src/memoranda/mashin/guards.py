@@ -1,7 +1,6 @@
-"""The guards of a machine and the data of a step in; the data that may go on, and what was found in it, out.
+"""Guards: rules for the data of steps, checked before it is sent and after a result has arrived.
 
-A guard looks before a step at what goes out, and after it at what came back. What it says is kept in the ledger, so it
-names kinds of things and never what was found.
+Their findings are stored in the ledger, so they name kinds of things and never what was found.
 """
 
 from __future__ import annotations
@@ -15,18 +14,17 @@ import msgspec
 
 from memoranda.errors import UsageError
 from memoranda.lang.diagnostics import did_you_mean
-from memoranda.mashin.detecting import ORDERS, PERSONAL_DATA, SECRETS, Detector
+from memoranda.mashin.detectors import ORDERS, PERSONAL_DATA, SECRETS, Detector
 from memoranda.mashin.document import Ensures
-from memoranda.mashin.expression.programs import expression
+from memoranda.mashin.expression.compiler import Programs, expression
 from memoranda.mashin.keywords import GUARDS, ON_VIOLATION
-from memoranda.mashin.programs import Programs
-from memoranda.model.text import cleaned, quote
+from memoranda.model.text import quote, storable_text
 
 When: TypeAlias = Literal["before", "after"]
 Action: TypeAlias = Literal["block", "redact", "warn"]
 
 Rule: TypeAlias = Callable[[Any, When], str | None]
-"""A guard of one's own: the data and whether it goes out or came back in; what is wrong, in words, or None out."""
+"""A custom guard: takes the data and when it is checked, and returns what is wrong in words, or None."""
 
 REDACTED = "[redacted]"
 
@@ -43,7 +41,7 @@ class GuardUse(msgspec.Struct, frozen=True):
 
 
 class ActiveGuard(msgspec.Struct, frozen=True):
-    """A guard that is ready to look at data: by what stands in its texts, or by a rule."""
+    """A guard that is ready to check data, by a detector of texts or by a rule."""
 
     name: str
     action: Action
@@ -52,7 +50,7 @@ class ActiveGuard(msgspec.Struct, frozen=True):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """What a guard found, without what it found it in, and what was done about it."""
+    """What kind of thing a guard found, and what was done about it."""
 
     guard: str
     when: When
@@ -61,17 +59,17 @@ class Finding(msgspec.Struct, frozen=True):
 
 
 class Checked(msgspec.Struct, frozen=True):
-    """The data that may go on, and what was found in it."""
+    """The data that the guards let through, and what they found in it."""
 
     data: Any
     findings: tuple[Finding, ...] = ()
 
 
 class GuardViolated(Exception):
-    """A guard that lets nothing go on: the step fails, and what came back is withheld."""
+    """A guard blocked the data: the step fails, and a result is withheld."""
 
     def __init__(self, guard: str, when: When, reason: str) -> None:
-        """Keep which guard it was, on which side of the step, and why."""
+        """Name the guard, the side of the step, and the reason."""
         super().__init__(f"the guard `{guard}` stopped it: {reason}")
         self.guard = guard
         self.when = when
@@ -79,7 +77,7 @@ class GuardViolated(Exception):
 
 
 def guard_uses(ensures: Ensures | None, programs: Programs) -> tuple[GuardUse, ...]:
-    """Return the guards that a checked document names."""
+    """Return the guards of a checked document."""
     uses: list[GuardUse] = []
     for guard in ensures.guards if ensures else ():
         node = programs.node(guard.on_violation) if guard.on_violation is not None else None
@@ -100,23 +98,24 @@ def missing(uses: Sequence[GuardUse], given: Mapping[str, Rule]) -> tuple[str, .
     return tuple(use.name for use in uses if use.name not in {*given, *_DETECTORS, *_RULES})
 
 
-def absent(data: Any, when: When) -> str:
-    """Stand for a guard that nobody gave, where a run is only looked at: it lets nothing on."""
-    return "nobody gives it here"
+def missing_guard(data: Any, when: When) -> str:
+    """Replace a guard that was not given, where a run is only inspected: block everything."""
+    return "it was not given here"
 
 
 def activate(uses: Sequence[GuardUse], given: Mapping[str, Rule] | None = None) -> tuple[ActiveGuard, ...]:
-    """Return guards ready to run; one that was given takes the place of one that is built in."""
+    """Return guards ready to run; a given one replaces a built-in one of the same name."""
     rules = dict(given or {})
-    return tuple(_activated(use, rules) for use in uses)
+    return tuple(_activate_one(use, rules) for use in uses)
 
 
-def _activated(use: GuardUse, rules: dict[str, Rule]) -> ActiveGuard:
+def _activate_one(use: GuardUse, rules: dict[str, Rule]) -> ActiveGuard:
     if use.name in rules:
         rule = rules[use.name]
         if not callable(cast("object", rule)):
             raise UsageError(f"the guard {quote(use.name)} cannot be called", hint="Pass function(data, when)")
-        return ActiveGuard(use.name, use.on_violation, check=_apart(rule))
+        # A rule gets a copy, so that it cannot change the data.
+        return ActiveGuard(use.name, use.on_violation, check=lambda data, when: rule(deepcopy(data), when))
     if use.name in _DETECTORS:
         return ActiveGuard(use.name, use.on_violation, detector=_DETECTORS[use.name])
     if use.name in _RULES:
@@ -126,28 +125,23 @@ def _activated(use: GuardUse, rules: dict[str, Rule]) -> ActiveGuard:
     raise UsageError(f"there is no guard {quote(use.name)}", hint=hint, guard=use.name)
 
 
-def _apart(rule: Rule) -> Rule:
-    """Return a rule that looks at a copy, so that it cannot change what goes on."""
-    return lambda data, when: rule(deepcopy(data), when)
-
-
 def apply(guards: Sequence[ActiveGuard], data: Any, when: When) -> Checked:
-    """Have each guard look at the data that those before it left; raise `GuardViolated` where one lets nothing on.
+    """Apply each guard to what those before it left of the data; raise `GuardViolated` where one blocks.
 
-    The data that is given is never changed. A guard that fails has not said that all is well, so it blocks.
+    The given data is never changed. A guard that fails blocks.
     """
     findings: list[Finding] = []
     texts: str | None = None
     for guard in guards:
         action = guard.action
         if guard.detector is None:
-            reason = _ruled(guard, data, when)
-            # A rule says that something is wrong, not where.
+            reason = _rule_reason(guard, data, when)
+            # A rule says that something is wrong, not where, so it cannot redact.
             action = "warn" if action == "warn" else "block"
         else:
             texts = _texts(guard, data, when) if texts is None else texts
-            kinds, redacted = _detected(guard.detector, data) if guard.detector.suspects(texts) else (None, data)
-            reason = _listed(kinds) if kinds else None
+            kinds, redacted = _redact(guard.detector, data) if guard.detector.suspects(texts) else (None, data)
+            reason = _describe(kinds) if kinds else None
             if kinds and action == "redact":
                 data, texts = redacted, None
         if reason is None:
@@ -158,33 +152,33 @@ def apply(guards: Sequence[ActiveGuard], data: Any, when: When) -> Checked:
     return Checked(data, tuple(findings))
 
 
-def redacted(guards: Sequence[ActiveGuard], data: Any) -> Any:
-    """Return data as `apply` left it when it let it go on; no guard is asked anything."""
+def redact(guards: Sequence[ActiveGuard], data: Any) -> Any:
+    """Return data as `apply` left it, without asking the rules again."""
     for guard in guards:
         if guard.detector is not None and guard.action == "redact":
-            data = _detected(guard.detector, data)[1]
+            data = _redact(guard.detector, data)[1]
     return data
 
 
-def _ruled(guard: ActiveGuard, data: Any, when: When) -> str | None:
+def _rule_reason(guard: ActiveGuard, data: Any, when: When) -> str | None:
     assert guard.check is not None
     try:
         said = cast("object", guard.check(data, when))
     except Exception as error:
-        # Whatever a guard of one's own raises, data that it did not look at must not go on.
+        # Data that a custom guard did not check must not pass, whatever it raised.
         raise GuardViolated(guard.name, when, f"it failed with {type(error).__name__}") from error
     if said is None:
         return None
     if not isinstance(said, str):
-        raise GuardViolated(guard.name, when, f"it gave {type(said).__name__}, not text or None")
-    return cleaned(said)[:_LONGEST_REASON] or "something wrong"
+        raise GuardViolated(guard.name, when, f"it returned {type(said).__name__}, not text or None")
+    return storable_text(said)[:_LONGEST_REASON] or "something wrong"
 
 
-# what stands in texts
+# detectors of texts
 
 
 def _texts(guard: ActiveGuard, data: Any, when: When) -> str:
-    """Return all texts of some data one below the other; data that cannot be looked through goes nowhere."""
+    """Return all texts of some data, one per line; block data that is too large to search."""
     found: list[str] = []
     waiting: list[tuple[Any, int]] = [(data, 0)]
     left = _MOST_VALUES
@@ -192,11 +186,11 @@ def _texts(guard: ActiveGuard, data: Any, when: When) -> str:
         value, depth = waiting.pop()
         left -= 1
         if left < 0 or depth > _DEEPEST:
-            raise GuardViolated(guard.name, when, "the data is more than it can look through")
+            raise GuardViolated(guard.name, when, "the data is too large to check")
         if type(value) is str:
             found.append(value)
         elif type(value) is int:
-            # A card number can be one.
+            # It may be a card number.
             found.append(str(value))
         elif type(value) is list:
             waiting.extend((one, depth + 1) for one in cast("list[Any]", value))
@@ -212,19 +206,19 @@ def _texts(guard: ActiveGuard, data: Any, when: When) -> str:
 
 
 def _under(name: str) -> str:
-    """Return what stands before a text in a map: a password is known by its name."""
+    """Return the prefix of a text in a map: a password is recognized by its name."""
     return f"{name}:\n"
 
 
-def _detected(detector: Detector, data: Any) -> tuple[Counter[str], Any]:
-    """Return how often each kind of thing stands in some data, and the data without them."""
+def _redact(detector: Detector, data: Any) -> tuple[Counter[str], Any]:
+    """Return how often each kind of thing occurs in some data, and the data without them."""
     redaction = _Redaction(detector)
     kept = redaction.value(data)
     return redaction.kinds, kept
 
 
 class _Redaction:
-    """Goes through lists and maps, and makes them anew without what is found in their texts."""
+    """Copies lists and maps without what is found in their texts."""
 
     def __init__(self, detector: Detector) -> None:
         self.detector = detector
@@ -248,13 +242,13 @@ class _Redaction:
         for name, value in fields.items():
             shown = base = self.text(name)
             while shown in kept:
-                # Two names that were replaced stay two.
+                # Two names that were both redacted stay two.
                 shown = f"{base} {len(kept) + 1}"
             kept[shown] = self.text(value, before=_under(name)) if type(value) is str else self.value(value)
         return kept
 
     def text(self, text: str, *, before: str = "") -> str:
-        """Return a text without what is found in it; what stands before it is only looked at."""
+        """Return a text without what is found in it; the prefix `before` is only searched."""
         lead = len(before)
         found = [one for one in self.detector.find(before + text) if one.end > lead]
         self.kinds.update(one.kind for one in found)
@@ -266,23 +260,23 @@ class _Redaction:
         return "".join((*parts, text[at:]))
 
 
-def _listed(kinds: Counter[str]) -> str:
+def _describe(kinds: Counter[str]) -> str:
     return ", ".join(kind if count == 1 else f"{kind} ({count} times)" for kind, count in sorted(kinds.items()))
 
 
 _DETECTORS: dict[str, Detector] = {"no_secrets": SECRETS, "no_personal_data": PERSONAL_DATA, "no_instructions": ORDERS}
 
 
-# nothing at all
+# empty data
 
 _BEARERS = ("content", "query", "task", "results")
-"""The parts of what memory and models are given or give that the rest is about."""
+"""The main field of what memory and models are sent or return."""
 
 
 def _no_empty(data: Any, when: When) -> str | None:
     main: Any = data
     if data == {} and when == "before":
-        return None  # A machine that takes nothing is called.
+        return None  # the call of a machine without inputs
     if isinstance(data, dict):
         fields = cast("dict[str, Any]", data)
         main = next((fields[name] for name in _BEARERS if name in fields), fields)
@@ -292,7 +286,7 @@ def _no_empty(data: Any, when: When) -> str | None:
 
 
 def _is_empty(value: Any, depth: int) -> bool:
-    """Say whether a value says nothing: null, blank text, and lists and maps of nothing else."""
+    """Return whether a value is null, blank text, or a list or map of such values."""
     if value is None:
         return True
     if isinstance(value, str):

@@ -1,12 +1,12 @@
-"""The words of mashin as tables: one table for each place, one row for each word. Nothing here reads a file.
+"""The keywords of mashin: a table for each place, a row for each word.
 
-Parser, checker, documentation test and "did you mean" all work from these rows. A word that is not acted on belongs to
-a part that is not run here: it is read and kept, and a note says so.
+The parser, the checker, the test of the documentation and "did you mean" all use these rows. A word that is not acted
+on belongs to a part of the language that does not run here: it is read, and a note says so.
 """
 
 from __future__ import annotations
 
-from memoranda.lang.keywords import Keyword, Level
+from memoranda.lang.grammar import Keyword, Level
 
 SECTIONS = Level(
     "machine",
@@ -51,7 +51,7 @@ PERMISSIONS = Level(
 AUTHORITY = Level(
     "authority",
     "in `authority`",
-    (Keyword("requires", "the authority of whoever runs it"), Keyword("delegates", "the authority it passes on")),
+    (Keyword("requires", "the authority that its caller needs"), Keyword("delegates", "the authority it passes on")),
 )
 
 GUARD = Level("guard", "in a guard", (Keyword("on_violation", "what happens when the rule is broken"),))
@@ -62,11 +62,11 @@ GUARDS = Level(
     (
         Keyword("no_secrets", "no keys, tokens or passwords"),
         Keyword("no_personal_data", "no e-mail addresses, telephone, account or card numbers"),
-        Keyword("no_empty", "not nothing"),
+        Keyword("no_empty", "no empty data"),
         Keyword("no_instructions", "no text that seems to give orders to a model"),
     ),
 )
-"""The guards that are built in; others are given to a machine when it is loaded."""
+"""The built-in guards; others are passed to `load`."""
 
 ON_VIOLATION = Level(
     "on_violation",
@@ -77,7 +77,7 @@ ON_VIOLATION = Level(
         Keyword("warn", "it is noted, and the run goes on"),
     ),
 )
-"""What happens when a guard finds something; `block` where nothing is said."""
+"""What happens when a guard finds something; the default is `block`."""
 
 STEPS = Level(
     "implements",
@@ -144,7 +144,7 @@ RECALL = Level(
     (
         Keyword("query", "what is looked for", required=True),
         Keyword("collection", "where it is looked for", required=True),
-        Keyword("limit", "how many results at most"),
+        Keyword("limit", "the maximum number of results"),
         Keyword("threshold", "the lowest score of a result, from 0 to 1"),
         Keyword("filter", "a map that the metadata has to match"),
         Keyword("namespace", "the part that is searched"),
@@ -156,9 +156,9 @@ WAIT_FOR = Level(
     "in `wait for`",
     (
         Keyword("event", "the name of the event"),
-        Keyword("callback", "whether it is waited for a call back"),
-        Keyword("timeout", "how long it is waited, such as `24h`"),
-        Keyword("on_timeout", "the flow that runs when the time is over"),
+        Keyword("callback", "whether it waits for a callback"),
+        Keyword("timeout", "the maximum waiting time, such as `24h`"),
+        Keyword("on_timeout", "the flow that runs after a timeout"),
         Keyword("channel", "where the event comes from"),
         Keyword("schema", "the fields that the event has"),
     ),
@@ -168,9 +168,9 @@ RETRY = Level(
     "retry",
     "in `retry`",
     (
-        Keyword("max", "how often at most"),
+        Keyword("max", "the maximum number of attempts"),
         Keyword("backoff", "how the delay grows: exponential, linear or fixed"),
-        Keyword("delay", "milliseconds before the second time"),
+        Keyword("delay", "milliseconds before the second attempt"),
     ),
 )
 
@@ -266,26 +266,26 @@ LEVELS: dict[str, Level] = {
 }
 
 BACKOFFS = ("exponential", "linear", "fixed")
-"""How the delay before another attempt grows; the first, where nothing is said."""
+"""How the delay before another attempt grows; the first is the default."""
 
 OLDER_FORM = ("key", "value")
-"""Configuration of memory as some texts about mashin show it; it has nothing to search by, and is refused."""
+"""Keys of an older form of memory that some texts about mashin show; it cannot be searched, and is refused."""
 
 COVERS: dict[str, tuple[str, ...]] = {"memory": ("memory.read", "memory.write")}
-"""Capabilities that hold others."""
+"""Capabilities that include others."""
 
 STRUCTURE: tuple[str, ...] = tuple(
     sorted({"machine", "test", "when", "otherwise", *(word for level in (SECTIONS, STEPS) for word in level.names)})
 )
-"""Words that begin a line of structure; inside of an open bracket they show that its end was forgotten."""
+"""Words that begin a line of structure; inside an open bracket they show that its end is missing."""
 
 
 def capability(name: str) -> str | None:
-    """Return a capability under its one name, or None for one that nobody knows."""
+    """Return the canonical name of a capability, or None for an unknown one."""
     found = CAPABILITIES.find(name)
     return found.name if found else None
 
 
 def homes(word: str) -> list[str]:
-    """Return the places where a word does stand, as they are called in messages."""
+    """Return the places where a word is valid, as messages call them."""
     return [level.where for level in LEVELS.values() if level.find(word)]

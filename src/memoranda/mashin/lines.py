@@ -1,31 +1,123 @@
-"""Source text in, a tree of lines by indentation out: comments set aside, brackets over several lines taken together.
+"""Read a source into a tree of lines by indentation, with comments removed and open brackets continued.
 
-Nothing here knows what a keyword means, but for those that show that an open bracket was forgotten. A fault is noted
-and the next line is read; whatever the text, there is a tree.
+Nothing here knows keywords, except those that show that a bracket was not closed. After an error the next line is read,
+so that there is a tree for any text.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from typing import NamedTuple
 
 import msgspec
 
-from memoranda.lang.diagnostics import Diagnostics
-from memoranda.lang.faults import never_closed, note_uneven
-from memoranda.lang.layout import DEEPEST, TAB, Margins, is_too_long
+from memoranda.lang.diagnostics import Diagnostics, note_uneven, unclosed_quote_message
+from memoranda.lang.document import Raw, Runs, SourceNode
+from memoranda.lang.grammar import DEEPEST, TAB, Margins, is_too_long
 from memoranda.lang.source import Source, Span
-from memoranda.lang.tree import Node, Raw, Runs
 from memoranda.mashin.keywords import STRUCTURE
-from memoranda.mashin.scanning import CLOSERS, QUOTES, Open, comment_at
+
+OPENERS = "([{"
+CLOSERS = ")]}"
+QUOTES = "\"'"
+_FARTHEST = 50
+"""Maximum number of open brackets to search for the one that is closed; without a limit, nonsense is quadratic."""
+_PAIRS = dict(zip(CLOSERS, OPENERS, strict=True))
+
+_CODE = re.compile(r"[\"'()\[\]{},]|//")
+_TEXT = re.compile(r"\\.|\$\{|[\"']", re.DOTALL)
+_ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0"}
+
+
+class Open(NamedTuple):
+    """An open bracket or quote, and its offset."""
+
+    mark: str
+    offset: int
+
+
+def marks(text: str, opened: list[Open], at: int = 0, *, base: int = 0) -> Iterator[tuple[int, str]]:
+    """Yield brackets, quotes, commas and comments; `opened` is what is open after each of them."""
+    while True:
+        quoted = bool(opened) and opened[-1].mark in QUOTES
+        found = (_TEXT if quoted else _CODE).search(text, at)
+        if found is None:
+            return
+        mark, here, at = found[0], found.start(), found.end()
+        if quoted:
+            if mark == "${":
+                opened.append(Open(mark, base + here))
+                continue
+            if mark != opened[-1].mark:
+                continue
+            opened.pop()
+        elif mark in QUOTES:
+            # An apostrophe inside a word is not a quote.
+            if mark == "'" and here and text[here - 1].isalnum():
+                continue
+            opened.append(Open(mark, base + here))
+        elif mark in OPENERS:
+            opened.append(Open(mark, base + here))
+        elif mark in CLOSERS:
+            _close(opened, mark)
+        elif mark == "//" and any(one.mark in QUOTES for one in opened):
+            continue
+        yield here, mark
+
+
+def _close(opened: list[Open], mark: str) -> None:
+    """Remove what a bracket closes, and what was left open inside it."""
+    for at in range(len(opened) - 1, max(len(opened) - _FARTHEST, 0) - 1, -1):
+        if opened[at].mark in QUOTES:
+            return
+        if opened[at].mark[-1] == _PAIRS[mark]:
+            del opened[at:]
+            return
+
+
+def comment_at(text: str, opened: list[Open], *, base: int = 0) -> int:
+    """Return the offset of the comment of a line, or its length; `opened` continues from the line before."""
+    for here, mark in marks(text, opened, base=base):
+        if mark == "//":
+            return here
+    return len(text)
+
+
+def closing(text: str, at: int) -> int | None:
+    """Return the offset after the end of the quote or bracket at an offset, or None if it is never closed."""
+    opened: list[Open] = []
+    for here, mark in marks(text, opened, at):
+        if not opened:
+            return here + len(mark)
+    return None
+
+
+def comma_at(text: str, at: int) -> int:
+    """Return the offset of the next comma outside brackets and quotes, or the length of the text."""
+    opened: list[Open] = []
+    for here, mark in marks(text, opened, at):
+        if mark == "," and not opened:
+            return here
+    return len(text)
+
+
+def decode(quoted: str) -> str:
+    """Return the content of a quoted text, with escapes resolved."""
+    return _ESCAPE.sub(lambda found: _ESCAPES.get(found[1], found[1]), quoted[1:-1])
+
+
+# lines
 
 LONGEST_BRACKET = 5_000
-"""Lines that an open bracket may go on over."""
+"""Maximum number of lines in an open bracket."""
 
 _STRUCTURE = re.compile(rf"(?:{'|'.join(STRUCTURE)})\b(?!\s*[:.(,=\[}}])")
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """One line of the file as a part of a logical one, and the comments above and after it."""
+    """A physical line as a part of a logical one, with the comments above and after it."""
 
     text: str
     start: int
@@ -33,32 +125,32 @@ class Piece(msgspec.Struct, frozen=True):
     remark: str = ""
 
 
-class Line(Node, frozen=True):
-    """A logical line and everything that is indented below it."""
+class Line(SourceNode, frozen=True):
+    """A logical line and the lines indented below it."""
 
     text: str
-    """The pieces one below the other, without indentation and comments."""
+    """The pieces, joined by line feeds, without indentation and comments."""
     pieces: tuple[Piece, ...]
     children: tuple[Line, ...] = ()
     blank_before: bool = False
 
     def said(self) -> tuple[object, ...]:
-        """Return what the line says; comments and room are layout."""
+        """Return the content for comparisons; comments and spaces are layout."""
         return (self.text, self.children)
 
     @property
     def head(self) -> Span:
-        """Where the first line of the file stands that this is made of."""
+        """The place of its first physical line."""
         first = self.pieces[0]
         return Span(first.start, first.start + len(first.text))
 
     @property
     def runs(self) -> Runs:
-        """Where the text stands in the source."""
+        """Where each piece of the text begins in the source."""
         return _runs(self.pieces)
 
     def part(self, start: int, end: int) -> Raw:
-        """Return a stretch of the text that knows its place."""
+        """Return a part of the text with its place."""
         if len(self.pieces) == 1:
             there = self.pieces[0].start
             return Raw(self.text[start:end], runs=((0, there + start),), span=Span(there + start, there + end))
@@ -72,7 +164,7 @@ class Line(Node, frozen=True):
         return msgspec.structs.replace(raw, span=raw.excerpt.locate(0, end - start))
 
     def below(self) -> list[Piece]:
-        """Return the pieces of all lines below, for a text that goes on over them."""
+        """Return the pieces of all lines below."""
         pieces: list[Piece] = []
         waiting = list(reversed(self.children))
         while waiting:
@@ -82,12 +174,12 @@ class Line(Node, frozen=True):
         return pieces
 
     def expression(self, start: int = 0) -> Raw | None:
-        """Return the text from an offset on with the lines below that it goes on over; None where there is none."""
+        """Return the text from an offset, continued by the lines below; None if it is empty."""
         own = self.part(start, len(self.text)) if self.text[start:].strip() else None
         if not self.children:
             return own
-        rest = joined(self.below())
-        return rest if own is None else adjoined(own, rest)
+        rest = join_pieces(self.below())
+        return rest if own is None else join_raws(own, rest)
 
 
 def _runs(pieces: tuple[Piece, ...] | list[Piece]) -> Runs:
@@ -99,21 +191,21 @@ def _runs(pieces: tuple[Piece, ...] | list[Piece]) -> Runs:
     return tuple(runs)
 
 
-def joined(pieces: tuple[Piece, ...] | list[Piece]) -> Raw:
-    """Return pieces as one raw text, one below the other."""
+def join_pieces(pieces: tuple[Piece, ...] | list[Piece]) -> Raw:
+    """Join pieces to one raw text."""
     last = pieces[-1]
     text = "\n".join(piece.text for piece in pieces)
     return Raw(text, runs=_runs(pieces), span=Span(pieces[0].start, last.start + len(last.text)))
 
 
-def adjoined(first: Raw, second: Raw) -> Raw:
-    """Return two raw texts as one, the second below the first."""
+def join_raws(first: Raw, second: Raw) -> Raw:
+    """Join two raw texts by a line feed."""
     shift = len(first.text) + 1
     runs = (*first.runs, *((here + shift, there) for here, there in second.runs))
     return Raw(f"{first.text}\n{second.text}", runs=runs, span=first.span.to(second.span))
 
 
-class Lines(Node, frozen=True):
+class Lines(SourceNode, frozen=True):
     """All lines of a source, and the comments after the last of them."""
 
     lines: tuple[Line, ...]
@@ -121,7 +213,7 @@ class Lines(Node, frozen=True):
 
 
 class _Scanned(msgspec.Struct, gc=False):
-    """A logical line before it has found its place in the tree."""
+    """A logical line without its place in the tree."""
 
     indent: int
     pieces: tuple[Piece, ...]
@@ -129,7 +221,7 @@ class _Scanned(msgspec.Struct, gc=False):
 
 
 def read_lines(source: Source, said: Diagnostics) -> Lines:
-    """Read a source into a tree of lines, noting every fault of its layout."""
+    """Read a source into a tree of lines, noting every error of its layout."""
     whole = Span(0, len(source.text))
     if is_too_long(source, said, hint="Split it into several machines"):
         return Lines((), span=whole)
@@ -139,7 +231,7 @@ def read_lines(source: Source, said: Diagnostics) -> Lines:
 
 
 class _Scanner:
-    """Goes through the physical lines and gives logical ones."""
+    """Combines physical lines to logical ones."""
 
     def __init__(self, source: Source, said: Diagnostics) -> None:
         self.source = source
@@ -149,7 +241,7 @@ class _Scanner:
         self.blank = False
         self.margins = Margins(said)
         self.forgotten = False
-        """Whether a bracket was left open before; then none may go on over lines that are not indented deeper."""
+        """Whether a bracket was left open; then later ones end at the first line that is not indented deeper."""
 
     def scan(self) -> list[_Scanned]:
         scanned: list[_Scanned] = []
@@ -167,7 +259,7 @@ class _Scanner:
 
     def _physical(self, at: int) -> tuple[str, int]:
         span = self.source.lines[at]
-        # A byte order mark is no part of the first line.
+        # A byte order mark is not part of the first line.
         start = span.start + (at == 0 and self.source.text.startswith("\ufeff"))
         return self.source.text[start : span.end], start
 
@@ -183,22 +275,22 @@ class _Scanner:
         return _Scanned(indent, tuple(pieces), blank)
 
     def _piece(self, content: str, start: int, opened: list[Open], comments: tuple[str, ...]) -> Piece:
-        """Return a line of the file without its comment; a quote ends with its line, closed or not."""
+        """Return a physical line without its comment; a quote ends with its line, closed or not."""
         end = comment_at(content, opened, base=start)
         quoted = next((at for at, one in enumerate(opened) if one.mark in QUOTES), None)
         if quoted is not None:
             here = opened[quoted]
             self.said.error(
                 "unclosed_quote",
-                never_closed(content[here.offset - start :]),
+                unclosed_quote_message(content[here.offset - start :]),
                 Span(here.offset, here.offset + 1),
-                hint=f"End the text with {here.mark} on the same line; \\n stands for a new line in it",
+                hint=f"End the text with {here.mark} on the same line; write \\n for a new line in it",
             )
             del opened[quoted:]
         return Piece(content[:end].rstrip(), start, comments, content[end:].rstrip())
 
     def _until_closed(self, pieces: list[Piece], opened: list[Open], indent: int) -> None:
-        """Take in the lines that close what a line leaves open; indentation says nothing inside of brackets."""
+        """Add the lines up to the closing bracket; indentation has no meaning inside brackets."""
         forgotten = opened[0].offset
         comments: list[str] = []
         at, deeper, deeper_at = self.at, 1, self.at
@@ -246,7 +338,7 @@ class _Builder:
         return self._below(-1, 0)
 
     def _below(self, above: int, depth: int) -> tuple[Line, ...]:
-        """Take all lines that are deeper than a column."""
+        """Return the lines that are indented deeper than a column."""
         lines: list[Line] = []
         column: int | None = None
         while self.at < len(self.scanned) and self.scanned[self.at].indent > above:

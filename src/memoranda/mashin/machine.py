@@ -1,4 +1,4 @@
-"""A machine that was compiled once and is run many times."""
+"""A machine that is compiled once and run many times."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from memoranda.agent.connecting import connect
+from memoranda.agent.connection import connect
 from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
+from memoranda.engine.facts import SetFact
 from memoranda.errors import (
     Conflict,
     Denied,
@@ -20,37 +21,47 @@ from memoranda.errors import (
     ModelUnavailable,
     UsageError,
 )
+from memoranda.governance.runs import HoldStep
 from memoranda.lang.diagnostics import Diagnostic, source_error
-from memoranda.lang.expression.dialect import Run as Drawing
+from memoranda.lang.expression.dialect import ExpressionRun as Drawing
 from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
-from memoranda.mashin.checker.check import check_source
-from memoranda.mashin.compiler import compile_machine
+from memoranda.mashin.checker import check_source
 from memoranda.mashin.document import Document
-from memoranda.mashin.guards import ActiveGuard, Rule, absent, activate, missing
-from memoranda.mashin.keeping import Begun, begun_of, chosen_of
-from memoranda.mashin.run import Run
-from memoranda.mashin.runtime.budget import Spending
-from memoranda.mashin.runtime.execution import execute
-from memoranda.mashin.runtime.failures import failed
-from memoranda.mashin.runtime.plan import Plan
-from memoranda.mashin.runtime.work import Called, Mode, Outside, Work
-from memoranda.model.effect import HoldStep, SetFact
+from memoranda.mashin.guards import ActiveGuard, Rule, activate, missing, missing_guard
+from memoranda.mashin.plan import Plan, compile_machine
+from memoranda.mashin.run import Run, make_execution
+from memoranda.mashin.runtime.execution import (
+    Begun,
+    CallResult,
+    Chosen,
+    Execution,
+    Resources,
+    RunMode,
+    Spending,
+    step_failed,
+)
+from memoranda.mashin.runtime.flow import execute
+from memoranda.model.event import OVER, RunSummary
 from memoranda.model.policy import Policy
-from memoranda.model.run import OVER, RunSummary
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode_checked
-from memoranda.runs.belonging import check_ours, check_program
-from memoranda.runs.cancelling import end_cancelled
-from memoranda.runs.executing import Outcome
-from memoranda.runs.journal import Journal, Noted
-from memoranda.runs.keeping import KeptRun, closing_writes, opening_writes, read_run, run_scope
-from memoranda.runs.recording import Recorder
-from memoranda.runs.sources import ProgramText, Uninstalled, keep_source, own_source, read_source, why_uninstalled
-from memoranda.runs.waiting import Unrecorded, Waiting
+from memoranda.runs.outcome import Outcome, Unrecorded, Waiting
+from memoranda.runs.program import (
+    ProgramText,
+    Uninstalled,
+    check_program,
+    check_resumable,
+    read_source,
+    source_write,
+    store_source,
+    why_uninstalled,
+)
+from memoranda.runs.recorder import Recorder, record_cancellation
+from memoranda.runs.storage import Journal, JournalEntry, StoredRun, closing_writes, opening_writes, read_run, run_scope
 
 if TYPE_CHECKING:
-    from memoranda.mashin.verifying import Report
+    from memoranda.mashin.machine_tests import Report
 
 _KEEPER = Policy.of(allow=("runs", "memory.read", "memory.write"))
 
@@ -89,20 +100,21 @@ class Machine:
         lacking: tuple[str, ...] = (),
         uninstalled: Uninstalled | None = None,
     ) -> None:
-        """Stand alone; `meet` brings it together with the machines that it can call."""
+        """Create a machine without peers; `meet` adds those it may call."""
         self._plan = plan
         self._kit = kit
         self._memory = memory
         self._models: dict[str, Model] = {}
-        self._guards = activate(plan.guards, {**kit.guards, **dict.fromkeys(lacking, absent)})
+        self._guards = activate(plan.guards, {**kit.guards, **dict.fromkeys(lacking, missing_guard)})
         self._lacking = lacking
         self._uninstalled = uninstalled
         self.diagnostics = diagnostics
-        """What there is to say about its text: warnings and notes."""
+        """The warnings and notes about its text."""
         self.file = file
         self._text = ProgramText.of(plan.source, file)
         self._others: dict[str, Machine] = {self.name: self}
-        self._kept = False
+        self._stored = False
+        """Whether its text is stored once for all of its runs."""
 
     def meet(self, machines: Iterable[Machine]) -> None:
         """Let it call these machines, and those that they can call; of two with one name, the first."""
@@ -117,194 +129,205 @@ class Machine:
 
     @property
     def plan(self) -> Plan:
-        """What it was compiled to."""
+        """Its compiled text."""
         return self._plan
 
     @property
     def document(self) -> Document:
-        """What its text says."""
+        """Its parsed text."""
         return self._plan.document
 
     @property
     def memory(self) -> Memory:
-        """What it was loaded with."""
+        """The memory that it was loaded with."""
         return self._memory
 
     @property
     def actor(self) -> str:
-        """Who acts in its runs: the machine itself for whoever owns the memory, else who it was loaded for."""
-        return self._outside(Scope(self._memory.tenant)).keeper.actor
+        """The actor of its runs: the machine itself for the owner of the memory, else the actor of the memory."""
+        return self._resources(Scope(self._memory.tenant)).keeper.actor
 
     @property
     def behaviour(self) -> Behaviour:
-        """What the language leaves open, decided."""
+        """The choices that the language leaves open."""
         return self._kit.behaviour
 
     @property
     def guards(self) -> tuple[ActiveGuard, ...]:
-        """The guards around its steps."""
+        """The guards of its steps."""
         return self._guards
 
     def run(
         self,
         input: Mapping[str, Any] | None = None,
         *,
-        mode: Mode = "live",
+        mode: RunMode = "live",
         user: str | None = None,
         scope: Scope | str | None = None,
         context: Mapping[str, Any] | None = None,
         budget: Budget | None = None,
         assuming: Mapping[str, Any] | None = None,
     ) -> Run:
-        """Run the machine and return what came of it; `run.check()` raises if that is a failure.
+        """Run the machine and return the run; `run.check()` raises if it failed.
 
         Input that does not fit is refused with a SchemaViolation, and nothing is recorded. What it remembers belongs
-        to the `user` or the `scope`, by default to all of the tenant. In `mode="test"` nothing is remembered and no
-        model is asked; `assuming` says what steps give.
+        to the `user` or the `scope`, by default to the whole tenant. In `mode="test"` nothing is remembered and no
+        model is asked; `assuming` gives the values of steps.
         """
         if mode not in ("live", "test"):
-            raise UsageError(f"{quote(mode)} is no mode", hint="Modes are live and test", value=mode)
+            raise UsageError(f"{quote(mode)} is not a mode", hint="Modes are live and test", value=mode)
         if assuming and mode == "live":
             raise UsageError("only a test can assume something", hint='Pass mode="test" too')
         self._check_needs(mode)
         begun = Begun(
-            input=self.plan.accepts.accept(self._copied("input", input), run=self._drawing()),
-            context=self._copied("context", context),
+            input=self.plan.accepts.accept(self._copy("input", input), run=self._drawing()),
+            context=self._copy("context", context),
             budget=budget or self.behaviour.budget,
-            chosen=chosen_of(self.behaviour),
+            chosen=Chosen.of(self.behaviour),
         )
         place = self._place(user, scope)
-        return self._begin(begun, mode=mode, scope=place, assumed=self._copied("assumption", assuming))
+        return self._start(begun, mode=mode, scope=place, assumed=self._copy("assumption", assuming))
 
     def find(self, id: str) -> Run:
-        """Return a run of this machine that was begun earlier, in this process or another."""
+        """Return a run of this machine that began earlier, in this process or another."""
         kept = read_run(self._memory, id)
         check_program(kept.summary, "mashin", self.name)
         return Run(self, kept)
 
     def test(self) -> Report:
-        """Run the tests of its `verifies` section on a memory of their own: no network, no key, nothing kept."""
-        from memoranda.mashin.verifying import verify_machine
+        """Run the tests of its `verifies` section, each on a memory of its own, without a network or a key."""
+        from memoranda.mashin.machine_tests import run_tests
 
-        return verify_machine(self)
+        return run_tests(self)
 
     def on(self, memory: Memory) -> Machine:
         """Return the same machine on another memory."""
         if memory is self._memory:
             return self
         other = object.__new__(Machine)
-        other.__dict__.update(self.__dict__, _memory=memory, _kept=False)
+        other.__dict__.update(self.__dict__, _memory=memory, _stored=False)
         other._others = {**self._others, self.name: other}
         return other
 
-    def resumed(self, kept: KeptRun, entry: Noted | None, *, spending: Spending | None = None) -> Run:
-        """Go on with a run that waited, with what it waited for."""
-        self.ensure_ready()
-        summary = self._ours(kept)
-        begun = begun_of(kept.begun)
-        entries = kept.entries if entry is None else (*kept.entries, entry)
-        waiting = msgspec.convert(summary.waiting, Waiting) if summary.waiting else None
-        spending = spending or Spending(begun.budget, begun.before)
-        return self._go_on(summary, begun, entries, spending=spending, waited=waiting)
-
     @property
     def is_installed(self) -> bool:
-        """Whether it may run: its text was loaded here, or its store may give texts that run."""
+        """Whether it may run: its text was loaded here, or stored texts may run."""
         return self._uninstalled is None
 
     def ensure_installed(self) -> None:
-        """Refuse to run a text that comes from the store, and that nobody installed here."""
+        """Refuse to run a text that comes from the store and was not loaded here."""
         if self._uninstalled is not None:
             raise self._uninstalled.error()
 
     def ensure_ready(self) -> None:
-        """Refuse to run a text that nobody installed here, or without the guards that nobody gave for it."""
+        """Refuse to run a text that was not loaded here, or that lacks guards."""
         self.ensure_installed()
         if self._lacking:
             raise UsageError(
-                f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, and nobody gives it",
+                f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, which was not given",
                 hint=f"Pass guards={{{self._lacking[0]!r}: function}}, as for load",
                 missing=self._lacking,
             )
 
-    def cancelled(self, kept: KeptRun, reason: str) -> Run:
-        """End a run that waited, or that nobody runs any more."""
-        summary = self._ours(kept)
+    # for its runs
+
+    def resume_run(self, kept: StoredRun, entry: JournalEntry | None, *, spending: Spending | None = None) -> Run:
+        """Resume a run with what it waited for."""
+        self.ensure_ready()
+        summary = self._check_resumable(kept)
+        begun = Begun.read(kept.begun)
+        entries = kept.entries if entry is None else (*kept.entries, entry)
+        memory = self._memory
+        scope = Scope.parse(summary.scope, tenant=memory.tenant) if summary.scope else Scope(memory.tenant)
+        resources = self._resources(scope)
+        place = run_scope(memory.tenant, summary.id)
+        recorder = Recorder(
+            resources.keeper, place, summary.id, index=summary.events, head=summary.head, passed=summary.events
+        )
+        running = msgspec.structs.replace(summary, status="running", waiting=None)
+        recorder.opening = lambda: opening_writes(place, running, begun)
+        return self._execute(
+            running,
+            begun,
+            Journal(entries, limits=memory.limits),
+            recorder,
+            spending or Spending(begun.budget, begun.before),
+            resources,
+            waiting=msgspec.convert(summary.waiting, Waiting) if summary.waiting else None,
+        )
+
+    def cancel_run(self, kept: StoredRun, reason: str) -> Run:
+        """Cancel a run that waits, or whose process is gone."""
+        summary = self._check_resumable(kept)
         place = run_scope(self._memory.tenant, summary.id)
-        keeper = self._outside(Scope.parse(summary.scope, tenant=self._memory.tenant)).keeper
+        keeper = self._resources(Scope.parse(summary.scope, tenant=self._memory.tenant)).keeper
         recorder = Recorder(keeper, place, summary.id, index=summary.events, head=summary.head)
-        over = end_cancelled(recorder, summary, reason, at=self._memory.clock.now())
-        begun = begun_of(kept.begun)
-        writes = closing_writes(place, over, begun, kept.entries, None, ttl=begun.chosen.keep)
+        cancelled = record_cancellation(recorder, summary, reason, at=self._memory.clock.now())
+        begun = Begun.read(kept.begun)
+        writes = closing_writes(place, cancelled, begun, kept.entries, None, ttl=begun.chosen.keep)
         try:
-            recorder.flush((*self._own_text(place), *writes))
+            recorder.flush((*self._source_writes(place), *writes))
         except Unrecorded as broken:
             raise broken.error from broken
-        ended = msgspec.structs.replace(over, events=recorder.index, head=recorder.head)
+        ended = msgspec.structs.replace(cancelled, events=recorder.index, head=recorder.head)
         return Run(self, msgspec.structs.replace(kept, summary=ended, output=None))
 
-    def _ours(self, kept: KeptRun) -> RunSummary:
-        """Return where a run stands, or refuse to go on with one that is not ours."""
-        summary = kept.summary
-        check_ours(summary, digest=self.plan.digest, actor=self.actor)
-        return summary
+    def _check_resumable(self, kept: StoredRun) -> RunSummary:
+        check_resumable(kept.summary, digest=self.plan.digest, actor=self.actor)
+        return kept.summary
 
-    # being called by another machine
+    # calls between machines
 
-    def called(self, inputs: dict[str, Any], by: Work) -> Called:
-        """Run for another machine: under its own permissions, within the budget of the one that calls."""
+    def run_for(self, inputs: dict[str, Any], by: Execution) -> CallResult:
+        """Run for another machine: under its own permissions, within the budget of the caller."""
         self._check_needs(by.mode)
-        accepted = self.plan.accepts.accept(self._copied("input", inputs), run=self._drawing())
+        accepted = self.plan.accepts.accept(self._copy("input", inputs), run=self._drawing())
         spending = by.spending
         begun = Begun(
             input=accepted,
             context=by.context,
             budget=spending.budget,
-            chosen=chosen_of(self.behaviour),
+            chosen=Chosen.of(self.behaviour),
             before=spending.since(),
         )
-        machine, scope = self._beside(by)
-        with _nested(spending, self.behaviour.machines):
-            return _called(machine._begin(begun, mode=by.mode, scope=scope, spending=spending, parent=by.id))
+        assert by.resources is not None, "a replay calls no machine"
+        # On the memory of the caller, so that it has no more rights than that.
+        machine, scope = self.on(by.resources.base), by.resources.scope
+        with _nesting(spending, self.behaviour.machines):
+            return _call_result(machine._start(begun, mode=by.mode, scope=scope, spending=spending, parent=by.id))
 
     def find_called(self, id: str, *, verified: bool = True) -> Run:
         """Return a run that this machine called, with the text that the run began with.
 
-        It is `verified` unless it is only to be cancelled: what it gave is used in the run that called it.
+        It is `verified` unless it is only to be cancelled: its output is used in the run that called it.
         """
         kept = read_run(self._memory, id, verified=verified)
         summary = kept.summary
         machine = self._others.get(summary.program)
         if machine is None or machine.plan.digest != summary.digest:
             installed = None if machine is None else machine.plan.digest
-            machine = make_kept_machine(self._memory, kept, self._kit, installed=installed)
+            machine = make_stored_machine(self._memory, kept, self._kit, installed=installed)
             machine.meet(self._others.values())
             if machine.is_installed:
-                # The run may call it again, and nobody else may have given it here.
+                # The run may call it again, and it may not have been loaded here.
                 self._others.setdefault(machine.name, machine)
         return Run(machine.on(self._memory), kept)
 
-    def _take_up(self, id: str, by: Work) -> Called:
-        """Go on with a run that this machine called and that waited."""
-        with _nested(by.spending, self.behaviour.machines):
+    def _resume_called(self, id: str, caller: Execution) -> CallResult:
+        with _nesting(caller.spending, self.behaviour.machines):
             run = self.find_called(id)
             if run.status == "waiting":
-                return _called(run.resume(spending=by.spending))
-            by.spending.add(run.used)
-            return _called(run)
-
-    def _beside(self, by: Work) -> tuple[Machine, Scope]:
-        """Return this machine on the memory of the one that calls, with no more rights than that has, and its scope."""
-        assert by.outside is not None, "only what can reach out calls a machine"
-        return self.on(by.outside.base), by.outside.scope
+                return _call_result(run.resume(spending=caller.spending))
+            caller.spending.add(run.used)
+            return _call_result(run)
 
     # one execution
 
-    def _begin(
+    def _start(
         self,
         begun: Begun,
         *,
-        mode: Mode,
+        mode: RunMode,
         scope: Scope,
         assumed: Mapping[str, Any] | None = None,
         spending: Spending | None = None,
@@ -313,7 +336,8 @@ class Machine:
         self.ensure_ready()
         memory = self._memory
         id = memory.ids.new("run")
-        outside = self._outside(scope)
+        resources = self._resources(scope)
+        keeper = resources.keeper
         place = run_scope(memory.tenant, id)
         summary = RunSummary(
             id=id,
@@ -322,135 +346,102 @@ class Machine:
             digest=self.plan.digest,
             status="running",
             mode=mode,
-            actor=outside.keeper.actor,
+            actor=keeper.actor,
             scope=scope.path,
             started_at=memory.clock.now(),
             parent=parent,
         )
-        if not self._kept:
-            self._kept = keep_source(outside.keeper, "mashin", self.name, self.plan.digest, self._text)
-        recorder = Recorder(outside.keeper, place, id, owner=scope if scope.path else None)
-        recorder.opening = lambda: (*self._own_text(place), *opening_writes(place, summary, begun))
+        if not self._stored:
+            self._stored = store_source(keeper, "mashin", self.name, self.plan.digest, self._text)
+        recorder = Recorder(keeper, place, id, owner=scope if scope.path else None)
+        recorder.opening = lambda: (*self._source_writes(place), *opening_writes(place, summary, begun))
         journal = Journal(limits=memory.limits)
-        work = self._work(
-            summary, begun, journal, recorder, spending or Spending(begun.budget), outside, assumed=assumed
+        return self._execute(
+            summary, begun, journal, recorder, spending or Spending(begun.budget), resources, assumed=assumed
         )
-        return self._executed(work, summary, begun)
 
-    def _go_on(
-        self,
-        summary: RunSummary,
-        begun: Begun,
-        entries: Iterable[Noted],
-        *,
-        spending: Spending,
-        waited: Waiting | None,
-    ) -> Run:
-        memory = self._memory
-        scope = Scope.parse(summary.scope, tenant=memory.tenant) if summary.scope else Scope(memory.tenant)
-        outside = self._outside(scope)
-        place = run_scope(memory.tenant, summary.id)
-        recorder = Recorder(
-            outside.keeper, place, summary.id, index=summary.events, head=summary.head, passed=summary.events
-        )
-        running = msgspec.structs.replace(summary, status="running", waiting=None)
-        recorder.opening = lambda: opening_writes(place, running, begun)
-        journal = Journal(entries, limits=memory.limits)
-        work = self._work(running, begun, journal, recorder, spending, outside, waiting=waited)
-        return self._executed(work, running, begun)
-
-    def _work(
+    def _execute(
         self,
         summary: RunSummary,
         begun: Begun,
         journal: Journal,
         recorder: Recorder,
         spending: Spending,
-        outside: Outside,
+        resources: Resources,
         *,
         assumed: Mapping[str, Any] | None = None,
         waiting: Waiting | None = None,
-    ) -> Work:
-        return Work(
-            self.plan,
-            id=summary.id,
-            mode=cast("Mode", summary.mode),
-            input=begun.input,
-            context=begun.context,
+    ) -> Run:
+        memory = self._memory
+        execution = make_execution(
+            self,
+            summary,
+            begun,
             journal=journal,
             recorder=recorder,
             spending=spending,
-            behaviour=begun.chosen.over(self.behaviour),
-            clock=self._memory.clock,
-            ids=self._memory.ids,
-            limits=self._memory.limits,
-            guards=self._guards,
-            outside=outside,
+            resources=resources,
             assumed=assumed,
             waiting=waiting,
         )
+        place = run_scope(memory.tenant, summary.id)
+        before = spending.totals()
 
-    def _executed(self, work: Work, summary: RunSummary, begun: Begun) -> Run:
-        place = run_scope(self._memory.tenant, summary.id)
-        before = work.spending.used()
-
-        def keep(outcome: Outcome) -> KeptRun:
+        def keep(outcome: Outcome) -> StoredRun:
             if outcome.waiting is not None and outcome.waiting.kind == "approval":
-                outcome = msgspec.structs.replace(outcome, waiting=self._held(work, place, outcome.waiting))
+                held = self._request_approval(resources.keeper, place, summary.id, outcome.waiting)
+                outcome = msgspec.structs.replace(outcome, waiting=held)
             over = outcome.status in OVER
             ended = msgspec.structs.replace(
                 summary,
                 status=outcome.status,
-                ended_at=self._memory.clock.now() if over else None,
-                steps=work.spending.steps,
+                ended_at=memory.clock.now() if over else None,
+                steps=spending.steps,
                 error=msgspec.to_builtins(outcome.error) if outcome.error else None,
                 waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
             )
             ttl = begun.chosen.keep if over else None
-            used = msgspec.structs.replace(begun, used=work.spending.since(before))
-            writes = closing_writes(place, ended, used, work.journal.entries, outcome.output, ttl=ttl)
-            work.recorder.flush((*self._own_text(place), *writes))
-            ended = msgspec.structs.replace(ended, events=work.recorder.index, head=work.recorder.head)
-            return KeptRun(summary=ended, begun=used, entries=tuple(work.journal.entries), output=outcome.output)
+            used = msgspec.structs.replace(begun, used=spending.since(before))
+            writes = closing_writes(place, ended, used, journal.entries, outcome.output, ttl=ttl)
+            recorder.flush((*self._source_writes(place), *writes))
+            ended = msgspec.structs.replace(ended, events=recorder.index, head=recorder.head)
+            return StoredRun(summary=ended, begun=used, entries=tuple(journal.entries), output=outcome.output)
 
-        return Run(self, execute(work, keep), steps=work.steps)
+        return Run(self, execute(execution, keep), steps=execution.steps)
 
-    def _held(self, work: Work, place: Scope, waiting: Waiting) -> Waiting:
-        """Ask for an approval, and return what is waited for with its id."""
-        assert work.outside is not None, "only what can reach out waits for approval"
-        about = {"machine": self.name, "run": work.id, **waiting.about}
-        hold = HoldStep(scope=place, run=work.id, step=waiting.step, needs=waiting.capability or "", about=about)
-        approval = work.outside.keeper.perform(hold)
-        return msgspec.structs.replace(waiting, approval=approval.id)
+    def _request_approval(self, keeper: Memory, place: Scope, run: str, waiting: Waiting) -> Waiting:
+        about = {"machine": self.name, "run": run, **waiting.about}
+        hold = HoldStep(scope=place, run=run, step=waiting.step, needs=waiting.capability or "", about=about)
+        return msgspec.structs.replace(waiting, approval=keeper.perform(hold).id)
 
-    def _own_text(self, run: Scope) -> tuple[SetFact, ...]:
-        """Return what keeps the text with a run, where it could not be kept once for all."""
-        return () if self._kept else (own_source(run, self._text),)
+    def _source_writes(self, run: Scope) -> tuple[SetFact, ...]:
+        """Return the write that stores the text with a run, unless it is stored for all of them."""
+        return () if self._stored else (source_write(run, self._text),)
 
-    # what it works with
+    # resources
 
-    def _outside(self, scope: Scope) -> Outside:
+    def _resources(self, scope: Scope) -> Resources:
         memory = self._memory
         policy = self.plan.permissions.policy()
         try:
-            # For the owner, the machine acts: whoever owns the memory can then approve what it asks for.
+            # For the owner of the memory the machine is the actor, so that the owner can approve what it asks for.
             actor = f"machine:{self.name}"
-            hands = memory.acting_as(actor, policy=policy, door="mashin")
+            own = memory.acting_as(actor, policy=policy, door="mashin")
             keeper = memory.acting_as(actor, policy=_KEEPER, door="mashin")
         except Denied:
-            hands = memory.narrowed(policy).through("mashin")
+            own = memory.narrowed(policy).through("mashin")
             keeper = memory.through("mashin")
-        return Outside(
+        return Resources(
             base=memory,
-            memory=hands,
+            memory=own,
             keeper=keeper,
             scope=scope,
             machines=self._others,
-            take_up=self._take_up,
-            model=self._connected,
+            resume=self._resume_called,
+            model=self._model,
         )
 
-    def _connected(self, name: str | None) -> Model:
+    def _model(self, name: str | None) -> Model:
         if self._kit.model is not None:
             return self._kit.model
         if name is None:
@@ -461,13 +452,13 @@ class Machine:
             self._models[name] = connect(name)
         return self._models[name]
 
-    def _check_needs(self, mode: Mode) -> None:
+    def _check_needs(self, mode: RunMode) -> None:
         if mode == "test":
             return
         missing = [name for name in self.plan.needs if not self._setting(name)]
         if missing:
             raise UsageError(
-                f"the machine {quote(self.name)} needs {', '.join(map(quote, missing))}, and nothing gives it",
+                f"the machine {quote(self.name)} needs {', '.join(map(quote, missing))}, which is not set",
                 hint=f"Set {missing[0].upper()} in the environment, or pass load(settings={{'{missing[0]}': …}})",
                 missing=missing,
             )
@@ -484,8 +475,8 @@ class Machine:
             return Scope(self._memory.tenant)
         return scope if isinstance(scope, Scope) else Scope.parse(scope, tenant=self._memory.tenant)
 
-    def _copied(self, what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return a copy as JSON would give it: what the caller does with the original is none of the run's."""
+    def _copy(self, what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return a JSON copy, so that the caller cannot change it during the run."""
         if given is None:
             return {}
         if not isinstance(cast(object, given), Mapping):
@@ -497,19 +488,19 @@ class Machine:
         return Drawing(clock=self._memory.clock, ids=self._memory.ids)
 
     def __repr__(self) -> str:
-        """Return its name and where it came from."""
+        """Return its name and its file."""
         return f"<memoranda.mashin.Machine {self.name} from {self.file}>"
 
 
 @contextmanager
-def _nested(spending: Spending, most: int) -> Generator[None]:
-    """Count a machine that runs inside others, or refuse one too many.
+def _nesting(spending: Spending, most: int) -> Generator[None]:
+    """Count a nested machine, or refuse one too many.
 
-    What keeps it from being recorded keeps the one that called it from going on, too.
+    An error that keeps it from being recorded also ends its caller.
     """
     if spending.machines >= most:
         message = f"more than {most} machines call one another"
-        raise failed("runtime", message, "", hint="Let a machine end before it is called again", limit=most)
+        raise step_failed("runtime", message, "", hint="Let a machine end before it is called again", limit=most)
     spending.machines += 1
     try:
         yield
@@ -519,31 +510,31 @@ def _nested(spending: Spending, most: int) -> Generator[None]:
         spending.machines -= 1
 
 
-def _called(run: Run) -> Called:
+def _call_result(run: Run) -> CallResult:
     if run.status == "running":
         raise Conflict(
-            f"the run {quote(run.id)} goes on elsewhere",
+            f"the run {quote(run.id)} is running elsewhere",
             hint="Resume once it has ended",
             expected="waiting",
             actual="running",
         )
     message = run.error.message if run.error else ""
-    return Called(run=run.id, status=run.status, output=run.output, message=message)
+    return CallResult(run=run.id, status=run.status, output=run.output, message=message)
 
 
 # making machines
 
 
 class Kit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine is equipped with beside its text."""
+    """What a machine is loaded with beside its text."""
 
     model: Model | None = None
-    """Who is asked in place of the models that the text names."""
+    """Replaces the models that the text names."""
     guards: Mapping[str, Rule] = {}
     settings: Mapping[str, str] = {}
     behaviour: Behaviour = DEFAULT_BEHAVIOUR
     kept_text: bool | None = None
-    """Whether texts from the store run; None where only the program that opened it may run them."""
+    """Whether stored texts may run; None means only for the program that opened the store."""
 
 
 def make_machine(text: str, file: str, kit: Kit, *, memory: Memory) -> Machine:
@@ -552,10 +543,10 @@ def make_machine(text: str, file: str, kit: Kit, *, memory: Memory) -> Machine:
     return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file)
 
 
-def make_kept_machine(memory: Memory, kept: KeptRun, kit: Kit, *, installed: str | None) -> Machine:
-    """Compile the machine of a run from its kept text; `why_uninstalled` says whether it runs.
+def make_stored_machine(memory: Memory, kept: StoredRun, kit: Kit, *, installed: str | None) -> Machine:
+    """Compile the machine of a run from its stored text; `why_uninstalled` says whether it may run.
 
-    It may lack guards; then its runs can be looked at, and none of them goes on.
+    If guards are missing, its runs can be inspected but not resumed.
     """
     text = read_source(memory, kept)
     plan, diagnostics = _compile(text.source, text.file)

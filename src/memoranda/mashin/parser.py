@@ -1,41 +1,50 @@
-"""Machine text in, a document out, or one error that carries every fault of the text.
+"""Parse the text of a machine into a document.
 
-`read` never fails: it gives what could be understood and everything there is to say about the rest. `parse_document`
-and `parse_fragment` raise that as a `SourceError`.
+`read` never fails: it returns what could be understood, and diagnostics for the rest. `parse_document` and
+`parse_fragment` raise those as one `SourceError`.
 """
 
 from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from memoranda.lang import reading
-from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang import document as reading
+from memoranda.lang.diagnostics import Diagnostics, note_missing_colon
 from memoranda.lang.source import Source, Span
-from memoranda.mashin.document import Document, Kept
-from memoranda.mashin.keywords import SECTIONS, Keyword
+from memoranda.mashin.document import (
+    Assumption,
+    Capability,
+    Config,
+    Document,
+    Ensures,
+    Guard,
+    Kept,
+    Mapping,
+    Permission,
+    Test,
+    Verdict,
+)
+from memoranda.mashin.keywords import AUTHORITY, ENSURES, GUARD, PERMISSIONS, SECTIONS, TEST, Keyword, Level
 from memoranda.mashin.lines import Line, Lines, read_lines
-from memoranda.mashin.reader import Cursor, Reader
-from memoranda.mashin.sections.ensures import read_ensures
-from memoranda.mashin.sections.fields import read_fields
-from memoranda.mashin.sections.steps import is_step, read_implements
-from memoranda.mashin.sections.verifies import read_tests
+from memoranda.mashin.reader import Cursor, Reader, read_fields
+from memoranda.mashin.step_parser import is_step, read_implements
 
 Reading: TypeAlias = reading.Reading[Lines, Document]
-"""What reading gives: the lines, the document, and the diagnostics."""
+"""The lines, the document, and the diagnostics."""
 
 
 def parse_document(text: str, *, name: str = "machine.mashin") -> Document:
     """Parse a whole file: one machine."""
-    return read(text, name=name).document_or_raise()
+    return read(text, name=name).valid_document()
 
 
 def parse_fragment(text: str, *, name: str = "fragment.mashin") -> Document:
     """Parse a part of a file: steps or sections without a machine."""
-    return read(text, name=name, fragment=True).document_or_raise()
+    return read(text, name=name, fragment=True).valid_document()
 
 
 def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> Reading:
-    """Read a source whatever its faults, and collect them."""
+    """Read a source and collect its diagnostics."""
     source = Source(name, text)
     said = Diagnostics(source)
     lines = read_lines(source, said)
@@ -51,7 +60,7 @@ def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
     if not fragment:
         begin = first.head if first else Span(0, 0)
         reader.said.error("missing", "the file declares no machine", begin, hint="Begin it with `machine name`")
-    # Steps that have lost their machine are read all the same, so that their own faults come in the same run.
+    # Steps without a machine are read all the same, so that their own errors come in the same run.
     loose: list[Line] = []
     sections: list[Line] = []
     for line in lines.lines:
@@ -62,7 +71,7 @@ def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:
         given["implements"] = read_implements(reader, loose)
     else:
         for line in loose:
-            reader.unknown(line, SECTIONS)
+            reader.note_unknown(line, SECTIONS)
     return Document(span=lines.span, **given)
 
 
@@ -72,8 +81,8 @@ def _machine(reader: Reader, line: Line, lines: Lines) -> Document:
     name = reader.name(cursor, "the machine")
     title = cursor.string() if name else None
     if name is not None:
-        reader.ended(cursor, "the name of a machine")
-    # Sections may also stand beside the machine instead of below it.
+        reader.require_end(cursor, "the name of a machine")
+    # Sections may also be beside the machine instead of below it.
     given = _sections(reader, (*line.children, *lines.lines[1:]))
     if "implements" not in given:
         hint = "Add `implements` with its steps below"
@@ -93,15 +102,15 @@ def _sections(reader: Reader, lines: list[Line] | tuple[Line, ...]) -> dict[str,
     seen: set[str] = set()
     for line in lines:
         if Cursor(line).takes("machine"):
-            message = "a file holds one machine"
+            message = "a file contains one machine"
             reader.said.error("duplicate", message, line.head, hint="Put the second into a file of its own")
             continue
         keyword = section_of(line)
         if keyword is None:
-            reader.unknown(line, SECTIONS)
+            reader.note_unknown(line, SECTIONS)
             continue
         if keyword.name in seen:
-            reader.doubled(line.head, f"`{keyword.name}`")
+            reader.note_duplicate(line.head, f"`{keyword.name}`")
             continue
         seen.add(keyword.name)
         if not keyword.acted_on:
@@ -119,14 +128,14 @@ def _sections(reader: Reader, lines: list[Line] | tuple[Line, ...]) -> dict[str,
 def _note_examples(reader: Reader, line: Line) -> None:
     for child in line.children:
         if Cursor(child).takes("for example"):
-            message = "`for example` is kept but not acted on: tests stand in `verifies`"
+            message = "`for example` is kept but not acted on: tests belong in `verifies`"
             reader.said.note("not_acted_on", message, child.head)
 
 
 def _section(reader: Reader, line: Line, word: str, given: dict[str, Any]) -> None:
     cursor = Cursor(line)
     cursor.takes(word)
-    reader.ended(cursor, f"`{word}`")
+    reader.require_end(cursor, f"`{word}`")
     empty = reader.missing_below(line, f"what the machine {word}" if word != "implements" else "a step")
     if word == "accepts":
         given["accepts"] = read_fields(reader, line.children)
@@ -138,3 +147,205 @@ def _section(reader: Reader, line: Line, word: str, given: dict[str, Any]) -> No
         given["tests"] = read_tests(reader, line)
     else:
         given["implements"] = read_implements(reader, line.children if not empty else (), line)
+
+
+_VERDICTS: tuple[tuple[str, Verdict], ...] = (
+    ("allowed to", "allow"),
+    ("not allowed to", "deny"),
+    ("requires approval for", "approve"),
+)
+
+
+def read_ensures(reader: Reader, line: Line) -> Ensures:
+    """Read the whole section."""
+    found = _EnsuresReader(reader)
+    for child in line.children:
+        found.read(child, ENSURES)
+    return Ensures(
+        permissions=tuple(found.permissions),
+        authority=found.authority,
+        guards=tuple(found.guards.values()),
+        needs=found.needs,
+        span=line.span,
+    )
+
+
+class _EnsuresReader:
+    """Collects the permissions, guards and needs."""
+
+    def __init__(self, reader: Reader) -> None:
+        self.reader = reader
+        self.permissions: list[Permission] = []
+        self.guards: dict[str, Guard] = {}
+        self.authority: tuple[Config, ...] = ()
+        self.needs: tuple[Config, ...] = ()
+
+    def read(self, line: Line, level: Level) -> None:
+        cursor = Cursor(line)
+        for words, verdict in _VERDICTS:
+            if cursor.takes(words):
+                self._permission(line, cursor, verdict)
+                return
+        word = next((row.name for row in level.keywords if cursor.takes(row.name)), None)
+        if word is None:
+            self.reader.note_unknown(line, level)
+        elif self.reader.require_end(cursor, f"`{word}`") and not self.reader.missing_below(
+            line, f"what `{word}` says"
+        ):
+            self._block(line, word)
+
+    def _block(self, line: Line, word: str) -> None:
+        if word == "permissions":
+            for child in line.children:
+                self.read(child, PERMISSIONS)
+        elif word == "guards":
+            for child in line.children:
+                self._guard(child)
+        elif word == "needs":
+            self.needs = (*self.needs, *self.reader.configs(line.children))
+        else:
+            self._authority(line)
+
+    def _permission(self, line: Line, cursor: Cursor, verdict: Verdict) -> None:
+        capabilities: list[Capability] = []
+        if not cursor.ended:
+            self._capabilities(cursor, capabilities)
+        elif self.reader.missing_below(line, "a capability"):
+            return
+        for child in line.children:
+            self.reader.refuse_below(child, "a capability")
+            self._capabilities(Cursor(child), capabilities)
+        self.permissions.append(Permission(verdict=verdict, capabilities=tuple(capabilities), span=line.span))
+
+    def _capabilities(self, cursor: Cursor, into: list[Capability]) -> None:
+        while True:
+            name = cursor.dotted_name()
+            if name is None:
+                self.reader.note_expected(cursor, "a capability", hint="Such as memory, llm_call or http")
+                return
+            machine = cursor.string() if name.text == "call" else None
+            if name.text == "call" and machine is None:
+                hint = 'Write it as `call "machine"`'
+                self.reader.note_expected(cursor, "the machine that may be called, in quotes", hint=hint)
+                return
+            span = name.span.to(machine.span) if machine else name.span
+            into.append(Capability(name=name, machine=machine, span=span))
+            if not cursor.mark(","):
+                break
+            # A comma at the end of a line continues on the next one.
+            if cursor.ended:
+                return
+        self.reader.require_end(cursor, "a capability")
+
+    def _guard(self, line: Line) -> None:
+        cursor = Cursor(line)
+        name = self.reader.name(cursor, "a guard")
+        if name is None or not self.reader.require_end(cursor, "the name of a guard"):
+            return
+        config = self.reader.configs(line.children, GUARD)
+        for one in config:
+            if GUARD.find(one.key.text) is None:
+                hint = self.reader.hints.did_you_mean(
+                    one.key.text, GUARD.names, otherwise="Known in a guard: on_violation"
+                )
+                message = f"`{one.key.text}` is not a keyword in a guard"
+                self.reader.said.error("unknown_keyword", message, one.key.span, hint=hint)
+        if name.text in self.guards:
+            self.reader.note_duplicate(name.span, f"the guard `{name.text}`")
+            return
+        violation = next((one.value for one in config if one.key.text == "on_violation"), None)
+        self.guards[name.text] = Guard(name=name, on_violation=violation, span=line.span)
+
+    def _authority(self, line: Line) -> None:
+        """Read `requires: a, delegates: b`, on one line or on two."""
+        found = {config.key.text: config for config in self.authority}
+        for child in line.children:
+            self.reader.refuse_below(child, "`authority`")
+            cursor = Cursor(child)
+            while not cursor.ended:
+                key = cursor.word()
+                if key is None or AUTHORITY.find(key.text) is None:
+                    self.reader.note_unknown(child, AUTHORITY)
+                    break
+                if not cursor.mark(":"):
+                    note_missing_colon(self.reader.said, key.text, key.span.start)
+                    break
+                value = cursor.until_comma()
+                if value is None:
+                    self.reader.note_expected(cursor, f"the value of `{key.text}`")
+                    break
+                self.reader.add(found, Config(key=key, value=value, span=key.span.to(value.span)))
+                cursor.mark(",")
+        self.authority = tuple(found.values())
+
+
+def read_tests(reader: Reader, line: Line) -> tuple[Test, ...]:
+    """Read all tests of the section, each name once."""
+    found: dict[str, Test] = {}
+    for child in line.children:
+        test = _test(reader, child)
+        if test is None:
+            continue
+        if test.name.text in found:
+            reader.note_duplicate(test.name.span, f'the test "{test.name.text}"')
+        else:
+            found[test.name.text] = test
+    return tuple(found.values())
+
+
+def _test(reader: Reader, line: Line) -> Test | None:
+    cursor = Cursor(line)
+    if not cursor.takes("test"):
+        reader.note_expected(cursor, "`test` and its name in quotes", hint='Write it as `test "what it shows"`')
+        return None
+    name = cursor.string()
+    if name is None:
+        reader.note_expected(cursor, "the name of the test in quotes", hint='Write it as `test "what it shows"`')
+        return None
+    reader.require_end(cursor, "the name of a test")
+    given: dict[str, Mapping] = {}
+    assuming: list[Assumption] = []
+    for child in line.children:
+        _part(reader, child, given, assuming)
+    for keyword in TEST.required:
+        if keyword.name not in given:
+            hint = f"{keyword.meaning}: add `{keyword.name} {{ … }}`"
+            reader.said.error("missing", f"`{keyword.name}` is missing in the test", line.head, hint=hint)
+    return Test(
+        name=name, given=given.get("given"), assuming=tuple(assuming), expect=given.get("expect"), span=line.span
+    )
+
+
+def _part(reader: Reader, line: Line, given: dict[str, Mapping], assuming: list[Assumption]) -> None:
+    cursor = Cursor(line)
+    word = next((keyword.name for keyword in TEST.keywords if cursor.takes(keyword.name)), None)
+    if word is None:
+        reader.note_unknown(line, TEST)
+        return
+    step = reader.name(cursor, "the step that is assumed") if word == "assuming" else None
+    if word == "assuming" and step is None:
+        return
+    mapping = _mapping(reader, line, cursor)
+    if mapping is None:
+        return
+    if step is not None:
+        if any(one.step == step for one in assuming):
+            reader.note_duplicate(step.span, f"`assuming {step.text}`")
+        assuming.append(Assumption(step=step, gives=mapping, span=line.span))
+    elif word in given:
+        reader.note_duplicate(line.head, f"`{word}`")
+    else:
+        given[word] = mapping
+
+
+def _mapping(reader: Reader, line: Line, cursor: Cursor) -> Mapping | None:
+    cursor.mark(":")
+    below = bool(line.children) and not line.children[0].text.startswith("{")
+    if cursor.ended and below:
+        entries = reader.configs(line.children)
+        return Mapping(entries=entries, span=line.span)
+    value = cursor.expression()
+    if value is None:
+        reader.note_expected(cursor, "a map", hint="Write it as `{ name: value }`, or one `name: value` a line below")
+        return None
+    return Mapping(value=value, span=value.span)

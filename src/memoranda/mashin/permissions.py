@@ -1,6 +1,6 @@
-"""What `ensures` says in, a verdict for each need of a step out; the checker and the runtime ask the same questions.
+"""The permissions of a machine: what `ensures` allows each step. The checker and the runtime share them.
 
-A denial beats an approval, an approval beats a permission, and silence is no.
+A denial overrides an approval, an approval overrides a permission, and what is not mentioned is denied.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ _CALL_OF = re.compile(r"""call\s++(["']?)(?P<machine>[^"']+)\1""")
 
 
 class Need(msgspec.Struct, frozen=True):
-    """A capability that a step has to have; of a call, also the machine that is called."""
+    """A capability that a step needs; for a call, also the machine that it calls."""
 
     capability: str
     machine: str | None = None
 
     def __str__(self) -> str:
-        """Return the need as `ensures` would write it."""
+        """Return the need as it is written in `ensures`."""
         return self.capability if self.machine is None else f'call "{self.machine}"'
 
 
 class Verdict(msgspec.Struct, frozen=True):
-    """What is said to a need, about which capability, and why."""
+    """The decision about a need, and the reason."""
 
     level: Level
     capability: str
     reason: str = ""
 
 
-def needed(part: NamedStep) -> Need | None:
-    """Return what a step needs; None for one that reaches nothing outside."""
+def need_of(part: NamedStep) -> Need | None:
+    """Return what a step needs; None for a step without effects."""
     if isinstance(part, Remember):
         return Need(WRITE)
     if isinstance(part, Recall):
@@ -57,20 +57,20 @@ def needed(part: NamedStep) -> Need | None:
 
 
 class Permissions(msgspec.Struct, frozen=True):
-    """The level of each capability that something is said about, and of each machine that is named."""
+    """The level of each capability and of each machine that `ensures` mentions."""
 
     capabilities: dict[str, Level] = {}
     machines: dict[str, Level] = {}
-    """Machines with a level of their own; all others have that of `machine.call`."""
+    """Machines with a level of their own; others have that of `machine.call`."""
 
     def level(self, need: Need) -> Level | None:
-        """Return the level of a need, or None where nothing is said about it."""
+        """Return the level of a need, or None where `ensures` does not mention it."""
         if need.machine is not None and need.machine in self.machines:
             return self.machines[need.machine]
         return self.capabilities.get(need.capability)
 
     def verdict(self, need: Need) -> Verdict:
-        """Return whether a step may go on, has to wait for a person, or is denied, and why."""
+        """Return whether a step is allowed, needs approval or is denied, and why."""
         level = self.level(need)
         if level == "allow":
             return Verdict("allow", need.capability)
@@ -80,24 +80,24 @@ class Permissions(msgspec.Struct, frozen=True):
             return Verdict("deny", need.capability, f"the machine is not allowed to {need}")
         return Verdict("deny", need.capability, f"nothing in `ensures` allows {need}")
 
-    def changed(
+    def replace(
         self, *, allow: Iterable[str] = (), approve: Iterable[str] = (), deny: Iterable[str] = ()
     ) -> Permissions:
-        """Return other permissions in which these capabilities have these levels, whatever they had before.
+        """Return permissions in which these capabilities have these levels.
 
-        Names are those of `ensures`, `call "machine"` among them. One that stands under two levels gets the stricter.
+        Names are as in `ensures`, including `call "machine"`. A name with two levels gets the stricter.
         """
         capabilities, machines = dict(self.capabilities), dict(self.machines)
         given: tuple[tuple[Level, Iterable[str]], ...] = (("allow", allow), ("approve", approve), ("deny", deny))
         named: list[tuple[Level, str]] = []
         for level, names in given:
             named.extend((level, name) for name in ((names,) if isinstance(names, str) else names))
-        for level, name in sorted(named, key=_about_one):
+        for level, name in sorted(named, key=_precedence):
             called = _CALL_OF.fullmatch(name.strip())
             if called:
                 machines[called["machine"]] = level
                 continue
-            known = _known(name)
+            known = _require_known(name)
             for one in known:
                 capabilities[one] = level
             if CALL in known:
@@ -105,9 +105,9 @@ class Permissions(msgspec.Struct, frozen=True):
         return Permissions(capabilities, machines)
 
     def policy(self) -> Policy:
-        """Return what the engine's gate is told about the machine: its own runs, and memory as far as it may have it.
+        """Return the policy for the gate: the machine's own runs, and memory as far as it is permitted.
 
-        What needs approval is allowed here, because the step before the gate waits for it.
+        What needs approval is allowed here, because the step waits for it before it reaches the gate.
         """
         memory = {name: self.level(Need(name)) in ("allow", "approve") for name in (READ, WRITE)}
         return Policy.of(
@@ -117,14 +117,14 @@ class Permissions(msgspec.Struct, frozen=True):
 
 
 def permissions(ensures: Ensures | None) -> Permissions:
-    """Return the permissions of a machine; a capability that nobody knows gives and takes nothing."""
+    """Return the permissions of a machine; an unknown capability has no effect."""
     capabilities: dict[str, Level] = {}
     machines: dict[str, Level] = {}
     for permission in ensures.permissions if ensures else ():
         for one in permission.capabilities:
             if one.machine is not None:
                 _tighten(machines, one.machine.text, permission.verdict)
-            for name in covered(one):
+            for name in canonical_capabilities(one):
                 _tighten(capabilities, name, permission.verdict)
     if CALL in capabilities:
         for machine in machines:
@@ -132,36 +132,34 @@ def permissions(ensures: Ensures | None) -> Permissions:
     return Permissions(capabilities, machines)
 
 
-def covered(one: Capability) -> tuple[str, ...]:
-    """Return the capabilities that a written one stands for, under their one name; none for one that nobody knows.
-
-    `call "machine"` stands for no capability as a whole.
-    """
-    return () if one.machine is not None else _expanded(one.name.text)
+def canonical_capabilities(one: Capability) -> tuple[str, ...]:
+    """Return the canonical capabilities that a written one covers; none for an unknown one or for `call "machine"`."""
+    return () if one.machine is not None else _expand(one.name.text)
 
 
-def _expanded(name: str) -> tuple[str, ...]:
+def _expand(name: str) -> tuple[str, ...]:
     found = capability(name)
     return COVERS.get(found, (found,)) if found else ()
 
 
-def _known(name: str) -> tuple[str, ...]:
-    found = _expanded(name.strip())
+def _require_known(name: str) -> tuple[str, ...]:
+    found = _expand(name.strip())
     if not found:
         listed = f"Capabilities are {', '.join(CAPABILITIES.names)}"
         raise UsageError(
-            f"{quote(name)} is no capability", hint=did_you_mean(name, CAPABILITIES.names, otherwise=listed), value=name
+            f"{quote(name)} is not a capability",
+            hint=did_you_mean(name, CAPABILITIES.names, otherwise=listed),
+            value=name,
         )
     return found
 
 
 def _tighten(levels: dict[str, Level], name: str, level: Level) -> None:
-    """Give a name a level, unless it has a stricter one."""
     before = levels.get(name, level)
     levels[name] = before if _STRICTEST.index(before) < _STRICTEST.index(level) else level
 
 
-def _about_one(given: tuple[Level, str]) -> tuple[bool, int]:
-    """Sort by what has the last word: wide names before single machines, lenient levels before strict ones."""
+def _precedence(given: tuple[Level, str]) -> tuple[bool, int]:
+    """Sort key: capabilities before single machines, lenient levels before strict ones; the last one wins."""
     level, name = given
     return _CALL_OF.fullmatch(name.strip()) is not None, -_STRICTEST.index(level)

@@ -1,4 +1,4 @@
-"""The MCP door: whose memory it is in, a server for any MCP client out, with tools, resources and a prompt.
+"""A Model Context Protocol server with tools, resources and a prompt, started by `memoranda mcp`.
 
-`memoranda mcp` is how it is started. Only `serving.py` needs the extra `mcp`.
+Only `server.py` needs the extra `mcp`.
 """

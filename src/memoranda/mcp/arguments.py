@@ -1,7 +1,7 @@
-"""What each tool is called with: its JSON schema for a client, and a call's arguments as a checked value.
+"""Arguments of the MCP tools: their types, JSON schemas and validation.
 
-What REST takes as a body is taken here too, under the same names; a tool adds what an address would have said. Whose
-memory it is was said when the door was opened: `scope` only chooses between the two parts of it.
+They have the same names as in the REST API. The user was fixed when the server was started: `scope` only chooses
+between the memory of the user and that of the agent.
 """
 
 from __future__ import annotations
@@ -11,36 +11,34 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from memoranda.chat.agents import UPDATE_MEMORY
-from memoranda.chat.memory_tools import MEMORY_TOOLS
+from memoranda.chat.agent import UPDATE_MEMORY
+from memoranda.chat.memory_blocks import MEMORY_TOOLS
 from memoranda.model.block import BlockScope, BlockType, key_of
-from memoranda.wire.blocks import Limit, UpdateBlock
-from memoranda.wire.collections import Recall, Remember
-from memoranda.wire.facts import WriteFact
-from memoranda.wire.reading import fault_in, moments_in
+from memoranda.wire.codec import decode_error, parse_moments
+from memoranda.wire.memory import Limit, Recall, Remember, UpdateBlock, WriteFact
 
 MOST_LISTED = 100
 Listed = Annotated[int, msgspec.Meta(ge=1, le=MOST_LISTED)]
 COLLECTION = "notes"
-"""Where entries are kept that a model names no collection for: what one remembers, another has to find."""
+"""The default collection, shared by all clients."""
 
 
 class RememberEntry(Remember, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `remember` is called with."""
+    """Arguments of `remember`."""
 
     collection: str = COLLECTION
     scope: BlockScope = "user"
 
 
 class RecallEntries(Recall, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `recall` is called with."""
+    """Arguments of `recall`."""
 
     collection: str = COLLECTION
     scope: BlockScope = "user"
 
 
 class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `forget` is called with."""
+    """Arguments of `forget`."""
 
     id: str | None = None
     key: str | None = None
@@ -50,7 +48,7 @@ class ForgetEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class GetFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `get_fact` is called with."""
+    """Arguments of `get_fact`."""
 
     key: str
     as_of: datetime | None = None
@@ -58,14 +56,14 @@ class GetFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class SetFact(WriteFact, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `set_fact` is called with."""
+    """Arguments of `set_fact`."""
 
     key: str
     scope: BlockScope = "user"
 
 
 class ListFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `list_facts` is called with."""
+    """Arguments of `list_facts`."""
 
     prefix: str = ""
     domain: str | None = None
@@ -74,7 +72,7 @@ class ListFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 
 class DeleteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `delete_fact` is called with."""
+    """Arguments of `delete_fact`."""
 
     key: str
     expect: int | None = None
@@ -83,7 +81,7 @@ class DeleteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class FactHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `fact_history` is called with."""
+    """Arguments of `fact_history`."""
 
     key: str
     limit: Listed = 20
@@ -91,14 +89,14 @@ class FactHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class GetBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `get_memory_block` is called with."""
+    """Arguments of `get_memory_block`."""
 
     block: BlockType
     scope: BlockScope = "user"
 
 
 class WriteBlock(UpdateBlock, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `update_memory_block` is called with."""
+    """Arguments of `update_memory_block`."""
 
     block: BlockType
     expected_updated_at: datetime | None  # pyright: ignore[reportIncompatibleVariableOverride, reportGeneralTypeIssues]
@@ -106,7 +104,7 @@ class WriteBlock(UpdateBlock, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 
 class SearchBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What `recall_blocks` is called with."""
+    """Arguments of `recall_blocks`."""
 
     query: str
     limit: Limit = 10
@@ -114,46 +112,46 @@ class SearchBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
 
 
 _CHAT: dict[str, Any] = next(tool for tool in MEMORY_TOOLS if tool.name == UPDATE_MEMORY).parameters["properties"]
-_SAID: dict[str, str] = {
+_DESCRIPTIONS: dict[str, str] = {
     "scope": _CHAT["scope"]["description"],
-    "collection": "Where entries of one kind are kept.",
-    "namespace": "A part of the collection.",
-    "metadata": "What recall can filter by. `thread`, `actor` and `time` (ISO 8601) also help it to rank.",
-    "ttl": "Forget it after 90s, 15m, 24h, 30d or 2w, or after so many seconds; without it, it is kept for good.",
-    "source": "Where this comes from, such as a file or an address; kept in the history.",
-    "query": "What is looked for, in plain words.",
-    "limit": "At most so many.",
-    "threshold": "Leave out what scores less, from 0 to 1.",
-    "min_score": "Leave out lines that score less.",
+    "collection": "The collection of the entries.",
+    "namespace": "A namespace of the collection.",
+    "metadata": "Fields that recall can filter by. `thread`, `actor` and `time` (ISO 8601) also improve ranking.",
+    "ttl": "Time to live, such as 90s, 15m, 24h, 30d, 2w or a number of seconds. Default: forever.",
+    "source": "Where this comes from, such as a file or URL; recorded in the history.",
+    "query": "The query, in plain words.",
+    "limit": "Maximum number of items.",
+    "threshold": "Minimum score, from 0 to 1.",
+    "min_score": "Minimum score of a line.",
     "filter": 'On metadata: {"account": "acme"}, or with operators {"urgency": {"$gte": 3}}.',
-    "as_of": "As it stood then: ISO 8601, UTC without a zone.",
-    "mode": "By meaning and by words (`hybrid`), or by one of the two.",
-    "expand": "How many neighbours on either side of each match are shown.",
-    "prefix": "Only this key and those below: `profile` holds `profile.name`.",
+    "as_of": "The state at this time: ISO 8601, UTC unless it has an offset.",
+    "mode": "Search by meaning and words (`hybrid`), or by one of the two.",
+    "expand": "Number of neighbours to return on either side of each match.",
+    "prefix": "Only this key and those below: `profile` includes `profile.name`.",
     "domain": "A label to list by.",
-    "block": "`core` is what always matters, `archival` is searched line by line.",
+    "block": "`core` is always shown to agents, `archival` is searched line by line.",
     "value": "Any JSON value.",
-    "expect": "The version it must still be at; 0 where there must be none. Without it the write is not compared.",
-    "expected_updated_at": "The `updated_at` of the block as you last read it; null for one that must not exist yet.",
-    "id": "As `remember` and `recall` gave it.",
+    "expect": "The version it must still have; 0 if it must not exist. Default: any version.",
+    "expected_updated_at": "The `updated_at` of the block as you last read it; null for a new block.",
+    "id": "The id returned by `remember` or `recall`.",
 }
-"""What a name means: a field of one name means the same in every tool."""
-_SAID_BY_TOOL: dict[tuple[type[msgspec.Struct], str], str] = {
+"""Descriptions by field name; a field means the same in every tool."""
+_TOOL_DESCRIPTIONS: dict[tuple[type[msgspec.Struct], str], str] = {
     (RememberEntry, "content"): "Text, or JSON.",
-    (RememberEntry, "key"): "A name of its own: other content under it takes its place.",
-    (ForgetEntry, "key"): "What it was remembered under, instead of its id.",
+    (RememberEntry, "key"): "A unique name: other content with the same key replaces it.",
+    (ForgetEntry, "key"): "The key of the entry, instead of its id.",
     (WriteBlock, "content"): _CHAT["content"]["description"],
-    (SearchBlocks, "query"): "Words that the lines have; an empty one lists all.",
+    (SearchBlocks, "query"): "Words to search for; an empty query lists all lines.",
 }
-_KEY = "Its name: words with dots between them, such as `profile.language`."
+_KEY = "The key: words separated by dots, such as `profile.language`."
 
 
 def schema_of(kind: type[msgspec.Struct], *, agent: bool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments; where there is no agent, there is no scope to choose."""
+    """Return the JSON schema of a tool's arguments; without an agent, `scope` is omitted."""
     _, parts = msgspec.json.schema_components((kind,))
     schema = parts[kind.__name__]
     properties: dict[str, Any] = {
-        name: {**_plain(field), "description": _SAID_BY_TOOL.get((kind, name)) or _SAID.get(name, _KEY)}
+        name: {**_plain(field), "description": _TOOL_DESCRIPTIONS.get((kind, name)) or _DESCRIPTIONS.get(name, _KEY)}
         for name, field in schema["properties"].items()
         if agent or name != "scope"
     }
@@ -166,7 +164,7 @@ def schema_of(kind: type[msgspec.Struct], *, agent: bool) -> dict[str, Any]:
 
 
 def _plain(field: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of a field without what it says by being left out: not every client knows more than a type."""
+    """Simplify the schema of an optional field, because some clients understand only a `type`."""
     if "enum" in field:
         return {"type": "string", **field}
     if field.get("default", ...) is not None:
@@ -179,11 +177,11 @@ Asked = TypeVar("Asked", bound=msgspec.Struct)
 
 
 def read_arguments(arguments: dict[str, Any], kind: type[Asked]) -> Asked:
-    """Return the arguments of a call as a value, or refuse them."""
+    """Convert the arguments of a call, or raise UsageError."""
     if "block" in arguments:
-        key_of(arguments["block"])  # refuses what is no block, in the words of every door
+        key_of(arguments["block"])  # raises the engine's own error for an unknown block
     try:
-        return msgspec.convert(arguments | moments_in(arguments), kind)
+        return msgspec.convert(arguments | parse_moments(arguments), kind)
     except msgspec.ValidationError as error:
-        fault = fault_in("arguments", error, hint="The schema of the tool says what it takes")
+        fault = decode_error("arguments", error, hint="See the schema of the tool")
         raise fault from None

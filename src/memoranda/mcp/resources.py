@@ -1,4 +1,4 @@
-"""Addresses in, blocks and definitions out: what a client can show to a person, or put before a model unasked."""
+"""MCP resources (blocks and definitions) and the prompt with the user's memory."""
 
 from __future__ import annotations
 
@@ -6,60 +6,78 @@ from typing import Any, cast
 
 import msgspec
 
+from memoranda.chat.memory_blocks import MEMORY_NOTICE, reminders, user_memory
 from memoranda.errors import NotFound
-from memoranda.mcp.arguments import GetBlock, read_arguments
-from memoranda.mcp.reaching import Reach
+from memoranda.mcp.arguments import GetBlock, SearchBlocks, read_arguments
+from memoranda.mcp.backends import Backend
 from memoranda.model.text import quote
 
 _ROOT = "memoranda://"
-BLOCK_ADDRESS = f"{_ROOT}blocks/{{scope}}/{{block}}"
-DEFINITION_ADDRESS = f"{_ROOT}definitions/{{slug}}"
+BLOCK_URI = f"{_ROOT}blocks/{{scope}}/{{block}}"
+DEFINITION_URI = f"{_ROOT}definitions/{{slug}}"
 
 
 class Resource(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that can be read: its address, and what is said of it."""
+    """A resource in a listing."""
 
     uri: str
     name: str
     title: str
 
 
-def list_resources(reach: Reach) -> list[Resource]:
-    """Return the blocks that there are, and every definition."""
+def list_resources(backend: Backend) -> list[Resource]:
+    """Return all blocks and definitions as resources."""
     blocks = [
         Resource(
-            uri=BLOCK_ADDRESS.format(scope=block.scope, block=block.block_type),
+            uri=BLOCK_URI.format(scope=block.scope, block=block.block_type),
             name=f"{block.scope}_{block.block_type}",
             title=f"The {block.block_type} block of the {block.scope}",
         )
-        for block in reach.list_blocks()
+        for block in backend.list_blocks()
     ]
     definitions = [
         Resource(
-            uri=DEFINITION_ADDRESS.format(slug=one.slug),
+            uri=DEFINITION_URI.format(slug=one.slug),
             name=one.slug,
             title=f"Definition: {one.name}",
         )
-        for one in reach.definitions()
+        for one in backend.definitions()
     ]
     return [*blocks, *definitions]
 
 
-def read_resource(reach: Reach, uri: str) -> Any:
-    """Return what stands at an address, made of maps, lists and scalars; refuse one where nothing does."""
+def read_resource(backend: Backend, uri: str) -> Any:
+    """Return a resource as plain JSON values, or raise NotFound."""
     match uri.removeprefix(_ROOT).split("/"):
         case ["blocks", scope, block]:
-            found = reach.get_block(read_arguments(cast("dict[str, Any]", {"scope": scope, "block": block}), GetBlock))
+            found = backend.get_block(
+                read_arguments(cast("dict[str, Any]", {"scope": scope, "block": block}), GetBlock)
+            )
             if found is None:
                 raise _missing(f"there is no {block} block")
         case ["definitions", slug]:
-            found = next((one for one in reach.definitions() if one.slug == slug), None)
+            found = next((one for one in backend.definitions() if one.slug == slug), None)
             if found is None:
                 raise _missing(f"there is no definition {quote(slug)}")
         case _:
-            raise _missing(f"there is nothing at {quote(uri)}")
+            raise _missing(f"there is no resource {quote(uri)}")
     return msgspec.to_builtins(found)
 
 
 def _missing(what: str) -> NotFound:
-    return NotFound(what, hint="`resources/list` has every address")
+    return NotFound(what, hint="`resources/list` returns every URI")
+
+
+USER_MEMORY = "user_memory"
+ABOUT = "about"
+"""The argument of the prompt: the query for archival lines."""
+_NOTHING = "Nothing is remembered about the user yet."
+
+
+def memory_prompt(backend: Backend, about: str = "") -> str:
+    """Return the core blocks between tags, and the archival lines that match a query."""
+    user_core = backend.get_block(GetBlock(block="core"))
+    agent_core = None if backend.agent is None else backend.get_block(GetBlock(block="core", scope="agent"))
+    shown = user_memory(user_core, agent_core)
+    reminded = reminders(backend.recall_blocks(SearchBlocks(query=about))) if about.strip() else ""
+    return "\n\n".join(part for part in (MEMORY_NOTICE, shown or _NOTHING, reminded) if part)

@@ -1,4 +1,4 @@
-"""The tools as a table: what a model is told of each, what it takes, and what it does with somebody's memory."""
+"""The MCP tools: their descriptions for models, argument types and implementations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from memoranda.chat.agents import RECALL_MEMORY, UPDATE_MEMORY
-from memoranda.chat.memory_tools import MEMORY_TOOLS
+from memoranda.chat.agent import RECALL_MEMORY, UPDATE_MEMORY
+from memoranda.chat.memory_blocks import MEMORY_TOOLS
 from memoranda.errors import Conflict, NotFound
 from memoranda.mcp.arguments import (
     COLLECTION,
@@ -25,127 +25,127 @@ from memoranda.mcp.arguments import (
     WriteBlock,
     read_arguments,
 )
-from memoranda.mcp.reaching import ANSWER_BYTES, Reach
+from memoranda.mcp.backends import ANSWER_BYTES, Backend
 from memoranda.model.text import quote
-from memoranda.wire.bounds import fitting
-from memoranda.wire.collections import Recalled
+from memoranda.wire.codec import fit_bytes
+from memoranda.wire.memory import Recalled
 
 _IN_CHAT = {tool.name: tool.description for tool in MEMORY_TOOLS}
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool: what it is called, what is said of it, what it takes and does."""
+    """An MCP tool."""
 
     name: str
     title: str
     description: str
     takes: type[msgspec.Struct]
-    does: Callable[[Reach, Any], Any]
+    does: Callable[[Backend, Any], Any]
     writes: bool = False
     destroys: bool = False
-    """Whether something may be gone or replaced afterwards."""
+    """Whether it may delete or replace data."""
     repeatable: bool = True
-    """Whether a second call with the same arguments changes nothing more."""
+    """Whether a second call with the same arguments changes nothing."""
 
-    def call(self, reach: Reach, arguments: dict[str, Any]) -> Any:
-        """Return what a call came to, made of maps, lists and scalars; raise our error for what was refused."""
-        return msgspec.to_builtins(self.does(reach, read_arguments(arguments, self.takes)))
+    def call(self, backend: Backend, arguments: dict[str, Any]) -> Any:
+        """Call the tool and return its result as plain JSON values."""
+        return msgspec.to_builtins(self.does(backend, read_arguments(arguments, self.takes)))
 
 
-def _recall(reach: Reach, asked: RecallEntries) -> dict[str, Any]:
-    recalled = reach.recall(asked)
-    results = fitting(recalled.results, ANSWER_BYTES)
+def _recall(backend: Backend, asked: RecallEntries) -> dict[str, Any]:
+    recalled = backend.recall(asked)
+    results = fit_bytes(recalled.results, ANSWER_BYTES)
     found: dict[str, Any] = msgspec.to_builtins(Recalled(results=results, count=len(results)))
     for match in found["results"]:
-        del match["why"]  # a model has no use for the addends of a score, and reads every one of them
+        del match["why"]  # models have no use for it, and it costs tokens
     return found
 
 
-def _forget(reach: Reach, asked: ForgetEntry) -> dict[str, Any]:
-    if not reach.forget(asked):
+def _forget(backend: Backend, asked: ForgetEntry) -> dict[str, Any]:
+    if not backend.forget(asked):
         raise NotFound(f"there is no entry {quote(asked.id or asked.key)}", hint="`recall` shows the ids of entries")
     return {"forgotten": True}
 
 
-def _get_fact(reach: Reach, asked: GetFact) -> Any:
-    fact = reach.get_fact(asked)
+def _get_fact(backend: Backend, asked: GetFact) -> Any:
+    fact = backend.get_fact(asked)
     if fact is None:
         raise _no_fact(asked.key)
     return fact
 
 
-def _list_facts(reach: Reach, asked: ListFacts) -> dict[str, Any]:
-    facts = reach.list_facts(msgspec.structs.replace(asked, limit=asked.limit + 1))
-    shown = fitting(facts[: asked.limit], ANSWER_BYTES)
+def _list_facts(backend: Backend, asked: ListFacts) -> dict[str, Any]:
+    facts = backend.list_facts(msgspec.structs.replace(asked, limit=asked.limit + 1))
+    shown = fit_bytes(facts[: asked.limit], ANSWER_BYTES)
     return {"facts": shown, "more": len(facts) > len(shown)}
 
 
-def _delete_fact(reach: Reach, asked: DeleteFact) -> dict[str, Any]:
-    if not reach.delete_fact(asked):
+def _delete_fact(backend: Backend, asked: DeleteFact) -> dict[str, Any]:
+    if not backend.delete_fact(asked):
         raise _no_fact(asked.key)
     return {"deleted": True}
 
 
-def _fact_history(reach: Reach, asked: FactHistory) -> dict[str, Any]:
-    revisions = reach.history(asked)
+def _fact_history(backend: Backend, asked: FactHistory) -> dict[str, Any]:
+    revisions = backend.history(asked)
     if not revisions:
         raise _no_fact(asked.key)
-    shown = fitting(revisions[: asked.limit], ANSWER_BYTES)
+    shown = fit_bytes(revisions[: asked.limit], ANSWER_BYTES)
     return {"revisions": shown[::-1], "more": len(revisions) > len(shown)}
 
 
-def _get_block(reach: Reach, asked: GetBlock) -> Any:
-    block = reach.get_block(asked)
+def _get_block(backend: Backend, asked: GetBlock) -> Any:
+    block = backend.get_block(asked)
     if block is None:
         raise NotFound(
             f"there is no {asked.block} block",
-            hint="Call `update_memory_block` with `expected_updated_at` null to make one",
+            hint="Call `update_memory_block` with `expected_updated_at` null to create one",
             block=asked.block,
         )
     return block
 
 
-def _update_block(reach: Reach, asked: WriteBlock) -> dict[str, Any]:
+def _update_block(backend: Backend, asked: WriteBlock) -> dict[str, Any]:
     try:
-        block = reach.update_block(asked)
+        block = backend.update_block(asked)
     except Conflict as conflict:
-        standing = reach.get_block(GetBlock(block=asked.block, scope=asked.scope))
-        present = standing and {"content": standing.content, "updated_at": standing.updated_at}
+        current_block = backend.get_block(GetBlock(block=asked.block, scope=asked.scope))
+        present = current_block and {"content": current_block.content, "updated_at": current_block.updated_at}
         conflict.details["current"] = present
         raise
     return {"written": {"block": block.block_type, "scope": block.scope, "updated_at": block.updated_at}}
 
 
-def _recall_blocks(reach: Reach, asked: SearchBlocks) -> dict[str, Any]:
-    return {"memories": reach.recall_blocks(asked)}
+def _recall_blocks(backend: Backend, asked: SearchBlocks) -> dict[str, Any]:
+    return {"memories": backend.recall_blocks(asked)}
 
 
 def _no_fact(key: str) -> NotFound:
-    return NotFound(f"there is no fact {quote(key)}", hint="`list_facts` lists those there are", key=key)
+    return NotFound(f"there is no fact {quote(key)}", hint="`list_facts` lists all facts", key=key)
 
 
 _ALL = (
     Tool(
         name="remember",
-        title="Remember something",
-        description="Keep a text or JSON so that `recall` finds it later by what it means. Write whole sentences with "
-        "names and dates, one statement a call. The same content is kept once.",
+        title="Remember an entry",
+        description="Remember a text or JSON value so that `recall` finds it by meaning. Write whole sentences with "
+        "names and dates, one statement per call. The same content is stored once.",
         takes=RememberEntry,
-        does=lambda reach, asked: reach.remember(asked),
+        does=lambda backend, asked: backend.remember(asked),
         writes=True,
     ),
     Tool(
         name="recall",
-        title="Recall what was remembered",
-        description="Find what was remembered, by meaning and by words: best first, each with a score from 0 to 1. "
-        "An empty query gives the newest.",
+        title="Recall entries",
+        description="Find remembered entries by meaning and words, best first, each with a score from 0 to 1. "
+        "An empty query returns the newest.",
         takes=RecallEntries,
         does=_recall,
     ),
     Tool(
         name="forget",
         title="Forget an entry",
-        description="Forget one thing that was remembered, by its id or by its key.",
+        description="Forget a remembered entry by its id or key.",
         takes=ForgetEntry,
         does=_forget,
         writes=True,
@@ -154,18 +154,18 @@ _ALL = (
     Tool(
         name="get_fact",
         title="Get a fact",
-        description="Get the value at a key, with its version and since when it stands.",
+        description="Get the value at a key, with its version and the time it was written.",
         takes=GetFact,
         does=_get_fact,
     ),
     Tool(
         name="set_fact",
         title="Set a fact",
-        description="Write one JSON value at a key: what is true of the user now, such as a language or an address. "
-        "The value before stays in the history. Pass the version that you have read as `expect`, so that nothing is "
-        "overwritten that you have not seen.",
+        description="Write one JSON value at a key: something that is true of the user now, such as a language. "
+        "The previous value stays in the history. Pass the version that you have read as `expect`, so that you do not "
+        "overwrite a value that you have not seen.",
         takes=SetFact,
-        does=lambda reach, asked: reach.set_fact(asked),
+        does=lambda backend, asked: backend.set_fact(asked),
         writes=True,
         destroys=True,
         repeatable=False,
@@ -180,7 +180,7 @@ _ALL = (
     Tool(
         name="delete_fact",
         title="Delete a fact",
-        description="Delete the fact at a key. Its history stays.",
+        description="Delete the fact at a key. Its history is kept.",
         takes=DeleteFact,
         does=_delete_fact,
         writes=True,
@@ -189,15 +189,14 @@ _ALL = (
     Tool(
         name="fact_history",
         title="Show the history of a fact",
-        description="Show what a fact was, since when and by whom: the newest revisions, oldest of them first.",
+        description="Show the newest revisions of a fact, oldest of them first: value, time and author.",
         takes=FactHistory,
         does=_fact_history,
     ),
     Tool(
         name="get_memory_block",
         title="Get a memory block",
-        description="Get a block of what is remembered about the user, with the `updated_at` that its next writer "
-        "has to know.",
+        description="Get a memory block about the user, with the `updated_at` that the next update needs.",
         takes=GetBlock,
         does=_get_block,
     ),
@@ -222,9 +221,9 @@ TOOLS = {tool.name: tool for tool in _ALL}
 """Every tool by its name, in the order in which they are shown."""
 
 INSTRUCTIONS = (
-    "The long-term memory of the user, which other agents share. `remember` and `recall` keep and find statements by "
-    f"what they mean (in the collection `{COLLECTION}` where you name no other), facts are values under a key, and two "
-    "blocks of text hold what always matters (`core`) and what is searched line by line (`archival`). Look there "
-    "before you ask the user again, and keep what will be useful in later conversations."
+    "The long-term memory of the user, shared with other agents. `remember` and `recall` store and find statements by "
+    f"meaning (by default in the collection `{COLLECTION}`), facts are values under a key, and two blocks of text "
+    "contain what always matters (`core`) and what is searched line by line (`archival`). Look there before you ask "
+    "the user again, and remember what will be useful in later conversations."
 )
-"""What a client is told of all of them."""
+"""The instructions that a client receives."""

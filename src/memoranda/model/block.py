@@ -34,7 +34,7 @@ _CHARACTERS: dict[BlockType, int] = {"core": CORE_CHARACTERS, "archival": ARCHIV
 
 
 class Block(msgspec.Struct, frozen=True, kw_only=True):
-    """A text that is remembered, and the stamp that its next writer has to know."""
+    """A memory block, and the stamp that its next writer has to pass."""
 
     id: str
     block_type: BlockType
@@ -62,7 +62,7 @@ class BlockMatch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def key_of(block: BlockType) -> str:
-    """Return the key of the fact that a block is, or refuse what is no type of block."""
+    """Return the key of the fact that a block is, or raise UsageError for an unknown type."""
     if block not in BLOCK_TYPES:
         raise UsageError(
             f"{quote(block)} is not a type of block", hint=f"Types are {', '.join(BLOCK_TYPES)}", value=block
@@ -71,13 +71,13 @@ def key_of(block: BlockType) -> str:
 
 
 def check_block_scope(scope: object, known: Sequence[str]) -> None:
-    """Refuse what is none of the scopes that can be asked for."""
+    """Raise UsageError unless a scope is one of these."""
     if scope not in known:
         raise UsageError(f"{quote(scope)} is not a scope of blocks", hint=f"Scopes are {', '.join(known)}", value=scope)
 
 
 def check_lines(limit: Any, *, path: str = "limit") -> None:
-    """Refuse a number of lines to recall that is none, or too many; `path` is what the caller knows it as."""
+    """Raise what is wrong with a number of lines to recall; `path` is the caller's name for it."""
     if limit is None:
         raise UsageError("None is not a limit", hint=f"Pass a whole number from 1 to {MOST_MATCHES}", path=path)
     check_count("limit", limit, least=1, path=path)
@@ -89,11 +89,6 @@ def check_lines(limit: Any, *, path: str = "limit") -> None:
             actual=limit,
             path=path,
         )
-
-
-def is_block_key(key: str) -> bool:
-    """Say whether a key lies where blocks are kept."""
-    return key.startswith(f"{BLOCKS}.")
 
 
 def as_block(fact: Fact) -> Block:
@@ -140,7 +135,7 @@ def lines_of(text: str) -> list[tuple[int, str]]:
 
 
 def check_content(block: BlockType, content: Any) -> str:
-    """Return a text that a block can hold, or refuse it: too long a text is never cut."""
+    """Return the text of a block, or raise what is wrong with it: a text that is too long is never cut."""
     if not isinstance(content, str):
         raise InvalidValue(f"{quote(content)} is {type(content).__name__}, not text", hint="Pass text", path="$")
     _check_size(block, "characters", len(content), _CHARACTERS[block])
@@ -152,10 +147,10 @@ def check_content(block: BlockType, content: Any) -> str:
 def _check_size(block: BlockType, what: str, actual: int, limit: int) -> None:
     if actual > limit:
         raise LimitExceeded(
-            f"the {block} block would hold {actual:,} {what}, the limit is {limit:,}",
+            f"the {block} block would have {actual:,} {what}, the limit is {limit:,}",
             hint="Shorten it, or move what is needed only now and then to the archival block"
             if block == "core"
-            else "Shorten it: drop what nobody will ask for",
+            else "Shorten it: remove what will not be asked for",
             limit=limit,
             actual=actual,
             what=what,

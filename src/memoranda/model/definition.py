@@ -1,4 +1,4 @@
-"""A definition: the contract of a key. Its name, slug, scope, time to live, JSON schema and how it is updated."""
+"""Definitions: the contract of a key, with its name, slug, scope, time to live, JSON schema and update mode."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import msgspec
 
 from memoranda.model.scope import Scope
 
-# What a definition's scope means as kinds of scope. `global` follows its owner everywhere, it is not shared.
+# The kinds of scope that a definition's scope means. `global` follows its owner everywhere; it is not shared.
 SHAPES: dict[str, tuple[str, ...]] = {
     "global": ("user",),
     "workflow": ("user", "workflow"),
@@ -24,10 +24,10 @@ SHAPES: dict[str, tuple[str, ...]] = {
 
 
 Mode = Literal["replace", "merge"]
-"""What an update does to a record: it takes the record's place, or changes the fields that it names."""
+"""What an update does to a record: replace it, or change the fields that it names."""
 MODES: tuple[Mode, ...] = ("replace", "merge")
 MODE_WORD = "x-mode"
-"""Where a schema says its mode: beside the rest of the contract, so that it travels wherever the schema goes."""
+"""The keyword of a schema that says its mode, so that the mode is exported and copied with the schema."""
 
 
 LONGEST_SLUG = 255
@@ -35,7 +35,7 @@ _SLUG = re.compile(r"[a-z0-9_]+", re.ASCII)
 
 
 def is_slug(text: object) -> bool:
-    """Say whether this can be the slug of a definition: lower-case letters a-z, digits and underscores."""
+    """Return whether this can be the slug of a definition: lower-case letters a-z, digits and underscores."""
     return isinstance(text, str) and len(text) <= LONGEST_SLUG and _SLUG.fullmatch(text) is not None
 
 
@@ -58,5 +58,5 @@ class Definition(msgspec.Struct, frozen=True, kw_only=True):
         return self.schema.get(MODE_WORD, "replace")
 
     def applies_to(self, scope: Scope) -> bool:
-        """Say whether a fact in this scope, keyed by the slug, is a record of this definition."""
+        """Return whether a fact in this scope, keyed by the slug, is a record of this definition."""
         return self.tenant == scope.tenant and scope.shape == SHAPES[self.scope]

@@ -1,14 +1,61 @@
-"""An entry: a text or JSON content that `remember` writes and `recall` finds."""
+"""Entries, the collections they are in, and what a recall returns."""
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
+from memoranda.errors import UsageError
 from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
+from memoranda.model.text import quote
+
+
+class Calibration(msgspec.Struct, frozen=True, gc=False):
+    """What turns a cosine into a relevance from 0 to 1: a logistic curve with its middle and its steepness.
+
+    Cosines of two embedders cannot be compared: 0.4 is close for one and far for another. Relevances can.
+    """
+
+    middle: float
+    """The cosine at which a text is as likely to be relevant as not."""
+    steepness: float
+
+
+class Space(msgspec.Struct, frozen=True, gc=False, kw_only=True):
+    """What the vectors of one embedder have in common."""
+
+    embedder: str
+    dimension: int
+    calibration: Calibration
+
+
+class Collection(msgspec.Struct, frozen=True, kw_only=True):
+    """A named place for entries in a tenant. Its first entry fixes its space.
+
+    `successor` is the space that its entries are being re-embedded into, during a move.
+    """
+
+    tenant: str
+    name: str
+    space: Space
+    created_at: datetime
+    successor: Space | None = None
+
+
+class Holding(msgspec.Struct, frozen=True, kw_only=True):
+    """A collection, its number of entries, and the progress of its move to another embedder."""
+
+    name: str
+    embedder: str
+    dimension: int
+    entries: int
+    namespaces: int
+    moving_to: str | None = None
+    moved: int = 0
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,19 +75,19 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     created_at: datetime
     expires_at: datetime | None = None
     ended_at: datetime | None = None
-    """When it was forgotten or replaced; None while it stands."""
+    """When it was forgotten or replaced; None while it is current."""
     origin: Origin = Origin()
     sequence: int = 0
 
-    def stands_at(self, now: datetime) -> bool:
-        """Say whether the entry stands now: neither ended nor expired.
+    def is_current_at(self, now: datetime) -> bool:
+        """Return whether the entry is current: neither ended nor expired.
 
-        When it was stored does not count: what can be read was stored, even if a clock that was set back says not yet.
+        When it was stored does not matter: what can be read was stored, even if a clock that was set back denies it.
         """
         return self.ended_at is None and (self.expires_at is None or now < self.expires_at)
 
     def active_at(self, moment: datetime) -> bool:
-        """Say whether the entry stood at an earlier moment: stored by then, not ended, not expired."""
+        """Return whether the entry was current at an earlier moment: stored by then, not ended, not expired."""
         return (
             self.created_at <= moment
             and (self.ended_at is None or moment < self.ended_at)
@@ -49,7 +96,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NewEntry(msgspec.Struct, frozen=True, gc=False):
-    """An entry as it is added, with what was made of it; what all that are added together share is told beside it."""
+    """A new entry with its words and vectors, without what all entries of one call have in common."""
 
     id: str
     key: str | None
@@ -58,7 +105,7 @@ class NewEntry(msgspec.Struct, frozen=True, gc=False):
     metadata: bytes
     """The metadata as JSON."""
     digest: bytes
-    """What its duplicates are found by."""
+    """The hash by which its duplicates are found."""
     analysis: bytes
     """Its words, as `Indexed` has them."""
     vectors: tuple[bytes, ...] = ()
@@ -66,7 +113,10 @@ class NewEntry(msgspec.Struct, frozen=True, gc=False):
 
 
 class Shelf(msgspec.Struct, frozen=True):
-    """What one recall looks through: the entries of a scope in a collection, of one namespace or of all (None)."""
+    """What one recall searches: the entries of a scope in a collection, of one namespace or of all (None).
+
+    It is the partition of the index: each shelf has an index of its own.
+    """
 
     scope: Scope
     collection: str
@@ -74,7 +124,7 @@ class Shelf(msgspec.Struct, frozen=True):
 
 
 class ShelfState(msgspec.Struct, frozen=True, gc=False):
-    """What tells one state of a shelf from another without reading it.
+    """What distinguishes two states of a shelf without reading it.
 
     `newest` is the highest sequence ever given there; `removed` is another number after each entry that ended or
     was removed, never the same again. Both 0 means that nothing was ever there.
@@ -85,7 +135,7 @@ class ShelfState(msgspec.Struct, frozen=True, gc=False):
 
 
 class Indexed(msgspec.Struct, frozen=True, gc=False):
-    """What an index needs of one entry. It is all derived from the entry, and kept with it so that nobody waits."""
+    """What an index needs of one entry, derived from it and stored with it so that recall need not wait."""
 
     sequence: int
     namespace: str
@@ -97,3 +147,84 @@ class Indexed(msgspec.Struct, frozen=True, gc=False):
     """The entry's words as `memoranda.retrieval.analysis` packed them."""
     vector: bytes
     """Its embedding: little-endian float32, of unit length."""
+
+
+Mode = Literal["hybrid", "semantic", "keyword"]
+MODES: tuple[Mode, ...] = ("hybrid", "semantic", "keyword")
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an entry was found at its place.
+
+    `parts` are the addends of `total`, by which entries were put in order. `relevance` is the entry's own, from
+    0 to 1; the match's `score` is the same, or that of an entry ranked behind it where that is higher, so that scores
+    never rise from one match to the next.
+    """
+
+    mode: Mode
+    relevance: float
+    total: float
+    parts: dict[str, float] = {}
+    cosine: float | None = None
+    """The cosine between the query's vector and the entry's own; None where no vectors were compared."""
+    lexical: float | None = None
+    """The share of the query's words that the entry contains, weighted by their rarity, from 0 to 1."""
+    matched: tuple[str, ...] = ()
+    """The words of the query that the entry contains."""
+    corrected: dict[str, str] = {}
+    """Words of the query that no entry contains, and the words that were searched instead."""
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """One entry that a recall found. `before` and `after` are its neighbours, where they were asked for."""
+
+    content: Any
+    metadata: dict[str, Any]
+    score: float
+    why: Why
+    id: str
+    namespace: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    before: tuple[Entry, ...] = ()
+    after: tuple[Entry, ...] = ()
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True):
+    """What a recall found, best first."""
+
+    results: list[Match]
+    count: int
+
+
+class Remembered(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of something to remember.
+
+    `stored` is False when nothing new was written: the same content was already there (`duplicate`), under the
+    same key or in the same namespace, and `id` is that entry's.
+    """
+
+    id: str
+    collection: str
+    namespace: str
+    stored: bool
+    duplicate: bool = False
+    replaced: str | None = None
+    """The id of the entry whose key this one took over."""
+    expires_at: datetime | None = None
+
+
+def check_mode(mode: Any) -> Mode:
+    """Return a search mode, or raise UsageError."""
+    if mode not in MODES:
+        raise UsageError(f"{quote(mode)} is not a mode", hint=f"Modes are {', '.join(MODES)}", value=mode, path="mode")
+    return mode
+
+
+def check_threshold(threshold: Any) -> float:
+    """Return a threshold from 0 to 1, or raise UsageError."""
+    number = isinstance(threshold, int | float) and not isinstance(threshold, bool)
+    if not number or not math.isfinite(threshold) or not 0 <= threshold <= 1:
+        hint = "Pass a number from 0.0 to 1.0"
+        raise UsageError(f"{quote(threshold)} is not a threshold", hint=hint, value=threshold, path="threshold")
+    return float(threshold)

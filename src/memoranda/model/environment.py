@@ -14,7 +14,7 @@ def variable(name: str) -> str:
     value = os.environ.get(name, "")
     old = name.replace(_PREFIX, _OLD_PREFIX)
     if not value and old != name and os.environ.get(old):
-        raise _renamed(old)
+        raise _rename_error(old)
     return value
 
 
@@ -22,9 +22,9 @@ def check_old_names() -> None:
     """Raise UsageError if any variable is set by its old name."""
     for name in sorted(os.environ):
         if name.startswith(_OLD_PREFIX):
-            raise _renamed(name)
+            raise _rename_error(name)
 
 
-def _renamed(old: str) -> UsageError:
+def _rename_error(old: str) -> UsageError:
     new = old.replace(_OLD_PREFIX, _PREFIX)
     return UsageError(f"`{old}` is set, which is now called `{new}`", hint=f"Set {new} and unset {old}", variable=new)

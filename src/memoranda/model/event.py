@@ -1,13 +1,14 @@
-"""One line of the ledger, and the hash that chains it to the line before."""
+"""Events of the ledger and of runs, and the hashes that chain them."""
 
 from __future__ import annotations
 
 import hashlib
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import msgspec
 
+from memoranda.model.fact import Fact
 from memoranda.model.value import canonical
 
 GENESIS = "sha256:" + "0" * 64
@@ -17,7 +18,7 @@ Decision = Literal["allow", "deny", "pending", "approved", "refused"]
 
 
 class Note(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a verb says happened, before the ledger gives it a place in the chain."""
+    """What a verb says happened, before it becomes an event of the ledger."""
 
     effect: str
     scope: str = ""
@@ -25,17 +26,17 @@ class Note(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     resource: str | None = None
     version: int | None = None
     payload: bytes | None = None
-    """The content as JSON; the ledger keeps its keyed hash, and the text only when asked to."""
+    """The content as JSON. The ledger stores its keyed hash, and the text only with `ledger_text`."""
     detail: dict[str, Any] = {}
     decision: Decision | None = None
     """What was decided, where it is not what the gate decided about the whole effect."""
 
 
 class Event(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
-    """One thing that happened: who, through which door, what, to which memory, and whether it was allowed.
+    """One event: who did what, through which door, to which memory, and whether it was allowed.
 
-    `content` is a keyed hash of the value. `text`, when the ledger keeps it, stands outside the hash chain,
-    so that erasing it later leaves the chain whole. These two alone have defaults: what is left out is not hashed.
+    `content` is a keyed hash of the value. `text`, if the ledger stores it, is not part of the hash, so that erasing it
+    later leaves the chain whole. Only it and `hash` have defaults: what is left out is not hashed.
     """
 
     tenant: str
@@ -75,13 +76,13 @@ def event_body(event: Event) -> bytes:
     return canonical(event)
 
 
-def keyed_hash(key: bytes, payload: bytes) -> str:
-    """Return a hash of content that nobody can guess at without the key; the key goes when its subject is erased."""
+def hash_content(key: bytes, payload: bytes) -> str:
+    """Return a hash of content that cannot be guessed without the key, which is erased with its subject."""
     return "blake2b:" + hashlib.blake2b(payload, key=key, digest_size=32).hexdigest()
 
 
 class Anchor(msgspec.Struct, frozen=True):
-    """The length and head of a chain at one moment, to be kept elsewhere: what catches a cut-off tail."""
+    """The length and head of a chain at one moment; stored elsewhere, it reveals a cut-off tail."""
 
     length: int
     head: str
@@ -94,4 +95,103 @@ class Verification(msgspec.Struct, frozen=True, kw_only=True):
     length: int
     head: str
     position: int | None = None
+    reason: str = ""
+
+
+RunEventKind = Literal["exec_start", "step_record", "policy_decision", "exec_end"]
+RUN_EVENTS = frozenset(get_args(RunEventKind))
+"""The effects of the ledger's events that belong to a run: its beginning, its steps, what was decided, its end."""
+
+Language = Literal["mashin", "workflow"]
+LANGUAGES: tuple[Language, ...] = get_args(Language)
+
+RunStatus = Literal["running", "waiting", "completed", "failed", "cancelled"]
+RUN_STATUSES: tuple[RunStatus, ...] = get_args(RunStatus)
+OVER: frozenset[RunStatus] = frozenset({"completed", "failed", "cancelled"})
+"""The final statuses of a run."""
+
+
+def run_of(event: Event) -> str | None:
+    """Return the run that an event of the ledger belongs to, None for all others."""
+    return event.resource if event.effect in RUN_EVENTS else None
+
+
+class RunNote(msgspec.Struct, frozen=True, gc=False, kw_only=True, omit_defaults=True):
+    """One event of a run, before it becomes an event of the ledger."""
+
+    kind: RunEventKind
+    step: str | None = None
+    decision: Decision = "allow"
+    payload: bytes | None = None
+    """Content as JSON. The ledger stores its keyed hash, and the text only with `ledger_text`."""
+    detail: dict[str, Any] = {}
+    """Names and numbers, never content: an erasure cannot remove it."""
+
+
+class RunEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """One event of a run, as it is in the ledger.
+
+    `index` counts from 1 in its run, `position` in the tenant's ledger. `prev_hash` is the hash of the run's event
+    before this one.
+    """
+
+    run: str
+    index: int
+    position: int
+    at: datetime
+    actor: str
+    kind: RunEventKind
+    step: str | None
+    decision: Decision
+    content: str | None
+    detail: dict[str, Any]
+    prev_hash: str
+    hash: str
+
+
+class Recorded(msgspec.Struct, frozen=True, kw_only=True):
+    """The end of a run's chain after a record: where the next one continues."""
+
+    index: int
+    head: str
+    position: int
+    facts: tuple[Fact, ...] = ()
+    """What the writes made, in their order."""
+
+
+class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The status of a run: the fact `runs.run` in its scope, to which the ledger adds `events` and `head`."""
+
+    id: str
+    language: Language
+    """What its program is written in: a machine, or a workflow."""
+    program: str
+    """The program's name."""
+    digest: str
+    """Of the program's text."""
+    status: RunStatus
+    started_at: datetime
+    mode: str = "live"
+    actor: str = ""
+    scope: str = ""
+    """Where its memory is."""
+    ended_at: datetime | None = None
+    steps: int = 0
+    events: int = 0
+    """The index of its newest event when the record was written."""
+    head: str = ""
+    """The hash of that event."""
+    error: dict[str, Any] | None = None
+    waiting: dict[str, Any] | None = None
+    parent: str | None = None
+    """The run that this one was called from."""
+
+
+class RunVerification(msgspec.Struct, frozen=True, kw_only=True):
+    """Whether the chain of one run is whole and ends where its record says; if not, the first bad index and why."""
+
+    ok: bool
+    length: int
+    head: str
+    index: int | None = None
     reason: str = ""

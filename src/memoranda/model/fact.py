@@ -24,18 +24,18 @@ class Origin(msgspec.Struct, frozen=True, gc=False):
 _IMPORT = "import:"
 
 
-def imported_from(file: str) -> str:
-    """Return the source of what came with a file."""
+def import_source(file: str) -> str:
+    """Return the source that facts and entries of an imported file get."""
     return f"{_IMPORT}{file}"
 
 
 def was_imported(origin: Origin) -> bool:
-    """Say whether something came with a file."""
+    """Return whether something was imported from a file."""
     return origin.source is not None and origin.source.startswith(_IMPORT)
 
 
 class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """A value that is remembered now."""
+    """A current value."""
 
     id: str
     scope: Scope
@@ -49,7 +49,7 @@ class Fact(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     origin: Origin = Origin()
 
     def active_at(self, moment: datetime) -> bool:
-        """Say whether the fact still counts: only strictly before its expiry."""
+        """Return whether the fact is active: only strictly before its expiry."""
         return self.expires_at is None or self.expires_at > moment
 
 
@@ -57,7 +57,7 @@ Change = Literal["set", "deleted", "expired"]
 
 
 class Revision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
-    """What a fact was from one moment on: a value, or the news that it was deleted or expired.
+    """One version of a fact: a value, or that it was deleted or has expired.
 
     `forgotten` marks a revision whose value outlived its time to live and was removed by a sweep.
     """
@@ -76,7 +76,7 @@ class Revision(msgspec.Struct, frozen=True, gc=False, kw_only=True):
     forgotten: bool = False
 
     def as_fact(self) -> Fact:
-        """Return the fact as it stood at this revision."""
+        """Return the fact as of this revision."""
         return Fact(
             id=self.fact_id,
             scope=self.scope,

@@ -1,4 +1,4 @@
-"""How large things may be."""
+"""Limits on the size of values, entries, batches and indexes."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     recall: int = 1_000
     """Matches of one recall."""
     index_bytes: int = 1_073_741_824
-    """Bytes of search indexes kept in memory; the one longest unused goes first."""
+    """Bytes of search indexes in memory; the least recently used one is dropped first."""
     schema_bytes: int = 262_144
     """Bytes of one definition's schema."""
     import_bytes: int = 1_073_741_824
@@ -43,11 +43,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _MOST = 2**63 - 1
-"""No store counts further than this."""
+"""The largest integer of every store."""
 
 
 def check_count(what: str, count: Any, *, least: int = 0, **details: Any) -> None:
-    """Refuse a limit or position that is not a whole number from `least` on; None is left to mean none."""
+    """Raise UsageError unless a limit or position is None or a whole number of at least `least`."""
     if count is not None and (type(count) is not int or not least <= count <= _MOST):
         hint = f"Pass a whole number from {least} on, of at most 63 bits, or leave it out"
         raise UsageError(f"{quote(count)} is not a {what}", hint=hint, value=count, **details)

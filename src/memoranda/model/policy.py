@@ -1,4 +1,4 @@
-"""Who may do what: capabilities, rules, access by path, quotas. Values only; `governance` decides with them."""
+"""Policies as values: capabilities, rules, access by path, quotas and grants."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from typing import Literal, cast
 import msgspec
 
 from memoranda.errors import InvalidPolicy
-from memoranda.model.duration import Duration, parse_duration
-from memoranda.model.key import check_key, lies_under
+from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.limits import check_count
+from memoranda.model.names import check_key, lies_under
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 
@@ -43,15 +43,15 @@ ACCESSES: tuple[Access, ...] = ("read", "write", "readwrite", "none")
 
 
 def covers(granted: str, capability: str) -> bool:
-    """Say whether a granted name covers a capability: itself, a parent of it, or `*`."""
+    """Return whether a granted name covers a capability: itself, a parent of it, or `*`."""
     return granted == capability or granted == "*" or capability.startswith(f"{granted}.")
 
 
 def _check_path(path: str) -> None:
-    """Refuse a path that is no key, or that is written as a pattern: it would only match a key of that very name."""
+    """Raise InvalidPolicy for a path that is written as a pattern: it would match only a key of that name."""
     if "*" in check_key(path).split("."):
         raise InvalidPolicy(
-            f"the path {quote(path)} has a `*`, which is no pattern here",
+            f"the path {quote(path)} has a `*`, and paths are not patterns",
             hint="A path covers everything below it: write `profile`, not `profile.*`",
         )
 
@@ -70,7 +70,7 @@ class Rule(msgspec.Struct, frozen=True):
     path: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse a level or capability that does not exist: a rule that never matches protects nobody."""
+        """Raise InvalidPolicy for an unknown level or capability: a rule that never matches protects nothing."""
         if self.level not in LEVELS:
             raise InvalidPolicy(f"{quote(self.level)} is not a level", hint=f"Levels are {', '.join(LEVELS)}")
         if not any(covers(self.capability, capability) for capability in CAPABILITIES):
@@ -83,11 +83,11 @@ class Rule(msgspec.Struct, frozen=True):
             _check_path(self.path)
 
     def matches(self, capability: str, scope: Scope | None, key: str | None) -> bool:
-        """Say whether the rule speaks about this capability at this place."""
+        """Return whether the rule applies to this capability at this place."""
         return covers(self.capability, capability) and self.reaches(scope, key)
 
     def reaches(self, scope: Scope | None, key: str | None) -> bool:
-        """Say whether the rule speaks about this place.
+        """Return whether the rule applies to this place.
 
         A denial below a key also hits an effect that names no key (a list, an erasure): it would pass over
         the denied place. An allowance below a key never covers such an effect.
@@ -112,7 +112,7 @@ class Quota(msgspec.Struct, frozen=True, kw_only=True):
     per: Duration = "1h"
 
     def __post_init__(self) -> None:
-        """Refuse numbers and windows that cannot be counted in."""
+        """Raise UsageError for invalid numbers and windows."""
         check_count("number of writes", self.writes)
         check_count("number of bytes", self.bytes)
         parse_duration(self.per)
@@ -133,7 +133,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     quota: Quota | None = None
 
     def __post_init__(self) -> None:
-        """Refuse what is no rule, access or quota, and a path that no key can lie below: it would protect nothing."""
+        """Raise InvalidPolicy for an invalid rule, access, quota or path: it would protect nothing."""
         for rule in self.rules:
             if not isinstance(cast(object, rule), Rule):
                 raise InvalidPolicy(f"{quote(rule)} is not a rule", hint='Write Rule("allow", "memory.read")')
@@ -152,7 +152,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return frozenset([rule.level for rule in self._rules_about(capability) if rule.reaches(scope, key)])
 
     def plainly_allows(self, capability: str, scope: Scope) -> bool:
-        """Say whether a capability is allowed in a scope whatever the key: nothing more has to be looked at then."""
+        """Return whether a capability is allowed in a scope for every key, so that nothing else has to be checked."""
         scopes = self._plain.get(capability)
         if scopes is None:
             about = self._rules_about(capability)
@@ -177,7 +177,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def _plain(self) -> dict[str, tuple[Scope | None, ...]]:
-        """The scopes in which each capability that was asked for is plainly allowed; None stands for everywhere."""
+        """The scopes in which each capability that was asked for is plainly allowed; None means everywhere."""
         return {}
 
     @classmethod
@@ -205,7 +205,7 @@ OWNER = Policy.of(allow=("*",))
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule that is kept in the database for an actor."""
+    """A rule for an actor that is stored in the database."""
 
     id: str
     tenant: str

@@ -12,7 +12,8 @@ from typing import Any, cast
 import msgspec
 
 from memoranda.errors import InvalidScope
-from memoranda.model.text import quote, why_not_a_name
+from memoranda.model.names import why_not_a_name
+from memoranda.model.text import quote
 
 # The one list of kinds, in the order in which they nest. A user comes first wherever there is one,
 # so that everything of that user lies below `user:<id>`. A new kind is one line.
@@ -54,7 +55,7 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
         try:
             return _known_scope(tenant, **ids)
         except TypeError:
-            pass  # what cannot be hashed is no name: it is refused below, in words
+            pass  # an unhashable value is not a name: it is refused below
         return _make_scope(tenant, **ids)
 
     @classmethod
@@ -83,7 +84,7 @@ class Scope(msgspec.Struct, frozen=True, gc=False):
         return bool(self.path) and self.parts[-1][0] in ENDING_KINDS
 
     def covers(self, other: Scope) -> bool:
-        """Say whether the other scope is this one or lies below it."""
+        """Return whether the other scope is this one or lies below it."""
         return self.tenant == other.tenant and (
             not self.path or other.path == self.path or other.path.startswith(self.path + "/")
         )
@@ -134,7 +135,7 @@ def _split(path: str) -> tuple[tuple[str, str], ...]:
         name = name.replace("%2F", "/").replace("%25", "%")
         _check_name(name, kind)
         if parts and _ORDER[kind] <= _ORDER[parts[-1][0]]:
-            raise InvalidScope(f"`{kind}` cannot stand below `{parts[-1][0]}` in {quote(path)}", hint=_FORM)
+            raise InvalidScope(f"`{kind}` cannot be below `{parts[-1][0]}` in {quote(path)}", hint=_FORM)
         parts.append((kind, name))
     if path != _join(tuple(parts)):
         raise _not_canonical(path)
@@ -154,3 +155,14 @@ def _check_name(name: Any, what: str) -> None:
             value=name,
             kind=what,
         )
+
+
+_RUNTIME = ("abl", "runs")
+
+
+def is_runtime_state(scope: Scope, key: str | None = None) -> bool:
+    """Return whether a fact is state that a run or an agent's session resumes from, or the text of its program.
+
+    Everything in the scope of a run counts, whatever its key: the runtime alone writes there.
+    """
+    return scope.subject.startswith("run:") or (key is not None and key.partition(".")[0] in _RUNTIME)

@@ -1,24 +1,17 @@
-"""Names that people and programs give (tenants, ids, keys) in; the same names, or a reason to refuse, out."""
+"""Checks of names and labels that callers give, and quoting of values in messages."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Callable
 
-from memoranda.errors import InvalidValue, UsageError
+from memoranda.errors import InvalidValue
 
-LONGEST_LABEL = 256
 _LONGEST_REASON = 1_000
-
-# Control and format characters, surrogates and unassigned points: all invisible, so two names could look alike.
-_INVISIBLE = frozenset({"Cc", "Cf", "Cs", "Cn", "Zl", "Zp"})
-# Most names are plain; one match spares them the character-by-character look.
-_PLAIN = re.compile(r"[A-Za-z0-9_.@%/:+-]+(?: [A-Za-z0-9_.@%/:+-]+)*", re.ASCII)
 
 
 # Characters that take no room on a screen: controls, format characters, fillers, variation selectors and tags. Those of
-# category Cf that are drawn (signs before Arabic numbers, layout of hieroglyphs) are not among them.
+# category Cf that are drawn (prefixes of Arabic numbers, layout of hieroglyphs) are not among them.
 _HIDDEN = (
     "\\x00-\\x08\\x0b\\x0c\\x0d\\x0e-\\x1f\\x7f-\\x9f\\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f"
     "\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff"
@@ -43,7 +36,7 @@ _ANY_HIDDEN = re.compile(f"[{_HIDDEN}]")
 
 
 def escape_hidden(text: str, write: Callable[[str], str] = lambda sign: ascii(sign)[1:-1]) -> str:
-    r"""Return a text in which every character that nobody sees is written out, as `\u200b` unless `write` differs.
+    r"""Return a text with every invisible character written out, as `\u200b` unless `write` differs.
 
     What belongs to the writing stays: joiners in emoji and in the words of Arabic and Indian scripts, the selectors of
     emoji, and three flags that are made of tags.
@@ -59,72 +52,39 @@ def escape_hidden(text: str, write: Callable[[str], str] = lambda sign: ascii(si
 
 
 def is_hidden(sign: str) -> bool:
-    """Say whether a character is one that nobody sees."""
+    """Return whether a character is invisible."""
     return _ANY_HIDDEN.fullmatch(sign) is not None
 
 
-def why_not_a_name(text: object, *, longest: int) -> str | None:
-    """Return why this cannot be a name, or None when it can."""
-    if not isinstance(text, str):
-        return f"{quote(text)} is {type(text).__name__}, not text"
-    if not text:
-        return "it is empty"
-    if len(text) > longest:
-        return f"it has {len(text)} characters, the limit is {longest}"
-    if _PLAIN.fullmatch(text):
-        return None
-    if text != text.strip():
-        return f"`{text!r}` begins or ends with white space"
-    for character in text:
-        if unicodedata.category(character) in _INVISIBLE:
-            return f"it holds the invisible character U+{ord(character):04X}"
-    if unicodedata.normalize("NFC", text) != text:
-        return "it is not in Unicode normal form C, so an equal-looking name would be another memory"
-    return None
-
-
-def check_label(what: str, text: object) -> None:
-    """Refuse an optional label (a domain, a source, an idempotency key) that is no name."""
-    if text is not None:
-        require_label(what, text)
-
-
-def require_label(what: str, text: object) -> None:
-    """Refuse a label that is missing or no name."""
-    reason = why_not_a_name(text, longest=LONGEST_LABEL)
-    if reason:
-        raise UsageError(f"the {what} cannot be used: {reason}", hint="Use short visible text", value=text)
-
-
 def check_reason(reason: object) -> None:
-    """Refuse what cannot be kept as the reason of a decision."""
-    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or reason != cleaned(reason):
+    """Raise InvalidValue for what cannot be stored as the reason of a decision."""
+    if not isinstance(reason, str) or len(reason) > _LONGEST_REASON or reason != storable_text(reason):
         hint = f"Pass a text of at most {_LONGEST_REASON:,} characters"
-        raise InvalidValue(f"{quote(reason)} is no reason that can be kept", hint=hint, path="reason")
+        raise InvalidValue(f"{quote(reason)} is not a valid reason", hint=hint, path="reason")
 
 
 def words_of(error: BaseException) -> str:
-    """Return what an exception says, as text that can be kept and shown; the name of its class where it says nothing.
+    """Return the message of an exception as storable text; the name of its class if it has none.
 
     >>> words_of(ValueError("no such wheel")), words_of(KeyError())
     ('no such wheel', 'KeyError')
     """
     try:
         said = str(error)
-    # The exception is somebody else's, and so is its way to describe itself.
+    # The exception is foreign code, and its `__str__` may raise.
     except Exception:
         said = ""
-    return cleaned(said) or type(error).__name__
+    return storable_text(said) or type(error).__name__
 
 
-def cleaned(text: str, *, longest: int | None = None) -> str:
-    """Return a text as it can be kept: without what no database takes, and cut where it is longer than it may be."""
-    kept = without_halves(text.replace("\0", ""))
-    return kept if longest is None or len(kept) <= longest else f"{kept[:longest]}…"
+def storable_text(text: str, *, longest: int | None = None) -> str:
+    """Return a text without characters that databases reject, shortened to `longest` characters."""
+    clean = without_halves(text.replace("\0", ""))
+    return clean if longest is None or len(clean) <= longest else f"{clean[:longest]}…"
 
 
 def without_halves(text: str) -> str:
-    r"""Return a text with a `?` for each half of a surrogate pair, which is no character and has no UTF-8.
+    r"""Return a text with a `?` for each half of a surrogate pair, which is not a character and cannot be encoded.
 
     >>> without_halves("caf\u00e9"), without_halves("half \ud83d")
     ('café', 'half ?')

@@ -1,4 +1,4 @@
-"""What the lines of an export hold, and what became of them where they were imported."""
+"""The lines of an export, and the result of importing them."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class Imported(msgspec.Struct, frozen=True, kw_only=True):
     expired: int = 0
     definitions: int = 0
     remembered: int = 0
-    """Entries that were written. Those that stand here already, and those of the erased and ended, were not."""
+    """Entries that were written; existing, erased and ended ones are not counted."""
     refused: int = 0
     """Lines that only the runtime writes: runs, sessions of agents, and the texts of programs."""
     refusals: tuple[ImportRefusal, ...] = ()

@@ -1,4 +1,4 @@
-"""Python values in, JSON bytes out, and back: what a fact may hold and how it is written down."""
+"""Values: what a fact may contain, and how it is encoded as JSON."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def encode_checked(value: Any, limits: Limits, *, any_size: bool = False) -> byt
         except _TooDeep as fault:
             raise LimitExceeded(
                 f"the value is nested more than {limits.depth} deep at {fault.path[:80]}",
-                hint="Flatten it; a value that holds itself can never be stored",
+                hint="Flatten it; a value that contains itself cannot be stored",
                 limit=limits.depth,
                 actual=limits.depth + 1,
                 path=fault.path,
@@ -51,7 +51,7 @@ def encode_checked(value: Any, limits: Limits, *, any_size: bool = False) -> byt
         payload = _encoder.encode(value)
     except UnicodeEncodeError:
         raise InvalidValue(
-            "the value holds half of a surrogate pair, which no text encoding can keep",
+            "the value contains half of a surrogate pair, which cannot be encoded",
             hint="Decode the text properly before storing it",
             path="$",
         ) from None
@@ -85,7 +85,7 @@ def _check(value: object, path: str, depth: int) -> None:
 
 def _check_text(value: str, path: str, depth: int) -> None:
     if "\0" in value:
-        raise InvalidValue(f"the text at {path} holds a NUL character", hint="Remove it", path=path)
+        raise InvalidValue(f"the text at {path} contains a NUL character", hint="Remove it", path=path)
 
 
 def _check_integer(value: int, path: str, depth: int) -> None:
@@ -122,7 +122,7 @@ def _check_object(value: dict[Any, Any], path: str, depth: int) -> None:
 
 
 def _plain(item: object) -> bool:
-    """Say whether an item is certainly well: most are, and need no path to be told about."""
+    """Return whether an item is certainly valid: most are, and need no path for a message."""
     if type(item) is str:
         return "\0" not in item
     if type(item) is int:

@@ -1,1 +1,1 @@
-"""How memory is found: words and vectors in, an order with reasons out. Knows no store, no permission, no disk."""
+"""Ranked retrieval by words and vectors. Independent of stores, permissions and files."""

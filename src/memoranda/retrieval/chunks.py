@@ -1,13 +1,13 @@
-"""A long text in, parts of it out, cut where it makes a pause."""
+"""Split long texts into parts at paragraph, line, sentence or word boundaries."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator
 
-# Where a text may be cut, best first: between paragraphs, lines, sentences, words. Each leaves the mark that ends a
-# part with that part.
-_PAUSES = (
+# Where a text may be cut, best first: between paragraphs, lines, sentences, words. Punctuation stays with the sentence
+# that it ends.
+_BOUNDARIES = (
     re.compile(r"\n[ \t]*\n+"),
     re.compile(r"\n"),
     re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])"),  # noqa: RUF001 (these end sentences too)
@@ -16,9 +16,9 @@ _PAUSES = (
 
 
 def split_text(text: str, size: int) -> list[str]:
-    r"""Return the text in parts of at most `size` characters, in order, white space at the cuts left out.
+    r"""Split a text into parts of at most `size` characters, without the white space at the cuts.
 
-    Pieces are joined as long as they fit, so parts are as few as the pauses allow.
+    Pieces are joined as long as they fit, so there are as few parts as the boundaries allow.
 
     >>> split_text("One. Two three.\n\nFour.", 16)
     ['One. Two three.', 'Four.']
@@ -32,12 +32,11 @@ def split_text(text: str, size: int) -> list[str]:
 
 
 def _spans(text: str, start: int, end: int, size: int, level: int) -> Iterator[tuple[int, int]]:
-    """Yield the spans of a stretch of text, each short enough."""
     if end - start <= size:
         yield start, end
         return
-    if level == len(_PAUSES):
-        for cut in range(start, end, size):  # no pause at all: cut where it has to be
+    if level == len(_BOUNDARIES):
+        for cut in range(start, end, size):  # a word that is longer than `size`
             yield cut, min(cut + size, end)
         return
     begin = start
@@ -56,7 +55,7 @@ def _spans(text: str, start: int, end: int, size: int, level: int) -> Iterator[t
 
 def _pieces(text: str, start: int, end: int, level: int) -> Iterator[tuple[int, int]]:
     begin = start
-    for pause in _PAUSES[level].finditer(text, start, end):
-        yield begin, pause.start()
-        begin = pause.end()
+    for boundary in _BOUNDARIES[level].finditer(text, start, end):
+        yield begin, boundary.start()
+        begin = boundary.end()
     yield begin, end

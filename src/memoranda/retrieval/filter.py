@@ -1,16 +1,16 @@
-"""A filter as a caller writes it in, a tree of conditions on metadata out.
+"""Parse metadata filters into trees of conditions.
 
     {"topic": "billing"}                            equal, as JSON: 1 is 1.0, but neither True nor "1"
     {"topic": "billing", "actor": "ada"}            all of them
     {"urgency": {"$gte": 3, "$lt": 9}}              $eq $ne $gt $gte $lt $lte $in $nin $exists, $and $or $not
     {"$or": [{"topic": "billing"}, {"vip": True}]}  $and $or $not over whole filters
 
-A value that is a map without operators is compared whole, and so is a list. A key is a plain name at the top of the
-metadata: `a.b` is the key with a dot in its name, not a way into `a`; and one that begins with `$` cannot be named.
+A map without operators and a list are compared as a whole. A key is a top-level name of the metadata: `a.b` is the key
+with a dot in its name, not a path into `a`. Keys that begin with `$` cannot be filtered.
 
-A key that is missing equals nothing, is not in any list and is neither greater nor less, so `$ne`, `$nin` and `$not`,
-which only turn a condition round, do match it; `$exists` asks for the key itself. `$gt` and its kin compare numbers
-with numbers and text with text (which puts ISO 8601 times of one form in order); between other types nothing matches.
+A missing key equals nothing, is not in any list and is neither greater nor less, so `$ne`, `$nin` and `$not`, which
+only negate a condition, do match it; `$exists` tests for the key itself. `$gt`, `$gte`, `$lt` and `$lte` compare
+numbers with numbers and text with text (which orders ISO 8601 times of one form); other types never match.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from memoranda.errors import InvalidFilter
 from memoranda.model.text import quote
 
 DEEPEST = 64
-"""How many filters, lists and maps may stand inside one another."""
+"""Maximum nesting of filters, lists and maps."""
 LARGEST = 10_000
-"""How many conditions and values one filter may hold."""
+"""Maximum number of conditions and values in one filter."""
 
 Comparison = Literal["$gt", "$gte", "$lt", "$lte"]
 
@@ -44,81 +44,81 @@ _OPERATORS = ("$eq", "$ne", "$in", "$nin", *_COMPARISONS, "$exists", *_JOINING)
 
 
 class Equals(msgspec.Struct, frozen=True):
-    """The key is there and its value is the same JSON."""
+    """The key exists and its value is the same JSON."""
 
     key: str
     identity: Hashable
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return self.key in metadata and identity(metadata[self.key]) == self.identity
 
 
 class OneOf(msgspec.Struct, frozen=True):
-    """The key is there and its value is the same JSON as one of these."""
+    """The key exists and its value is the same JSON as one of these."""
 
     key: str
     identities: frozenset[Hashable]
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return self.key in metadata and identity(metadata[self.key]) in self.identities
 
 
 class Compares(msgspec.Struct, frozen=True):
-    """The key's value is of the bound's kind, and greater or less than it."""
+    """The key's value has the type of the bound, and is greater or less than it."""
 
     key: str
     comparison: Comparison
     bound: float | str
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return self.key in metadata and self.admits(metadata[self.key])
 
     def admits(self, value: Any) -> bool:
-        """Say whether one value of the key fulfils this."""
+        """Return whether one value of the key matches."""
         kind = comparable(value)
         return kind is not None and kind is comparable(self.bound) and _COMPARISONS[self.comparison](value, self.bound)
 
 
 class Exists(msgspec.Struct, frozen=True):
-    """The key is there, whatever its value."""
+    """The key exists, with any value."""
 
     key: str
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return self.key in metadata
 
 
 class Every(msgspec.Struct, frozen=True):
-    """All of these hold; of none at all, always."""
+    """All parts match; true without parts."""
 
     parts: tuple[Filter, ...]
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return all(part.matches(metadata) for part in self.parts)
 
 
 class Either(msgspec.Struct, frozen=True):
-    """At least one of these holds."""
+    """At least one part matches."""
 
     parts: tuple[Filter, ...]
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return any(part.matches(metadata) for part in self.parts)
 
 
 class Negated(msgspec.Struct, frozen=True):
-    """This does not hold."""
+    """The part does not match."""
 
     part: Filter
 
     def matches(self, metadata: Mapping[str, Any]) -> bool:
-        """Say whether metadata fulfil this."""
+        """Return whether these metadata match."""
         return not self.part.matches(metadata)
 
 
@@ -126,7 +126,7 @@ Filter: TypeAlias = Equals | OneOf | Compares | Exists | Every | Either | Negate
 
 
 def parse_filter(filter: Mapping[str, Any] | None) -> Filter | None:
-    """Return a filter as a tree, None for no filter and for `{}`; refuse it naming the path of the fault."""
+    """Parse a filter; return None for None and `{}`. Raise `InvalidFilter` with the path of the mistake."""
     if filter is None:
         return None
     parsed = _Parser().filter(filter, "$", DEEPEST)
@@ -134,9 +134,9 @@ def parse_filter(filter: Mapping[str, Any] | None) -> Filter | None:
 
 
 def identity(value: Any) -> Hashable:
-    """Return what two JSON values have in common exactly when they are equal.
+    """Return a hashable that is the same for two JSON values exactly when they are equal.
 
-    Python takes True for 1, at any depth; JSON does not. Numbers are themselves, so 1 stays 1.0.
+    In Python True equals 1, at any depth; in JSON it does not. Numbers are kept, so 1 equals 1.0.
     """
     if value is True or value is False:
         return ("truth", value)
@@ -148,7 +148,7 @@ def identity(value: Any) -> Hashable:
 
 
 def comparable(value: Any) -> type[float] | type[str] | None:
-    """Return the kind within which a value is greater or less than another, or None when it never is."""
+    """Return the type within which a value can be ordered, or None if it cannot."""
     if isinstance(value, str):
         return str
     if isinstance(value, int | float) and not isinstance(value, bool):
@@ -157,13 +157,13 @@ def comparable(value: Any) -> type[float] | type[str] | None:
 
 
 class _Parser:
-    """Reads one filter; counts what it reads."""
+    """Parser of one filter, which counts its conditions and values."""
 
     def __init__(self) -> None:
         self._seen = 0
 
     def filter(self, filter: Any, path: str, depth: int) -> Filter:
-        """Read `{key: condition, …}` and the operators over whole filters."""
+        """Parse `{key: condition, …}` and the operators over whole filters."""
         if not isinstance(filter, Mapping):
             _refuse(f"the filter at {path} is {type(filter).__name__}, not a map", "Write {key: value}", path)
         self._count(path, depth)
@@ -176,7 +176,7 @@ class _Parser:
             elif key.startswith("$"):
                 if key in _OPERATORS:
                     _refuse(
-                        f"the operator `{key}` at {path} has no key to look at",
+                        f"the operator `{key}` at {path} has no key",
                         f'Write {{"key": {{"{key}": …}}}}',
                         f"{path}.{key}",
                     )
@@ -186,22 +186,22 @@ class _Parser:
         return parts[0] if len(parts) == 1 else Every(tuple(parts))
 
     def _condition(self, key: str, condition: Any, path: str, depth: int) -> Filter:
-        """Read what stands after a key: operators, or a value to be equal to."""
+        """Parse the condition of a key: operators, or a value to equal."""
         if isinstance(condition, Mapping):
             names = list(cast(Mapping[Any, Any], condition))
-            with_sign = [name for name in names if isinstance(name, str) and name.startswith("$")]
-            if with_sign and len(with_sign) < len(names):
+            operators = [name for name in names if isinstance(name, str) and name.startswith("$")]
+            if operators and len(operators) < len(names):
                 _refuse(
-                    f"the condition at {path} mixes the operator {quote(with_sign[0])} with plain keys",
+                    f"the condition at {path} mixes the operator {quote(operators[0])} with plain keys",
                     'Use operators alone, or compare a whole map with {"$eq": {…}}',
                     path,
                 )
-            if with_sign:
+            if operators:
                 return self._operators(key, condition, path, depth)
         return Equals(key, self._value(condition, path, depth))
 
     def _operators(self, key: str, condition: Any, path: str, depth: int) -> Filter:
-        """Read `{"$gte": 3, "$lt": 9}` for one key: all of them hold."""
+        """Parse `{"$gte": 3, "$lt": 9}` for one key: all have to match."""
         if not isinstance(condition, Mapping) or not condition:
             _refuse(f"{quote(cast(Any, condition))} at {path} is not a map of operators", 'Write {"$gt": 3}', path)
         self._count(path, depth)
@@ -236,7 +236,7 @@ class _Parser:
                 _refuse_operator(name, above, _OPERATORS)
 
     def _join(self, name: str, operand: Any, path: str, depth: int, read: Callable[[Any, str, int], Filter]) -> Filter:
-        """Read `$and`, `$or` or `$not`, whose parts are read by `read`."""
+        """Parse `$and`, `$or` or `$not`, whose parts are parsed by `read`."""
         if name == "$not":
             return Negated(read(operand, path, depth))
         if not isinstance(operand, list) or not operand:
@@ -253,11 +253,10 @@ class _Parser:
     def _bound(self, operand: Any, path: str, depth: int) -> float | str:
         self._value(operand, path, depth)
         if comparable(operand) is None:
-            _refuse(f"{quote(operand)} at {path} has no order", "Compare with a number or with text", path)
+            _refuse(f"{quote(operand)} at {path} has no order", "Compare with a number or text", path)
         return operand
 
     def _value(self, value: Any, path: str, depth: int) -> Hashable:
-        """Return the identity of a value that is JSON."""
         self._check(value, path, depth)
         return identity(value)
 
@@ -267,7 +266,7 @@ class _Parser:
             return
         if isinstance(value, float):
             if not math.isfinite(value):
-                _refuse(f"{value} at {path} is not a JSON number", "No metadata are equal to it; leave it out", path)
+                _refuse(f"{value} at {path} is not a JSON number", "No metadata can equal it; remove it", path)
         elif isinstance(value, list):
             for place, item in enumerate(cast(list[Any], value)):
                 self._check(item, f"{path}[{place}]", depth - 1)
@@ -278,23 +277,22 @@ class _Parser:
                 self._check(item, f"{path}.{name}", depth - 1)
         else:
             _refuse(
-                f"{quote(value)} at {path} is {type(value).__name__}, which metadata cannot hold",
-                "Use text, numbers, booleans, None, lists and dicts; make a tuple a list and a date ISO text",
+                f"{quote(value)} at {path} is {type(value).__name__}, which metadata cannot contain",
+                "Use text, numbers, booleans, None, lists and dicts; convert a tuple to a list and a date to ISO text",
                 path,
             )
 
     def _count(self, path: str, depth: int) -> None:
-        """Refuse what is too deep or too much, which a filter that holds itself is too."""
         self._seen += 1
         if depth <= 0:
             _refuse(f"the filter is nested more than {DEEPEST} deep", "Flatten it", path)
         if self._seen > LARGEST:
-            _refuse(f"the filter holds more than {LARGEST:,} conditions and values", "Ask in several recalls", path)
+            _refuse(f"the filter has more than {LARGEST:,} conditions and values", "Split it up", path)
 
 
 def _refuse_operator(name: Any, path: str, known: tuple[str, ...]) -> NoReturn:
     near = get_close_matches(str(name), _OPERATORS, n=1, cutoff=0.7)
-    hint = f"Did you mean `{near[0]}`?" if near else f"There are {', '.join(known)}"
+    hint = f"Did you mean `{near[0]}`?" if near else f"The operators are {', '.join(known)}"
     _refuse(f"{quote(name)} at {path} is not an operator", hint, f"{path}.{name}")
 
 

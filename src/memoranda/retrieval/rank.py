@@ -1,20 +1,22 @@
-"""A prepared query, its vector and a shelf in; the entries that answer it best out, each with its reasons.
+"""Rank the entries of an index for a prepared query and its vector, with the reasons for each place.
 
-The order is by a sum of parts. Each is worth nothing where what it is made of is missing, so entries without threads,
-actors or times are ranked by words and vectors alone.
+Entries are ordered by a sum of parts. A part is zero if its data is missing, so entries without threads, actors or
+times are ranked by words and vectors alone.
 
-- **coverage**: the query's words that the entry has, each by its rarity and with a limit to how much one word brings.
-- **context**: the same with the words of its neighbours in the thread. The evidence is added up word by word before
-  it is limited, so neighbours that have *other* words of the query bring more than those that repeat one.
-- **dense**: how near the vectors are, of the entry and a little of its neighbours, compared with the whole shelf.
-- **actor**, **date**: the query names an actor, a year, a month, and the entry is of that.
-- **answer**: the query asks for a time, a number or a name, and the text has one.
-- **question**: the text itself asks, so it tells little. **information**: it has many different words.
+- **coverage**: the query's terms that the entry contains, weighted by inverse document frequency, with a limit to how
+  much one term contributes.
+- **context**: the same with the terms of its neighbours in the thread. The evidence is added up term by term before it
+  is limited, so neighbours with *other* terms of the query contribute more than those that repeat one.
+- **dense**: the similarity of the vectors, of the entry and a little of its neighbours, relative to the whole index.
+- **actor**, **date**: the query names an actor, a year or a month, and the entry has it.
+- **answer**: the query asks for a time, a number or a name, and the text contains one.
+- **question**: the text itself is a question, so it says little. **information**: it has many different words.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import accumulate, repeat
 from typing import Any, NamedTuple
 
@@ -22,19 +24,23 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.model.collection import Calibration
-from memoranda.model.recall import Mode, Why
+from memoranda.model.entry import Calibration, Mode, Why
 from memoranda.retrieval.analysis.query import Expects
+from memoranda.retrieval.bm25 import idf
 from memoranda.retrieval.calibration import combine, log_odds, relevance
-from memoranda.retrieval.coverage import cover
 from memoranda.retrieval.filter import Filter
-from memoranda.retrieval.index.labels import NOBODY
+from memoranda.retrieval.index.fields import NO_ACTOR
+from memoranda.retrieval.index.neighbours import text_evidence
+from memoranda.retrieval.index.postings import Evidence, TermPostings, unpack_postings
 from memoranda.retrieval.index.shelf import ShelfIndex
-from memoranda.retrieval.index.vectors import reached_by
-from memoranda.retrieval.prepare import Prepared
+from memoranda.retrieval.index.vectors import kth_bound
+from memoranda.retrieval.prepare import PreparedQuery, Term
 
-# Weights are relative to coverage, which runs from 0 to 2. Any of them may be halved or doubled without much harm, as
-# long as neighbours count for much altogether.
+Numbers = NDArray[np.floating[Any]]
+Places = NDArray[np.intp]
+
+# Weights are relative to coverage, which runs from 0 to 2. Any of them can be halved or doubled without much harm, as
+# long as neighbours together keep a large weight.
 _COVERAGE = 2.0
 _DENSE = 0.10
 _ACTOR = 0.15
@@ -43,28 +49,25 @@ _ANSWER = 0.35
 _QUESTION = -0.15
 _INFORMATION = 0.30
 
-# Cosines spread about this much where too few entries tell how much they do.
+# The usual standard deviation of cosines, and the number of entries from which the measured one counts more.
 _USUAL_SPREAD, _ENTRIES_BEFORE_SPREAD = 0.12, 20
 
-# How many digits of an amount are told.
+# Decimals of the amounts in `Why`.
 _SHOWN = 6
-# Totals that agree to so many digits are equal, and then the older entry comes first: matrix products of equal rows
+# Totals that agree to this many decimals are equal, and then the older entry comes first: matrix products of equal rows
 # differ beyond.
 _DIGITS = 5
 _WITHIN_ROUNDING = 1.1 * 10**-_DIGITS
-
-Numbers = NDArray[np.floating[Any]]
-Places = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 
 _NO_ROWS: Places = np.empty(0, np.intp)
 
-# Plain numbers: to combine flags takes longer than to compare all signs of a shelf.
+# Plain integers: combining flags takes longer than comparing the features of all rows.
 _SEEN, _NAME = int(Expects.TEMPORAL | Expects.NUMERAL), int(Expects.NAME)
 
 
 class Ranked(msgspec.Struct, frozen=True, kw_only=True):
-    """One entry at its place in the order, by its sequence; `before` and `after` are its neighbours in the thread."""
+    """A ranked entry, by its sequence number; `before` and `after` are its neighbours in the thread."""
 
     sequence: int
     score: float
@@ -75,7 +78,7 @@ class Ranked(msgspec.Struct, frozen=True, kw_only=True):
 
 def rank(
     index: ShelfIndex,
-    prepared: Prepared,
+    prepared: PreparedQuery,
     vector: Numbers | None,
     *,
     mode: Mode,
@@ -86,10 +89,11 @@ def rank(
     threshold: float = 0.0,
     expand: int = 0,
 ) -> list[Ranked]:
-    """Return the entries that answer a query best, at most `limit`, none with a score below the threshold.
+    """Return the best entries for a query, at most `limit`, without those that score below the threshold.
 
-    Only entries that fulfil the filter are found, but others lend them context. Without a vector nothing is found by
-    meaning. The mode `semantic` finds by nothing else; `keyword` finds only entries that hold a word of the query.
+    Only entries that match the filter are returned, but others lend them context. Without a vector, meaning is not
+    compared. The mode `semantic` compares nothing else; `keyword` returns only entries that contain a word of the
+    query.
     """
     with index.lock:
         index.expire(now)
@@ -118,7 +122,7 @@ _Order = list[tuple[int, float, Why]]
 
 
 def _eligible(index: ShelfIndex, where: Filter | None) -> Mask | None:
-    """Return which rows can be found, None for all."""
+    """Return which rows may be returned, None for all."""
     if where is None:
         return index.present
     mask = index.columns.mask(where)
@@ -128,7 +132,6 @@ def _eligible(index: ShelfIndex, where: Filter | None) -> Mask | None:
 def _by_vector(
     index: ShelfIndex, vector: Numbers | None, eligible: Mask | None, limit: int, calibration: Calibration
 ) -> _Order:
-    """Return the nearest rows."""
     if vector is None:
         return []
     rows, cosines = index.vectors.top(vector, limit, eligible)
@@ -141,45 +144,45 @@ def _by_vector(
 
 def _by_parts(
     index: ShelfIndex,
-    prepared: Prepared,
+    prepared: PreparedQuery,
     vector: Numbers | None,
     eligible: Mask | None,
     limit: int,
     calibration: Calibration,
     mode: Mode,
 ) -> _Order:
-    """Return the rows with the highest totals."""
     coverage = cover(index, prepared.terms)
-    held = coverage.held
-    parts, cosines = ([], None) if mode == "keyword" else _beside_words(index, prepared, vector)
+    lexical = coverage.lexical
+    parts, cosines = ([], None) if mode == "keyword" else _other_parts(index, prepared, vector)
     if mode == "keyword":
-        holds = held > 0
-        eligible = holds if eligible is None else eligible & holds
-    # Neighbours had to be looked at whether they are eligible or not; from here on only those that are count.
+        matches = lexical > 0
+        eligible = matches if eligible is None else eligible & matches
+    # Neighbours count whether they are eligible or not; from here on only eligible rows do.
     found = None if eligible is None else eligible.nonzero()[0]
     whole = coverage.whole(index, found)
     if found is not None:
-        held = held.take(found)
+        lexical = lexical.take(found)
         parts = [part._replace(amounts=part.amounts.take(found)) for part in parts]
         cosines = None if cosines is None else cosines.take(found)
-    amounts = _weighted(parts, len(whole))
+    amounts = _amounts(parts, len(whole))
     totals = _COVERAGE * whole
     totals += np.add.reduce(amounts, axis=0)
-    best, behind = _best(totals, held.copy() if cosines is None else log_odds(cosines, held, calibration), limit)
+    odds = lexical.copy() if cosines is None else log_odds(cosines, lexical, calibration)
+    best, next_best = _best(totals, odds, limit)
     if not len(best):
         return []
-    # The one behind counts for its relevance alone: no score is below it.
-    looked_at = np.concatenate((best, behind))
-    near, lexical = None, held.take(looked_at)
+    # The next best is only needed for its relevance: no score may be lower.
+    scored = np.concatenate((best, next_best))
+    near, lexical = None, lexical.take(scored)
     relevances = lexical
     if cosines is not None:
-        near = cosines.take(looked_at)
+        near = cosines.take(scored)
         relevances = combine(relevance(near, calibration), lexical)
     rows = best if found is None else found.take(best)
     own, matched = coverage.own(rows)
     names = ["coverage", "context", *(part.name for part in parts)]
     details = zip(
-        _told(whole.take(best), own, amounts.take(best, axis=1)),
+        _explanations(whole.take(best), own, amounts.take(best, axis=1)),
         relevances.tolist(),
         repeat(None) if near is None else near.tolist(),
         lexical.tolist(),
@@ -190,20 +193,20 @@ def _by_parts(
         Why(
             mode=mode,
             relevance=relevant,
-            total=math.fsum(told),
-            parts={name: amount for name, amount in zip(names, told, strict=True) if amount},
+            total=math.fsum(explanation),
+            parts={name: amount for name, amount in zip(names, explanation, strict=True) if amount},
             cosine=cosine,
             lexical=shared,
             matched=words,
             corrected=prepared.corrected,
         )
-        for told, relevant, cosine, shared, words in details
+        for explanation, relevant, cosine, shared, words in details
     ]
     return list(zip(rows.tolist(), _scores(relevances.tolist()), reasons, strict=False))
 
 
 class _Part(NamedTuple):
-    """Something that counts in a total."""
+    """A part of the totals."""
 
     name: str
     amounts: Numbers | Mask
@@ -211,8 +214,10 @@ class _Part(NamedTuple):
     weight: float
 
 
-def _beside_words(index: ShelfIndex, prepared: Prepared, vector: Numbers | None) -> tuple[list[_Part], Numbers | None]:
-    """Return what counts beside the words of a query, and the cosine of each row where vectors are compared."""
+def _other_parts(
+    index: ShelfIndex, prepared: PreparedQuery, vector: Numbers | None
+) -> tuple[list[_Part], Numbers | None]:
+    """Return the parts besides coverage, and the cosine of each row if vectors are compared."""
     parts = _priors(index, prepared)
     if vector is None:
         return parts, None
@@ -220,34 +225,34 @@ def _beside_words(index: ShelfIndex, prepared: Prepared, vector: Numbers | None)
     return [*parts, _dense(index, cosines)], cosines
 
 
-def _weighted(parts: list[_Part], rows: int) -> Numbers:
-    """Return what each part (a line) brings to each row."""
+def _amounts(parts: list[_Part], rows: int) -> Numbers:
+    """Return the amount of each part (a line) for each row."""
     amounts = np.empty((len(parts), rows), np.float32)
     for line, part in zip(amounts, parts, strict=True):
         np.multiply(part.amounts, np.float32(part.weight), out=line)
     return amounts
 
 
-def _best(totals: Numbers, strength: Numbers, limit: int) -> tuple[Places, Places]:
-    """Return the places of the highest totals, best first and then older first.
+def _best(totals: Numbers, odds: Numbers, limit: int) -> tuple[Places, Places]:
+    """Return the places of the highest totals, ties in age order, and of the rest the place with the greatest odds.
 
-    Besides, of the rest the place of the greatest strength: none, or one. The others lose theirs.
+    The second array has one place or none. `odds` is changed.
     """
     if limit >= len(totals):
         return (-totals.round(_DIGITS)).argsort(kind="stable"), _NO_ROWS
-    leading = (totals >= reached_by(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
+    leading = (totals >= kth_bound(totals, limit) - _WITHIN_ROUNDING).nonzero()[0]
     order = leading.take((-totals.take(leading).round(_DIGITS)).argsort(kind="stable")[:limit])
-    strength[order] = -np.inf
-    return order, np.array([strength.argmax()])
+    odds[order] = -np.inf
+    return order, np.array([odds.argmax()])
 
 
 def _scores(relevances: list[float]) -> list[float]:
-    """Return for each relevance the highest of it and all after it."""
+    """Return for each relevance the maximum of it and all after it."""
     return list(accumulate(reversed(relevances), max))[::-1]
 
 
-def _told(whole: Numbers, own: list[float], others: Numbers) -> list[list[float]]:
-    """Return for each of some rows what each part brings, as it is told: by coverage, by context and by the others."""
+def _explanations(whole: Numbers, own: list[float], others: Numbers) -> list[list[float]]:
+    """Return for each row the rounded amount of each part: coverage, context and the others."""
     amounts = np.empty((2 + len(others), len(own)))
     amounts[0] = own
     np.subtract(whole, amounts[0], out=amounts[1])
@@ -257,9 +262,9 @@ def _told(whole: Numbers, own: list[float], others: Numbers) -> list[list[float]
 
 
 def _dense(index: ShelfIndex, cosines: Numbers) -> _Part:
-    """Return how near each row is with its neighbours, in standard deviations from the middle of the shelf."""
+    """Return the similarity of each row and its neighbours, in standard deviations from the mean of the index."""
     context, entries = index.context, len(index)
-    # The last place is for neighbours that are not there: they are as near as the middle.
+    # The last place is for missing neighbours: they count as average.
     near = np.empty(index.rows + 1, np.float32)
     own = near[:-1]
     np.subtract(cosines, np.add.reduce(_of_present(index, cosines)) / np.float32(entries), out=own)
@@ -269,10 +274,10 @@ def _dense(index: ShelfIndex, cosines: Numbers) -> _Part:
     together = np.add.reduce(of_neighbours, axis=0)
     together += own
     seen = _of_present(index, together)
-    middle = float(np.add.reduce(seen)) / entries
-    variance = max(float(np.add.reduce(seen * seen)) / entries - middle * middle, 0.0)
+    mean = float(np.add.reduce(seen)) / entries
+    variance = max(float(np.add.reduce(seen * seen)) / entries - mean * mean, 0.0)
     spread = (entries * variance + _ENTRIES_BEFORE_SPREAD * _USUAL_SPREAD**2) / (entries + _ENTRIES_BEFORE_SPREAD)
-    together -= np.float32(middle)
+    together -= np.float32(mean)
     return _Part("dense", together, _DENSE / math.sqrt(spread))
 
 
@@ -280,37 +285,184 @@ def _of_present(index: ShelfIndex, numbers: Numbers) -> Numbers:
     return numbers if index.present is None else numbers[index.present]
 
 
-def _priors(index: ShelfIndex, prepared: Prepared) -> list[_Part]:
-    """Return the parts that look at what an entry is and not at what it says."""
+def _priors(index: ShelfIndex, prepared: PreparedQuery) -> list[_Part]:
+    """Return the parts that depend on what an entry is and not on what it says."""
     query, context = prepared.query, index.context
     parts = [_Part("question", context.asks, _QUESTION), _Part("information", context.informs, _INFORMATION)]
-    actor = index.labels.named([stem for term in prepared.terms for stem in term.stems])
-    if actor != NOBODY:
-        parts.append(_Part("actor", index.labels.actor == actor, _ACTOR))
+    actor = index.fields.actor_named([stem for term in prepared.terms for stem in term.stems])
+    if actor != NO_ACTOR:
+        parts.append(_Part("actor", index.fields.actor == actor, _ACTOR))
     if query.years or query.months:
-        parts.append(_Part("date", _dated(index, query.years, query.months), _DATE))
+        parts.append(_Part("date", _date_matches(index, query.years, query.months), _DATE))
     if query.expects:
-        parts.append(_Part("answer", _answering(index, query.expects), _ANSWER))
+        parts.append(_Part("answer", _answer_matches(index, query.expects), _ANSWER))
     return parts
 
 
-def _dated(index: ShelfIndex, years: frozenset[int], months: frozenset[int]) -> Mask:
-    """Return which rows are of one of the years and one of the months; of any where none is asked for."""
-    dated = index.labels.year != 0
-    for column, asked in ((index.labels.year, years), (index.labels.month, months)):
-        if asked:
-            dated &= np.logical_or.reduce([column == one for one in asked])
-    return dated
+def _date_matches(index: ShelfIndex, years: frozenset[int], months: frozenset[int]) -> Mask:
+    """Return which rows are of one of the years and one of the months; an empty set allows any."""
+    mask = index.fields.year != 0
+    for column, wanted in ((index.fields.year, years), (index.fields.month, months)):
+        if wanted:
+            mask &= np.logical_or.reduce([column == one for one in wanted])
+    return mask
 
 
-def _answering(index: ShelfIndex, expects: int) -> Numbers | Mask:
-    """Return how far each text has what a query asks for, from 0 to 1."""
-    # The same bits say what a query expects and what a text has.
-    answering = (index.signs & np.uint8(expects & _SEEN)) != 0
+def _answer_matches(index: ShelfIndex, expects: int) -> Numbers | Mask:
+    """Return to what degree each text contains the expected kind of answer, from 0 to 1."""
+    # `Expects` and `Features` share these bits.
+    answering = (index.features & np.uint8(expects & _SEEN)) != 0
     if expects & _NAME:
         return np.maximum(_WITH_NAMES.take(index.names, mode="clip"), answering)
     return answering
 
 
-# How far a text with no name, with one, and with two or more has one.
+# The degree for no name, one name, and two or more.
 _WITH_NAMES = np.minimum(np.log1p(np.arange(3, dtype=np.float32)), 1)
+
+
+# Of longer queries only the rarest terms count.
+_MOST_TERMS = 64
+# Maximum size of a table of terms by rows: it has to stay in the processor's cache.
+_LARGEST_TABLE = 262_144
+
+
+class Coverage(NamedTuple):
+    """How much of a query's terms each entry covers, weighted by inverse document frequency."""
+
+    lexical: Numbers
+    """By row: the share of the query that the entry itself contains, from 0 to 1. Terms without postings count too."""
+    terms: list[Term]
+    """The terms with postings."""
+    postings: list[TermPostings]
+    """The postings of each."""
+    share: list[float]
+    """The weight of each; they add up to 1."""
+
+    def whole(self, index: ShelfIndex, rows: Places | None = None) -> Numbers:
+        """Return for some rows, or all, the share of the terms that the entry and its neighbours cover, from 0 to 1.
+
+        Each term is limited by itself.
+        """
+        count, at_once = index.rows if rows is None else len(rows), _at_once(index)
+        if not self.terms:
+            return np.zeros(count)
+        if len(self.terms) <= at_once:
+            return 1 - _missing_share(index, self.postings, self.share, rows)
+        whole = np.ones(count)
+        for first in range(0, len(self.terms), at_once):
+            some = slice(first, first + at_once)
+            whole -= _missing_share(index, self.postings[some], self.share[some], rows)
+        return whole
+
+    def own(self, rows: Places) -> tuple[list[float], list[tuple[str, ...]]]:
+        """Return how much of `whole` some rows cover by themselves, and the words of the query that each contains."""
+        asked: list[int] = rows.tolist()
+        own = [0.0] * len(asked)
+        words: list[tuple[str, ...]] = [()] * len(asked)
+        for term, postings, share in zip(self.terms, self.postings, self.share, strict=True):
+            evidence_of_row = postings.evidence_by_row(rows)
+            for place, row in enumerate(asked):
+                evidence = evidence_of_row.get(row)
+                if evidence is not None:
+                    own[place] += share * evidence / (evidence + 1)
+                    words[place] += (term.word,)
+        return own, words
+
+
+def cover(index: ShelfIndex, terms: Sequence[Term]) -> Coverage:
+    """Return how much of these terms the rows of an index cover."""
+    entries = len(index)
+    found = [index.find(term.stems) for term in terms]
+    sizes = [one.size for one in found]
+    weights = [idf(size, entries) * term.trust for size, term in zip(sizes, terms, strict=True)]
+    missing = sum([weight for weight, size in zip(weights, sizes, strict=True) if not size])
+    used = [place for place, size in enumerate(sizes) if size]
+    if len(used) > _MOST_TERMS:
+        used = sorted(sorted(used, key=weights.__getitem__, reverse=True)[:_MOST_TERMS])
+    if not used:
+        return Coverage(np.zeros(index.rows), [], [], [])
+    postings = [found[place] for place in used]
+    weight = np.array([weights[place] for place in used])
+    total = float(weight.sum())
+    rows = np.concatenate([one.rows for one in _evidence(index, postings)])
+    by_posting = (weight / (total + missing)).repeat([sizes[place] for place in used])
+    lexical = np.bincount(rows, by_posting, index.rows).astype(np.float32)  # single precision removes sums above 1
+    return Coverage(lexical, [terms[place] for place in used], postings, (weight / total).tolist())
+
+
+def _evidence(index: ShelfIndex, postings: Sequence[TermPostings]) -> list[Evidence]:
+    """Return the evidence for each term, computing what is not cached yet."""
+    unread = [one for one in postings if one.evidence is None]
+    if unread:
+        # All at once: with few rows a pass costs as much for one term as for all of them.
+        rows, counts, field = unpack_postings(np.concatenate([one.postings for one in unread]))
+        text = text_evidence(counts, index.context.half_saturation.take(rows))
+        index.count_cached(3 * len(rows))
+        start = 0
+        for one in unread:
+            end = start + one.size
+            one.evidence = Evidence(rows[start:end], text[start:end], field[start:end])
+            start = end
+    return [one.evidence for one in postings if one.evidence is not None]
+
+
+def _at_once(index: ShelfIndex) -> int:
+    """Return how many terms fit into one table."""
+    return max(1, _LARGEST_TABLE // (index.rows + 1))
+
+
+def _missing_share(
+    index: ShelfIndex, postings: list[TermPostings], share: list[float], wanted: Places | None
+) -> Numbers:
+    """Return by wanted row the share of all terms that the row and its neighbours do not cover.
+
+    The evidence x for a term counts as x / (x + 1), so 1 / (x + 1) is missing.
+    """
+    first, *others = _lines(index, postings, wanted)
+    missing = share[0] / first
+    for part, line in zip(share[1:], others, strict=True):
+        missing += part / line
+    return missing
+
+
+def _lines(index: ShelfIndex, postings: list[TermPostings], wanted: Places | None) -> list[Numbers]:
+    """Return for each term, by wanted row, 1 + the evidence for it in the row and its neighbours."""
+    unread = [one for one in postings if one.line is None]
+    lines = iter(_table(index, _evidence(index, unread), wanted)) if unread else iter(())
+    if wanted is not None:  # lines of some rows only are not cached
+        return [next(lines) if one.line is None else one.line.take(wanted) for one in postings]
+    index.count_cached(len(unread) * index.rows)
+    for one in unread:
+        one.line = next(lines)
+    return [one.line for one in postings if one.line is not None]
+
+
+def _table(index: ShelfIndex, found: list[Evidence], wanted: Places | None) -> Numbers:
+    """Return the lines of some terms as a table."""
+    context, lines, width = index.context, len(found), index.rows + 1
+    sizes = [len(one.rows) for one in found]
+    rows, text, field = (np.concatenate(parts) for parts in zip(*found, strict=True))
+    # Each line of the table has a place for every row, and a last one for missing neighbours.
+    places = context.beside.take(rows, axis=1)
+    places += np.arange(0, lines * width, width).repeat(sizes)
+    lent = context.words.take(rows, axis=1)
+    lent *= text
+    # Terms of metadata fields count for the row itself only.
+    lent[4] += field
+    table = np.bincount(places.ravel(), lent.ravel(), lines * width).astype(np.float64, copy=False)
+    table = table.reshape(lines, width)
+    # Every row lends to its neighbours, but only rows that pass the filter are added up.
+    table = table[:, :-1] if wanted is None else table.take(wanted, axis=1)
+    if context.of_thread is None:
+        table += 1
+    else:
+        threads = len(context.of_thread)
+        most = np.zeros(lines * threads, np.float32)
+        owners = context.thread.take(rows)
+        owners += np.arange(0, lines * threads, threads).repeat(sizes)
+        np.maximum.at(most, owners, text)
+        of_thread = most.reshape(lines, threads) * context.of_thread
+        of_thread += 1
+        table += of_thread.take(context.thread if wanted is None else context.thread.take(wanted), axis=1)
+    return table

@@ -1,1 +1,1 @@
-"""HTTP requests in, effects through the gate, JSON out. Needs the extra `server`; imported when it is asked for."""
+"""The HTTP server: REST API, authentication and admin pages. Needs the extra `server`."""

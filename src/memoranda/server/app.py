@@ -1,4 +1,4 @@
-"""Settings and a memory in, the application out: routes, who may call them, and what surrounds every request."""
+"""The server application: routes, authentication, middleware, and the admin pages beside them."""
 
 from __future__ import annotations
 
@@ -8,55 +8,51 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
 
+from anyio.to_thread import run_sync
 from litestar import Litestar, Router
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.plugins import PluginProtocol
 from litestar.plugins.core import MsgspecDIPlugin
+from litestar.types import ASGIApp, Receive, Scope, Send
 
 import memoranda
 from memoranda.api.memory import Memory
-from memoranda.server.admin.door import WithPages
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.callers import authenticate, failed_attempts
-from memoranda.server.compression import compress
-from memoranda.server.envelope import Envelope
+from memoranda.server.auth.principals import authenticate, failed_attempts
+from memoranda.server.auth.rate_limit import FailedAttempts
+from memoranda.server.event_streams import ActiveStreams
 from memoranda.server.exports import Exports
 from memoranda.server.metrics import Metrics
-from memoranda.server.openapi import describe, openapi
-from memoranda.server.parameters import refuse_unheeded
-from memoranda.server.problems import respond_with_problem
-from memoranda.server.programs import load_programs
+from memoranda.server.middleware import RequestMiddleware, compress
+from memoranda.server.openapi import openapi, openapi_config
+from memoranda.server.problems import problem_response
+from memoranda.server.programs import Programs, load_programs
+from memoranda.server.requests import StrictRequest, reject_unknown_parameters
 from memoranda.server.routes import (
-    approvals,
     blocks,
     chat,
     collections,
-    conversations,
     definitions,
     facts,
+    governance,
     health,
     keys,
-    ledger,
-    permissions,
-    programs,
+    maintenance,
     runs,
     sessions,
     sleep,
-    upkeep,
 )
 from memoranda.server.settings import Settings
-from memoranda.server.sleeping import start_sleeping
-from memoranda.server.streams import UnderWay
-from memoranda.server.threads import Threads
+from memoranda.server.sleep_worker import start_sleep_worker
+from memoranda.server.thread_pool import ThreadPool
 
 PREFIX = "/api/v1"
-_TURN = 0.0005
-"""Seconds that a thread may compute while others wait for their turn."""
+_SWITCH_INTERVAL = 0.0005
+"""Thread switch interval of a server process, in seconds."""
 
 
 def open_memory(settings: Settings) -> Memory:
-    """Return the memory that a server stands on."""
+    """Open the memory of a server."""
     return memoranda.open(
         settings.db,
         embedder=settings.embedder,
@@ -67,7 +63,7 @@ def open_memory(settings: Settings) -> Memory:
 
 
 class _Application(Litestar):
-    """Litestar without its plugins for pydantic and attrs, none of whose values we have."""
+    """Litestar without its plugins for pydantic and attrs, which we do not use."""
 
     # Not part of Litestar's interface, hence the upper bound in pyproject.toml. Where pydantic is installed, importing
     # it here would make the start half as long again (0.5 s for 0.3) and cost each worker 11 MB.
@@ -77,42 +73,41 @@ class _Application(Litestar):
 
 
 def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
-    """Return the application; the memory it opens itself, because none is given, it also closes."""
+    """Return the application. It opens its own memory, and closes it, unless one is passed."""
     opened = memory is None
-    standing = memory if memory is not None else open_memory(settings)
-    counted = Metrics(memoranda.__version__)
+    shared = memory if memory is not None else open_memory(settings)
+    metrics = Metrics(memoranda.__version__)
     attempts = failed_attempts(settings)
     app = _Application(
         [_routes(), health.index, health.health, health.ready, health.metrics, openapi],
         state=State(
             {
-                "memory": standing,
-                "metrics": counted,
-                "programs": load_programs(settings, standing),
-                "turns": UnderWay(),
+                "memory": shared,
+                "metrics": metrics,
+                "programs": load_programs(settings, shared),
+                "turns": ActiveStreams(),
                 "page_bytes": settings.page_bytes,
                 "exports": Exports(settings.export_timeout),
             },
             deep_copy=False,
         ),
-        middleware=[compress, authenticate(settings, standing, attempts), refuse_unheeded],
-        lifespan=[partial(_working, settings, standing, counted, closes=opened)],
-        exception_handlers={Exception: respond_with_problem},
+        middleware=[compress, authenticate(settings, shared, attempts), reject_unknown_parameters],
+        lifespan=[partial(_lifespan, settings, shared, metrics, closes=opened)],
+        exception_handlers={Exception: problem_response},
         cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "Link", "X-Request-Id"])
         if settings.cors
         else None,
-        openapi_config=describe(memoranda.__version__),
+        openapi_config=openapi_config(memoranda.__version__),
         request_class=StrictRequest,
         request_max_body_size=settings.body_bytes,
         logging_config=None,
     )
-    surrounded = WithPages(app.asgi_handler, settings, standing, app.state.programs, attempts)
-    app.asgi_handler = Envelope(surrounded, metrics=counted, ids=standing.ids)
+    mounted = AdminMount(app.asgi_handler, settings, shared, app.state.programs, attempts)
+    app.asgi_handler = RequestMiddleware(mounted, metrics=metrics, ids=shared.ids)
     return app
 
 
 def _routes() -> Router:
-    """Return everything below the prefix."""
     return Router(
         PREFIX,
         route_handlers=[
@@ -120,39 +115,79 @@ def _routes() -> Router:
             facts.router,
             definitions.router,
             collections.router,
-            ledger.router,
-            upkeep.router,
-            programs.router,
+            governance.ledger_router,
+            maintenance.router,
+            runs.programs_router,
             runs.router,
             sessions.router,
-            approvals.router,
-            permissions.router,
+            governance.approvals_router,
+            governance.permissions_router,
             keys.router,
             sleep.router,
-            chat.router,
-            conversations.router,
+            chat.chat_router,
+            chat.conversations_router,
         ],
     )
 
 
 @asynccontextmanager
-async def _working(
+async def _lifespan(
     settings: Settings, memory: Memory, metrics: Metrics, app: Litestar, *, closes: bool
 ) -> AsyncGenerator[None]:
-    """Have what works beside the requests: threads, and sleep-time memory; at the end, leave nothing of it."""
-    usual = sys.getswitchinterval()
-    # The loop lets go of the interpreter at each look into the store, and gets it back only when a thread that
-    # computes is made to let go: ten times sooner than is usual, or writers would hold up everybody.
-    sys.setswitchinterval(_TURN)
+    """Run the thread pool and the sleep-time worker while the application serves."""
+    previous = sys.getswitchinterval()
+    # The event loop releases the GIL at each store access and must get it back from threads that compute. With the
+    # default of 5 ms, reads beside writes take 1.5 times as long.
+    sys.setswitchinterval(_SWITCH_INTERVAL)
     try:
-        with Threads(settings.threads) as threads:
-            asyncio.get_running_loop().set_default_executor(threads)
-            # Nobody waits for it: what it imports is not needed to be ready.
-            sleeping = threads.submit(start_sleeping, settings, memory, metrics) if settings.sleep else None
+        with ThreadPool(settings.threads) as threads:
+            loop = asyncio.get_running_loop()
+            loop.set_default_executor(threads)
+            # In a thread, because its imports would delay the start.
+            worker = (
+                loop.run_in_executor(None, start_sleep_worker, settings, memory, metrics) if settings.sleep else None
+            )
             yield
-            if sleeping is not None:
-                (await sleeping).stop(timeout=settings.shutdown_timeout)
+            if worker is not None:
+                (await worker).stop(timeout=settings.shutdown_timeout)
     finally:
-        sys.setswitchinterval(usual)
+        sys.setswitchinterval(previous)
         if closes:
             memory.close()
+
+
+PATH = "/admin"
+
+
+class AdminMount:
+    """An application with the admin pages mounted at `/admin`.
+
+    The pages are created with their first request: a server that nobody looks at starts without them.
+    """
+
+    def __init__(
+        self, app: ASGIApp, settings: Settings, memory: Memory, programs: Programs, attempts: FailedAttempts
+    ) -> None:
+        """Wrap an application."""
+        self._app = app
+        self._settings = settings
+        self._memory = memory
+        self._programs = programs
+        self._attempts = attempts
+        self._pages: Litestar | None = None
+        self._lock = asyncio.Lock()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send requests below `/admin` to the pages, and others to the application."""
+        if scope["type"] != "http" or not (scope["path"] == PATH or scope["path"].startswith(f"{PATH}/")):
+            await self._app(scope, receive, send)
+            return
+        async with self._lock:
+            if self._pages is None:
+                self._pages = await run_sync(self._make)
+        await self._pages(scope, receive, send)
+
+    def _make(self) -> Litestar:
+        from memoranda.server.admin.app import create_pages
+
+        return create_pages(self._settings, self._memory, self._programs, self._attempts)

@@ -1,24 +1,27 @@
-"""A TOML text in, the agents that can be chatted with out; the name of a model in, who answers under it out."""
+"""Chat agents defined in `chat.toml`, and the built-in echo model."""
 
 from __future__ import annotations
 
+import re
+import time
 import tomllib
+from collections.abc import Generator
 from typing import Any
 
 import msgspec
 
-from memoranda.chat.agents import Agent
-from memoranda.chat.memory_policy import MemoryPolicy, policy_for
+from memoranda.agent.models import Ask, Reply
+from memoranda.chat.agent import Agent, MemoryPolicy, policy_for
+from memoranda.chat.memory_blocks import unescape
 from memoranda.errors import UsageError
 from memoranda.model.text import quote
-from memoranda.server.parrot import PARROT, Parrot
 
 CHAT_FILE = "chat.toml"
-"""The file, in the folder of agents, that describes those who can be chatted with."""
+"""The file in the agent folder that defines the chat agents."""
 
 
 class _ChatAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the chat file."""
+    """One `[agents.<id>]` table."""
 
     model: str | None = None
     instructions: str = ""
@@ -31,31 +34,33 @@ class _ChatAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 def read_chat_agents(text: str, *, file: str = CHAT_FILE) -> list[Agent]:
-    """Return the agents that a TOML text describes: one table each, `[agents.<id>]`.
+    """Parse the chat agents of a TOML text, one `[agents.<id>]` table each.
 
     >>> read_chat_agents('[agents.porter]' + chr(10) + 'model = "openai:gpt-5.2"')[0].id
     'porter'
     """
     try:
-        said = msgspec.convert(tomllib.loads(text), dict[str, dict[str, _ChatAgent]])
+        tables = msgspec.convert(tomllib.loads(text), dict[str, dict[str, _ChatAgent]])
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
-        raise UsageError(f"{file} cannot be used: {error}", hint="Write tables such as [agents.porter]") from error
-    unknown = sorted(set(said) - {"agents"})
+        raise UsageError(f"{file} is not valid: {error}", hint="Write tables such as [agents.porter]") from error
+    unknown = sorted(set(tables) - {"agents"})
     if unknown:
-        raise UsageError(f"{quote(unknown[0])} is not known in {file}", hint="Write tables such as [agents.porter]")
-    return [_agent(id, one, file) for id, one in said.get("agents", {}).items()]
+        raise UsageError(
+            f"{file} has an unknown table {quote(unknown[0])}", hint="Write tables such as [agents.porter]"
+        )
+    return [_agent(id, one, file) for id, one in tables.get("agents", {}).items()]
 
 
-def model_named(name: str | None) -> Parrot | str | None:
-    """Return who answers under a name: a model of this server's own, or the name for whoever connects it."""
-    return Parrot() if name == PARROT else name
+def find_model(name: str | None) -> EchoModel | str | None:
+    """Return the built-in echo model for its name; any other name unchanged."""
+    return EchoModel() if name == ECHO_MODEL else name
 
 
 def _agent(id: str, one: _ChatAgent, file: str) -> Agent:
     try:
         return Agent(
             id=id,
-            model=model_named(one.model),
+            model=find_model(one.model),
             instructions=one.instructions,
             memory_policy=policy_for(one.memory_policy, MemoryPolicy()),
             memory_tools=one.memory_tools,
@@ -65,4 +70,51 @@ def _agent(id: str, one: _ChatAgent, file: str) -> Agent:
             max_tokens=one.max_tokens,
         )
     except UsageError as error:
-        raise UsageError(f"the agent {quote(id)} of {file} cannot be used: {error.message}", hint=error.hint) from error
+        raise UsageError(f"the agent {quote(id)} in {file} is not valid: {error.message}", hint=error.hint) from error
+
+
+ECHO_MODEL = "demo:parrot"
+"""The model name of `EchoModel`."""
+
+_TAG = re.compile(r"<(?:core|memory)(?: [^<>]*)?>\n")
+_REMINDERS = "<system_reminders>"
+_TOKEN = 4
+_WORD = re.compile(r"(?<!\s)\s*+\S+")
+_PACE, _LONGEST = 0.03, 1.0
+"""Seconds between two words, and at most for all of them."""
+
+
+class EchoModel:
+    """A model for demos and tests: it repeats the user's message and lists the memory it is shown.
+
+    It needs no provider and no key.
+    """
+
+    name = ECHO_MODEL
+
+    def reply(self, ask: Ask, *, timeout: float = 30.0) -> Reply:
+        """Return the reply to one request."""
+        messages = [one.text for one in ask.messages if one.role == "user"]
+        words = next((text for text in reversed(messages) if not text.startswith(_REMINDERS)), "")
+        reminded = messages[-1] if messages and messages[-1].startswith(_REMINDERS) else ""
+        known = [*_contents(ask.instructions, "core"), *_contents(reminded, "memory")]
+        lines = [line for text in known for line in unescape(text).splitlines() if line.strip()]
+        text = "\n".join([f"You said: {words}", *(["What I know of you:", *lines] if lines else [])])
+        return Reply(text, tokens_in=len(ask.instructions) // _TOKEN, tokens_out=len(text) // _TOKEN)
+
+    def stream(self, ask: Ask, *, timeout: float = 30.0) -> Generator[str | Reply]:
+        """Yield the reply word by word, and then as a whole."""
+        reply = self.reply(ask, timeout=timeout)
+        words: list[str] = _WORD.findall(reply.text)
+        for word in words:
+            time.sleep(min(_PACE, _LONGEST / len(words)))
+            yield word
+        yield reply
+
+
+def _contents(text: str, tag: str) -> list[str]:
+    """Return the contents of all elements with a tag."""
+    pieces = text.split(f"\n</{tag}>")[:-1]
+    return [
+        piece[begin.end() :] for piece in pieces if (begin := _TAG.search(piece)) and begin[0].startswith(f"<{tag}")
+    ]

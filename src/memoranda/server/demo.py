@@ -1,6 +1,6 @@
-"""A folder in, a server with something in it out: users, memory and programs to try things on. No model key is needed.
+"""A demo server with users, memory and programs to try; it needs no model key.
 
-`make serve` runs this. What it writes stays in the folder, and is there again the next time.
+`make serve` runs it. Its data stays in a folder and is used again the next time.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from argparse import ArgumentParser
 from pathlib import Path
 
 from memoranda.api.memory import Memory
-from memoranda.chat.turns import chat
+from memoranda.chat.turn import chat
 from memoranda.errors import MemorandaError
 from memoranda.model.policy import OWNER
 
@@ -18,20 +18,20 @@ try:
     from memoranda.server.app import open_memory
     from memoranda.server.auth.keys import NewKey, create_key, first_key, list_keys, revoke_key
     from memoranda.server.chat_agents import CHAT_FILE, read_chat_agents
-    from memoranda.server.serving import serve
+    from memoranda.server.launcher import serve
     from memoranda.server.settings import Settings
 except ImportError as missing:
-    # Whoever imports this can read a traceback; whoever runs it, by its name, is told what to do.
+    # Run as a program, print what to do instead of a traceback.
     if __name__ != "__main__":
         raise
     sys.exit(f'error: the demo needs the package `{missing.name}`. Install it with `pip install "memoranda[server]"`')
 
 USER = "ada"
-"""Whose key is shown."""
+"""The user whose key is shown."""
 LABEL = "demo"
 
 _AGENTS = """\
-# Agents to chat with. The model `demo:parrot` repeats what you say and tells what it knows; it needs no key.
+# Agents to chat with. The model `demo:parrot` repeats what you say and lists what it knows; it needs no key.
 # With a key of a provider in the environment, name one of its models instead, such as "openai:gpt-5.2".
 
 [agents.guide]
@@ -121,7 +121,7 @@ def settings_in(folder: Path, *, host: str = "127.0.0.1", port: int = 8765) -> S
 
 
 def write_programs(folder: Path) -> None:
-    """Write the programs of the demo, except those that somebody has made something else of."""
+    """Write the programs of the demo that do not exist yet."""
     for name, text in _FILES.items():
         file = folder / name
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -130,7 +130,7 @@ def write_programs(folder: Path) -> None:
 
 
 def fill(memory: Memory) -> None:
-    """Write what the users of the demo remember, unless it was written before."""
+    """Write the memory of the demo's users, unless it exists."""
     ada = memory.acting_as(f"user:{USER}", policy=OWNER, door="demo")
     mine = ada.scope(user=USER)
     if mine.blocks.get("core") is not None:
@@ -141,14 +141,14 @@ def fill(memory: Memory) -> None:
         mine.remember(line, collection="diary")
     mine.blocks.update("archival", _ARCHIVAL, expected_updated_at=None)
     memory.scope(user="ben").blocks.update("core", "- Has borrowed the long ladder", expected_updated_at=None)
-    # Written last: who finds it finds everything.
+    # Written last, because its existence marks the demo as complete.
     mine.blocks.update("core", _CORE, expected_updated_at=None)
     guide = read_chat_agents(_AGENTS)[0]
     chat(ada, guide, "Is the north gate tap open?", user=USER, conversation_id="welcome", message_id="first")
 
 
 def new_key(memory: Memory) -> NewKey:
-    """Return a key of the demo's user; the one of the time before is good no longer."""
+    """Create a key of the demo's user and revoke the previous one."""
     for key in list_keys(memory, tenant=memory.tenant):
         if key.label == LABEL and key.revoked_at is None:
             revoke_key(memory, key.id)
@@ -156,7 +156,7 @@ def new_key(memory: Memory) -> NewKey:
 
 
 def commands(address: str, token: str) -> list[str]:
-    """Return three lines for a shell: what is known of the user, what is recalled, and a chat."""
+    """Return three shell commands: read a block, recall, and chat."""
     key = f'-H "Authorization: Bearer {token}"'
     body = """-H "Content-Type: application/json" -d"""
     return [
@@ -169,10 +169,10 @@ def commands(address: str, token: str) -> list[str]:
 
 def main(arguments: list[str] | None = None) -> int:
     """Serve the demo until stopped; return the exit code."""
-    parser = ArgumentParser(prog="python -m memoranda.server.demo", description="A server with something in it.")
-    parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="where everything is kept")
+    parser = ArgumentParser(prog="python -m memoranda.server.demo", description="A server with demo data.")
+    parser.add_argument("--folder", type=Path, default=Path("build/demo"), help="the folder for all data")
     parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8765, help="0 takes a free one")
+    parser.add_argument("--port", type=int, default=8765, help="0 for any free port")
     given = parser.parse_args(arguments)
     try:
         _serve(given.folder, host=given.host, port=given.port)
@@ -180,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
         sys.stderr.write(f"error: {error}\n")
         return 1
     except PermissionError as error:
-        sys.stderr.write(f"error: {error.filename} cannot be written. Make it writable, or name another --folder\n")
+        sys.stderr.write(f"error: {error.filename} cannot be written. Make it writable, or choose another --folder\n")
         return 1
     except KeyboardInterrupt:
         pass  # Ctrl-C is how it is stopped.
@@ -191,7 +191,7 @@ def _serve(folder: Path, *, host: str, port: int) -> None:
     write_programs(folder)
     settings = settings_in(folder, host=host, port=port)
     with open_memory(settings) as memory:
-        # Before there is any other key: the first one is the administrator's.
+        # Before any other key is created: the first one is the administrator's.
         admin = first_key(memory)
         fill(memory)
         token = new_key(memory).token
@@ -199,14 +199,14 @@ def _serve(folder: Path, *, host: str, port: int) -> None:
     def announce(address: str, key: NewKey | None) -> None:
         lines = [
             f"Memoranda listens on {address}",
-            f"Everything is kept in {folder}",
+            f"All data is in {folder}",
             f"The key of {USER}, until the next start: {token}",
-            *([f"The key of the administrator, shown only now: {admin.token}"] if admin is not None else []),
+            *([f"The key of the administrator, shown only once: {admin.token}"] if admin is not None else []),
             "",
             "Try:",
             *(f"  {line}" for line in commands(address, token)),
             "",
-            f"The pages: {address}/admin    sign in with one of the keys above",
+            f"Admin pages: {address}/admin    sign in with one of the keys above",
             f"All routes: {address}/docs    Stop: Ctrl-C",
         ]
         sys.stdout.write("\n".join(lines) + "\n")

@@ -1,4 +1,4 @@
-"""Exports over HTTP: read while they are sent, kept nowhere, and ended by a deadline."""
+"""Streaming exports: read while they are sent, never stored, and limited by a deadline."""
 
 from __future__ import annotations
 
@@ -21,41 +21,41 @@ from memoranda.errors import Busy, Unavailable
 LINES = "application/x-ndjson"
 _CHUNK = 65_536
 _CHUNKS = 4
-"""Chunks that wait for the caller; when they are there, nothing more is read."""
-_AT_ONCE = 4
-"""Exports of one process: each has a snapshot, and a connection to the database."""
+"""Maximum number of chunks buffered for the client."""
+_MAX_CONCURRENT = 4
+"""Concurrent exports of one process: each holds a snapshot and a database connection."""
 
 _Lines = Callable[[Callable[[Iterator[bytes]], None]], None]
-"""What lets somebody take the lines of an export, such as `Memory.export_lines`."""
+"""A function that passes the lines of an export to a callback, such as `Memory.export_lines`."""
 
 
 class Exports:
-    """The exports that one process sends."""
+    """The running exports of one process."""
 
     def __init__(self, timeout: float) -> None:
-        """Start with none; each has `timeout` seconds from its first line to its last."""
+        """Allow each export `timeout` seconds."""
         self._timeout = timeout
-        self._room = BoundedSemaphore(_AT_ONCE)
+        self._room = BoundedSemaphore(_MAX_CONCURRENT)
 
     async def begin(self, export: _Lines, *, ahead: bool = False) -> Response[bytes]:
-        """Return the answer of an export once its first line is there; raise what refuses it.
+        """Return the response of an export once its first chunk is read; raise what prevents it.
 
-        With `ahead` it is read as fast as it can be, whatever the caller takes: for a database in memory, which nobody
-        can write to meanwhile, and which is in memory anyway.
+        With `ahead` it is buffered as fast as it can be read: for a database in memory, which cannot be written to
+        meanwhile.
         """
         if not self._room.acquire(blocking=False):
-            raise Busy(f"{_AT_ONCE} exports are being sent already", hint="Try again when one of them is over")
-        reading = _Reading(export, self._timeout, 0 if ahead else _CHUNKS, self._room.release)
+            raise Busy(f"{_MAX_CONCURRENT} exports are running already", hint="Try again when one of them has finished")
+        reader = _Reader(export, self._timeout, 0 if ahead else _CHUNKS, self._room.release)
         try:
-            first = await reading.next_chunk()
+            first = await reader.next_chunk()
         except BaseException:
-            reading.stop()
+            reader.stop()
             raise
-        return _Answer(reading, first)
+        return _ExportResponse(reader, first)
 
 
-class _Reading:
-    """A thread that reads an export, and waits whenever nobody takes what it has read."""
+class _Reader:
+    """A thread that reads an export, and waits while its buffer is full."""
 
     def __init__(self, export: _Lines, timeout: float, room: int, over: Callable[[], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -63,7 +63,7 @@ class _Reading:
         self._timeout = timeout
         self._deadline = time.monotonic() + timeout
         self._stopped = False
-        # A thread of its own: those of the pool are for short work, and a few slow callers could take them all.
+        # Not in the pool, which is for short work: a few slow clients could occupy all of its threads.
         Thread(target=self._run, args=(export, over), name="memoranda-export", daemon=True).start()
 
     @property
@@ -71,16 +71,16 @@ class _Reading:
         return max(0.0, self._deadline - time.monotonic())
 
     async def next_chunk(self) -> bytes | None:
-        """Return the next bytes, None after the last; raise what went wrong."""
+        """Return the next chunk, None after the last; raise the error of the export."""
         chunk = await self._chunks.get()
         if isinstance(chunk, BaseException):
             raise chunk
         return chunk
 
     def stop(self) -> None:
-        """Let the thread end: nobody takes anything any more."""
+        """Stop the thread; the client is gone."""
         self._stopped = True
-        while not self._chunks.empty():  # it may be waiting for room
+        while not self._chunks.empty():  # the thread may be waiting for room
             self._chunks.get_nowait()
 
     def late(self) -> Unavailable:
@@ -92,13 +92,13 @@ class _Reading:
     def _run(self, export: _Lines, over: Callable[[], None]) -> None:
         try:
             export(self._take)
-            self._hand_over(None)
+            self._put(None)
         except _Stopped:
             pass
-        # Whoever sends the answer is told, whatever it was.
+        # Passed on to the coroutine that sends the response.
         except BaseException as error:
             with suppress(_Stopped):
-                self._hand_over(error)
+                self._put(error)
         finally:
             over()
 
@@ -109,51 +109,51 @@ class _Reading:
             waiting.append(line)
             size += len(line)
             if size >= _CHUNK:
-                self._hand_over(b"".join(waiting))
+                self._put(b"".join(waiting))
                 waiting, size = [], 0
         if waiting:
-            self._hand_over(b"".join(waiting))
+            self._put(b"".join(waiting))
 
-    def _hand_over(self, chunk: bytes | BaseException | None) -> None:
+    def _put(self, chunk: bytes | BaseException | None) -> None:
         if self._stopped or self._loop.is_closed():
             raise _Stopped
-        handed_over = asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop)
+        putting = asyncio.run_coroutine_threadsafe(self._chunks.put(chunk), self._loop)
         try:
-            handed_over.result(self.seconds_left)
+            putting.result(self.seconds_left)
         except TimeoutError:
-            handed_over.cancel()
+            putting.cancel()
             self._stopped = True
             raise _Stopped from None
         if self._stopped:
             raise _Stopped
 
 
-class _Stopped(Exception):  # it is no error: nobody waits any more
-    """Nobody takes what is read."""
+class _Stopped(Exception):  # not an error
+    """The client no longer reads the export."""
 
 
-class _Answer(Response[bytes]):
-    """An export on its way: as fast as the caller takes it, and over when the caller goes away."""
+class _ExportResponse(Response[bytes]):
+    """A streamed export; it ends when the client disconnects."""
 
-    def __init__(self, reading: _Reading, first: bytes | None) -> None:  # pyright: ignore[reportMissingSuperCall]
-        self._reading = reading
+    def __init__(self, reader: _Reader, first: bytes | None) -> None:  # pyright: ignore[reportMissingSuperCall]
+        self._reader = reader
         self._first = first
 
     def to_asgi_response(self, *_: Any, **__: Any) -> Any:
-        """Return what sends it."""
+        """Return the ASGI application that sends the response."""
         return self._send
 
     async def _send(self, scope: Scope, receive: Receive, send: Send) -> None:
         sending = asyncio.ensure_future(self._send_chunks(send))
         gone = asyncio.ensure_future(_disconnection(receive))
         try:
-            await asyncio.wait((sending, gone), timeout=self._reading.seconds_left, return_when="FIRST_COMPLETED")
+            await asyncio.wait((sending, gone), timeout=self._reader.seconds_left, return_when="FIRST_COMPLETED")
             if sending.done():
                 await sending
             elif not gone.done():
-                raise self._reading.late()
+                raise self._reader.late()
         finally:
-            self._reading.stop()
+            self._reader.stop()
             for task in (sending, gone):
                 task.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
@@ -169,7 +169,7 @@ class _Answer(Response[bytes]):
         chunk = self._first
         while chunk is not None:
             yield chunk
-            chunk = await self._reading.next_chunk()
+            chunk = await self._reader.next_chunk()
 
 
 async def _disconnection(receive: Receive) -> None:
@@ -177,9 +177,9 @@ async def _disconnection(receive: Receive) -> None:
         pass
 
 
-def remove_leftovers() -> None:
-    """Remove exports that earlier versions wrote to the temporary folder and were killed before they removed them."""
-    for folder in Path(tempfile.gettempdir()).glob("memoranda-export-*"):
+def remove_old_exports() -> None:
+    """Remove temporary exports left behind by a version before 0.1.0, when the project was called Recollect."""
+    for folder in Path(tempfile.gettempdir()).glob("recollect-export-*"):
         with suppress(OSError):
             if folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid():
                 shutil.rmtree(folder, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""What the server did in, one JSON object a line out. Neither content nor secrets are ever given to it."""
+"""Logging as JSON Lines. Neither content nor secrets are ever logged."""
 
 from __future__ import annotations
 
@@ -8,22 +8,18 @@ from typing import Any
 
 import msgspec
 
-from memoranda.model.clock import EPOCH, SystemClock
+from memoranda.model.clock import EPOCH
 from memoranda.server.settings import LogLevel
 
 REQUESTS = "memoranda.requests"
-"""The logger that has a line for each request."""
-
-_REQUEST = logging.LogRecord(REQUESTS, logging.INFO, __file__, 0, "request", None, None).__dict__
-_requests = logging.getLogger(REQUESTS)
-_clock = SystemClock()
+"""The logger with a line for each request."""
 
 
 class JsonLines(logging.Formatter):
-    """A record as one line of JSON: when, how bad, what, and the fields given as `extra={"fields": …}`."""
+    """Formats a record as one line of JSON, with the fields of `extra={"fields": …}`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
+        """Format a record."""
         fields: dict[str, Any] = getattr(record, "fields", {})
         line = {
             "at": _moment(record.created),
@@ -38,7 +34,7 @@ class JsonLines(logging.Formatter):
 
 
 class WithoutUpgradeWarnings(logging.Filter):
-    """Drop uvicorn's warnings about upgrades of a connection, which anybody can ask for and nobody gets here."""
+    """Drops uvicorn's warnings about connection upgrades, which any client can trigger."""
 
     _DROPPED = ("Unsupported upgrade request", "No supported WebSocket library")
 
@@ -47,21 +43,8 @@ class WithoutUpgradeWarnings(logging.Filter):
         return not str(record.msg).startswith(self._DROPPED)
 
 
-def log_request(fields: dict[str, Any]) -> None:
-    """Log what is told of a request that is over.
-
-    As `Logger.info` would, which each time looks for its caller, thread and process: half of what a line takes, and
-    all requests have the same.
-    """
-    if _requests.isEnabledFor(logging.INFO):
-        record = logging.LogRecord.__new__(logging.LogRecord)
-        created = _clock.now().timestamp()
-        record.__dict__.update(_REQUEST, created=created, msecs=created % 1 * 1_000, fields=fields)
-        _requests.handle(record)
-
-
 def log_configuration(level: LogLevel) -> dict[str, Any]:
-    """Return how logging is set up in this process and in its workers: all of it as JSON lines on stderr."""
+    """Return the logging configuration of a server and its workers: JSON Lines on stderr."""
     return {
         "version": 1,
         "disable_existing_loggers": False,

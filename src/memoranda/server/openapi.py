@@ -1,4 +1,4 @@
-"""The application in, what it takes and gives as an OpenAPI 3.1 document out; and a page for people to read it on."""
+"""The OpenAPI 3.1 document of the server, and an HTML page that shows it."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from litestar.routes import HTTPRoute
 _METHODS = ("get", "put", "post", "patch", "delete")
 
 
-def describe(version: str) -> OpenAPIConfig:
-    """Return how the application is described."""
+def openapi_config(version: str) -> OpenAPIConfig:
+    """Return the OpenAPI configuration of the application."""
     return OpenAPIConfig(
         title="Memoranda",
         version=version,
@@ -33,27 +33,27 @@ def describe(version: str) -> OpenAPIConfig:
 
 
 def document(app: Litestar) -> bytes:
-    """Return the OpenAPI document of an application as JSON, the same whenever it is asked for."""
-    described = app.openapi_schema.to_schema()
-    schemas = described["components"]["schemas"]
+    """Return the OpenAPI document of an application as JSON, in a deterministic order."""
+    schema_document = app.openapi_schema.to_schema()
+    schemas = schema_document["components"]["schemas"]
     for body in _bodies(app):
         schema = schemas[body.__name__]
         if body.__struct_config__.forbid_unknown_fields:
             schema["additionalProperties"] = False
-        for name, said in _said_of_fields(body):
-            schema["properties"][name] |= said
-    return msgspec.json.format(msgspec.json.encode(described, order="deterministic"), indent=2)
+        for name, extra in _field_extras(body):
+            schema["properties"][name] |= extra
+    return msgspec.json.format(msgspec.json.encode(schema_document, order="deterministic"), indent=2)
 
 
 def _bodies(app: Litestar) -> set[type[msgspec.Struct]]:
-    """Return what requests may hold. Litestar leaves out that there is nothing else, and what numbers may be."""
+    """Return the structs of request bodies; Litestar omits their bounds and `additionalProperties`."""
     handlers = (handler for route in app.routes if isinstance(route, HTTPRoute) for handler in route.route_handlers)
     kinds = (handler.parsed_data_field.annotation for handler in handlers if handler.parsed_data_field is not None)
     return {struct for kind in kinds for struct in _structs_in(kind)}
 
 
-def _said_of_fields(body: type[msgspec.Struct]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield what a struct says about its fields for the document alone."""
+def _field_extras(body: type[msgspec.Struct]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the `extra_json_schema` of the fields of a struct."""
     for name, kind in get_type_hints(body, include_extras=True).items():
         for part in (kind, *get_args(kind)):
             for meta in getattr(part, "__metadata__", ()):
@@ -62,7 +62,7 @@ def _said_of_fields(body: type[msgspec.Struct]) -> Iterator[tuple[str, dict[str,
 
 
 def _structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
-    """Yield the structs that a type is made of."""
+    """Yield the structs that a type contains."""
     if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
         yield kind
         parts = get_type_hints(kind).values()
@@ -79,10 +79,10 @@ def openapi(request: Request[Any, Any, Any]) -> Response[bytes]:
 
 
 class _Page(OpenAPIRenderPlugin):
-    """The document as a page that needs nothing from elsewhere: no scripts, no fonts, no other host."""
+    """A page with every route; it loads no scripts, fonts or other hosts."""
 
     def render(self, request: Request[Any, Any, Any], openapi_schema: dict[str, Any]) -> bytes:
-        """Return the page."""
+        """Render the page."""
         rows = [
             f"<tr><td><b>{method.upper()}</b></td><td><code>{html.escape(path)}</code></td>"
             f"<td>{html.escape(operation.get('summary', ''))}</td>"
@@ -107,7 +107,7 @@ body{{font:16px system-ui;margin:2rem}}td{{padding:.3rem .8rem;vertical-align:to
 td{{display:block;padding:0;overflow-wrap:anywhere}}}}
 </style></head>
 <body><h1>Memoranda {version}</h1>
-<p>Send <code>Authorization: Bearer &lt;key&gt;</code>. The whole of it is <a href="/openapi.json">openapi.json</a>.</p>
+<p>Send <code>Authorization: Bearer &lt;key&gt;</code>. The document is <a href="/openapi.json">openapi.json</a>.</p>
 <table>
 {rows}
 </table></body></html>
@@ -115,7 +115,7 @@ td{{display:block;padding:0;overflow-wrap:anywhere}}}}
 
 
 def write_document() -> None:
-    """Print the document of the application as it is: what stands in docs/openapi.json."""
+    """Print the OpenAPI document, as in docs/openapi.json."""
     import sys
 
     import memoranda

@@ -1,4 +1,4 @@
-"""Errors in, problem documents (RFC 9457) out: one table of statuses, and nothing that is not the caller's."""
+"""Problem documents (RFC 9457) for errors: one table of statuses, and only details that are safe to show."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ STATUSES = {
     "unavailable": 503,
     "migration_needed": 503,
 }
-"""The status of every code. A body that is too large is the one `limit_exceeded` with another, 413."""
+"""The HTTP status of every error code. Only a `limit_exceeded` for a body that is too large differs: 413."""
 
 _HTTP_CODES = {
     400: "usage_error",
@@ -77,9 +77,8 @@ _HTTP_CODES = {
     503: "unavailable",
 }
 
-# Fields of errors that say something to the caller about the caller's own request. Others may hold a path of this
-# machine or an address, as `value` may, so what is not named here stays here.
-_SHOWN = frozenset(
+# Details of errors that are shown to callers. Others, such as `value`, may contain a path or address of this machine.
+_PUBLIC_DETAILS = frozenset(
     {
         "path",
         "expected",
@@ -115,15 +114,15 @@ _SHOWN = frozenset(
 )
 _RESERVED = frozenset(Problem.__struct_fields__[:7])
 _MISSING = re.compile(r"Missing required \w+ parameter '([^']+)'")
-_BUSY_FOR = 1.0
-"""Seconds after which a caller may try again where the error itself does not say."""
+_DEFAULT_RETRY_AFTER = 1.0
+"""Seconds to wait where the error does not say how long."""
 
 
-class RequestFault(Exception):
-    """A request that HTTP itself finds wrong before any effect is made of it: too slow, or not a path."""
+class RequestError(Exception):
+    """A request that is rejected at the HTTP level, such as a timeout or an unknown path."""
 
     def __init__(self, status: int, detail: str, *, hint: str = "") -> None:
-        """Keep the status, what happened and what to do."""
+        """Create an error with an HTTP status."""
         super().__init__(detail)
         self.status, self.detail, self.hint = status, detail, hint
 
@@ -131,22 +130,20 @@ class RequestFault(Exception):
 def problem_of(
     error: Exception, request_id: str, request: AnyRequest | None = None
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Return the status, body and headers that tell a caller about an error."""
+    """Return the status, body and headers of the problem document for an error."""
     if isinstance(error, MemorandaError):
         return _of_ours(error, request_id)
-    if isinstance(error, RequestFault):
-        return _rendered(error.status, _code_of(error.status), error.detail, error.hint, {}, request_id)
+    if isinstance(error, RequestError):
+        return _problem(error.status, _code_of(error.status), error.detail, error.hint, {}, request_id)
     if isinstance(error, ValidationException):
         return _of_validation(error, request_id, request)
     if isinstance(error, HTTPException):
         return _of_http(error, request_id)
-    return _rendered(
-        500, "internal_error", "something went wrong here", "Tell the operator the request id", {}, request_id
-    )
+    return _problem(500, "internal_error", "internal error", "Tell the operator the request id", {}, request_id)
 
 
-def respond_with_problem(request: AnyRequest, error: Exception) -> Response[bytes]:
-    """Return the answer to a request that failed; Litestar calls this for every exception."""
+def problem_response(request: AnyRequest, error: Exception) -> Response[bytes]:
+    """Return the response for an exception; Litestar calls this for every one."""
     status, body, headers = problem_of(error, request.scope["state"].get("request_id", ""), request)
     request.scope["state"]["problem"] = error
     return Response(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
@@ -155,43 +152,44 @@ def respond_with_problem(request: AnyRequest, error: Exception) -> Response[byte
 def _of_ours(error: MemorandaError, request_id: str) -> tuple[int, bytes, dict[str, str]]:
     status = STATUSES.get(error.code, 500)
     if status >= 500 and isinstance(error, StorageError):
-        # The message names the file; whoever calls over a network is told what it means, not where it is.
+        # The message names a file of this machine: send the docstring of the error class instead.
         detail = (type(error).__doc__ or "").partition("\n")[0].rstrip(".;")
-        return _rendered(status, error.code, detail, _hint_of(status), {}, request_id)
-    details = {name: _plain(value) for name, value in error.details.items() if name in _SHOWN - _RESERVED}
+        return _problem(status, error.code, detail, _hint_of(status), {}, request_id)
+    details = {name: _plain(value) for name, value in error.details.items() if name in _PUBLIC_DETAILS - _RESERVED}
     if isinstance(error, Conflict) and type(error.details.get("actual")) is int:
         details.setdefault("current_version", error.details["actual"])
-    return _rendered(status, error.code, error.message, _told(error), details, request_id)
+    return _problem(status, error.code, error.message, _hint(error), details, request_id)
 
 
-def _told(error: MemorandaError) -> str:
-    """Return the hint of an error as callers can act on it."""
-    # The gate names the policy, and that of whoever calls here is made of their key.
+def _hint(error: MemorandaError) -> str:
+    # The gate suggests changing the policy, but a caller's policy follows from their key.
     if error.hint == TOO_NARROW:
-        return "Use a key whose role may do this, and that is not narrowed to less"
+        return "Use a key whose role and allowed capabilities include this"
     return error.hint
 
 
 def _of_validation(
     error: ValidationException, request_id: str, request: AnyRequest | None
 ) -> tuple[int, bytes, dict[str, str]]:
-    """Say which parameter is not what it should be; bodies have been looked at before."""
+    """Name the invalid parameter; bodies were decoded before."""
     found = cast("list[dict[str, Any]]", error.extra or [{}])
     name, message = str(found[0].get("key", "")), str(found[0].get("message", error.detail))
     missing = None if name else _MISSING.match(message)
     if missing:
         path = missing[1]
-        said = f"the parameter `{path}` is missing"
+        message = f"the parameter `{path}` is missing"
     elif name in ("", "data"):
-        said, path = "this request needs a body", "$"
+        message, path = "this request needs a body", "$"
     else:
-        path = name if request is None else _spoken(request, name)
-        said = f"the parameter `{path}` cannot be used: {message}"
-    return _rendered(422, "usage_error", said, "See /openapi.json for what is taken", {"path": path}, request_id)
+        path = name if request is None else _public_name(request, name)
+        message = f"the parameter `{path}` is not valid: {message}"
+    return _problem(
+        422, "usage_error", message, "See /openapi.json for the valid parameters", {"path": path}, request_id
+    )
 
 
-def _spoken(request: AnyRequest, name: str) -> str:
-    """Return what callers know a parameter of a route as."""
+def _public_name(request: AnyRequest, name: str) -> str:
+    """Return the name of a parameter in the REST API."""
     field = request.route_handler.parsed_fn_signature.parameters.get(name)
     known: object = getattr(field.kwarg_definition, "name", None) if field is not None else None
     return known if isinstance(known, str) and known else name
@@ -200,15 +198,15 @@ def _spoken(request: AnyRequest, name: str) -> str:
 def _of_http(error: HTTPException, request_id: str) -> tuple[int, bytes, dict[str, str]]:
     status = error.status_code
     if status >= 500:
-        return _rendered(status, "internal_error", "something went wrong here", "", {}, request_id)
-    said = {
-        404: "there is nothing at this address",
-        405: "this address does not take that method",
-        413: "the body is larger than this server takes",
+        return _problem(status, "internal_error", "internal error", "", {}, request_id)
+    detail = {
+        404: "there is no such path",
+        405: "this path does not support that method",
+        413: "the body is too large",
     }.get(status, error.detail)
-    hint = "Send less at once, or let the server take more with `body_bytes`" if status == 413 else ""
+    hint = "Send less at once, or raise the server setting `body_bytes`" if status == 413 else ""
     headers = {name: value for name, value in (error.headers or {}).items() if name.lower() == "allow"}
-    return _rendered(status, _code_of(status), said, hint, {}, request_id, headers)
+    return _problem(status, _code_of(status), detail, hint, {}, request_id, headers)
 
 
 def _code_of(status: int) -> str:
@@ -219,7 +217,7 @@ def _hint_of(status: int) -> str:
     return "Try again in a moment" if status == HTTPStatus.SERVICE_UNAVAILABLE else "Tell the operator the request id"
 
 
-def _rendered(
+def _problem(
     status: int,
     code: str,
     detail: str,
@@ -232,9 +230,9 @@ def _rendered(
     if status == 401:
         sent["WWW-Authenticate"] = "Bearer"
     if status in (429, 503):
-        sent["Retry-After"] = str(math.ceil(details.get("retry_after") or _BUSY_FOR))
+        sent["Retry-After"] = str(math.ceil(details.get("retry_after") or _DEFAULT_RETRY_AFTER))
     if status in (408, 413):
-        # What is left of the request would be read as the next one.
+        # The rest of the request would be read as the next one.
         sent["Connection"] = "close"
     problem = Problem(
         type=f"urn:memoranda:{code}",
@@ -249,5 +247,4 @@ def _rendered(
 
 
 def _plain(value: Any) -> Any:
-    """Return a detail as JSON has it; one that JSON has no word for as text."""
     return msgspec.to_builtins(value, enc_hook=str, str_keys=True)

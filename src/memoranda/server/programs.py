@@ -1,11 +1,12 @@
-"""Folders in, what the server runs out: agents, machines, workflows and chat agents, compiled once and run for many.
+"""Agents, machines, workflows and chat agents of a server, compiled once at the start.
 
-A program runs on the handle of whoever calls, and so do the programs that it calls: what it may reach is what they may.
+A program, and the programs that it calls, run on the caller's memory handle and so with the caller's permissions.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -13,37 +14,36 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from litestar.datastructures import State
 
 from memoranda.api.memory import Memory
-from memoranda.chat.agents import Agent
+from memoranda.chat.agent import Agent
 from memoranda.errors import NotFound, UsageError
 from memoranda.lang.diagnostics import closest
-from memoranda.lang.modules import load_module
-from memoranda.lang.reading import read_text
+from memoranda.lang.document import read_text
+from memoranda.lang.python_functions import load_module
+from memoranda.model.event import RunSummary
 from memoranda.model.policy import Rule
-from memoranda.model.run import RunSummary
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.server.auth.keys import Role
-from memoranda.server.callers import Caller, handle_for
+from memoranda.server.auth.principals import Access, Principal, handle_for
 from memoranda.server.chat_agents import CHAT_FILE, read_chat_agents
-from memoranda.server.sessions import Conversants
 from memoranda.server.settings import Settings
 
 if TYPE_CHECKING:
-    # Imported where one is loaded or looked up: a server without programs is ready sooner.
-    from memoranda import mashin, workflow
+    from memoranda import abl, mashin, workflow
+
 
 ACTIONS_FILE = "actions.py"
-"""The file, in the folder of workflows, whose marked functions they can call."""
+"""The file in the workflow folder whose marked functions are actions."""
 TOOLS_FILE = "tools.py"
-"""The file, in the folder of agents, whose functions are their tools."""
+"""The file in the agent folder whose functions are tools."""
 
-_READING, _WRITING = Rule("allow", "runs.read"), Rule("allow", "runs.write")
-_RUN: dict[Role, tuple[Rule, ...]] = {"reader": (_READING,), "member": (_READING, _WRITING)}
-"""What a role may do with runs, which stand in the tenant. Whose run it is, is asked before any is touched."""
+_READ, _WRITE = Rule("allow", "runs.read"), Rule("allow", "runs.write")
+_RUN: dict[Role, tuple[Rule, ...]] = {"reader": (_READ,), "member": (_READ, _WRITE)}
+"""Permissions for run records, which are in the scope of the tenant. `Programs` checks who owns each run."""
 
 
 class Programs:
-    """What one server runs, by name."""
+    """The programs of a server by name."""
 
     def __init__(
         self,
@@ -53,11 +53,11 @@ class Programs:
         workflows: Iterable[workflow.Workflow] = (),
         agents: Iterable[Agent] = (),
         actions: tuple[Any, ...] = (),
-        conversants: Conversants | None = None,
+        conversants: SessionAgents | None = None,
     ) -> None:
-        """Stand on the memory of the whole server; no program knows another one yet."""
-        self.conversants = conversants or Conversants(memory)
-        """The agents that hold sessions."""
+        """Register programs on the memory of the whole server."""
+        self.conversants = conversants or SessionAgents(memory)
+        """The ABL agents."""
         self._memory = memory
         self._machines = _by_name("machines", machines, lambda one: one.name)
         self._workflows = _by_name("workflows", workflows, lambda one: one.name)
@@ -65,33 +65,33 @@ class Programs:
         self._actions = actions
 
     def agent(self, id: str) -> Agent:
-        """Return the agent that is chatted with."""
-        return _named(self._agents, id, "agent to chat with")
+        """Return a chat agent."""
+        return _find(self._agents, id, "chat agent")
 
-    def machine(self, name: str, caller: Caller) -> mashin.Machine:
-        """Return a machine that runs for a caller, and that can call the others."""
-        _named(self._machines, name, "machine")
-        return next(one for one in self._machines_for(self.handle(caller)) if one.name == name)
+    def machine(self, name: str, principal: Principal) -> mashin.Machine:
+        """Return a machine on the caller's handle, linked with the others."""
+        _find(self._machines, name, "machine")
+        return next(one for one in self._machines_for(self.handle(principal)) if one.name == name)
 
-    def workflow(self, name: str, caller: Caller) -> workflow.Workflow:
-        """Return a workflow that runs for a caller, and that can call the others."""
-        _named(self._workflows, name, "workflow")
-        return next(one for one in self._workflows_for(self.handle(caller)) if one.name == name)
+    def workflow(self, name: str, principal: Principal) -> workflow.Workflow:
+        """Return a workflow on the caller's handle, linked with the others."""
+        _find(self._workflows, name, "workflow")
+        return next(one for one in self._workflows_for(self.handle(principal)) if one.name == name)
 
-    def runs(self, caller: Caller, **asked: Any) -> list[RunSummary]:
-        """Return the runs of a caller, those that started last first; `asked` is what `memory.runs.list` takes."""
-        return self.handle(caller).runs.list(owner=caller.scope, **asked)
+    def runs(self, principal: Principal, **options: Any) -> list[RunSummary]:
+        """Return the runs of a caller, newest first; `options` are those of `memory.runs.list`."""
+        return self.handle(principal).runs.list(owner=principal.scope, **options)
 
-    def summary(self, id: str, caller: Caller) -> RunSummary:
-        """Return where a run of the caller stands; somebody else's is not found."""
-        summary = self.handle(caller).runs.get(id)
-        if not caller.scope.covers(Scope(caller.tenant, summary.scope)):
+    def summary(self, id: str, principal: Principal) -> RunSummary:
+        """Return the summary of a run of the caller; runs of others are not found."""
+        summary = self.handle(principal).runs.get(id)
+        if not principal.scope.covers(Scope(principal.tenant, summary.scope)):
             raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
         return summary
 
-    def find(self, id: str, caller: Caller) -> mashin.Run | workflow.Run:
-        """Return a run of the caller; one whose text is not installed here can be looked at and cancelled."""
-        summary, handle = self.summary(id, caller), self.handle(caller)
+    def find(self, id: str, principal: Principal) -> mashin.Run | workflow.Run:
+        """Return a run of the caller; one whose program is no longer installed can only be read and cancelled."""
+        summary, handle = self.summary(id, principal), self.handle(principal)
         if summary.language == "mashin":
             machines = self._machines_for(handle)
             machine = next((one for one in machines if _is_of(summary, one)), None)
@@ -108,14 +108,11 @@ class Programs:
 
         return workflow.find(handle, id, workflows=workflows, actions=self._actions, kept_text=False)
 
-    def handle(self, caller: Caller) -> Memory:
-        """Return the handle that a caller's programs run on: the caller's own, with the right to record runs.
+    def handle(self, principal: Principal) -> Memory:
+        """Return the handle that programs of a caller run on: the caller's own, plus permission to record runs."""
+        return handle_for(self._memory, principal, also=_RUN.get(principal.role, ()))
 
-        What a run keeps of itself lies in a scope of its own, whose name nobody knows before it begins.
-        """
-        return handle_for(self._memory, caller, also=_RUN.get(caller.role, ()))
-
-    # A program that is called runs on the memory that it was loaded with: here that must be the caller's handle, too.
+    # A called program runs on the handle that it was loaded with, so all of them are moved to the caller's.
     def _machines_for(self, handle: Memory) -> list[mashin.Machine]:
         team = [one.on(handle) for one in self._machines.values()]
         for one in team:
@@ -130,12 +127,12 @@ class Programs:
 
 
 def programs_of(state: State) -> Programs:
-    """Return the programs that an application runs; its state knows no types."""
+    """Return the programs of an application, typed."""
     return state.programs
 
 
 def load_programs(settings: Settings, memory: Memory) -> Programs:
-    """Compile what the folders of the settings hold; raise with what is wrong, before anybody is served."""
+    """Compile the programs in the configured folders; raise the first error."""
     marked = _module_in(settings.workflows, ACTIONS_FILE, "actions")
     actions = () if marked is None else (marked,)
     return Programs(
@@ -144,7 +141,7 @@ def load_programs(settings: Settings, memory: Memory) -> Programs:
         workflows=_workflows(settings.workflows, memory, actions, settings.egress_allow),
         agents=_chat_agents(settings.agents),
         actions=actions,
-        conversants=Conversants(
+        conversants=SessionAgents(
             memory,
             sources=_files(settings.agents, "agents", ".abl"),
             tools=_module_in(settings.agents, TOOLS_FILE, "tools"),
@@ -191,13 +188,15 @@ def _module_in(folder: str, name: str, what: str) -> ModuleType | None:
 
 
 def _files(folder: str, setting: str, *endings: str) -> list[Path]:
-    """Return the files of a folder with these endings, by name; none where no folder is set."""
+    """Return the files of a folder with these suffixes, sorted by name; none where no folder is set."""
     if not folder:
         return []
     place = Path(folder)
     if not place.is_dir():
         raise UsageError(
-            f"{quote(folder)} is no folder", hint=f"Set `{setting}` to one that is there, or to nothing", value=folder
+            f"{quote(folder)} is not a folder",
+            hint=f"Set `{setting}` to an existing folder, or leave it empty",
+            value=folder,
         )
     return sorted(file for file in place.iterdir() if file.suffix in endings and file.is_file())
 
@@ -214,12 +213,75 @@ def _by_name(what: str, programs: Iterable[T], name_of: Callable[[T], str]) -> d
     return found
 
 
-def _named(programs: Mapping[str, T], name: str, what: str) -> T:
+def _find(programs: Mapping[str, T], name: str, what: str) -> T:
     if name not in programs:
         near = closest(name, programs)
-        raise NotFound(f"there is no {what} {quote(name)} here", hint=f"Did you mean `{near}`?" if near else "")
+        raise NotFound(f"there is no {what} {quote(name)}", hint=f"Did you mean `{near}`?" if near else "")
     return programs[name]
 
 
 def _is_of(summary: RunSummary, program: mashin.Machine | workflow.Workflow) -> bool:
     return (program.name, program.plan.digest) == (summary.program, summary.digest)
+
+
+_CACHED_SESSIONS = 64
+"""Number of sessions whose agent stays cached on the handle of its caller."""
+
+
+class SessionAgents:
+    """The ABL agents of a server by name."""
+
+    def __init__(
+        self,
+        memory: Memory,
+        *,
+        sources: Iterable[Path] = (),
+        tools: ModuleType | None = None,
+        egress: tuple[str, ...] = (),
+    ) -> None:
+        """Compile the agents; raise the first error."""
+        self._memory = memory
+        self._agents: dict[str, abl.Agent] = {}
+        for source in sources:
+            agent = _load(source, memory, tools, egress)
+            if agent.name in self._agents:
+                raise UsageError(f"there are two agents {quote(agent.name)}", hint="Give one of them another name")
+            self._agents[agent.name] = agent
+        for agent in self._agents.values():
+            agent.meet(self._agents.values())
+        self._agent = lru_cache(_CACHED_SESSIONS)(self._for_session)
+
+    def start(self, access: Access, agent: str, *, project: str, vars: dict[str, Any]) -> abl.Session:
+        """Start a session of the caller."""
+        if agent not in self._agents:
+            near = closest(agent, self._agents)
+            raise NotFound(f"there is no agent {quote(agent)}", hint=f"Did you mean `{near}`?" if near else "")
+        id = self._memory.ids.new("session")
+        return self._agent(access, id, agent).start(user=access.principal.user, project=project, id=id, vars=vars)
+
+    def find(self, access: Access, id: str) -> abl.Session:
+        """Return a session of the caller; sessions of others are not found."""
+        from memoranda.abl.runtime.persistence import read_state
+
+        principal = access.principal
+        # The owner is stored in the session itself, so it is read before the caller's permission is known.
+        state, _ = read_state(self._memory.in_tenant(principal.tenant), Scope.of(tenant=principal.tenant, session=id))
+        if state.user != principal.user or state.root not in self._agents:
+            raise NotFound(
+                f"there is no session {quote(id)}",
+                hint="It was never started on this server, or it has ended",
+            )
+        return self._agent(access, id, state.root).resume(id)
+
+    def _for_session(self, access: Access, id: str, name: str) -> abl.Agent:
+        """Return an agent on a handle that also reaches the scopes of the session."""
+        tenant = access.principal.tenant
+        return self._agents[name].on(
+            access.handle(Scope.of(tenant=tenant, session=id), Scope.of(tenant=tenant, tree=id))
+        )
+
+
+def _load(source: Path, memory: Memory, tools: ModuleType | None, egress: tuple[str, ...]) -> abl.Agent:
+    from memoranda import abl
+
+    return abl.load(source, memory=memory, tools=tools, egress=egress)

@@ -1,4 +1,4 @@
-"""Everything a server is started with, checked. Where each value comes from is `memoranda.cli.settings`'s matter."""
+"""The settings of a server. `memoranda.cli.settings` reads them from flags, variables and files."""
 
 from __future__ import annotations
 
@@ -17,85 +17,85 @@ _SECRET = {"secret": True}
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What `serve` and `create_app` go by."""
+    """Validated settings of `serve` and `create_app`."""
 
     db: str = "memory.db"
     """The database: a path, `postgresql://user@host/database`, or `:memory:`."""
     embedder: str = "wordllama"
-    """What new collections are embedded with."""
+    """The embedder of new collections."""
     durability: Literal["full", "normal"] = "full"
-    """`full`: what is acknowledged is on disk; `normal`: the newest commits may be lost with the power, never torn."""
+    """`full`: acknowledged writes are on disk; `normal`: a power failure may lose the newest commits."""
     ledger: Literal["writes", "all"] = "writes"
     """`writes`, or `all` to record reads too."""
     busy_timeout: float = 5.0
     """Seconds that a write waits for other processes."""
 
     host: str = "127.0.0.1"
-    """The address that is listened on; one that others reach belongs behind a proxy with TLS."""
+    """The address to listen on; put a TLS proxy in front of one that others can reach."""
     port: int = 8765
-    """0 for any that is free."""
+    """0 for any free port."""
     workers: int = 1
-    """Processes on one database."""
+    """Number of server processes."""
     threads: int = 32
-    """Threads of one process that wait for the disk: those that write at the same time share one commit."""
+    """Threads of one process for database work: concurrent writes share a commit."""
     body_bytes: int = 1_048_576
-    """Bytes of one request's body."""
+    """Maximum bytes of a request body."""
     page_bytes: int = 1_048_576
-    """Bytes of one page of a list; an item that is larger comes alone."""
+    """Maximum bytes of one page of a list; a larger item is sent alone."""
     export_timeout: float = 600.0
-    """Seconds in which an export must have been received; it reads one snapshot, which keeps old data on disk."""
+    """Seconds an export may take; its snapshot keeps old data on disk."""
     read_timeout: float = 30.0
-    """Seconds in which a request must have arrived."""
+    """Seconds a request may take to arrive."""
     shutdown_timeout: float = 10.0
-    """Seconds that requests under way have to end in when the server is stopped."""
+    """Seconds that running requests may take when the server is stopped."""
     cors: tuple[str, ...] = ()
-    """Origins whose pages may call; none unless said."""
+    """Origins allowed to call the API from a browser (CORS); none by default."""
     log_level: LogLevel = "info"
-    """The least that is logged: `debug`, `info`, `warning` or `error`."""
+    """The minimum log level: `debug`, `info`, `warning` or `error`."""
 
     admin_key: str = field(default="", metadata=_SECRET)
-    """The key of the first administrator; one is made and shown once where this is empty."""
+    """The key of the first administrator; if empty, one is created and shown once."""
     rate: float = 2_000.0
-    """Requests a second of one key; 0 for no limit."""
+    """Requests per second for one key; 0 for no limit."""
     burst: int = 10_000
-    """Requests that one key may make at once."""
+    """Requests that one key may make in a burst."""
     wrong_keys: int = 20
-    """Wrong keys and tokens in a minute from one address, before it gets 429; 0 for no limit."""
+    """Wrong keys and tokens per minute from one address before it gets 429; 0 for no limit."""
     proxies: tuple[str, ...] = ()
-    """Proxies whose `X-Forwarded-For` names the client, by address or network; none unless said."""
+    """Addresses or networks of proxies whose `X-Forwarded-For` is trusted; none by default."""
     jwt: bool = False
-    """Whether signed tokens are taken beside keys; a secret or `jwks` alone says so too."""
+    """Whether signed tokens (JWT) are accepted beside keys; implied by a secret or `jwks`."""
     jwt_algorithm: Literal["", "HS256", "RS256"] = ""
-    """Which one tokens are signed with; empty for RS256 where only `jwks` is set, else HS256."""
+    """The signature algorithm; empty for RS256 where only `jwks` is set, else HS256."""
     jwt_secret: str = field(default="", metadata=_SECRET)
-    """What tokens of HS256 are signed with."""
+    """The secret of HS256 tokens."""
     jwks: str = ""
-    """A file or address with the public keys of RS256."""
+    """A file or URL with the public keys of RS256 tokens."""
     jwt_issuer: str = ""
-    """Who must have issued a token; empty for anybody who could sign it."""
+    """The required issuer of tokens; empty for any."""
     jwt_audience: str = ""
-    """Whom a token must be for; where this is empty, one that is meant for somebody is refused."""
+    """The required audience of tokens; if empty, tokens with an audience are rejected."""
 
     sleep: bool = True
-    """Whether conversations that have settled become memory while the server runs."""
+    """Whether the server learns from settled conversations."""
     sleep_delay: int = 300
-    """Seconds without a word after which a conversation has settled; 0 is as soon as the reply is there."""
+    """Seconds of silence after which a conversation counts as settled; 0 for right after the reply."""
     sleep_every: float = 30.0
-    """Seconds between two looks for such conversations."""
+    """Seconds between two searches for settled conversations."""
     sleep_model: str = ""
-    """Who says what a conversation teaches, such as `openai:gpt-5.2`; empty for rules, which need no model."""
+    """The model that extracts memories, such as `openai:gpt-5.2`; empty for rules, which need no model."""
 
     agents: str = ""
-    """The folder of the agents that the server runs."""
+    """The folder with agents."""
     machines: str = ""
-    """The folder of the machines."""
+    """The folder with machines."""
     workflows: str = ""
-    """The folder of the workflows."""
+    """The folder with workflows."""
     egress_allow: tuple[str, ...] = ()
-    """Hosts, addresses and networks that programs may reach beside the public internet, such as `10.1.0.0/16`."""
+    """Hosts, addresses and networks that programs may reach besides the public internet, such as `10.1.0.0/16`."""
 
     def __post_init__(self) -> None:
-        """Refuse values that a server cannot run with."""
+        """Validate the values."""
         _check_range("port", self.port, 0, 65_535)
         _check_range("workers", self.workers, 1, 256)
         _check_range("threads", self.threads, 1, 1_024)
@@ -115,14 +115,16 @@ class Settings:
 
     @property
     def takes_tokens(self) -> bool:
-        """Whether signed tokens are taken beside keys: a server without them loads no cryptography."""
+        """Whether signed tokens are accepted; without them no cryptography is loaded."""
         return bool(self.jwt or self.jwt_secret or self.jwks)
 
 
 SECRETS = frozenset(one.name for one in fields(Settings) if one.metadata.get("secret"))
-"""Settings whose values are never shown."""
+"""Names of settings whose values are never shown."""
 
 
 def _check_range(name: str, value: Any, least: float, most: float) -> None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not least <= value <= most or math.isnan(value):
-        raise UsageError(f"{quote(value)} is no `{name}`", hint=f"Set it to a number from {least:g} to {most:g}")
+        raise UsageError(
+            f"{quote(value)} is not a valid `{name}`", hint=f"Set it to a number from {least:g} to {most:g}"
+        )

@@ -1,8 +1,8 @@
-"""Sleep-time memory: conversations that have settled in, memory blocks that know what was said in them out.
+"""Sleep-time memory: learn from conversations that have settled, and write it to memory blocks.
 
-`settle` asks for a job for each conversation that is over, `run_due` does what is due, and a `SleepWorker` does both
-again and again; `run_sleep_time` does one conversation at once. `undo` and `forget_conversation` take back what was
-learned.
+`settle` enqueues a job for each conversation that is over, `run_due` runs the jobs that are due, and a `SleepWorker`
+does both periodically; `run_sleep_time` processes one conversation now. `undo` and `forget_conversation` remove what
+was learned.
 
 >>> import memoranda
 >>> from memoranda.agent.models import Reply
@@ -44,10 +44,9 @@ learned.
 >>> memory.close()
 """
 
-from memoranda.sleep.extracting import extract_by_model, extract_by_rules
-from memoranda.sleep.sleeping import run_due, run_sleep_time, settle, sleep_jobs
-from memoranda.sleep.taking_back import forget_conversation, sources_of, undo
-from memoranda.sleep.worker import Looked, SleepWorker
+from memoranda.sleep.extraction import extract_by_model, extract_by_rules
+from memoranda.sleep.undo import forget_conversation, sources_of, undo
+from memoranda.sleep.worker import Looked, SleepWorker, run_due, run_sleep_time, settle, sleep_jobs
 
 __all__ = [
     "Looked",

@@ -1,28 +1,30 @@
-"""Work that waits, as facts: asked for once, taken by one worker at a time, tried again later, and seen by everybody.
+"""Durable jobs, stored as facts, with leases and retries.
 
-A job is a fact of the scope that it works for, so that whoever erases the scope erases its job. There is one job of a
-kind in a scope. Its `mark` says how far the work is to go; a job that has gone so far is not done again.
+A job is a fact of the scope that it works for, so erasing the scope erases the job. A scope has one job of each kind.
+Its `mark` says how far the work has to go; a job that has reached its mark does not run again.
 
-    waiting ──lease──▶ running ──finished──▶ done
+    waiting ──lease──▶ running ──finish──▶ done
        ▲                  │
-       └──── fail, until it is dead; a lease that is over is as good as waiting
+       └──── fail, until it is dead; an expired lease counts as waiting
 """
 
 from __future__ import annotations
 
+import threading
+from contextvars import ContextVar
 from datetime import datetime, timedelta
 from typing import Any, Literal
 
 import msgspec
 
 from memoranda.api.memory import Memory
+from memoranda.engine.facts import FindFacts, GetFact, SetFact
 from memoranda.errors import Conflict, NotFound
 from memoranda.model.clock import utc_now
-from memoranda.model.effect import FindFacts, GetFact, SetFact
 from memoranda.model.fact import Fact
-from memoranda.model.key import check_key
+from memoranda.model.names import check_key
 from memoranda.model.scope import Scope
-from memoranda.model.text import cleaned, quote, words_of
+from memoranda.model.text import quote, storable_text, words_of
 from memoranda.model.value import encode
 
 KIND = "sleep"
@@ -30,90 +32,88 @@ KIND = "sleep"
 JobState = Literal["waiting", "running", "done", "dead"]
 
 MOST_ATTEMPTS = 5
-"""How often a job is tried before it is given up."""
+"""Number of attempts before a job is dead."""
 FIRST_PAUSE = timedelta(minutes=1)
-"""How long a job waits after it failed for the first time; twice as long after each further failure."""
+"""Pause after the first failure; doubled after each further one."""
 LONGEST_PAUSE = timedelta(hours=1)
 LEASE = timedelta(minutes=5)
-"""How long a worker has for a job before another may take it."""
+"""Time that a worker has for a job before another may take it."""
 _LONGEST_ERROR = 300
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
-    """One piece of work, as it stood when it was read."""
+    """A job, as read at one moment."""
 
     scope: Scope
     kind: str
     state: JobState
     mark: int
-    """How far it is to go."""
+    """How far it has to go."""
     done: int = 0
     """How far it has gone."""
     attempts: int = 0
-    """How often it was begun since it last succeeded."""
+    """Number of attempts since the last success."""
     due_at: datetime
-    """Not before this moment."""
+    """Earliest time of the next attempt."""
     worker: str = ""
-    """Who has it, while it runs."""
+    """The worker that runs it."""
     leased_until: datetime | None = None
     finished_at: datetime | None = None
     error: str = ""
     """Why it last failed."""
     result: dict[str, Any] = {}
-    """What it came to when it last succeeded."""
+    """The result of the last success."""
     version: int = 0
-    """The version of its fact: who changes it has to know it."""
+    """The version of its fact, expected by the next write."""
 
     def is_due(self, now: datetime) -> bool:
-        """Say whether a worker may take it now."""
+        """Return whether a worker may take it now."""
         if self.state == "running":
             return self.leased_until is not None and self.leased_until <= now
         return self.state == "waiting" and self.due_at <= now
 
 
 def enqueue(memory: Memory, scope: Scope, kind: str, *, mark: int, due_at: datetime | None = None) -> Job | None:
-    """Ask for work up to a mark, and return the job; None where it was asked for, done or given up already.
+    """Enqueue work up to a mark and return the job; None if it is already enqueued, running, done or dead.
 
-    A job that waits for less is asked for more, and starts afresh: what failed may have been what came before.
+    A job with a lower mark gets the new one and starts afresh, because the failure may have been about the old work.
     """
-    standing = find_job(memory, scope, kind)
-    if standing is not None and (standing.mark >= mark or standing.state == "running"):
+    current = find_job(memory, scope, kind)
+    if current is not None and (current.mark >= mark or current.state == "running"):
         return None
     wanted = Job(
         scope=scope,
         kind=kind,
         state="waiting",
         mark=mark,
-        done=standing.done if standing else 0,
+        done=current.done if current else 0,
         due_at=due_at or utc_now(memory.clock),
-        result=standing.result if standing else {},
-        finished_at=standing.finished_at if standing else None,
-        version=standing.version if standing else 0,
+        result=current.result if current else {},
+        finished_at=current.finished_at if current else None,
+        version=current.version if current else 0,
     )
     try:
         return _keep(memory, wanted)
     except Conflict:
-        return None  # whoever was faster saw the same work
+        return None  # a concurrent writer saw the same work
 
 
 def find_job(memory: Memory, scope: Scope, kind: str) -> Job | None:
-    """Return the job of a kind in a scope; None where there is none."""
+    """Return the job of a kind in a scope, or None."""
     fact: Fact | None = memory.perform(GetFact(scope=scope, key=_key(kind)))
     return None if fact is None else _job(fact, kind)
 
 
 def get_job(memory: Memory, scope: Scope, kind: str) -> Job:
-    """Return the job of a kind in a scope, or raise NotFound."""
+    """Return the job of a kind in a scope, or raise `NotFound`."""
     found = find_job(memory, scope, kind)
     if found is None:
-        raise NotFound(
-            f"there is no job {quote(kind)} in `{scope}`", hint="Nothing was asked for there, or it was erased"
-        )
+        raise NotFound(f"`{scope}` has no job {quote(kind)}", hint="Nothing was enqueued there, or it was erased")
     return found
 
 
 def list_jobs(memory: Memory, kind: str, *, user: str | None = None, state: JobState | None = None) -> list[Job]:
-    """Return the jobs of a kind, of one user or of all, those that are due first in front."""
+    """Return the jobs of a kind, of one user or of all, by due time."""
     below = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
     facts: list[Fact] = memory.perform(FindFacts(scope=below, key=_key(kind)))
     found = [_job(fact, kind) for fact in facts]
@@ -122,7 +122,7 @@ def list_jobs(memory: Memory, kind: str, *, user: str | None = None, state: JobS
 
 
 def lease(memory: Memory, job: Job, *, worker: str) -> Job | None:
-    """Take a job that is due, for a time, and return it; None where somebody was faster."""
+    """Lease a job that is due, and return it; None if another worker was faster."""
     now = utc_now(memory.clock)
     if not job.is_due(now):
         return None
@@ -135,13 +135,13 @@ def lease(memory: Memory, job: Job, *, worker: str) -> Job | None:
         return None
 
 
-def finished(memory: Memory, job: Job, *, done: int, result: dict[str, Any]) -> SetFact:
-    """Return the write that says that a job has gone so far, and what it came to, for a batch with what it did.
+def finish_effect(memory: Memory, job: Job, *, done: int, result: dict[str, Any]) -> SetFact:
+    """Return the write that marks a job as done, to be committed together with its result.
 
-    It is a Conflict where somebody has taken the job over.
+    The write raises `Conflict` if another worker has taken the job over.
     """
     return _write(
-        _freed(
+        _release(
             job,
             state="done",
             done=done,
@@ -154,37 +154,37 @@ def finished(memory: Memory, job: Job, *, done: int, result: dict[str, Any]) -> 
     )
 
 
-def amended(job: Job, result: dict[str, Any]) -> SetFact:
-    """Return the write that says something else of what a job came to, for a batch; Conflict where it has changed."""
+def amend_effect(job: Job, result: dict[str, Any]) -> SetFact:
+    """Return the write that replaces a job's result; it raises `Conflict` if the job has changed."""
     return _write(msgspec.structs.replace(job, result=result))
 
 
 def put_off(memory: Memory, job: Job, *, until: datetime, mark: int) -> Job:
-    """Let a job wait until a moment because it is not time yet; that was no attempt."""
-    return _keep(memory, _freed(job, due_at=until, mark=mark, attempts=max(job.attempts - 1, 0), state="waiting"))
+    """Postpone a job; this does not count as an attempt."""
+    return _keep(memory, _release(job, due_at=until, mark=mark, attempts=max(job.attempts - 1, 0), state="waiting"))
 
 
 def fail(memory: Memory, job: Job, error: BaseException, *, most_attempts: int = MOST_ATTEMPTS) -> Job:
-    """Say why a job failed; it waits for its next attempt, longer each time, or is dead after the last."""
+    """Record a failure; the job waits for its next attempt, longer each time, or is dead after the last."""
     pause = min(FIRST_PAUSE * 2 ** max(job.attempts - 1, 0), LONGEST_PAUSE)
     code = getattr(error, "code", type(error).__name__)
     return _keep(
         memory,
-        _freed(
+        _release(
             job,
             state="dead" if job.attempts >= most_attempts else "waiting",
             due_at=utc_now(memory.clock) + pause,
-            error=cleaned(f"{code}: {words_of(error)}", longest=_LONGEST_ERROR),
+            error=storable_text(f"{code}: {words_of(error)}", longest=_LONGEST_ERROR),
         ),
     )
 
 
 def retry(memory: Memory, job: Job) -> Job:
-    """Let a job that was given up, or that waits for its next attempt, be due now, with all its attempts before it."""
-    return _keep(memory, _freed(job, state="waiting", due_at=utc_now(memory.clock), attempts=0))
+    """Make a dead or waiting job due now, with all its attempts left."""
+    return _keep(memory, _release(job, state="waiting", due_at=utc_now(memory.clock), attempts=0))
 
 
-def _freed(job: Job, **changes: Any) -> Job:
+def _release(job: Job, **changes: Any) -> Job:
     return msgspec.structs.replace(job, worker="", leased_until=None, **changes)
 
 
@@ -194,7 +194,7 @@ def _keep(memory: Memory, job: Job) -> Job:
 
 
 def _write(job: Job) -> SetFact:
-    # Where it is and what it is called is what its place says.
+    # The scope, the kind and the version follow from the fact itself.
     kept = {name: part for name, part in msgspec.to_builtins(job).items() if name not in ("scope", "kind", "version")}
     return SetFact(scope=job.scope, key=_key(job.kind), payload=msgspec.Raw(encode(kept)), expect=job.version)
 
@@ -206,3 +206,22 @@ def _job(fact: Fact, kind: str) -> Job:
 
 def _key(kind: str) -> str:
     return check_key(f"jobs.{kind}")
+
+
+_ending: ContextVar[threading.Event | None] = ContextVar("_ending", default=None)
+
+
+class Interrupted(Exception):
+    """The worker of this thread was asked to stop: its job is released, and the attempt does not count."""
+
+
+def interrupt_on(event: threading.Event) -> None:
+    """Make `check_interrupt` raise in this thread once an event is set; in other threads it never does."""
+    _ending.set(event)
+
+
+def check_interrupt() -> None:
+    """Raise `Interrupted` if this thread was asked to stop. Call it between portions of a few milliseconds."""
+    event = _ending.get()
+    if event is not None and event.is_set():
+        raise Interrupted

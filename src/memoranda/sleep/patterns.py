@@ -1,4 +1,4 @@
-"""How people say things about themselves in English, and the line that is made of each: one table."""
+"""Patterns of how people talk about themselves in English, each with the line to keep."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ Kind = Literal["states", "ends"]
 
 
 class Pattern(NamedTuple):
-    """How something is said, and the line that is made of it: `{0}` stands for what the first group holds."""
+    """A pattern and its line, in which `{0}` is the first group."""
 
     topic: str
     said: str
@@ -18,7 +18,7 @@ class Pattern(NamedTuple):
     kind: Kind = "states"
 
 
-# What patterns are made of. A name begins with a letter that is not small, so that "I live in hope" names no place.
+# Parts of patterns. A name does not begin with a lower-case letter, so that "I live in hope" does not name a place.
 _NAME = r"(?-i:[^\W\d_a-zà-öø-ÿ])[\w'’.-]*"
 _LINK = r"(?:de|da|do|dos|das|del|della|di|du|la|le|les|van|von|der|den|al|el|of|the|upon|on|and|&|sur|en)"
 _NAMES = rf"{_NAME}(?:(?:,? | {_LINK} | {_LINK} {_LINK} ){_NAME}){{0,4}}"
@@ -78,7 +78,7 @@ _ZONE = (
     r"Japan|Singapore|Australian Eastern)(?: Standard| Summer| Daylight)? time)"
 )
 _IN_ZONE = rf"(?:the )?{_ZONE}(?: time(?: ?zone)?)?"
-# Only what somebody can be asked to do: "always wanted to see Rome" is no wish for the next answer.
+# Only what an agent can be asked to do: "always wanted to see Rome" is not an instruction.
 _ACT = (
     r"((?:answer|reply|respond|write|use|give|show|tell|ask|call|address|include|add|put|start|end|begin|keep|cite|"
     r"mention|list|explain|send|book|order|suggest|recommend|propose|offer|check|round|format|sign|quote|convert|"
@@ -86,7 +86,7 @@ _ACT = (
     r"present|summari[sz]e|confirm|wait|copy|attach|pay|buy|store|save|share|delete|contact|phone|e-?mail) .+)"
 )
 
-# The whole table. A new way to say something is one line here, and a sentence or two in the tests.
+# A new pattern is one line here, and a sentence or two in the tests.
 PATTERNS = (
     # names
     Pattern("name", rf"my (?:full |first )?name(?:'s| is) {_PERSON}", "Is called {0}", single=True),
@@ -163,7 +163,7 @@ PATTERNS = (
         "Wants answers in {0}",
         single=True,
     ),
-    # what somebody eats
+    # diets
     Pattern("diet", rf"{_I_AM}{_NOW} (?:an? )?({_DIETS})((?: (?:except|but|on|at|when|unless|and) .+)?)", "Is {0}{1}"),
     Pattern("diet", rf"{_I_AM} no longer (?:an? )?({_DIETS})", "Is {0}", kind="ends"),
     Pattern("diet", rf"{_I_AM} not (?:an? )?({_DIETS}){_ANY_MORE}", "Is {0}", kind="ends"),
@@ -175,7 +175,7 @@ PATTERNS = (
     Pattern(
         "allergy", rf"{_I_AM}(?: badly| very| severely| mildly)? allergic to {_NOT_THIS}{_REST}", "Allergic to {0}"
     ),
-    # preferences and standing wishes
+    # preferences and lasting wishes
     Pattern(
         "preference",
         rf"i(?: really| much| usually| generally| strongly| always)? prefer {_NOT_THIS}{_REST}",

@@ -1,7 +1,7 @@
-"""The reference store: what is kept, as plain dictionaries, in the words of `store/base.py`.
+"""The reference store: the contract of `store/base.py` on plain dictionaries.
 
-Slow and obvious on purpose. Every table is a dictionary; a transaction copies them all and puts the copies
-back when the work fails. Values are kept as JSON text, so no caller can reach in and change them.
+Slow and obvious on purpose. Every table is a dictionary; a transaction copies them all and restores the copies if the
+work fails. Values are kept as JSON text, so that no caller can change them.
 """
 
 from __future__ import annotations
@@ -15,16 +15,14 @@ from typing import Any, TypeVar
 import msgspec
 
 from memoranda.errors import Busy, Corrupt, Unavailable
-from memoranda.model.approval import Approval
 from memoranda.model.clock import to_micros
-from memoranda.model.collection import Collection
 from memoranda.model.definition import Definition
-from memoranda.model.entry import Entry, Indexed, NewEntry, Shelf, ShelfState
-from memoranda.model.event import Event, event_body
+from memoranda.model.effect import Approval
+from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
+from memoranda.model.event import Event, event_body, run_of
 from memoranda.model.fact import Fact, Origin, Revision
-from memoranda.model.key import collection_key, lies_under
+from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
-from memoranda.model.run import run_of
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
 from memoranda.store.base import Erasure, Replay, Session, TenantState, Transaction, Window, text_place
@@ -32,7 +30,7 @@ from memoranda.store.base import Erasure, Replay, Session, TenantState, Transact
 T = TypeVar("T")
 
 
-class _Kept(msgspec.Struct, frozen=True):
+class _StoredEntry(msgspec.Struct, frozen=True):
     """An entry with what was derived from it."""
 
     entry: Entry
@@ -43,16 +41,16 @@ class _Kept(msgspec.Struct, frozen=True):
 
 
 class _Tables(msgspec.Struct):
-    """All there is to remember."""
+    """All tables."""
 
     facts: dict[tuple[Scope, str], tuple[Fact, bytes]] = {}
     revisions: dict[tuple[Scope, str, int], tuple[Revision, bytes | None]] = {}
     collections: dict[tuple[str, str], Collection] = {}
-    entries: dict[int, _Kept] = {}
+    entries: dict[int, _StoredEntry] = {}
     vectors: dict[tuple[int, str], bytes] = {}
     shelves: dict[Shelf, ShelfState] = {}
     last_number: int = 0
-    """Entries and removals take the next one, so that no two ever have the same."""
+    """Entries and removals share this counter."""
     tenants: dict[str, TenantState] = {}
     definitions: dict[tuple[str, str], Definition] = {}
     grants: dict[tuple[str, str], Grant] = {}
@@ -71,19 +69,19 @@ class _Tables(msgspec.Struct):
 
 
 class MemoryStore:
-    """A store that lives as long as the process."""
+    """A store that lasts as long as the process."""
 
     url = "memory"
     waits = False
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start with empty tables."""
         self._tables: _Tables | None = _Tables()
         self._lock = threading.RLock()
         self._turns = 0
 
     def transact(self, work: Callable[[Transaction], T]) -> T:
-        """Run work on the tables; put the old ones back if it fails."""
+        """Run work on the tables; restore the old ones if it fails."""
         with self._lock:
             before = self._open_tables().copy()
             try:
@@ -95,7 +93,7 @@ class MemoryStore:
                 self._turns += 1
 
     def attempt(self, work: Callable[[Transaction], T]) -> T:
-        """Run work on the tables unless somebody else has them."""
+        """Run work on the tables unless another thread uses them."""
         if not self._lock.acquire(blocking=False):
             raise Busy(
                 "this memory is in use, and this write was not to wait", hint="Wait for it, in a thread", url=self.url
@@ -106,16 +104,16 @@ class MemoryStore:
             self._lock.release()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """Run work while nobody writes."""
+        """Run work while no other thread writes."""
         with self._lock:
             return work(_Rows(self._open_tables()))
 
     def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact at this key, expired or not."""
+        """Return the fact of a key, expired or not."""
         return self.read(lambda rows: rows.fact(scope, key))
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
-        """Return what tells this state of a shelf from any other."""
+        """Return the state of a shelf."""
         return self.read(lambda rows: rows.shelf_state(shelf))
 
     def collection(self, tenant: str, name: str) -> Collection | None:
@@ -123,23 +121,23 @@ class MemoryStore:
         return self.read(lambda rows: rows.collection(tenant, name))
 
     def mark(self, tenant: str | None = None) -> int:
-        """Return how often something was written, or undone."""
+        """Return the number of transactions so far."""
         return self._turns
 
     def check(self) -> Sequence[str]:
-        """Find nothing: dictionaries do not rot."""
+        """Return nothing: dictionaries are not damaged."""
         return []
 
     def warnings(self) -> Sequence[str]:
-        """Return nothing: only this program reaches the dictionaries."""
+        """Return nothing: only this program uses the dictionaries."""
         return []
 
     def scrub(self) -> bool:
-        """Have nothing to rewrite: what is removed is gone."""
+        """Return True: removed rows are gone."""
         return True
 
     def close(self) -> None:
-        """Forget everything."""
+        """Drop the tables."""
         self._tables = None
 
     def _open_tables(self) -> _Tables:
@@ -149,7 +147,7 @@ class MemoryStore:
 
 
 class _Rows:
-    """The verbs of the contract, on dictionaries."""
+    """A transaction on the tables."""
 
     def __init__(self, tables: _Tables) -> None:
         self._t = tables
@@ -191,8 +189,8 @@ class _Rows:
         keys = {
             key for owner, key, _ in self._t.revisions if owner == scope and lies_under(key, prefix) and key > after
         }
-        stood = [self.revision_at(scope, key, moment) for key in sorted(keys)]
-        facts = [revision.as_fact() for revision in stood if revision and _readable(revision)]
+        newest = [self.revision_at(scope, key, moment) for key in sorted(keys)]
+        facts = [revision.as_fact() for revision in newest if revision and _readable(revision)]
         return [fact for fact in facts if fact.active_at(moment)][:limit]
 
     def facts_below(self, scope: Scope) -> Iterator[Fact]:
@@ -266,10 +264,10 @@ class _Rows:
 
     def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
         on_shelf = [sequence for sequence in self.standing(shelf) if sequence > after]
-        return self._indexed(on_shelf, embedder)
+        return self._index_rows(on_shelf, embedder)
 
     def standing(self, shelf: Shelf) -> list[int]:
-        return [kept.entry.sequence for kept in self._kept(shelf) if kept.entry.ended_at is None]
+        return [kept.entry.sequence for kept in self._entries_on(shelf) if kept.entry.ended_at is None]
 
     def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
         found = [self._t.entries.get(sequence) for sequence in set(sequences)]
@@ -280,26 +278,28 @@ class _Rows:
         return _entry(of_id[-1]) if of_id else None
 
     def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
-        under_key = [kept for kept in self._kept(shelf) if kept.entry.key == key and kept.entry.ended_at is None]
+        under_key = [kept for kept in self._entries_on(shelf) if kept.entry.key == key and kept.entry.ended_at is None]
         return _entry(under_key[-1]) if under_key else None
 
     def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
-        return [_entry(kept) for kept in self._kept(shelf) if kept.digest == digest and kept.entry.ended_at is None]
+        return [
+            _entry(kept) for kept in self._entries_on(shelf) if kept.digest == digest and kept.entry.ended_at is None
+        ]
 
     def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
-        return {kept.digest for kept in self._kept(shelf) if kept.entry.ended_at is None} & set(digests)
+        return {kept.digest for kept in self._entries_on(shelf) if kept.entry.ended_at is None} & set(digests)
 
     def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
-        standing = [kept.entry for kept in self._kept(shelf) if kept.entry.ended_at is None]
-        return {entry.key for entry in standing if entry.key is not None} & set(keys)
+        live = [kept.entry for kept in self._entries_on(shelf) if kept.entry.ended_at is None]
+        return {entry.key for entry in live if entry.key is not None} & set(keys)
 
     def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
-        ends = [kept.entry.ended_at for kept in self._kept(shelf) if kept.digest == digest]
+        ends = [kept.entry.ended_at for kept in self._entries_on(shelf) if kept.digest == digest]
         return any(end is not None and end >= moment for end in ends)
 
     def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
-        active = [kept.entry.sequence for kept in self._kept(shelf) if kept.entry.active_at(moment)]
-        return self._indexed(active, embedder)
+        active = [kept.entry.sequence for kept in self._entries_on(shelf) if kept.entry.active_at(moment)]
+        return self._index_rows(active, embedder)
 
     def entries_below(self, scope: Scope) -> Iterator[Entry]:
         for kept in self._entries_of(scope.tenant):
@@ -325,7 +325,7 @@ class _Rows:
         of_collection = [
             kept.entry.sequence for kept in self._entries_of(tenant) if kept.entry.collection == collection
         ]
-        found = self._indexed([sequence for sequence in of_collection if sequence > after], embedder)
+        found = self._index_rows([sequence for sequence in of_collection if sequence > after], embedder)
         return [(_entry(self._t.entries[one.sequence]), one) for one in found][:limit]
 
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
@@ -481,10 +481,10 @@ class _Rows:
                 origin=origin,
                 sequence=sequence,
             )
-            self._t.entries[sequence] = _Kept(entry, new.payload, new.metadata, new.digest, new.analysis)
+            self._t.entries[sequence] = _StoredEntry(entry, new.payload, new.metadata, new.digest, new.analysis)
             for embedder, vector in zip(embedders, new.vectors, strict=True):
                 self._t.vectors[sequence, embedder] = vector
-            # A new namespace is no removal to those who look at all of them; a scope that was erased begins above
+            # A new namespace is not a removal for readers of all of them; after an erasure, a scope starts above
             # all that it ever had.
             begins = self.shelf_state(Shelf(shelf.scope, shelf.collection)).removed or sequence
             removed = self._t.shelves.get(_place(entry), ShelfState(0, begins)).removed
@@ -584,13 +584,13 @@ class _Rows:
                 )
             kept.append(event)
 
-    def _entries_of(self, tenant: str) -> list[_Kept]:
+    def _entries_of(self, tenant: str) -> list[_StoredEntry]:
         return [kept for _, kept in sorted(self._t.entries.items()) if kept.entry.scope.tenant == tenant]
 
-    def _kept(self, shelf: Shelf) -> list[_Kept]:
+    def _entries_on(self, shelf: Shelf) -> list[_StoredEntry]:
         return [kept for kept in self._entries_of(shelf.scope.tenant) if _holds(shelf, _place(kept.entry))]
 
-    def _indexed(self, sequences: list[int], embedder: str) -> Iterator[Indexed]:
+    def _index_rows(self, sequences: list[int], embedder: str) -> Iterator[Indexed]:
         for sequence in sequences:
             kept, vector = self._t.entries[sequence], self._t.vectors.get((sequence, embedder))
             if vector is not None:
@@ -603,7 +603,7 @@ class _Rows:
         return self._t.last_number
 
     def _mark(self, *places: Shelf) -> None:
-        """Let shelves differ from all that they ever were."""
+        """Give shelves a state that they never had before."""
         removed = self._next_number()
         for place in places:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
@@ -641,7 +641,7 @@ def _revision(row: tuple[Revision, bytes | None]) -> Revision:
     return msgspec.structs.replace(revision, value=None if payload is None else decode(payload))
 
 
-def _entry(kept: _Kept) -> Entry:
+def _entry(kept: _StoredEntry) -> Entry:
     return msgspec.structs.replace(kept.entry, content=decode(kept.payload), metadata=decode(kept.metadata))
 
 
@@ -650,7 +650,7 @@ def _place(entry: Entry) -> Shelf:
 
 
 def _holds(shelf: Shelf, place: Shelf) -> bool:
-    """Say whether what stands at a place is seen on a shelf, which may be that of every namespace."""
+    """Say whether a shelf, perhaps of every namespace, includes the shelf of one namespace."""
     return shelf == place or shelf == Shelf(place.scope, place.collection)
 
 

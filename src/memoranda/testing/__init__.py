@@ -1,6 +1,6 @@
-"""What Memoranda is tested with, for those who build on it: time, ids, faults, kills and checkers.
+"""Tools for tests: a fake clock, predictable ids, disk faults, kills, and a linearizability checker.
 
-`memoranda.testing.conformance` holds the promises of each replaceable part as test classes to subclass.
+`memoranda.testing.conformance` has test classes for stores, embedders and vector indexes of your own.
 
 >>> import tempfile
 >>> from pathlib import Path
@@ -34,13 +34,10 @@
 6
 """
 
-from memoranda.testing.clock import FakeClock
 from memoranda.testing.crash import Round, kill_rounds
-from memoranda.testing.disk import CODES, FaultyDisk, Point
-from memoranda.testing.faults import Sweep, Trial, sweep
-from memoranda.testing.history import Operation, Recorder, load, merge, save
-from memoranda.testing.ids import CountingIds
-from memoranda.testing.linearizability import Verdict, check, check_versions
+from memoranda.testing.fakes import CountingIds, FakeClock
+from memoranda.testing.faults import CODES, FaultyDisk, Point, Sweep, Trial, sweep
+from memoranda.testing.linearizability import Operation, Recorder, Verdict, check, check_versions, load, merge, save
 
 __all__ = [
     "CODES",

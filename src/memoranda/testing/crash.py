@@ -1,4 +1,4 @@
-"""A program in; what it acknowledged before it was killed without warning out."""
+"""Killing a program at random moments, to check that it keeps what it acknowledged."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Round:
-    """One life of the child: what it acknowledged, and whether we ended it."""
+    """One run of the child: what it acknowledged, and whether it was killed."""
 
     number: int
     acknowledged: tuple[str, ...]
@@ -121,7 +121,7 @@ def _run(
 
 
 def _kill(child: subprocess.Popen[bytes]) -> None:
-    """Kill the child's process group; until it is waited for, its number cannot belong to anyone else."""
+    """Kill the child's process group; its id cannot be reused before the child is waited for."""
     if child.returncode is None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)

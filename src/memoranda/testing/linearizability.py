@@ -1,24 +1,127 @@
-"""Histories of concurrent calls in; a verdict on whether one register could have answered them out.
-
-The register is a fact without a time to live. It holds a value or nothing, and counts: a write, and a delete
-that finds something, takes the next version, and none is used twice. A reader sees the version of the value,
-or 0 where nothing is. A compare-and-set names the version it expects to see, 0 for nothing.
-
-`check` searches for an order that explains every answer (Wing and Gong 1993, with Lowe's memory of what was
-tried). `check_versions` follows the versions in the answers, in one pass after sorting: weaker, but for runs
-of any length.
-"""
+"""Recording what many clients did at once, and checking that it is linearizable."""
 
 from __future__ import annotations
 
 import heapq
+import threading
+import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from collections.abc import Callable, Generator, Iterable, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
 
 import msgspec
 
-from memoranda.testing.history import Operation, when_called
+Kind = Literal["read", "write", "cas", "delete"]
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One call as its client saw it: what it asked, what came back, and when both happened."""
+
+    client: str
+    key: str
+    kind: Kind
+    argument: Any = None
+    """What a write or compare-and-set wanted to store."""
+    expected: int | None = None
+    """The version a compare-and-set, or a delete that has one, wanted to see; 0 for nothing there."""
+    outcome: Literal["ok", "conflict"] = "ok"
+    """`conflict`: another version than the expected one was seen, and nothing was changed."""
+    result: Any = None
+    """What a read saw, None for nothing; whether a delete found something, None if it did not say."""
+    version: int | None = None
+    """The version read (0: nothing there), written, or met in a conflict; None if the answer did not say."""
+    called: int
+    returned: int | None = None
+    """None: no answer came (a timeout, a crash). It may have happened any time after the call, or never."""
+
+
+class Call:
+    """A call that is under way: say `ok` or `conflict` as soon as the answer is there, or `failed`."""
+
+    def __init__(self) -> None:
+        """Begin without an answer."""
+        self.answer: dict[str, Any] = {}
+        self.happened = True
+
+    def ok(self, result: Any = None, *, version: int | None = None) -> None:
+        """Note that the call did what it says."""
+        self.answer = {"outcome": "ok", "result": result, "version": version, "returned": time.monotonic_ns()}
+
+    def conflict(self, version: int | None = None) -> None:
+        """Note that another version was found than the expected one, and which."""
+        self.answer = {"outcome": "conflict", "version": version, "returned": time.monotonic_ns()}
+
+    def failed(self) -> None:
+        """Note that the call certainly changed nothing, as when it is refused: it is left out."""
+        self.happened = False
+
+
+class Recorder:
+    """Writes down calls from many threads, stamped with a clock that all processes of a Linux machine share.
+
+    >>> recorder = Recorder()
+    >>> with recorder.call("ada", "city", "write", argument="Paris") as call:
+    ...     call.ok(version=1)
+    >>> recorder.history[0].version
+    1
+    """
+
+    def __init__(self) -> None:
+        """Begin with an empty history."""
+        self._lock = threading.Lock()
+        self._history: list[Operation] = []
+
+    @property
+    def history(self) -> list[Operation]:
+        """The calls so far that are over."""
+        with self._lock:
+            return list(self._history)
+
+    @contextmanager
+    def call(
+        self, client: str, key: str, kind: Kind, *, argument: Any = None, expected: int | None = None
+    ) -> Generator[Call]:
+        """Record the call made in this block. Without an answer, as after an exception, it is a "maybe"."""
+        call = Call()
+        called = time.monotonic_ns()
+        try:
+            yield call
+        finally:
+            if call.happened:
+                done = Operation(
+                    client=client,
+                    key=key,
+                    kind=kind,
+                    argument=argument,
+                    expected=expected,
+                    called=called,
+                    **call.answer,
+                )
+                with self._lock:
+                    self._history.append(done)
+
+
+def merge(*histories: Iterable[Operation]) -> list[Operation]:
+    """Put histories of several processes of one machine together, in the order of their calls."""
+    return sorted((each for history in histories for each in history), key=when_called)
+
+
+def save(history: Iterable[Operation], path: Path) -> None:
+    """Write a history as JSON lines."""
+    path.write_bytes(b"".join(msgspec.json.encode(each) + b"\n" for each in history))
+
+
+def load(path: Path) -> list[Operation]:
+    """Read a history that was saved."""
+    return msgspec.json.Decoder(Operation).decode_lines(path.read_bytes())
+
+
+def when_called(operation: Operation) -> int:
+    """Return when an operation was called: the order in which a history is read."""
+    return operation.called
+
 
 _State = tuple[bytes | None, int]  # the value as JSON, None where nothing is; the last version used
 
@@ -115,9 +218,9 @@ class _Search:
         self.sure = [index for index, each in enumerate(operations) if each.returned is not None]
         self.maybe = [index for index, each in enumerate(operations) if each.returned is None]
         self.still = {  # these change nothing, whatever the state: once they fit, no later place is better
-            index for index, each in enumerate(operations) if each.returned is not None and not _changed(each)
+            index for index, each in enumerate(operations) if each.returned is not None and not _is_change(each)
         }
-        # Who was answered with a version it made; nobody else's write may take that one.
+        # Writes that were told their version; no other write may have that one.
         self.maker = {
             each.version: index
             for index, each in enumerate(operations)
@@ -204,7 +307,7 @@ def _versions(operations: Sequence[Operation]) -> Verdict:
     return _chain(operations) or _times(operations) or Verdict(True)
 
 
-def _changed(operation: Operation) -> bool:
+def _is_change(operation: Operation) -> bool:
     """Say whether an operation took a version, or may have."""
     if operation.kind == "read" or operation.outcome == "conflict":
         return False
@@ -215,9 +318,9 @@ def _chain(operations: Sequence[Operation]) -> Verdict | None:
     """Find a version given or consumed twice, one left out, or a value that is not the one written."""
     made: dict[int, Operation] = {}
     consumed: dict[int, Operation] = {}
-    named: set[int] = set()  # versions that somebody who was not told may have taken, where that is known
-    unnamed = 0  # how many others may have been taken by somebody who was not told
-    for each in filter(_changed, operations):
+    named: set[int] = set()  # versions that writes without an answer may have, where that is known
+    unnamed = 0  # how many others may belong to writes without an answer
+    for each in filter(_is_change, operations):
         if each.returned is not None and each.expected:
             if each.expected in consumed:
                 return _bad(f"version {each.expected} was consumed twice:", consumed[each.expected], each)
@@ -248,13 +351,13 @@ def _chain(operations: Sequence[Operation]) -> Verdict | None:
 
 
 def _times(operations: Sequence[Operation]) -> Verdict | None:
-    """Find an answer older than one that somebody had before the call, or one that tells the future."""
-    untold = [each for each in operations if _changed(each) and not each.version]
+    """Find an answer older than one that was given before the call, or one from the future."""
+    untold = [each for each in operations if _is_change(each) and not each.version]
     first_untold = min((each.called for each in untold), default=float("inf"))
     first_delete = min(
-        (each.called for each in operations if each.kind == "delete" and _changed(each)), default=float("inf")
+        (each.called for each in operations if each.kind == "delete" and _is_change(each)), default=float("inf")
     )
-    made = {each.version for each in operations if _changed(each) and each.version}
+    made = {each.version for each in operations if _is_change(each) and each.version}
     answered: list[tuple[int, int, int]] = []  # when, the version that was reached by then, who says so
     floor, witness = 0, operations[0]
     for index, each in enumerate(operations):
@@ -264,10 +367,10 @@ def _times(operations: Sequence[Operation]) -> Verdict | None:
                 floor, witness = version, operations[who]
         if each.returned is None:
             continue
-        changed = _changed(each)
+        changed = _is_change(each)
         nothing = each.version == 0 or (each.kind == "delete" and each.result is False)
         if nothing and floor and first_delete > each.returned:
-            return _bad("nothing was found, though nobody had deleted what was there:", witness, each)
+            return _bad("nothing was found, though nothing had been deleted:", witness, each)
         if each.version and (each.version < floor or (changed and each.version == floor)):
             return _bad(f"version {each.version} comes after {floor}:", witness, each)
         if each.version and not changed and each.version not in made and first_untold > each.returned:

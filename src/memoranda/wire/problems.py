@@ -1,4 +1,4 @@
-"""Problem documents (RFC 9457): what went wrong, with the engine's code, in one flat JSON object."""
+"""Problem documents (RFC 9457) with the error code of the engine."""
 
 from __future__ import annotations
 
@@ -10,10 +10,9 @@ MEDIA_TYPE = "application/problem+json"
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request was not carried out.
+    """Why a request failed.
 
-    The members after `request_id` belong to some codes only, and others may stand beside them: each is what the
-    error of that code has as a field.
+    The members after `request_id` are details of some errors; there may be others.
     """
 
     type: str
@@ -24,7 +23,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     request_id: str = ""
     path: str | None = None
-    """Where in the request or in the value: `$.content`."""
+    """The place in the request or value, such as `$.content`."""
     limit: int | None = None
     actual: Any = None
     expected: Any = None
@@ -37,7 +36,7 @@ _MEMBERS = frozenset({"type", "title", "status", "detail", "code", "hint", "requ
 
 
 def encode_problem(problem: Problem, details: dict[str, Any] | None = None) -> bytes:
-    """Return a problem as JSON: members without a value are left out, the error's other fields stand beside them."""
+    """Encode a problem with the details of its error; members without a value are omitted."""
     members = {name: value for name, value in msgspec.structs.asdict(problem).items() if value is not None}
     return msgspec.json.encode(
         members | {name: value for name, value in (details or {}).items() if name not in members}
@@ -45,7 +44,7 @@ def encode_problem(problem: Problem, details: dict[str, Any] | None = None) -> b
 
 
 def decode_problem(body: bytes) -> tuple[Problem, dict[str, Any]]:
-    """Return a problem and the fields of its error, or raise msgspec.ValidationError or DecodeError."""
+    """Decode a problem and the details of its error; raise msgspec.DecodeError if it is not valid."""
     members: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
     problem = msgspec.convert(members, Problem)
     return problem, {name: value for name, value in members.items() if name not in _MEMBERS}

@@ -1,19 +1,23 @@
-"""Runs of machines and workflows as they travel."""
+"""Runs of machines and workflows, and approvals, on the wire."""
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any, Literal
 
 import msgspec
 
-from memoranda.model.run import RunEvent as RunEvent
-from memoranda.model.run import RunStatus
-from memoranda.model.run import RunSummary as RunSummary
-from memoranda.model.run import RunVerification as RunVerification
+from memoranda.model.effect import Approval as StoredApproval
+from memoranda.model.effect import Status
+from memoranda.model.event import RunEvent as RunEvent
+from memoranda.model.event import RunStatus
+from memoranda.model.event import RunSummary as RunSummary
+from memoranda.model.event import RunVerification as RunVerification
+from memoranda.wire.codec import plain
 
 
 class StartRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a program is run with; `mode` is for machines, `thread` for workflows that hold a conversation."""
+    """The input of a program; `mode` is for machines, `thread` for conversational workflows."""
 
     input: dict[str, Any] = {}
     mode: Literal["live", "test"] = "live"
@@ -21,27 +25,27 @@ class StartRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class DeliverToRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What a run waits for."""
+    """The event that a run waits for."""
 
     payload: Any = None
 
 
 class DecideRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a step is approved or refused; with `step`, only if the run waits at that one."""
+    """The reason of a decision; with `step`, decide only if the run waits at that step."""
 
     reason: str = ""
     step: str | None = None
 
 
 class CancelRun(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why a run is ended; with `force`, also one whose process may be gone."""
+    """The reason to cancel a run; with `force`, cancel even a run that seems to be active."""
 
     reason: str = ""
     force: bool = False
 
 
 class Run(msgspec.Struct, frozen=True, kw_only=True):
-    """One run: where it stands, what it gave, and what each step or task gave."""
+    """A run with its status, its output, and the output of each step or task."""
 
     id: str
     program: str
@@ -54,14 +58,62 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Runs(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of runs, those that started last first."""
+    """A page of runs, newest first."""
 
     runs: list[RunSummary]
     next: str | None = None
 
 
 class RunEvents(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of what the ledger says of one run, in order; `next` goes on after it, None at the end."""
+    """A page of the ledger events of a run, in order; `next` is the cursor of the next page, null at the end."""
 
     events: list[RunEvent]
     next: str | None = None
+
+
+class Approval(msgspec.Struct, frozen=True, kw_only=True):
+    """An effect that needs approval, and the decision."""
+
+    id: str
+    tenant: str
+    scope: str
+    actor: str
+    door: str
+    capability: str
+    effect: dict[str, Any] | None
+    """The effect to carry out; null once it was decided or its subject was erased."""
+    requested_at: datetime
+    status: Status = "pending"
+    decided_by: str | None = None
+    decided_at: datetime | None = None
+    reason: str = ""
+
+
+class Approvals(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of approvals, oldest first."""
+
+    approvals: list[Approval]
+    next: str | None = None
+
+
+class Decide(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The reason of a decision, recorded with it."""
+
+    reason: str = ""
+
+
+class Decided(msgspec.Struct, frozen=True, kw_only=True):
+    """A decision, and the result of the approved effect."""
+
+    approval: Approval
+    result: Any = None
+
+
+def approval_json(approval: StoredApproval) -> Approval:
+    """Return an approval as its wire type."""
+    return Approval(**{**msgspec.structs.asdict(approval), "effect": plain(approval.effect)})
+
+
+def decision_json(approval: StoredApproval, result: Any) -> Decided:
+    """Return a decision as its wire type."""
+    return Decided(approval=approval_json(approval), result=plain(result))

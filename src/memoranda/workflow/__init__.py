@@ -1,7 +1,7 @@
-"""Workflows: YAML files whose tasks act, ask models and remember, in the order that their flow gives.
+"""Workflows: YAML files whose tasks act, ask models and remember, in the order of their flow.
 
-`load` compiles a file, and `flow.run` runs it for somebody; `find` and `resume` take up a run that was begun earlier.
-`parse` and `check` look at a file without running it; `evaluate` runs a single expression.
+`load` compiles a file, and `Workflow.run` runs it for a user; `find` and `resume` return an earlier run.
+`parse` and `check` examine a file without running it; `evaluate` evaluates a single expression.
 
 >>> import memoranda
 >>> from memoranda.workflow import check, find, load, parse, resume
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from memoranda.workflow.actions.base import Action, Call, action
     from memoranda.workflow.behaviour import Behaviour
     from memoranda.workflow.jsonata import UNDEFINED, evaluate
-    from memoranda.workflow.loading import check, find, load, parse, resume
+    from memoranda.workflow.loader import check, find, load, parse, resume
     from memoranda.workflow.run import Run
     from memoranda.workflow.workflow import Workflow
 
@@ -54,7 +54,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loading"),
+    **dict.fromkeys(("check", "find", "load", "parse", "resume"), "loader"),
     **dict.fromkeys(("UNDEFINED", "evaluate"), "jsonata"),
     **dict.fromkeys(("Action", "Call", "action"), "actions.base"),
     "Behaviour": "behaviour",
@@ -64,7 +64,7 @@ _HOMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Return what is imported only when it is asked for: a program without workflows never loads JSONata."""
+    """Import a public name on first use, so that a program without workflows never loads JSONata."""
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"memoranda.workflow.{_HOMES[name]}"), name)

@@ -1,19 +1,19 @@
-"""What a workflow file says, as frozen values: the parser's result. Expressions are text here and know their places.
+"""The document of a workflow: the parser's result, as frozen values. Expressions are still text.
 
-Where a part stands and how it is laid out does not count for equality: texts that say the same are equal documents.
-Each part knows its path in the file as well (`defs.save.inputs.text`), which is how people who edit YAML find it.
+Position and layout do not count for equality: files with the same content are equal documents. Each part also has its
+path in the file (`defs.save.inputs.text`), by which people who edit YAML find it.
 """
 
 from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from memoranda.lang.tree import Node, Raw
+from memoranda.lang.document import Raw, SourceNode
 
 # --- values -----------------------------------------------------------------------------------------------------
 
 
-class Part(Node, frozen=True, kw_only=True):
+class Part(SourceNode, frozen=True, kw_only=True):
     """A part of the file."""
 
     LAYOUT = frozenset({"span", "path"})
@@ -22,7 +22,7 @@ class Part(Node, frozen=True, kw_only=True):
 
 
 class Text(Raw, frozen=True):
-    """A name or another text that is never computed."""
+    """A name or another text that is never an expression."""
 
     LAYOUT = frozenset({"span", "runs", "literal", "path"})
 
@@ -30,13 +30,13 @@ class Text(Raw, frozen=True):
 
 
 class Scalar(Part, frozen=True):
-    """A text, a number, true, false or null, as it is written."""
+    """A literal text, number, true, false or null."""
 
     value: str | int | float | bool | None
 
 
 class Expression(Text, frozen=True):
-    """A text that began with `=`, which was taken off."""
+    """An expression, without its leading `=`."""
 
 
 class Items(Part, frozen=True):
@@ -53,7 +53,7 @@ class Entry(Part, frozen=True):
 
 
 class Fields(Part, frozen=True):
-    """Names and values, in their order."""
+    """A map, in the order of the file."""
 
     entries: tuple[Entry, ...] = ()
 
@@ -68,7 +68,7 @@ Value: TypeAlias = Scalar | Expression | Items | Fields
 
 
 class Retries(Part, frozen=True):
-    """How often a task that failed is tried again; None where nothing is said."""
+    """How a failed task is retried; None for what is not set."""
 
     enabled: bool | None = None
     max_attempts: int | None = None
@@ -79,7 +79,7 @@ class Retries(Part, frozen=True):
 
 
 class Settings(Part, frozen=True):
-    """The settings of a task or of all tasks; `others` are for its action."""
+    """The settings of one task or of all; `others` are for its action."""
 
     timeout_ms: int | float | None = None
     retries: Retries | None = None
@@ -87,7 +87,7 @@ class Settings(Part, frozen=True):
 
 
 class Binding(Part, frozen=True):
-    """The definitions of one kind that a definition uses; `listed` says how they were written."""
+    """The definitions of one kind that a definition uses; `listed` if they were written as a list."""
 
     kind: Text
     names: tuple[Text, ...] = ()
@@ -106,12 +106,12 @@ class Definition(Part, frozen=True):
     settings: Settings | None = None
 
     def is_a(self, *kinds: str) -> bool:
-        """Say whether it is of one of these kinds; a definition without a kind is of none."""
+        """Return whether its kind is one of these; never for a definition without a kind."""
         return self.kind is not None and self.kind.text in kinds
 
     @property
     def own_settings(self) -> Fields:
-        """Its settings without those that every task may have; empty where there are none."""
+        """Its settings except those that every task may have; may be empty."""
         given = self.settings.others if self.settings else None
         return given or Fields(span=self.name.span, path=self.path)
 
@@ -129,27 +129,27 @@ class Do(Part, frozen=True):
 
 
 class Parallel(Part, frozen=True):
-    """Steps at the same time."""
+    """Steps that run at the same time."""
 
     strategy: Strategy = "wait_all"
     steps: Block = ()
 
 
 class Branch(Part, frozen=True):
-    """What is done when a condition holds; None for a branch that is always taken."""
+    """Steps with a condition; None for a branch that is always taken."""
 
     condition: Value | None = None
     steps: Block = ()
 
 
 class Conditional(Part, frozen=True):
-    """The first branch whose condition holds; an `else` is the last one, without a condition."""
+    """Branches of which the first with a true condition is taken; an `else` is the last, without a condition."""
 
     branches: tuple[Branch, ...] = ()
 
 
 class Accumulate(Part, frozen=True):
-    """A value that goes from pass to pass."""
+    """A value that is carried from pass to pass."""
 
     name: Text
     initial: Value | None = None
@@ -157,15 +157,15 @@ class Accumulate(Part, frozen=True):
 
 
 class Loop(Part, frozen=True):
-    """Steps again and again."""
+    """Steps that are repeated."""
 
     type: LoopType | None = None
     name: Text | None = None
     item: Text | None = None
     items: Value | None = None
-    """What `for_each` goes through."""
+    """What `for_each` iterates over."""
     test: Value | None = None
-    """What `while` asks before each pass."""
+    """The condition of `while`, evaluated before each pass."""
     until: Value | None = None
     max_concurrency: int | None = None
     accumulate: Accumulate | None = None
@@ -180,7 +180,7 @@ class Document(Part, frozen=True):
     """A workflow."""
 
     schema: Fields | None = None
-    """The JSON schema of its input; what begins with `=` in it is text."""
+    """The JSON schema of its input; `=` has no meaning in it."""
     context: Fields | None = None
     defaults: Settings | None = None
     defs: tuple[Definition, ...] = ()
@@ -188,12 +188,12 @@ class Document(Part, frozen=True):
     outputs: Fields | None = None
 
     def find(self, name: str) -> Definition | None:
-        """Return the definition of a name."""
+        """Return the definition with this name, if there is one."""
         return next((one for one in self.defs if one.name.text == name), None)
 
 
 def plain(value: Value | None) -> object:
-    """Return a value as JSON would have it, expressions as the text that was written."""
+    """Return a value as plain JSON, with expressions as the text in the file."""
     if isinstance(value, Scalar):
         return value.value
     if isinstance(value, Expression):

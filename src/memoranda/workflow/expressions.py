@@ -1,7 +1,7 @@
-"""A value of a workflow file in, a template out that computes what is to be computed in it, compiled once.
+"""Values of a workflow file with expressions in them, compiled once to templates.
 
-A text is computed when it begins with `=` in the file, wherever it stands in lists and maps. What an expression gives
-is never looked at again: a message of a user that begins with `=` stays a message.
+A text is an expression if it begins with `=` in the file, at any depth of lists and maps. The result of an expression
+is never evaluated again: a user's message that begins with `=` stays a message.
 """
 
 from __future__ import annotations
@@ -9,59 +9,93 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
-from memoranda.errors import EvaluationFailed, LimitExceeded
-from memoranda.lang.expression.dialect import Run
+from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
+from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.workflow.document import Expression, Fields, Items, Scalar, Value
 from memoranda.workflow.jsonata import UNDEFINED, Program, Undefined, compile
-from memoranda.workflow.limits import DEFAULT_BOUNDS, Bounds
+from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS, Bounds
+from memoranda.workflow.parser import Notes
+
+_AS_TEXT = "A text that begins with `=` is an expression; as text, write it `='…'`"
+
+
+class Programs:
+    """Compiles the expressions of a document on first use, and caches them by their position."""
+
+    def __init__(self, notes: Notes) -> None:
+        """Add the faults of expressions to `notes`."""
+        self.notes = notes
+        self._programs: dict[int, Program | None] = {}
+
+    def program(self, expression: Expression) -> Program | None:
+        """Return the program of an expression, or None if it has faults."""
+        at = expression.span.start
+        if at not in self._programs:
+            self._programs[at] = self._compile(expression)
+        return self._programs[at]
+
+    def _compile(self, expression: Expression) -> Program | None:
+        try:
+            return compile(expression.text)
+        except SourceError as fault:
+            # Of an empty expression, the `=` is marked.
+            empty = not expression.text.strip()
+            span = expression.span if empty else expression.excerpt.locate(fault.start, fault.end)
+            message = "an expression is missing after `=`" if empty else fault.message
+            if fault.unclosed:
+                self.notes.error("unclosed_quote", message, span, expression.path, hint=fault.hint)
+            else:
+                self.notes.error("invalid_expression", message, span, expression.path, hint=fault.hint or _AS_TEXT)
+            return None
+
 
 Variables: TypeAlias = Mapping[str, Any]
-"""What expressions see, by names without the dollar sign: input, context, output, iteration, accumulator, result."""
+"""The variables of expressions, named without `$`: input, context, output, iteration, accumulator, result."""
 
-_Part: TypeAlias = "Callable[[Variables, Run, Bounds], Any]"
+_Part: TypeAlias = "Callable[[Variables, ExpressionRun, Bounds], Any]"
 
 
 class Template:
-    """A value that is ready to be computed, as often as one likes and from any thread."""
+    """A compiled value that can be computed any number of times, from any thread."""
 
     __slots__ = ("_part", "_program", "computed", "written")
 
     def __init__(self, value: Value, program: Callable[[Expression], Program | None] | None = None) -> None:
-        """Compile a value once; `program` gives the programs of expressions that somebody compiled already."""
+        """Compile a value; `program` may supply programs of expressions that are compiled already."""
         self.written = value
         self.computed = _is_computed(value)
-        """Whether there is an expression in it; without one it is the same for every run."""
+        """Whether it contains an expression; otherwise it is the same in every run."""
         self._program = program or _program
-        self._part = _compiled(value, self._program)
+        self._part = _compile_value(value, self._program)
 
     @property
     def fixed(self) -> Any:
         """The value of a template without expressions."""
-        return self._part({}, Run(), DEFAULT_BOUNDS)
+        return self._part({}, ExpressionRun(), DEFAULT_BOUNDS)
 
     def adding_to(self, variable: str) -> Template | None:
-        """Return the template of what is added, where all that this one does is to add that to a list; else None."""
+        """Return the template of the added part if all this one does is append to a list variable; else None."""
         if not isinstance(self.written, Expression):
             return None
         program = (self._program(self.written) or _program(self.written)).adding_to(variable)
         return None if program is None else Template(self.written, lambda expression: program)
 
     def value(
-        self, variables: Variables, run: Run | None = None, *, bounds: Bounds = DEFAULT_BOUNDS
+        self, variables: Variables, run: ExpressionRun | None = None, *, bounds: Bounds = DEFAULT_BOUNDS
     ) -> Any | Undefined:
-        """Return the value among variables; what is `UNDEFINED` in a map or a list is not there.
+        """Return the value for these variables; `UNDEFINED` is left out of maps and lists.
 
         Raises an EvaluationFailed or a LimitExceeded whose `.span` and `.path` are the place in the file.
         """
-        return self._part(variables, run or Run(), bounds)
+        return self._part(variables, run or ExpressionRun(), bounds)
 
-    def test(self, variables: Variables, run: Run | None = None, *, bounds: Bounds = DEFAULT_BOUNDS) -> bool:
-        """Return whether the value counts as true, as JSONata's `$boolean` has it."""
-        return is_true(self._part(variables, run or Run(), bounds))
+    def test(self, variables: Variables, run: ExpressionRun | None = None, *, bounds: Bounds = DEFAULT_BOUNDS) -> bool:
+        """Return whether the value is true in the sense of JSONata's `$boolean`."""
+        return is_true(self._part(variables, run or ExpressionRun(), bounds))
 
 
 def is_true(value: Any) -> bool:
-    """Say whether a value counts as true: a list does when one of its items does."""
+    """Return whether a value is true; a list is if any of its items is."""
     if isinstance(value, list):
         return any(is_true(item) for item in value)  # pyright: ignore[reportUnknownVariableType] - JSON
     return bool(value)
@@ -79,26 +113,26 @@ def _program(expression: Expression) -> Program:
     return compile(expression.text)
 
 
-def _compiled(value: Value, program: Callable[[Expression], Program | None]) -> _Part:
+def _compile_value(value: Value, program: Callable[[Expression], Program | None]) -> _Part:
     if isinstance(value, Scalar):
         written = value.value
         return lambda variables, run, bounds: written
     if isinstance(value, Expression):
-        # Of a document with faults no template is asked for its value.
-        return _evaluating(value, program(value) or _program(value))
+        # A document with faults is never run, so a missing program does not matter.
+        return _expression_part(value, program(value) or _program(value))
     if isinstance(value, Items):
-        items = [_compiled(item, program) for item in value.items]
+        items = [_compile_value(item, program) for item in value.items]
         return lambda variables, run, bounds: [
             made for item in items if (made := item(variables, run, bounds)) is not UNDEFINED
         ]
-    fields = [(entry.key.text, _compiled(entry.value, program)) for entry in value.entries]
+    fields = [(entry.key.text, _compile_value(entry.value, program)) for entry in value.entries]
     return lambda variables, run, bounds: {
         key: made for key, field in fields if (made := field(variables, run, bounds)) is not UNDEFINED
     }
 
 
-def _evaluating(expression: Expression, program: Program) -> _Part:
-    def evaluate(variables: Variables, run: Run, bounds: Bounds) -> Any:
+def _expression_part(expression: Expression, program: Program) -> _Part:
+    def evaluate(variables: Variables, run: ExpressionRun, bounds: Bounds) -> Any:
         try:
             return program.evaluate(variables, run=run, bounds=bounds)
         except (EvaluationFailed, LimitExceeded) as fault:

@@ -1,33 +1,155 @@
-"""The text of a JSONata expression in, a program that runs as often as one likes out: a thin seam over the library.
+"""Compile and evaluate JSONata expressions, as a thin layer over the `jsonata-python` library.
 
-A program is evaluated over variables (`$input`, `$context`, …); its input document is empty. What comes out is plain
-JSON, or `UNDEFINED` where a path leads nowhere. Time, chance and ids come from the run, so a replay gives the same, and
-nothing that an expression can write reaches a file, a socket or an object of Python.
+A program is evaluated over variables (`$input`, `$context`, …); its input document is empty. The result is plain JSON,
+or `UNDEFINED` for a path that leads nowhere. Time, randomness and ids come from the run, so that a replay gives the
+same result, and no expression can reach a file, a socket or a Python object.
 """
 
 from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum
 from functools import lru_cache
+from itertools import pairwise
 from math import isfinite
 from typing import Any, Final, Literal, cast
 
 import msgspec
 
 from memoranda.errors import EvaluationFailed, MemorandaError, SourceError, UsageError
-from memoranda.lang.expression.bounds import exceeded
-from memoranda.lang.expression.dialect import Run
-from memoranda.lang.faults import never_closed
+from memoranda.lang.diagnostics import unclosed_quote_message
+from memoranda.lang.expression.dialect import ExpressionRun, exceeded
 from memoranda.model.text import quote
-from memoranda.workflow.evaluation import Evaluation, regex
-from memoranda.workflow.functions import REFUSED
-from memoranda.workflow.library import NULL, Functions, JException, Jsonata, Signs, Utils
-from memoranda.workflow.limits import DEFAULT_BOUNDS, Bounds, Stop
-from memoranda.workflow.paths import NOT_DIRECT, added_part, direct_path, follow
-from memoranda.workflow.reads import Read, look_through
+from memoranda.workflow.jsonata_evaluator import NOT_DIRECT, Evaluation, append_operand, direct_path, follow, regex
+from memoranda.workflow.jsonata_functions import (
+    DEFAULT_BOUNDS,
+    NULL,
+    REFUSED,
+    Bounds,
+    Functions,
+    JException,
+    Jsonata,
+    LimitReached,
+    Signs,
+    Utils,
+)
+
+Kind = Literal["variable", "function", "field"]
+
+_ONE = ("lhs", "rhs", "expression", "condition", "then", "_else", "procedure", "body")
+_ONE_INSIDE = ("group", "pattern", "update", "delete", "expr")
+_MANY = ("steps", "expressions", "arguments")
+_MANY_INSIDE = ("predicate", "stages", "terms", "rhs_terms")
+_PAIRS = ("lhs_object", "rhs_object")
+"""The attributes of a node that hold its parts; `_INSIDE` ones are evaluated against its result, not its input."""
+
+
+class Read(msgspec.Struct, frozen=True):
+    """Something an expression reads: a variable with its fields (`$output.save.id`), a function, or a bare field.
+
+    A bare field is looked up in the input document, which is empty in a workflow.
+    """
+
+    kind: Kind
+    path: tuple[str, ...]
+    start: int
+    end: int
+
+
+class _Walk:
+    def __init__(self) -> None:
+        self.found: list[Read] = []
+        self.bound: set[str] = set()
+        self.height = 0
+
+    def node(self, node: Any, depth: int, *, root: bool) -> None:
+        """Visit a node; `root` means that it is evaluated against the input document itself."""
+        self.height = max(self.height, depth)
+        self._names(node)
+        kind = node.type
+        if kind == "path":
+            self._path(node, depth, root=root)
+            return
+        if kind == "variable":
+            self._variable(node, [])
+        elif kind == "name" and root:
+            self._add("field", node, 0)
+        for child, inside in _children(node):
+            if child is node.procedure and child.type == "variable":
+                self._add("function", child, 1)
+            else:
+                self.node(child, depth + 1, root=root and not inside)
+
+    def _path(self, node: Any, depth: int, *, root: bool) -> None:
+        first = node.steps[0]
+        if first.type == "variable":
+            fields: list[Any] = []
+            for before, step in pairwise(node.steps):
+                # After a filter or a binding, a name is a field of the items.
+                if step.type != "name" or before.stages or before.predicate or before.focus or before.index:
+                    break
+                fields.append(step)
+            self._variable(first, fields)
+        elif first.type == "name" and root:
+            self._add("field", first, 0)
+        for number, step in enumerate(node.steps):
+            self._names(step)
+            if step.type not in ("variable", "name"):
+                self.node(step, depth + 1, root=root and not number)
+                continue
+            for child, _ in _children(step):
+                self.node(child, depth + 1, root=False)
+        if node.group is not None:
+            self.node(node.group, depth + 1, root=False)
+
+    def _variable(self, node: Any, fields: list[Any]) -> None:
+        if node.value in ("", "$", None):
+            return
+        path = (str(node.value), *(str(field.value) for field in fields))
+        end = fields[-1].position if fields else node.position
+        self.found.append(Read("variable", path, node.position - len(path[0]) - 1, end))
+
+    def _add(self, kind: Kind, node: Any, prefix: int) -> None:
+        name = str(node.value)
+        self.found.append(Read(kind, (name,), max(node.position - len(name) - prefix, 0), node.position))
+
+    def _names(self, node: Any) -> None:
+        """Collect the names that the expression itself binds."""
+        if node.type == "bind" and node.lhs is not None:
+            self.bound.add(str(node.lhs.value))
+        if node.type == "lambda":
+            self.bound.update(str(argument.value) for argument in node.arguments or ())
+        for name in (node.focus, node.index):
+            if isinstance(name, str):
+                self.bound.add(name)
+        for stage in node.stages or ():
+            if stage.type == "index":
+                self.bound.add(str(stage.value))
+
+
+def _children(node: Any) -> Iterator[tuple[Any, bool]]:
+    """Yield the parts of a node, and whether each is evaluated against the node's result instead of its input."""
+    # The left side of a binding and the parameters of a lambda are names, not values.
+    names = {"bind": "lhs", "lambda": "arguments"}.get(node.type)
+    for name in (*_ONE, *_ONE_INSIDE):
+        child = getattr(node, name)
+        if hasattr(child, "type") and name != names:
+            yield child, name in _ONE_INSIDE
+    for name in (*_MANY, *_MANY_INSIDE):
+        if name != names:
+            yield from ((child, name in _MANY_INSIDE) for child in getattr(node, name) or () if hasattr(child, "type"))
+    for name in _PAIRS:
+        yield from ((child, False) for pair in getattr(node, name) or () for child in pair)
+
+
+def reads_and_height(tree: Any) -> tuple[tuple[Read, ...], int]:
+    """Return what a tree reads apart from its own bindings, in the order of the text, and its height."""
+    walk = _Walk()
+    walk.node(tree, 1, root=True)
+    read = (one for one in walk.found if one.kind == "field" or one.path[0] not in walk.bound)
+    return tuple(sorted(dict.fromkeys(read), key=lambda one: (one.start, one.end))), walk.height
 
 
 class Undefined(Enum):
@@ -36,7 +158,7 @@ class Undefined(Enum):
     UNDEFINED = "undefined"
 
     def __bool__(self) -> Literal[False]:
-        """Count as false, as in a condition."""
+        """Return False: in a condition, undefined is false."""
         return False
 
     def __repr__(self) -> str:
@@ -45,12 +167,12 @@ class Undefined(Enum):
 
 
 UNDEFINED: Final = Undefined.UNDEFINED
-"""What an expression gives that finds nothing: not null, which is a value."""
+"""The result of an expression that finds nothing; unlike null, it is not a value."""
 
 _LEAKS = (ArithmeticError, AssertionError, AttributeError, LookupError, RuntimeError, TypeError, ValueError)
-"""What the library lets through from Python where a program asks for what cannot be: `1/0`, `$number('x')`."""
+"""Python errors that the library lets through for impossible requests: `1/0`, `$number('x')`."""
 _NO_END = "S0101"
-"""What the library calls a text without its closing quote."""
+"""The library's error code for a string without its closing quote."""
 _QUOTED = re.compile(r"""'(?:\\.|[^'\\])*+('?)|"(?:\\.|[^"\\])*+("?)""", re.DOTALL)
 _LARGEST = 2**64
 _LONGEST = 200
@@ -59,26 +181,26 @@ _NAME = f"${string.ascii_letters}{string.digits}_"
 
 
 class Program:
-    """A compiled expression; it keeps nothing of a run, so threads can share it."""
+    """A compiled expression; it has no state of a run, so threads can share it."""
 
     __slots__ = ("_direct", "_tree", "reads", "text")
 
     def __init__(self, text: str, tree: Any, reads: tuple[Read, ...]) -> None:
-        """Keep the tree of an expression, and what it reads."""
+        """Wrap the syntax tree of an expression."""
         self.text = text
         self.reads = reads
         self._tree = tree
         self._direct = direct_path(tree)
 
     def adding_to(self, variable: str) -> Program | None:
-        """Return the program of what is added, where all that this one does is to add that to a list; else None."""
-        part = added_part(self._tree, variable)
+        """Return the program of the added part if all this one does is append to a list variable; else None."""
+        part = append_operand(self._tree, variable)
         return None if part is None else Program(self.text, part, self.reads)
 
     def evaluate(
-        self, variables: Mapping[str, Any], *, bounds: Bounds = DEFAULT_BOUNDS, run: Run | None = None
+        self, variables: Mapping[str, Any], *, bounds: Bounds = DEFAULT_BOUNDS, run: ExpressionRun | None = None
     ) -> Any | Undefined:
-        """Return the value among variables, by their names without the dollar sign; `UNDEFINED` where there is none.
+        """Return the value for these variables, named without the dollar sign; `UNDEFINED` if there is none.
 
         Raises an EvaluationFailed whose `.start` and `.end` are the place in the text, or a LimitExceeded.
         """
@@ -87,19 +209,21 @@ class Program:
             found = follow(variables[direct[0]], direct[1:])
             if found is not NOT_DIRECT:
                 return _plain(found, bounds)
-        return _evaluated(self._tree, self.text, Evaluation(variables, bounds, run or Run()))
+        return _evaluate_tree(self._tree, self.text, Evaluation(variables, bounds, run or ExpressionRun()))
 
 
 def compile(text: str, *, bounds: Bounds = DEFAULT_BOUNDS) -> Program:
-    """Return the program of an expression, the same one for the same text; raise a SourceError where it is none."""
+    """Compile an expression, cached by its text; raise a SourceError for invalid JSONata."""
     if len(text) > bounds.source:
         message = f"the expression has {len(text):,} characters, the limit is {bounds.source:,}"
-        raise _unreadable(message, 0, 1, hint=_SPLIT)
-    return _compiled(text, bounds.depth)
+        raise _invalid(message, 0, 1, hint=_SPLIT)
+    return _compile(text, bounds.depth)
 
 
-def evaluate(text: str, variables: Mapping[str, Any] | None = None, *, run: Run | None = None) -> Any | Undefined:
-    """Return the value of an expression, written without its `=`, among variables.
+def evaluate(
+    text: str, variables: Mapping[str, Any] | None = None, *, run: ExpressionRun | None = None
+) -> Any | Undefined:
+    """Return the value of an expression, written without its `=`, for these variables.
 
     >>> evaluate("$sum($input.prices)", {"input": {"prices": [2, 3]}})
     5
@@ -110,24 +234,24 @@ def evaluate(text: str, variables: Mapping[str, Any] | None = None, *, run: Run 
 
 
 @lru_cache(maxsize=2048)
-def _compiled(text: str, depth: int) -> Program:
+def _compile(text: str, depth: int) -> Program:
     try:
         tree = Jsonata.get_parser().parse(text, regex)
     except JException as fault:
         opened = _open_quote(text) if fault.error == _NO_END else None
         if opened is None:
-            raise _unreadable(f"the expression is no JSONata: {_words(fault)}", *_place(fault, text)) from None
+            raise _invalid(f"the expression is not valid JSONata: {_words(fault)}", *_place(fault, text)) from None
         hint = f"End the text with {text[opened]}"
-        raise _unreadable(never_closed(text[opened:]), opened, opened + 1, hint=hint, unclosed=True) from None
+        raise _invalid(unclosed_quote_message(text[opened:]), opened, opened + 1, hint=hint, unclosed=True) from None
     except RecursionError:
         raise _too_deep(depth) from None
     except UsageError as fault:
-        raise _unreadable(fault.message, 0, len(text), hint=fault.hint) from None
+        raise _invalid(fault.message, 0, len(text), hint=fault.hint) from None
     except _LEAKS:
-        # The tokenizer stumbles over what it has no error of its own for: a lone `!`, a comment without an end.
-        raise _unreadable("the expression is no JSONata", 0, len(text)) from None
+        # The tokenizer has no error of its own for a lone `!` or an unterminated comment.
+        raise _invalid("the expression is not valid JSONata", 0, len(text)) from None
     try:
-        reads, height = look_through(tree)
+        reads, height = reads_and_height(tree)
     except RecursionError:
         raise _too_deep(depth) from None
     if height > depth:
@@ -136,21 +260,20 @@ def _compiled(text: str, depth: int) -> Program:
 
 
 def _too_deep(depth: int) -> SourceError:
-    return _unreadable(f"the expression is nested more than {depth} levels deep", 0, 1, hint=_SPLIT)
+    return _invalid(f"the expression is nested more than {depth} levels deep", 0, 1, hint=_SPLIT)
 
 
-def _unreadable(message: str, start: int, end: int, *, hint: str = "", unclosed: bool = False) -> SourceError:
-    """Return the error of a text that is no expression; `.start` and `.end` say where, `.unclosed` if by a quote."""
+def _invalid(message: str, start: int, end: int, *, hint: str = "", unclosed: bool = False) -> SourceError:
     return SourceError(message, hint=hint, start=start, end=end, unclosed=unclosed, diagnostics=(), report=message)
 
 
 def _open_quote(text: str) -> int | None:
-    """Return where the quote stands that has no end."""
+    """Return the position of the quote that is never closed."""
     return next((found.start() for found in _QUOTED.finditer(text) if not (found[1] or found[2])), None)
 
 
 def _place(fault: Any, text: str) -> tuple[int, int]:
-    """Return where a fault stands; the library gives the end of a token, and often the token."""
+    """Return the span of a fault; the library gives the end of a token, and often the token."""
     end = min(max(int(fault.location or 0), 0), len(text))
     for token in (fault.expected, fault.current):
         written = token if isinstance(token, str) else ""
@@ -159,29 +282,28 @@ def _place(fault: Any, text: str) -> tuple[int, int]:
                 return end - len(shown), end
     if text[:end].endswith("("):
         return len(text[: end - 1].rstrip(_NAME)), end - 1
-    # What is missing at the end is shown at the last letter before it, which is on the same line.
+    # Something missing at the end is marked at the last character before it, which is on the same line.
     end = min(end, len(text.rstrip()))
     return max(end - 1, 0), max(end, 1)
 
 
 def _words(fault: Any) -> str:
-    """Return what a fault says, as part of a sentence."""
+    """Return the message of a fault, as part of a sentence."""
     # The library was translated from Java, which calls functions by another name.
     said = _cut(str(fault).strip()).replace("(end)", "the end").replace("Object", "function")
     return said[:1].lower() + said[1:] if said[1:2].islower() else said
 
 
 def _cut(text: str) -> str:
-    """Return a message without the end of the values that it holds."""
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
 
 
-def _evaluated(tree: Any, text: str, evaluation: Evaluation) -> Any | Undefined:
-    """Return the value of a tree as plain JSON, and errors as ours."""
+def _evaluate_tree(tree: Any, text: str, evaluation: Evaluation) -> Any | Undefined:
+    """Return the value of a tree as plain JSON; raise the library's errors as ours."""
     bounds = evaluation.bounds
     try:
         return _plain(evaluation.raw(tree), bounds)
-    except Stop as stop:
+    except LimitReached as stop:
         raise stop.refusal() from None
     except JException as fault:
         start, end = _place(fault, text)
@@ -199,7 +321,7 @@ def _evaluated(tree: Any, text: str, evaluation: Evaluation) -> Any | Undefined:
 def _hint(fault: Any) -> str:
     name = fault.current if isinstance(fault.current, str) else ""
     if fault.error == "T1006" and name in REFUSED:
-        return "Expressions are evaluated where a workflow writes them, never what a value holds"
+        return "Only expressions in the file are evaluated, never the contents of a value"
     return ""
 
 
@@ -207,7 +329,7 @@ def _hint(fault: Any) -> str:
 
 
 class _Size(msgspec.Struct):
-    """What is left of the limits while a result is copied."""
+    """How much of the limits is left while a result is copied."""
 
     bounds: Bounds
     values: int
@@ -221,12 +343,12 @@ def _plain(value: Any, bounds: Bounds) -> Any | Undefined:
     size = _Size(bounds, bounds.items, bounds.text)
     try:
         made = _copy(value, size)
-    except Stop as stop:
+    except LimitReached as stop:
         raise stop.refusal() from None
     except RecursionError:
         raise exceeded("the depth of a value", bounds.depth) from None
     if made is UNDEFINED:
-        message = "the expression gives a function, which is no value"
+        message = "the expression gives a function, which is not a JSON value"
         raise EvaluationFailed(message, hint="Call it: `$name(…)`", span=None, start=0, end=1)
     return made
 
@@ -234,36 +356,36 @@ def _plain(value: Any, bounds: Bounds) -> Any | Undefined:
 def _copy(value: Any, size: _Size) -> Any:
     size.values -= 1
     if size.values < 0:
-        raise Stop("the result of an expression", size.bounds.items)
+        raise LimitReached("the result of an expression", size.bounds.items)
     if value is None or value is NULL:
         return None
     if isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return _counted(value, size)
+        return _count_text(value, size)
     if isinstance(value, int | float):
         return _number(value)
     if isinstance(value, dict):
         entries = cast("dict[str, Any]", value)
-        made = {_counted(key, size): _copy(item, size) for key, item in entries.items()}
+        made = {_count_text(key, size): _copy(item, size) for key, item in entries.items()}
         return {key: item for key, item in made.items() if item is not UNDEFINED}
     if isinstance(value, list):
         return [made for item in cast("list[Any]", value) if (made := _copy(item, size)) is not UNDEFINED]
     if isinstance(value, Signs) or Utils.is_function(value) or Functions.is_regex(value):
         return UNDEFINED
-    raise EvaluationFailed(f"{quote(value)} is no value of JSON", span=None, start=0, end=1)
+    raise EvaluationFailed(f"{quote(value)} is not a JSON value", span=None, start=0, end=1)
 
 
 def _number(value: float) -> float:
     if isinstance(value, int):
         return value if -_LARGEST // 2 <= value < _LARGEST else float(value)
     if not isfinite(value):
-        raise EvaluationFailed(f"`{value}` is no number of JSON", span=None, start=0, end=1)
+        raise EvaluationFailed(f"`{value}` is not a JSON number", span=None, start=0, end=1)
     return value
 
 
-def _counted(text: str, size: _Size) -> str:
+def _count_text(text: str, size: _Size) -> str:
     size.characters -= len(text)
     if size.characters < 0:
-        raise Stop("the text of a result", size.bounds.text)
+        raise LimitReached("the text of a result", size.bounds.text)
     return text

@@ -1,36 +1,37 @@
-"""The words of workflow files as tables: one table for each place, one row for each word. Nothing here reads a file.
+"""The keywords of workflow files: one table for each place, one row for each keyword.
 
-Parser, checker, documentation test and "did you mean" all work from these rows. What an action takes, it says itself.
+The parser, the checker, the documentation test and "did you mean" all use these tables. The inputs and settings of an
+action are declared by the action itself.
 """
 
 from __future__ import annotations
 
 import re
 
-from memoranda.lang.keywords import Keyword, Level
+from memoranda.lang.grammar import Keyword, Level
 
 FILE = Level(
     "workflow",
     "a workflow",
     (
-        Keyword("inputs", "what a run is started with"),
+        Keyword("inputs", "the input of a run"),
         Keyword("context", "what `$context` holds when a run starts"),
         Keyword("defaults", "settings of all tasks"),
         Keyword("defs", "the tasks, models, tools and memories, by their names", required=True),
         Keyword("flow", "the steps, in their order", required=True),
-        Keyword("outputs", "what a run gives, by name"),
+        Keyword("outputs", "the output of a run, by name"),
     ),
 )
 
 INPUTS = Level("inputs", "`inputs`", (Keyword("schema", "the JSON schema of `$input`", required=True),))
 
-DEFAULTS = Level("defaults", "`defaults`", (Keyword("settings", "settings that a task does not give itself"),))
+DEFAULTS = Level("defaults", "`defaults`", (Keyword("settings", "settings for tasks that do not set them"),))
 
 KINDS = Level(
     "kind",
     "the kinds of definitions",
     (
-        Keyword("task", "something that a flow does: an action and what it is given"),
+        Keyword("task", "a step of the flow: an action and its inputs"),
         Keyword("model", "a language model"),
         Keyword("memory", "a memory definition, by its id"),
         Keyword("tools", "an action that a model may call"),
@@ -43,20 +44,20 @@ TASK = Level(
     "a task",
     (
         Keyword("kind", "`task`", required=True),
-        Keyword("action", "what is done", required=True),
+        Keyword("action", "the action that it runs", required=True),
         Keyword("description", "what it is for, in words"),
-        Keyword("inputs", "what the action is given; text that begins with `=` is computed"),
+        Keyword("inputs", "the inputs of the action; text that begins with `=` is computed"),
         Keyword("bindings", "the models, tools and memories that the action uses"),
-        Keyword("settings", "the time it may take, how it is retried, and what else the action is told"),
+        Keyword("settings", "its timeout, its retries, and the settings of its action"),
     ),
 )
 
 RESOURCE = Level(
     "resource",
-    "a definition that is no task",
+    "a definition that is not a task",
     (
         Keyword("kind", "one of model, memory, tools and mcp", required=True),
-        Keyword("settings", "what it is made of", required=True),
+        Keyword("settings", "its configuration", required=True),
         Keyword("action", "the action behind a tool"),
         Keyword("bindings", "other definitions that it uses"),
         Keyword("description", "what it is for, in words"),
@@ -78,22 +79,22 @@ SETTINGS = Level(
     "settings",
     "`settings`",
     (
-        Keyword("timeout_ms", "milliseconds that a task may take; 0 for no end"),
-        Keyword("retries", "how often a task that failed is tried again"),
+        Keyword("timeout_ms", "milliseconds that a task may take; 0 for no limit"),
+        Keyword("retries", "how a failed task is retried"),
     ),
 )
-"""The settings of every task; an action has its own beside them."""
+"""The settings of every task, in addition to those of its action."""
 
 RETRIES = Level(
     "retries",
     "`retries`",
     (
-        Keyword("enabled", "whether a task is tried again at all"),
-        Keyword("max_attempts", "how often it is tried in all"),
-        Keyword("backoff_ms", "milliseconds before the second time"),
+        Keyword("enabled", "whether a failed task is retried at all"),
+        Keyword("max_attempts", "how often it is tried in total"),
+        Keyword("backoff_ms", "milliseconds before the second attempt"),
         Keyword("max_delay_ms", "the longest delay"),
-        Keyword("jitter", "by which part a delay may differ, from 0 to 1"),
-        Keyword("multiplier", "by how much each delay is longer than the one before"),
+        Keyword("jitter", "the fraction by which a delay may vary, from 0 to 1"),
+        Keyword("multiplier", "the factor by which each delay is longer than the one before"),
     ),
 )
 
@@ -110,7 +111,7 @@ MODEL_SETTINGS = Level(
         Keyword("provider", "who runs the model, such as `openai`"),
         Keyword("model_id", "which model it is"),
         Keyword("api_key", "the name of the credential, never the key itself"),
-        Keyword("base_url", "another address to ask it at"),
+        Keyword("base_url", "another address to reach it at"),
         Keyword("organization", "the organization that is billed"),
     ),
 )
@@ -121,8 +122,8 @@ STEPS = Level(
     (
         Keyword("do", "a task"),
         Keyword("parallel", "several steps at the same time"),
-        Keyword("conditional", "the first branch whose condition holds"),
-        Keyword("loop", "steps again and again"),
+        Keyword("conditional", "the first branch with a true condition"),
+        Keyword("loop", "steps that are repeated"),
     ),
 )
 
@@ -130,7 +131,7 @@ PARALLEL = Level(
     "parallel",
     "`parallel`",
     (
-        Keyword("strategy", "what is waited for"),
+        Keyword("strategy", "which branches to wait for"),
         Keyword("steps", "the branches, one step each", required=True),
     ),
 )
@@ -148,8 +149,8 @@ CONDITIONAL = Level(
     "conditional",
     "`conditional`",
     (
-        Keyword("when", "the branches, in the order in which they are asked", required=True),
-        Keyword("else", "what is done when no condition holds"),
+        Keyword("when", "the branches, in the order in which they are tested", required=True),
+        Keyword("else", "the steps if no condition is true"),
     ),
 )
 
@@ -158,8 +159,8 @@ BRANCH = Level(
     "a branch",
     (
         Keyword("condition", "an expression; without it the branch is always taken"),
-        Keyword("else", "marks the branch that is taken when no condition holds"),
-        Keyword("steps", "what is done"),
+        Keyword("else", "marks the branch that is taken if no condition is true"),
+        Keyword("steps", "its steps"),
     ),
 )
 
@@ -169,12 +170,12 @@ LOOP = Level(
     (
         Keyword("type", "`for_each` or `while`", required=True),
         Keyword("name", "the name of the loop in `$output`"),
-        Keyword("for_each", "what is gone through"),
-        Keyword("while", "an expression that is asked before each pass"),
-        Keyword("until", "an expression that is asked after each pass; when it holds, the loop ends"),
+        Keyword("for_each", "what to iterate over"),
+        Keyword("while", "an expression that is evaluated before each pass"),
+        Keyword("until", "an expression that is evaluated after each pass; the loop ends when it is true"),
         Keyword("max_concurrency", "how many passes may run at the same time"),
-        Keyword("accumulate", "a value that goes from pass to pass"),
-        Keyword("steps", "what is done in each pass", required=True),
+        Keyword("accumulate", "a value that is carried from pass to pass"),
+        Keyword("steps", "the steps of each pass", required=True),
     ),
 )
 
@@ -183,7 +184,7 @@ LOOP_TYPES = Level(
     "the types of loops",
     (
         Keyword("for_each", "one pass for each item of a list"),
-        Keyword("while", "passes as long as an expression holds"),
+        Keyword("while", "passes as long as an expression is true"),
     ),
 )
 
@@ -191,7 +192,7 @@ FOR_EACH = Level(
     "for_each",
     "`for_each`",
     (
-        Keyword("item", "what an item is called, for readers; expressions see `$iteration.item`"),
+        Keyword("item", "a name for an item, for readers; expressions use `$iteration.item`"),
         Keyword("in", "the list, or an expression that gives it", required=True),
     ),
 )
@@ -210,15 +211,15 @@ VARIABLES = Level(
     "variables",
     "the variables",
     (
-        Keyword("input", "what the run was started with"),
-        Keyword("context", "what the run knows; `$context.memory` by slug"),
-        Keyword("output", "what tasks and named loops gave, by their names"),
+        Keyword("input", "the input of the run"),
+        Keyword("context", "the context of the run, with its memory by slug in `$context.memory`"),
+        Keyword("output", "the outputs of tasks and named loops, by name"),
         Keyword("iteration", "in a loop: `item` and `index`"),
         Keyword("accumulator", "in a loop that accumulates: the value so far"),
-        Keyword("result", "in a task's own expressions: what its action gave"),
+        Keyword("result", "the output of the task before"),
     ),
 )
-"""What an expression can read, each after a dollar sign."""
+"""The variables of expressions, without their dollar sign."""
 
 LEVELS: dict[str, Level] = {
     level.name: level
@@ -248,24 +249,24 @@ LEVELS: dict[str, Level] = {
 }
 
 UPDATE_MEMORY = "update_memory"
-"""The action that writes records, and the tool that a model is given with a memory: no other may be called so then."""
+"""The action that writes records, and the tool that a model gets with a memory; a reserved name in the latter case."""
 RESERVED_CONTEXT = "memory"
-"""The part of `$context` that only memory itself writes."""
+"""The part of `$context` that shows the memory records and cannot be set."""
 
 LEGACY_SETTINGS = {"memory_enabled": "List the memories under `bindings: memory:` instead"}
-"""Settings that files of older versions have, and what stands for them now."""
+"""Settings of older file versions, and what replaces them."""
 ONLY_HISTORY = frozenset({"messages_limit"})
-"""Inputs of actions that mean something only with `input_mode: history`."""
+"""Inputs of actions that have an effect only with `input_mode: history`."""
 
 
 _NAME = re.compile(r"[a-z0-9]+(?:_[a-z0-9]+)*")
 
 
 def is_name(text: str) -> bool:
-    """Say whether a definition, a loop or an action can be called so: lower-case words joined by single underscores."""
+    """Return whether a text is a valid name: lower-case words joined by single underscores."""
     return _NAME.fullmatch(text) is not None
 
 
 def homes(word: str) -> list[str]:
-    """Return the places where a word does stand, as they are called in messages."""
+    """Return the places that a keyword belongs to, as messages call them."""
     return [level.where for level in LEVELS.values() if level.find(word)]

@@ -1,39 +1,92 @@
-"""One run of a workflow: what came of it, and how to go on with it, or to end it."""
+"""One run of a workflow: its stored state, and the handle to inspect, resume and cancel it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from memoranda.errors import UsageError
-from memoranda.model.run import OVER
+from memoranda.model.event import OVER
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
-from memoranda.runs.handle import RunHandle
-from memoranda.runs.keeping import KeptRun
-from memoranda.runs.waiting import Waiting
-from memoranda.workflow.actions.waiting import REPLY
-from memoranda.workflow.keeping import Begun, State
+from memoranda.runs.outcome import Waiting
+from memoranda.runs.run import RunHandle
+from memoranda.runs.storage import JournalEntry, StoredRun
+from memoranda.workflow.actions.builtin import REPLY
 from memoranda.workflow.keywords import RESERVED_CONTEXT
+from memoranda.workflow.runtime.state import Strand, Work
 
 if TYPE_CHECKING:
     from memoranda.workflow.workflow import Workflow
 
 
+class Begun(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The arguments a run was started with."""
+
+    input: dict[str, Any]
+    owner: str
+    thread: str | None = None
+    depth: int = 1
+    """The depth of workflow calls, including this one."""
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of a run that has ended or is suspended; its memory is loaded again when it resumes."""
+
+    outputs: dict[str, Any] = {}
+    context: dict[str, Any] = {}
+    messages: tuple[str, ...] = ()
+    steps: int = 0
+    position: tuple[Any, ...] = ()
+
+
+def state_of(work: Work, strand: Strand, position: tuple[Any, ...]) -> State:
+    """Return the state of an execution."""
+    return State(
+        outputs=strand.outputs,
+        context=strand.context,
+        messages=tuple(work.messages),
+        steps=work.steps,
+        position=position,
+    )
+
+
+def entries_of(state: State) -> list[JournalEntry]:
+    """Return a state as journal entries: one for each output, then the rest."""
+    outputs = [JournalEntry(step=name, time=1, kind="result", value=value) for name, value in state.outputs.items()]
+    rest = msgspec.to_builtins(msgspec.structs.replace(state, outputs={}))
+    return [*outputs, JournalEntry(step="", time=1, kind="state", value=rest)]
+
+
+def state_from(entries: Iterable[JournalEntry]) -> State:
+    """Return the state that journal entries hold."""
+    outputs: dict[str, Any] = {}
+    rest: dict[str, Any] = {}
+    for entry in entries:
+        if entry.kind == "result":
+            outputs[entry.step] = entry.value
+        elif entry.kind == "state":
+            rest = entry.value
+    return msgspec.convert({**rest, "outputs": outputs}, State)
+
+
 class Run(RunHandle):
-    """A run of a workflow that is over, or waits for somebody."""
+    """A run of a workflow that is over, or waiting."""
 
     def __init__(
-        self, workflow: Workflow, kept: KeptRun, begun: Begun, state: State, *, records: dict[str, Any] | None = None
+        self, workflow: Workflow, kept: StoredRun, begun: Begun, state: State, *, records: dict[str, Any] | None = None
     ) -> None:
-        """Stand on what is kept of a run; `flow.run` and `flow.find` make these."""
+        """Wrap a stored run; `Workflow.run` and `Workflow.find` create these."""
         super().__init__(workflow.memory, kept)
         self._workflow = workflow
         self._begun = begun
         self._state = state
         self._records = records
         waiting = self.waiting
-        self._called = workflow.standing(waiting.run if waiting is not None else None)
-        """Where the run stands that this one waits for, and those that it waits for."""
+        self._called = workflow.run_heads(waiting.run if waiting is not None else None)
+        """The heads of the run that this one waits for, and of those that it waits for in turn."""
 
     @property
     def workflow(self) -> str:
@@ -42,7 +95,7 @@ class Run(RunHandle):
 
     @property
     def owner(self) -> str:
-        """Whose memory it has."""
+        """The user it runs for."""
         return self._begun.owner
 
     @property
@@ -52,63 +105,63 @@ class Run(RunHandle):
 
     @property
     def input(self) -> dict[str, Any]:
-        """What it began with."""
+        """Its input."""
         return self._begun.input
 
     @property
     def outputs(self) -> dict[str, Any]:
-        """What each task and each named loop gave last, by name; of a failed run, what was done so far."""
+        """The latest output of each task and named loop; of a failed run, those so far."""
         return self._state.outputs
 
     @property
     def context(self) -> dict[str, Any]:
-        """What `$context` holds: the records by slug at `memory`, of a run that was found again as they stand now."""
+        """The `$context`, with records by slug in `memory`; a run that was found again shows their present values."""
         if self._records is None:
             self._records = self._workflow.records_of(self.id, self._begun)
         return {**self._state.context, RESERVED_CONTEXT: decode(encode(self._records))}
 
     @property
     def messages(self) -> list[str]:
-        """What it said to its owner."""
+        """The messages it has sent to its owner."""
         return list(self._state.messages)
 
     def deliver(self, payload: Any = None) -> Run:
-        """Give the run what it waits for, and go on; a text also becomes the owner's message in the thread.
+        """Deliver what the run waits for, and resume it; a text also becomes the owner's message in the thread.
 
-        If it waits for a workflow that it called, that one is given it, and this one goes on when that one is over.
+        If it waits for a workflow that it called, the payload goes to that run, and this one resumes when that is over.
         """
         self._workflow.ensure_installed()
         payload = decode(encode_checked(payload, self._memory.limits))
         waiting = self._require_waiting()
         if waiting.kind == "run":
-            called = self._called_run(waiting)
+            called = self._child_run(waiting)
             if called.status == "running":
-                raise self._gone_on_elsewhere(called.status)
+                raise self._conflict(called.status)
             if called.status == "waiting":
                 called.deliver(payload)
-            return self._workflow.gone_on(self._as_it_waits(), ())
-        waiting = self._waits_for("event")
+            return self._workflow.resume_run(self._reload_waiting(), ())
+        waiting = self._require_waiting_for("event")
         if self._is_late(waiting):
             return self.resume()
         if payload is None and waiting.event == REPLY:
             raise UsageError(
-                f"the run {quote(self.id)} waits for what its owner says, and nothing is delivered",
-                hint='Deliver "…" or {"text": "…"}; `resume` sees whether its time is over',
+                f"the run {quote(self.id)} waits for a reply of its owner, but nothing was delivered",
+                hint='Deliver "…" or {"text": "…"}; `resume` checks whether it has timed out',
             )
-        self._workflow.ensure_said(self._begun, payload)
-        return self._workflow.gone_on(self._as_it_waits(), (payload,))
+        self._workflow.check_delivery(self._begun, payload)
+        return self._workflow.resume_run(self._reload_waiting(), (payload,))
 
-    def _called_run(self, waiting: Waiting) -> Run:
-        """Return the run that this one waits for, or raise Conflict: somebody else may have gone on with it."""
+    def _child_run(self, waiting: Waiting) -> Run:
+        """Return the run that this one waits for; raise Conflict if it was resumed elsewhere meanwhile."""
         called = self._workflow.find_called(waiting.run or "")
         if ((called.id, called.summary.head), *called._called) != self._called:
-            raise self._gone_on_elsewhere(called.status)
+            raise self._conflict(called.status)
         return called
 
     def resume(self) -> Run:
-        """Go on if what the run waits for is there: the end of a time, or of the workflow that it called.
+        """Resume the run if its wait has timed out, or the workflow that it called is over.
 
-        A run that still waits is returned as it is.
+        A run that still has to wait is returned unchanged.
         """
         self._workflow.ensure_installed()
         waiting = self._require_waiting()
@@ -117,23 +170,23 @@ class Run(RunHandle):
             moved = called.resume() if called.status == "waiting" else called
             if moved is called and called.status not in OVER:
                 return self
-            return self._workflow.gone_on(self._as_it_waits(), ())
+            return self._workflow.resume_run(self._reload_waiting(), ())
         if not self._is_late(waiting):
             return self
-        # What comes too late is nothing.
-        return self._workflow.gone_on(self._as_it_waits(), (None,))
+        # A wait that timed out gets None.
+        return self._workflow.resume_run(self._reload_waiting(), (None,))
 
     def cancel(self, *, reason: str = "", force: bool = False) -> Run:
-        """End a run that waits, and the workflow that it called and waits for; the records of both runs are removed.
+        """Cancel a waiting run, and the workflow that it called and waits for; the run-scoped records are removed.
 
-        With `force`, one that is `running` is ended too: its process may be gone. If it is not, it gets a Conflict with
-        its next task.
+        With `force`, a run with the status `running` is cancelled too: its process may be gone. If the process is still
+        alive, its next task raises a Conflict.
         """
         if force and self.status == "running":
-            return self._workflow.cancelled(self._as_it_runs(), reason)
+            return self._workflow.cancel_run(self._reload_running(), reason)
         waiting = self._require_waiting()
         if waiting.run is not None:
             called = self._workflow.find_called(waiting.run, verified=False)
             if called.status not in OVER:
                 called.cancel(reason=reason, force=force)
-        return self._workflow.cancelled(self._as_it_waits(verified=False), reason)
+        return self._workflow.cancel_run(self._reload_waiting(verified=False), reason)

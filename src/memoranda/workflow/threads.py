@@ -1,8 +1,8 @@
-"""Conversations as facts: an owner and a channel in, the thread that goes on there out; messages in, and back in order.
+"""Conversation threads, stored as facts.
 
-A thread is kept in the scope `user:<owner>/thread:<id>`, beside the records that definitions keep for it, so that both
-go together. There `threads.thread` says where it stands, and each message is a fact below `threads.messages`. Which
-thread goes on in a channel stands in the owner's own scope, at `threads.current.<channel>`.
+A thread lives in the scope `user:<owner>/thread:<id>`, together with the records that definitions store per thread, so
+that both are erased together. There `threads.thread` is its state, and each message is a fact below `threads.messages`.
+The current thread of a channel is named in the owner's scope, at `threads.current.<channel>`.
 """
 
 from __future__ import annotations
@@ -16,19 +16,19 @@ from typing import Any, TypeVar, cast
 import msgspec
 
 from memoranda.api.memory import Memory
+from memoranda.engine.facts import GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.errors import Conflict, InvalidValue, LimitExceeded, NotFound, ScopeEnded, UsageError
-from memoranda.model.duration import Duration, parse_duration
-from memoranda.model.effect import GetFact, ListFacts, SetFact, WriteFacts
+from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.fact import Fact
-from memoranda.model.key import check_key
 from memoranda.model.limits import check_count
+from memoranda.model.names import check_key, require_label
 from memoranda.model.scope import Scope
-from memoranda.model.text import quote, require_label
+from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
 from memoranda.workflow.actions.base import Message
 
 MOST_MESSAGES = 1_000
-"""Messages that are read at once."""
+"""Maximum number of messages in one read."""
 
 _CURRENT, _THREAD, _MESSAGES = "threads.current", "threads.thread", "threads.messages"
 _ATTEMPTS = 1_000
@@ -38,22 +38,22 @@ T = TypeVar("T")
 
 
 class Thread(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation as it stood when it was read."""
+    """The state of a conversation when it was read."""
 
     id: str
     owner: str
     channel: str | None = None
-    """Where it takes place; None for a thread that was begun under an id of its own."""
+    """The channel it belongs to; None for a thread that was opened by its id."""
     opened_at: datetime
     last_at: datetime
-    """The moment of its newest message, or of its beginning."""
+    """The time of its newest message, or of its beginning."""
     count: int = 0
     """The number of its newest message."""
     closed: bool = False
 
 
 def current_thread(memory: Memory, *, owner: str, channel: str = "default", window: Duration = "24h") -> Thread:
-    """Return the thread that goes on in a channel. After a window without a message it is closed, and another begins.
+    """Return the current thread of a channel; after a `window` without a message it is closed, and another begins.
 
     >>> import memoranda
     >>> with memoranda.open(":memory:") as memory:
@@ -69,7 +69,7 @@ def current_thread(memory: Memory, *, owner: str, channel: str = "default", wind
 
 
 def open_thread(memory: Memory, *, owner: str, id: str) -> Thread:
-    """Return the thread of this id, begun now where there is none; in no channel, it ends only by `close_thread`."""
+    """Return the thread with this id, or begin it; it has no channel, and ends only by `close_thread`."""
     scope = _scope(memory, owner, id)
 
     def attempt() -> Thread:
@@ -85,28 +85,28 @@ def open_thread(memory: Memory, *, owner: str, id: str) -> Thread:
 
 
 def find_thread(memory: Memory, *, owner: str, id: str) -> Thread | None:
-    """Return the thread of this id, or None where there is none."""
+    """Return the thread with this id, if there is one."""
     found = _read(memory, _scope(memory, owner, id))
     return None if found is None else found[0]
 
 
-def closed_thread(thread: Thread) -> ScopeEnded:
-    """Return the refusal of something that is to be said in a thread that is closed."""
+def thread_closed_error(thread: Thread) -> ScopeEnded:
+    """Return the error for a message to a closed thread."""
     return ScopeEnded(
         f"the thread {quote(thread.id)} of `{thread.owner}` is closed",
-        hint="Ask for the current thread of the channel, and go on there",
+        hint="Continue in the current thread of the channel",
     )
 
 
 def close_thread(memory: Memory, thread: Thread) -> Thread:
-    """Close a thread, so that its channel begins another, and return it closed; closing it twice changes nothing."""
+    """Close a thread, so that its channel begins another; closing it twice changes nothing."""
     scope = _scope(memory, thread.owner, thread.id)
 
     def attempt() -> Thread:
-        standing, version = _standing(memory, scope)
-        if standing.closed:
-            return standing
-        closed = msgspec.structs.replace(standing, closed=True)
+        current, version = _require_thread(memory, scope)
+        if current.closed:
+            return current
+        closed = msgspec.structs.replace(current, closed=True)
         memory.perform(_write_thread(scope, closed, expect=version))
         return closed
 
@@ -114,24 +114,24 @@ def close_thread(memory: Memory, thread: Thread) -> Thread:
 
 
 def add_message(memory: Memory, thread: Thread, text: str, *, sender: str, by_owner: bool) -> Message:
-    """Add a message to a thread that goes on, and return it."""
+    """Add a message to an open thread, and return it."""
     check_text(text, memory.limits.content_bytes)
     require_label("sender", sender)
     if type(cast(object, by_owner)) is not bool:
-        raise UsageError(f"{quote(by_owner)} does not say who speaks", hint="Pass by_owner=True or False")
+        raise UsageError(f"{quote(by_owner)} is not a valid `by_owner`", hint="Pass by_owner=True or False")
     scope = _scope(memory, thread.owner, thread.id)
 
     def attempt() -> Message:
-        standing, version = _standing(memory, scope)
-        if standing.closed:
-            raise closed_thread(standing)
-        # Messages never go back in time, whatever the clock does: the window is counted from the newest.
-        at = max(_now(memory), standing.last_at)
+        current, version = _require_thread(memory, scope)
+        if current.closed:
+            raise thread_closed_error(current)
+        # Times never decrease, whatever the clock does: the window is counted from the newest message.
+        at = max(_now(memory), current.last_at)
         message = Message(text=text, sender=sender, by_owner=by_owner, at=at.isoformat())
-        number = _newest_number(memory, scope, standing.count) + 1
-        longer = msgspec.structs.replace(standing, last_at=at, count=number)
+        number = _newest_number(memory, scope, current.count) + 1
+        longer = msgspec.structs.replace(current, last_at=at, count=number)
         payload = msgspec.Raw(encode_checked(msgspec.to_builtins(message), memory.limits))
-        # The thread's own record is what two writers meet at: the slower one begins again with the next number.
+        # Two writers conflict on the thread's own record: the slower one retries with the next number.
         writes = (
             _write_thread(scope, longer, expect=version),
             SetFact(scope=scope, key=_message_key(number), payload=payload, expect=0),
@@ -149,21 +149,21 @@ def messages(memory: Memory, thread: Thread, limit: int) -> list[Message]:
     check_count("limit", limit, least=1)
     if limit > MOST_MESSAGES:
         raise LimitExceeded(
-            f"{limit:,} messages are asked for, the limit is {MOST_MESSAGES:,}",
-            hint="Ask for fewer: it is the newest that you get",
+            f"{limit:,} messages were requested, the limit is {MOST_MESSAGES:,}",
+            hint="Request fewer; you get the newest ones",
             limit=MOST_MESSAGES,
             actual=limit,
         )
     scope = _scope(memory, thread.owner, thread.id)
-    standing, _ = _standing(memory, scope)
-    before = _message_key(max(standing.count - limit, 0))
-    # Without a limit of its own: what was added since the thread was read is newer still.
+    thread, _ = _require_thread(memory, scope)
+    before = _message_key(max(thread.count - limit, 0))
+    # Without a limit: messages may have been added since the thread was read.
     found: list[Fact] = memory.perform(ListFacts(scope=scope, prefix=_MESSAGES, after=before))
     return [msgspec.convert(fact.value, Message) for fact in found[-limit:]]
 
 
 def _current(memory: Memory, owner: str, channel: str, quiet: timedelta) -> Thread:
-    """Return the thread that a channel names, or begin one in its place; raise Conflict where somebody was faster."""
+    """Return the current thread of a channel, or begin a new one; raise Conflict if another writer was faster."""
     home, key = Scope.of(tenant=memory.tenant, user=owner), f"{_CURRENT}.{channel}"
     named: Fact | None = memory.perform(GetFact(scope=home, key=key))
     scope = _scope(memory, owner, named.value) if named else None
@@ -178,14 +178,14 @@ def _current(memory: Memory, owner: str, channel: str, quiet: timedelta) -> Thre
         _write_thread(_scope(memory, owner, begun.id), begun, expect=0),
     ]
     if scope is not None and found is not None and not found[0].closed:
-        # A message that comes in meanwhile changes the version: then the thread is not quiet after all.
+        # A new message meanwhile changes the version: then the thread is not quiet after all.
         writes.append(_write_thread(scope, msgspec.structs.replace(found[0], closed=True), expect=found[1]))
     memory.perform(WriteFacts(scope=home, writes=tuple(writes)))
     return begun
 
 
 def _until_first(attempt: Callable[[], T]) -> T:
-    """Return what an attempt gives, begun again as often as somebody was faster."""
+    """Run `attempt`, and retry it on each Conflict."""
     for number in range(_ATTEMPTS - 1):
         try:
             return attempt()
@@ -203,7 +203,7 @@ def _message_key(number: int) -> str:
 
 
 def _newest_number(memory: Memory, scope: Scope, count: int) -> int:
-    """Return the number of the newest message: an import may have brought some that the thread has not counted."""
+    """Return the number of the newest message; an import may have added some that the thread does not count."""
     later: list[Fact] = memory.perform(ListFacts(scope=scope, prefix=_MESSAGES, after=_message_key(count)))
     return int(later[-1].key.rpartition(".")[2]) if later else count
 
@@ -213,7 +213,7 @@ def _now(memory: Memory) -> datetime:
 
 
 def _read(memory: Memory, scope: Scope) -> tuple[Thread, int] | None:
-    """Return the thread of a scope and the version of its record; None where there is none."""
+    """Return the thread of a scope and the version of its record, if there is one."""
     fact: Fact | None = memory.perform(GetFact(scope=scope, key=_THREAD))
     if fact is None:
         return None
@@ -221,26 +221,26 @@ def _read(memory: Memory, scope: Scope) -> tuple[Thread, int] | None:
     return msgspec.convert({**fact.value, "id": ids["thread"], "owner": ids["user"]}, Thread), fact.version
 
 
-def _standing(memory: Memory, scope: Scope) -> tuple[Thread, int]:
+def _require_thread(memory: Memory, scope: Scope) -> tuple[Thread, int]:
     found = _read(memory, scope)
     if found is None:
         raise NotFound(
-            f"there is no thread at `{scope}`", hint="It was never begun, or was erased: ask for the current thread"
+            f"there is no thread at `{scope}`", hint="It was never begun, or was erased: get the current thread"
         )
     return found
 
 
 def _write_thread(scope: Scope, thread: Thread, *, expect: int) -> SetFact:
-    # Whose it is and what it is called is what the scope says.
+    # Its id and its owner are in the scope.
     kept: dict[str, Any] = msgspec.to_builtins(thread)
     value = {name: part for name, part in kept.items() if name not in ("id", "owner")}
     return SetFact(scope=scope, key=_THREAD, payload=msgspec.Raw(encode(value)), expect=expect)
 
 
 def check_text(text: Any, most: int) -> None:
-    """Refuse what is no message, or too long for one."""
+    """Refuse a message that is not text, is empty, or is too long."""
     if not isinstance(text, str) or not text.strip():
-        raise InvalidValue(f"{quote(text)} is no message", hint="Pass text that says something", path="$.text")
+        raise InvalidValue(f"{quote(text)} is not a valid message", hint="Pass a text that is not empty", path="$.text")
     size = len(text.encode("utf-8", "surrogatepass"))
     if size > most:
         raise LimitExceeded(

@@ -1,7 +1,7 @@
-"""A workflow and the definitions it refers to in, one bundle out; and back, into a memory that gives other ids.
+"""Export a workflow with its memory definitions as a bundle, and import it into another memory.
 
-A workflow names definitions by id, and ids differ from memory to memory; slugs do not. So a bundle lists definitions by
-slug, and an import writes the ids of the memory at hand into the text, each at its place, and leaves the rest as it is.
+A workflow refers to definitions by id, and ids differ between memories; slugs do not. So a bundle lists definitions by
+slug, and an import replaces the ids in the text by those of the target memory, leaving everything else as it is.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from typing import Any, cast
 import msgspec
 
 from memoranda.api.memory import Memory
-from memoranda.engine.schema_rules import prepare_schema
+from memoranda.engine.schemas import prepare_schema
+from memoranda.engine.transfer import Import
 from memoranda.errors import AlreadyExists, Conflict, NotFound, UsageError
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.source import Source
-from memoranda.lang.yaml import Node, compose
+from memoranda.lang.yaml import YamlNode, compose
 from memoranda.model.definition import Definition
-from memoranda.model.effect import Import
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.transfer import ImportedDefinition
@@ -29,15 +29,15 @@ _ATTEMPTS = 5
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What an import came to: the workflow's text with the ids of this memory, and where its definitions came from."""
+    """The result of an import: the workflow's text with the ids of this memory, and its definitions."""
 
     text: str
     created: tuple[Definition, ...] = ()
     reused: tuple[Definition, ...] = ()
-    """Definitions that stood here already, equal in everything but their ids."""
+    """Definitions that existed already, equal in everything but their ids."""
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _BundledDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     id: str
     name: str
     scope: str
@@ -48,13 +48,13 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 class _Bundle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     memoranda: int
     workflow: str
-    definitions: dict[str, _Kept] = {}
+    definitions: dict[str, _BundledDefinition] = {}
 
 
 def export_workflow(memory: Memory, text: str, *, name: str = "workflow") -> dict[str, Any]:
-    """Return a workflow as a bundle: its text, and by slug the definitions that it refers to by id.
+    """Return a workflow as a bundle: its text, and the definitions that it refers to, by slug.
 
-    Faults of the text are told with `name`, that of its file.
+    `name` is the file name in error messages.
 
     >>> import memoranda
     >>> with memoranda.open(":memory:") as here, memoranda.open(":memory:") as there:
@@ -82,10 +82,10 @@ def export_workflow(memory: Memory, text: str, *, name: str = "workflow") -> dic
 
 
 def import_workflow(memory: Memory, bundle: Mapping[str, Any]) -> Imported:
-    """Create the definitions of a bundle that its workflow refers to and this memory lacks, all or nothing.
+    """Create the definitions of a bundle that its workflow refers to and that are missing here, all or nothing.
 
-    A definition of the same slug is reused if its name, scope, ttl and schema are equal, and a Conflict otherwise.
-    Nothing is done with the workflow itself: its text is returned, ready to be loaded here.
+    A definition with the same slug is reused if its name, scope, ttl and schema are equal; otherwise it is a Conflict.
+    The workflow itself is not stored: its text is returned, ready to be loaded here.
     """
     given = _read(bundle)
     references = _references(given.workflow)
@@ -93,28 +93,29 @@ def import_workflow(memory: Memory, bundle: Mapping[str, Any]) -> Imported:
     named = {_id_of(node): str(node.value) for node in references}
     missing = [written for id, written in named.items() if id not in slugs]
     _refuse_missing(missing, "in the bundle", "Export the workflow again")
-    wanted = [_wanted(slugs[id], given.definitions[slugs[id]], memory) for id in named]
-    settled, made = _settle(memory, wanted)
+    wanted = [_new_definition(slugs[id], given.definitions[slugs[id]], memory) for id in named]
+    found, created = _create_missing(memory, wanted)
     return Imported(
-        text=_with_ids(given.workflow, [(node, settled[slugs[_id_of(node)]].id) for node in references]),
-        created=tuple(one for one in settled.values() if one.id in made),
-        reused=tuple(one for one in settled.values() if one.id not in made),
+        text=_with_ids(given.workflow, [(node, found[slugs[_id_of(node)]].id) for node in references]),
+        created=tuple(one for one in found.values() if one.id in created),
+        reused=tuple(one for one in found.values() if one.id not in created),
     )
 
 
 # the text
 
 
-def _references(text: str, name: str = "workflow") -> list[Node]:
-    """Return the ids of definitions that a workflow refers to, as they stand in its text."""
-    root: Node | None = None
+def _references(text: str, name: str = "workflow") -> list[YamlNode]:
+    """Return the nodes of all definition ids in the text of a workflow."""
+    root: YamlNode | None = None
     if isinstance(cast(object, text), str):
         source = Source(name, text)
         said = Diagnostics(source)
         root = compose(source, said)
         said.raise_if_failed()
     if root is None or root.entries is None:
-        raise UsageError(f"{quote(text)} is no workflow", hint="Pass the text of one: a mapping with `defs` and `flow`")
+        hint = "Pass the text of a workflow: a mapping with `defs` and `flow`"
+        raise UsageError(f"{quote(text)} is not a workflow", hint=hint)
     return [
         id
         for defs in _values(root, "defs")
@@ -126,23 +127,23 @@ def _references(text: str, name: str = "workflow") -> list[Node]:
     ]
 
 
-def _values(node: Node, name: str) -> Iterator[Node]:
+def _values(node: YamlNode, name: str) -> Iterator[YamlNode]:
     return (value for key, value in node.entries or () if key.scalar == name)
 
 
-def _id_of(node: Node) -> str:
+def _id_of(node: YamlNode) -> str:
     # A UUID may be written in capitals; the ids of definitions never are.
     return str(node.value).lower()
 
 
-def _with_ids(text: str, ids: Iterable[tuple[Node, str]]) -> str:
-    """Return a text with other ids at these places, in the quotes they stood in."""
+def _with_ids(text: str, ids: Iterable[tuple[YamlNode, str]]) -> str:
+    """Return a text with other ids at these places, in the same quotes."""
     parts: list[str] = []
     done = 0
     for node, id in ids:
         span, old = node.span, node.scalar or ""
         written = text[span.start : span.end]
-        # From the right: a block may have a comment above what it holds.
+        # From the right: a block scalar may have a comment above its content.
         at = written.rfind(old)
         before, after = ('"', '"') if at < 0 else (written[:at], written[at + len(old) :])
         parts += (text[done : span.start], before, old if old.lower() == id else id, after)
@@ -157,22 +158,22 @@ def _read(bundle: Any) -> _Bundle:
     try:
         read = msgspec.convert(bundle, _Bundle)
     except msgspec.ValidationError as error:
-        raise _no_bundle(str(error)) from None
+        raise _invalid_bundle(str(error)) from None
     if read.memoranda != _FORMAT:
-        raise _no_bundle(f"it is of the version {quote(read.memoranda)}, not {_FORMAT}")
+        raise _invalid_bundle(f"its format version is {quote(read.memoranda)}, not {_FORMAT}")
     return read
 
 
-def _no_bundle(reason: str) -> UsageError:
-    return UsageError(f"this is no exported workflow: {reason}", hint="Pass what export_workflow returned")
+def _invalid_bundle(reason: str) -> UsageError:
+    return UsageError(f"this is not an exported workflow: {reason}", hint="Pass what export_workflow returned")
 
 
-def _slugs(definitions: Mapping[str, _Kept]) -> dict[str, str]:
+def _slugs(definitions: Mapping[str, _BundledDefinition]) -> dict[str, str]:
     slugs: dict[str, str] = {}
     for slug, one in definitions.items():
         other = slugs.setdefault(one.id.lower(), slug)
         if other != slug:
-            raise _no_bundle(f"{quote(other)} and {quote(slug)} have the same id")
+            raise _invalid_bundle(f"{quote(other)} and {quote(slug)} have the same id")
     return slugs
 
 
@@ -183,8 +184,8 @@ def _refuse_missing(missing: Sequence[str], where: str, hint: str) -> None:
         raise NotFound(message, hint=hint, value=missing[0], missing=list(missing))
 
 
-def _wanted(slug: str, kept: _Kept, memory: Memory) -> ImportedDefinition:
-    """Return a definition of a bundle as it would be kept here, under an id of this memory."""
+def _new_definition(slug: str, kept: _BundledDefinition, memory: Memory) -> ImportedDefinition:
+    """Return a definition of a bundle with a new id of this memory."""
     try:
         schema = prepare_schema(decode(encode_checked(kept.schema, memory.limits)))
     except UsageError as error:
@@ -200,31 +201,30 @@ def _wanted(slug: str, kept: _Kept, memory: Memory) -> ImportedDefinition:
     )
 
 
-def _settle(memory: Memory, wanted: Sequence[ImportedDefinition]) -> tuple[dict[str, Definition], set[str]]:
-    """Return the definitions that stand in the end, by slug, and the ids of those that were created.
+def _create_missing(memory: Memory, wanted: Sequence[ImportedDefinition]) -> tuple[dict[str, Definition], set[str]]:
+    """Create the missing definitions; return all by slug, and the ids that this import may have created.
 
-    Somebody else may create one of them at the same time. Then nothing of ours was kept, or theirs is as good as ours,
-    and what stands is looked at again.
+    Another process may create one of them at the same time: then nothing of ours was stored, and we look again.
     """
     fresh = {one.id for one in wanted}
     home = Scope.of(tenant=memory.tenant)
     for attempt in range(_ATTEMPTS):
         known = memory.definitions.list() if wanted else []
-        standing = {one.slug: one for one in known}
+        existing = {one.slug: one for one in known}
         _refuse_different(wanted, known)
-        missing = tuple(one for one in wanted if one.slug not in standing)
+        missing = tuple(one for one in wanted if one.slug not in existing)
         if not missing:
-            return {one.slug: standing[one.slug] for one in wanted}, fresh
+            return {one.slug: existing[one.slug] for one in wanted}, fresh
         try:
             memory.perform(Import(scope=home, source="workflow", definitions=missing))
         except AlreadyExists:
             if attempt == _ATTEMPTS - 1:
                 raise
-    raise Conflict("definitions were deleted again while they were imported", hint="Try again in a moment")
+    raise Conflict("definitions were deleted while they were being imported", hint="Try again in a moment")
 
 
 def _refuse_different(wanted: Iterable[ImportedDefinition], known: Sequence[Definition]) -> None:
-    """Refuse an import whose definitions cannot stand beside those of this memory, naming everything that differs."""
+    """Raise a Conflict that names every difference between the bundle's definitions and those of this memory."""
     by_slug = {one.slug: one for one in known}
     by_name = {one.name: one for one in known}
     expected: dict[str, dict[str, Any]] = {}
@@ -232,7 +232,7 @@ def _refuse_different(wanted: Iterable[ImportedDefinition], known: Sequence[Defi
     reasons: list[str] = []
     for one in wanted:
         here = by_slug.get(one.slug)
-        fields = _different(one, here) if here else []
+        fields = _differing_fields(one, here) if here else []
         if fields:
             reasons.append(f"`{one.slug}` has another {' and another '.join(fields)}")
             expected[one.slug] = {field: getattr(one, field) for field in fields}
@@ -242,15 +242,15 @@ def _refuse_different(wanted: Iterable[ImportedDefinition], known: Sequence[Defi
             expected[one.slug], actual[one.slug] = {"name": one.name}, {"slug": by_name[one.name].slug}
     if reasons:
         raise Conflict(
-            f"the definitions here are not those of the bundle: {'; '.join(reasons)}",
+            f"the definitions here differ from those of the bundle: {'; '.join(reasons)}",
             hint="Make them equal, or give one of them another slug or name; nothing was imported",
             expected=expected,
             actual=actual,
         )
 
 
-def _different(one: ImportedDefinition, here: Definition) -> list[str]:
-    # As JSON writes it: to Python 1 and true are the same.
+def _differing_fields(one: ImportedDefinition, here: Definition) -> list[str]:
+    # Compared as JSON: in Python, 1 equals true.
     return [
         field
         for field in ("name", "scope", "ttl", "schema")

@@ -91,7 +91,7 @@ def test_has_nothing_to_say_about(title: str) -> None:
 def test_every_code_of_the_checker_has_a_case() -> None:
     folder = Path(memoranda.abl.checker.__file__).parent
     source = "".join(path.read_text() for path in folder.glob("*.py"))
-    codes = set(re.findall(r'said\.(?:error|warning|note)\(\s*"(\w+)"', source))
+    codes = set(re.findall(r'diagnostics\.(?:error|warning|note)\(\s*"(\w+)"', source))
     tested = {case.code for case in (*ERRORS.values(), *WARNINGS.values())}
     assert len(codes) > 25
     assert codes <= tested

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from memoranda.abl import check
-from memoranda.abl.tools.schema import type_schema
-from memoranda.abl.type_names import TYPE_NAMES
-from memoranda.abl.understanding.shapes import read_shape
+from memoranda.abl.keywords import TYPE_NAMES
+from memoranda.abl.tools.parameters import type_schema
+from memoranda.abl.understanding.fields import read_shape
 
 
 def _codes(word: str) -> list[str]:

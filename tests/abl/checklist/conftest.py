@@ -57,7 +57,7 @@ def load_unchecked(load: Load, monkeypatch: pytest.MonkeyPatch) -> Load:
 
     def load_it(text: str, **options: Any) -> Agent:
         with monkeypatch.context() as patched:
-            patched.setattr("memoranda.abl.loading.check_source", check)
+            patched.setattr("memoranda.abl.agent.check_source", check)
             return load(text, **options)
 
     return load_it

@@ -10,8 +10,8 @@ import pytest
 import memoranda
 from memoranda.abl import Agent, Behaviour, Turn
 from memoranda.api.memory import Memory
+from memoranda.engine.facts import GetFact, ListFacts
 from memoranda.errors import Unavailable
-from memoranda.model.effect import GetFact, ListFacts
 from memoranda.model.policy import Policy, Rule
 from memoranda.testing import FakeClock
 

@@ -581,7 +581,7 @@ def test_without_a_user_nothing_of_users_is_read_or_written(load: Load, memory: 
     turn = session.say("Ada")
     assert turn.messages == ["[friend]"]
     assert about(turn, "refused") == ["user.name", "user.typed"]
-    assert "signed in" in next(one for one in turn.events if one.kind == "refused").detail["why"]
+    assert "has no user" in next(one for one in turn.events if one.kind == "refused").detail["why"]
     assert about(session.say("clear"), "refused") == ["user.name"]
     assert memory.scope(project="default").value("season") == "Ada"
     assert agent.start().opening.messages == ["[friend]"]

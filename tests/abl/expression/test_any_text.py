@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.abl.expression.programs import compile_template, evaluate, render
-from memoranda.abl.functions import FUNCTIONS
+from memoranda.abl.expression.compiler import compile_template, evaluate, render
+from memoranda.abl.expression.functions import FUNCTIONS
 from memoranda.errors import MemorandaError, SourceError
 
 pytestmark = pytest.mark.slow

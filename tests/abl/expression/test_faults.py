@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.abl.expression.programs import (
+from memoranda.abl.expression.compiler import (
     compile_expression,
     compile_template,
     evaluate,
@@ -14,12 +14,12 @@ from memoranda.abl.expression.programs import (
 )
 from memoranda.errors import SourceError
 from memoranda.lang.diagnostics import Diagnostics
-from memoranda.lang.expression.bounds import Bounds
+from memoranda.lang.expression.dialect import Bounds
 from memoranda.lang.source import Excerpt, Source
 
 CURLY = "\N{LEFT DOUBLE QUOTATION MARK}"
 NO_TERNARY = "There is no `? :`; use IF and ELSE branches, or COALESCE for a fallback"
-BAD_PATTERN = "Correct the pattern; back-references are not supported, because they can take for ever"
+BAD_PATTERN = "Correct the pattern; back-references are not supported, because they can take forever"
 
 
 def faults(text: str, *, template: bool = False) -> list[tuple[str, str, str]]:

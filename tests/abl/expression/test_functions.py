@@ -6,11 +6,10 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.expression.programs import evaluate
-from memoranda.abl.functions import FUNCTIONS
+from memoranda.abl.expression.compiler import evaluate
+from memoranda.abl.expression.functions import FUNCTIONS
 from memoranda.errors import LimitExceeded
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.ids import CountingIds
+from memoranda.testing.fakes import CountingIds, FakeClock
 
 ROOMS = [{"id": 7, "kind": "single", "at": {"floor": 1}}, {"id": 8, "kind": "double", "at": {"floor": 2}}]
 

@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.expression.programs import compile_expression, evaluate
+from memoranda.abl.expression.compiler import compile_expression, evaluate
 from memoranda.errors import SourceError, UsageError
-from memoranda.lang.expression.dialect import Run
+from memoranda.lang.expression.dialect import ExpressionRun
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_the_groups_can_be_read_in_the_same_expression() -> None:
 
 
 def test_the_groups_can_be_read_afterwards() -> None:
-    run = Run()
+    run = ExpressionRun()
 
     assert compile_expression(r"input matches '(\w+)@'").test({"input": "ada@example"}, run)
     assert run.captures == {"0": "ada@", "1": "ada"}

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.expression.programs import compile_expression, evaluate
+from memoranda.abl.expression.compiler import compile_expression, evaluate
 from memoranda.errors import InvalidValue, LimitExceeded
-from memoranda.lang.expression.dialect import Run
-from memoranda.testing.clock import FakeClock
+from memoranda.lang.expression.dialect import ExpressionRun
+from memoranda.testing.fakes import FakeClock
 
 GUEST: dict[str, Any] = {
     "name": "Ada",
@@ -220,7 +220,7 @@ def test_is_set(text: str, value: bool) -> None:
         ("false IMPLIES false IMPLIES false", True),
         ("true OR false IMPLIES false", False),
         ("nights > 2 IMPLIES name IS SET", True),
-        # NOT takes in the whole comparison: `(NOT 1) == 2` would be false.
+        # NOT applies to the whole comparison: `(NOT 1) == 2` would be false.
         ("NOT 1 == 2", True),
         ("NOT nights > 5 AND vip", True),
         ("NOT name IN ['Bob']", True),
@@ -231,7 +231,7 @@ def test_logic_and_precedence(text: str, value: bool) -> None:
 
 
 def test_logic_stops_as_soon_as_it_is_decided() -> None:
-    run = Run()
+    run = ExpressionRun()
 
     assert compile_expression("false AND 'a' matches 'a'").value({}, run) is False
     assert compile_expression("true OR 'a' matches 'a'").value({}, run) is True

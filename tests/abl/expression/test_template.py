@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.expression.programs import compile_template, render
+from memoranda.abl.expression.compiler import compile_template, render
 from memoranda.errors import LimitExceeded
-from memoranda.lang.expression.bounds import Bounds
-from memoranda.lang.expression.dialect import Run
+from memoranda.lang.expression.dialect import Bounds, ExpressionRun
 
 INN: dict[str, Any] = {
     "name": "Ada",
@@ -142,5 +141,5 @@ def test_the_output_is_bounded(text: str) -> None:
     scope = {"a": [0, 0, 0], "b": "12345678"}
 
     with pytest.raises(LimitExceeded):
-        template.render(scope, Run(bounds=Bounds(output=20)))
-    assert len(template.render(scope, Run(bounds=Bounds(output=24)))) == 24
+        template.render(scope, ExpressionRun(bounds=Bounds(output=20)))
+    assert len(template.render(scope, ExpressionRun(bounds=Bounds(output=24)))) == 24

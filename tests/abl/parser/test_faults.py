@@ -48,7 +48,7 @@ FAULTS = {
         "MEMORY:\n  session:\n    - a\n      MAX_ATTEMPTS: b\n",
         (4, 7, "unknown_keyword", "`MAX_ATTEMPTS`", "in a step"),
     ),
-    "no dash": ("MEMORY:\n  session:\n    a\n", (3, 5, "wrong_nesting", "no item of `session`", "dash")),
+    "no dash": ("MEMORY:\n  session:\n    a\n", (3, 5, "wrong_nesting", "not an item of `session`", "dash")),
     "an item among keywords": ("MEMORY:\n  - sesion\n", (2, 5, "wrong_nesting", "`sesion`", "`session`")),
     "no colon": ("MEMORY:\n  session\n", (2, 3, "missing_colon", "after `session`", "`session: …`")),
     "lines below a value": (
@@ -60,7 +60,7 @@ FAULTS = {
         (2, 3, "wrong_nesting", "below `RESPOND` with a value", "Indent it like"),
     ),
     "lines below a target": ("CALL: f\nON_FAIL: s\n  THEN: x\n", (3, 3, "wrong_nesting", "below `ON_FAIL`", "Indent")),
-    "an entry in a list of names": ("CLEAR:\n  a: b\n", (2, 3, "wrong_nesting", "`a: b`", "one `- item` a line")),
+    "an entry in a list of names": ("CLEAR:\n  a: b\n", (2, 3, "wrong_nesting", "`a: b`", "one `- item` per line")),
     "errors on the line": ("ON_ERROR: ESCALATE\n", (1, 11, "wrong_value", "`ON_ERROR` needs errors", "tool_error")),
     "a value beside a block": ("MEMORY: yes\n", (1, 9, "wrong_value", "`MEMORY` needs", "Variables")),
     "two columns in one block": (
@@ -97,7 +97,7 @@ FAULTS = {
         "FLOW:\n  s:\n    REASONING: false\n    ON_SUCCESS:\n      THEN: x\n",
         (4, 5, "wrong_nesting", "`ON_SUCCESS` has no `CALL`", "below the call"),
     ),
-    "no assignment": ("SET:\n  - total\n", (2, 5, "wrong_value", "`total` is no assignment", "name = expression")),
+    "no assignment": ("SET:\n  - total\n", (2, 5, "wrong_value", "`total` is not an assignment", "name = expression")),
     "a section twice": (
         "MEMORY:\n  session:\n    - a\nMEMORY:\n  session:\n    - b\n",
         (4, 1, "duplicate", "`MEMORY`", ""),
@@ -132,7 +132,7 @@ FAULTS = {
         "FLOW:\n  s:\n    REASONING: false\n    MAX_ATTEMPTS: many\n",
         (4, 19, "wrong_value", "whole number", "MAX_ATTEMPTS"),
     ),
-    "a bad signature": ("TOOLS:\n  f(a string -> b\n", (2, 3, "bad_signature", "no signature", "name(parameter")),
+    "a bad signature": ("TOOLS:\n  f(a string -> b\n", (2, 3, "bad_signature", "not the signature", "name(parameter")),
     "a field that is neither": ("GATHER:\n  - a: maybe\n", (2, 8, "wrong_value", "`maybe`", "lines below")),
     "a scalar without value": ("CHECK:\nTHEN: x\n", (1, 1, "wrong_value", "`CHECK` needs", "CHECK")),
 }
@@ -210,7 +210,7 @@ CONSTRAINTS:
 def test_a_fault_is_shown_with_its_line_and_a_caret() -> None:
     reading = read("FLOW:\n  s:\n    REASONING: false\n    RESPONT: hi\n", name="a.abl", fragment=True)
     assert render_all(reading.diagnostics, reading.source) == (
-        "a.abl:4:5: error[unknown_keyword]: `RESPONT` is no keyword in a step\n"
+        "a.abl:4:5: error[unknown_keyword]: `RESPONT` is not a keyword in a step\n"
         "  4 |     RESPONT: hi\n"
         "    |     ^^^^^^^\n"
         "    = Did you mean `RESPOND`?"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from memoranda.abl.keywords import LEVELS, homes
+from memoranda.abl.keywords import LEVELS, places_of
 
 SECTIONS = (
     "AGENT VERSION DESCRIPTION LANGUAGE GOAL PERSONA LIMITATIONS IDENTITY INSTRUCTIONS SYSTEM_PROMPT EXECUTION TOOLS "
@@ -34,5 +34,5 @@ def test_a_row_is_complete_and_no_word_means_two_things_in_one_place() -> None:
 
 
 def test_a_word_says_where_it_stands() -> None:
-    assert "below `TRANSFORM`" in homes("SORT_BY")
-    assert homes("nonsense") == []
+    assert "below `TRANSFORM`" in places_of("SORT_BY")
+    assert places_of("nonsense") == []

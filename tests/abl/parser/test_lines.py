@@ -4,10 +4,18 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.abl.lines import read_lines
-from memoranda.abl.tree import Line, Raw, Value
-from memoranda.abl.values import arrow, assignment, inline_object, listed, split, unquoted
+from memoranda.abl.lines import (
+    Line,
+    Value,
+    list_elements,
+    object_fields,
+    read_lines,
+    split,
+    split_arrow,
+    split_assignment,
+)
 from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Source, Span
 
 
@@ -50,7 +58,7 @@ def test_a_block_keeps_lines_and_loses_the_common_indentation() -> None:
     text = "a: |\n    one\n\n      two # no comment\n"
     (line,) = lines(text)
     assert line.value is not None
-    excerpt = unquoted(line.value).excerpt
+    excerpt = line.value.unquoted.excerpt
     place = excerpt.locate(excerpt.text.index("two"), excerpt.text.index("two") + 3)
     assert text[place.start : place.end] == "two"
 
@@ -110,31 +118,31 @@ def test_a_list_may_stand_in_the_column_of_its_key() -> None:
     ],
 )
 def test_quotes_around_the_whole_value_are_taken_off(written: str, text: str) -> None:
-    assert unquoted(Value(written, span=Span(0, len(written)))).text == text
+    assert Value(written, span=Span(0, len(written))).unquoted.text == text
 
 
 def test_places_survive_escapes() -> None:
     written = '"a \\"b\\" {{x}}"'
     (line,) = lines(f"R: {written}\n")
     assert line.value is not None
-    excerpt = unquoted(line.value).excerpt
+    excerpt = line.value.unquoted.excerpt
     place = excerpt.locate(excerpt.text.index("{{x}}"), excerpt.text.index("{{x}}") + 5)
     assert f"R: {written}\n"[place.start : place.end] == "{{x}}"
 
 
 def test_parts_are_found_outside_of_quotes_and_brackets() -> None:
     assert [one.text for one in split(raw('a, "b, c", f(d, e)'), ",")] == ["a", '"b, c"', "f(d, e)"]
-    assert [one.text for one in listed(raw("[a, 'b', c.d]"))] == ["a", "b", "c.d"]
-    assert [one.text for one in listed(raw("a, b"))] == ["a", "b"]
-    sides = arrow(raw('{a: "->"} -> user.x'))
+    assert [one.text for one in list_elements(raw("[a, 'b', c.d]"))] == ["a", "b", "c.d"]
+    assert [one.text for one in list_elements(raw("a, b"))] == ["a", "b"]
+    sides = split_arrow(raw('{a: "->"} -> user.x'))
     assert sides is not None
     assert (sides[0].text, sides[1].text, sides[1].span) == ('{a: "->"}', "user.x", Span(113, 119))
-    assert arrow(raw("a")) is None
-    last = arrow(raw("a -> b -> c"))
+    assert split_arrow(raw("a")) is None
+    last = split_arrow(raw("a -> b -> c"))
     assert last is not None
     assert (last[0].text, last[1].text) == ("a -> b", "c")
     assert [one.text for one in split(raw("it's, that's"), ",")] == ["it's", "that's"]
-    assert [(name.text, value.text) for name, value in inline_object(raw("{a: b + 1, c}")) or []] == [
+    assert [(name.text, value.text) for name, value in object_fields(raw("{a: b + 1, c}")) or []] == [
         ("a", "b + 1"),
         ("c", "c"),
     ]
@@ -152,5 +160,5 @@ def test_parts_are_found_outside_of_quotes_and_brackets() -> None:
     ],
 )
 def test_an_assignment_splits_at_the_first_sign_that_is_no_comparison(text: str, sides: tuple[str, str] | None) -> None:
-    found = assignment(raw(text))
+    found = split_assignment(raw(text))
     assert (found and (found[0].text, found[1].text)) == sides

@@ -41,8 +41,8 @@ def test_what_is_not_acted_on_is_kept_and_noted(reading: Reading, agent: Any) ->
 def test_warnings_are_about_a_text_without_effect_and_a_comment_beside_a_word(reading: Reading) -> None:
     warned = [(one.code, one.message) for one in reading.diagnostics if one.severity == "warning"]
     assert warned == [
-        ("no_rule", '`"Be kind"` is no rule and has no effect'),
-        ("inline_comment", "`# continue | resume_intent` is left out: a comment stands on a line of its own"),
+        ("no_rule", '`"Be kind"` is not a rule and has no effect'),
+        ("inline_comment", "`# continue | resume_intent` is ignored: a comment needs a line of its own"),
     ]
 
 

@@ -62,9 +62,9 @@ def talk() -> Talk:
 
 @pytest.fixture
 def told() -> Told:
-    """Return how to pick the happenings of one kind out of a turn, as they are read."""
+    """Return how to pick the entries of one kind out of a turn, as they are read."""
 
     def told(turn: Turn, kind: str) -> list[str]:
-        return [str(happening) for happening in turn.trace if happening.kind == kind]
+        return [str(entry) for entry in turn.trace if entry.kind == kind]
 
     return told

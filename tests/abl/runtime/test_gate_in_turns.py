@@ -342,7 +342,7 @@ def test_a_value_that_is_too_large_for_a_fact_is_refused_and_the_turn_goes_on(lo
         turn = session.say("0123456789")
         assert turn.messages == ["Done."]
         assert any("user.text" in one for one in told(turn, "refused"))
-        assert any("cannot be kept" in one for one in told(turn, "warning"))
+        assert any("cannot be saved" in one for one in told(turn, "warning"))
         assert small.scope(user="ada").get("text") is None
         assert session.say("x").messages == ["Done."]
         assert small.scope(user="ada").value("text") == "x" * 1000

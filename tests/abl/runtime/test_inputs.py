@@ -10,7 +10,7 @@ import pytest
 
 import memoranda
 from memoranda import InvalidInput, Memory, SourceError
-from memoranda.abl.scripts.run import run_scripts
+from memoranda.abl.scripts import run_scripts
 from memoranda.agent.models import Ask, Reply, ToolCall
 
 BANK = Path(__file__).parents[3] / "examples" / "abl" / "wire_transfer"
@@ -215,7 +215,7 @@ def test_a_model_does_not_set_what_a_rule_looks_at(load: Any, told: Any, guard: 
     session = load(text, model=model, tools={"open_box": lambda: opened.append(1)}).start()
     assert (session.opening.messages, opened) == (["No."], [])
     assert session.vars["topic"] == "tea"  # what no rule looks at
-    assert "a rule looks at it" in told(session.opening, "refused")[0]
+    assert "a rule reads it" in told(session.opening, "refused")[0]
     assert model.told[0]["refused"] != [] and "topic" in model.told[0]["kept"]
     declared = "MEMORY:\n  session:\n    - checked\n      INPUT: true\n    - box_of\n      INPUT: true\n"
     session = load(declared, text, model=Eager(**values), tools={"open_box": lambda: opened.append(1)}).start()

@@ -471,7 +471,7 @@ def test_a_computation_that_cannot_be_done_is_an_error_of_the_step(load: Any, to
         """)
     turn = agent.start().opening
     assert turn.messages == ["That does not compute."]
-    assert "`room` is no object" in told(turn, "error")[0]
+    assert "`room` is not an object" in told(turn, "error")[0]
 
 
 # --- messages and templates ---------------------------------------------------------------------------------------

@@ -590,7 +590,7 @@ def test_an_id_in_use_is_refused_before_any_tool_is_called(load: Any):
         tools={"ring": lambda: called.append(1)},
     )
     agent.start(user="ada", id="desk-1")
-    with pytest.raises(memoranda.Conflict, match="there is a session `desk-1` already"):
+    with pytest.raises(memoranda.Conflict, match="the session `desk-1` already exists"):
         agent.start(user="ada", id="desk-1")
     assert called == [1]
     agent.start(user="ada", id="desk-2")

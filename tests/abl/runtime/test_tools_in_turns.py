@@ -256,7 +256,7 @@ def test_a_result_that_is_too_large_to_be_kept_serves_the_turn_and_is_gone_after
         )
         session = agent.start()
         assert session.opening.messages == ["300 3"]
-        assert "too large to be kept" in told(session.opening, "warning")[0]
+        assert "too large to be saved" in told(session.opening, "warning")[0]
         # The older one goes first; it is the other that does not fit, so both are gone.
         later = session.say("x").messages
         assert later[0].startswith("[][0]")

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.expression.programs import expression
-from memoranda.abl.parsed import parse_programs
+from memoranda.abl.expression.compiler import expression
 from memoranda.abl.parser import parse_fragment
+from memoranda.abl.programs import parse_programs
 from memoranda.abl.tools.toolbox import Toolbox
-from memoranda.abl.tree import Raw
 from memoranda.lang.diagnostics import Diagnostics
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Source
 from memoranda.testing import FakeClock
 

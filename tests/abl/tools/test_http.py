@@ -17,9 +17,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.abl.tools.filling import Slot, as_json
+from memoranda.abl.tools.http import Slot, as_json
 from memoranda.abl.tools.outcome import Outcome
-from memoranda.abl.tools.workers import WORKERS
+from memoranda.abl.tools.toolbox import WORKERS
 
 Handle = Callable[[BaseHTTPRequestHandler], None]
 
@@ -285,7 +285,7 @@ def test_a_body_that_is_no_json_is_not_sent_and_not_tried_again(call, server, pa
           body_template: '{"name": {{name}} extra}'
         """
     failure = call(lines, "Ada").failure
-    assert failure is not None and failure.kind == "validation_error" and "no JSON" in failure.message
+    assert failure is not None and failure.kind == "validation_error" and "not valid JSON" in failure.message
     assert server.asked == [] and pauses == []
     assert call(lines.replace(" extra", ""), "Ada").failure is None
     assert server.asked[0].json == {"name": "Ada"}
@@ -297,9 +297,9 @@ def test_a_body_that_is_no_json_is_not_sent_and_not_tried_again(call, server, pa
         ("ftp://127.0.0.1/x", "http:// or https://"),
         ("file:///etc/passwd", "http:// or https://"),
         ("/relative", "http:// or https://"),
-        ("http://", "names no host"),
-        ("http://[bad", "no address"),
-        ("http://127.0.0.1:99999999/x", "no address"),
+        ("http://", "has no host"),
+        ("http://[bad", "not a valid address"),
+        ("http://127.0.0.1:99999999/x", "not a valid address"),
     ],
 )
 def test_an_address_that_is_none_is_refused(call, endpoint, said):
@@ -324,7 +324,7 @@ def test_a_function_stands_in_for_an_http_tool(make_box, server):
 def test_an_http_tool_is_known_by_its_endpoint(make_box, server):
     box = make_box(f"get()\n  type: http\n  endpoint: {server.url}/x\nlost()\n  type: http")
     assert (box.knows("get"), box.knows("lost")) == (True, False)
-    assert "no function was given" in box.call("lost", [], {}).failure.message
+    assert "has no function" in box.call("lost", [], {}).failure.message
 
 
 # what comes back

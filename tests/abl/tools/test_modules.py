@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.abl.tools.modules import functions_of
+from memoranda.abl.tools.toolbox import functions_of
 from memoranda.errors import UsageError
 
 SOURCE = """
@@ -109,7 +109,7 @@ def test_a_file_that_gives_no_tools_is_an_error_that_says_why(tmp_path, name, te
         ("", "cannot be loaded"),
         ({"x": 5}, "the tool `x` is `5`"),
         ({5: print}, "the tool `5`"),
-        ([print], "cannot give tools"),
+        ([print], "does not provide tools"),
     ],
 )
 def test_what_gives_no_tools_is_refused(tools, said):

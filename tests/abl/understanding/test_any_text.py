@@ -12,11 +12,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memoranda.abl.understanding import Intent, Wanted, coerce, corrections, extract, match_intent, validate
+from memoranda.abl.understanding.fields import FieldSpec, Intent
+from memoranda.abl.understanding.rule_reader import RuleReader, extract
+from memoranda.abl.understanding.validation import coerce, validate
 
 pytestmark = pytest.mark.slow
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
+READER = RuleReader()
 PIECES = st.sampled_from(
     """my name is Ada I'm to in from Lisbon Berlin for with 2 two 3rd 12 May may 2027 2027-05-12 2027-05-12T10:00
     12.5.2027 5/12 12:30 3pm am pm tomorrow next friday week days nights guests people adults kids no not but and or
@@ -36,7 +39,7 @@ TYPES = st.sampled_from(
      "string[]", "number[]", "date[]", "a|b", "string|null", "enum(x, y)", "", "?", "[]", "|", "'", "list of", "any"]
 )  # fmt: skip
 FIELDS = st.builds(
-    Wanted,
+    FieldSpec,
     name=NAMES,
     type=TYPES,
     options=st.sampled_from([(), ("Economy", "Business"), ("yes", "no"), ("1", "2"), ("",)]),
@@ -52,22 +55,24 @@ CLOCKS = st.sampled_from(
 
 
 @given(TEXTS, st.lists(FIELDS, max_size=5, unique_by=lambda field: field.name), CLOCKS)
-@example("\ud800", [Wanted(name="x", asked=True)], NOW)
-@example("two nights from 31 December", [Wanted(name="start_date"), Wanted(name="end_date")], datetime(9999, 12, 31))
+@example("\ud800", [FieldSpec(name="x", asked=True)], NOW)
+@example(
+    "two nights from 31 December", [FieldSpec(name="start_date"), FieldSpec(name="end_date")], datetime(9999, 12, 31)
+)
 def test_any_text_gives_values_of_wanted_fields_that_json_can_hold(
-    text: str, fields: list[Wanted], now: datetime
+    text: str, fields: list[FieldSpec], now: datetime
 ) -> None:
-    values = extract(text, fields, now=now)
+    values = extract(fields, text, now=now)
 
     assert set(values) <= {field.name for field in fields}
     assert all(value not in (None, "", []) for value in values.values())
     assert all(_is_plain(value) for value in values.values())
-    assert extract(text, fields, now=now) == values
+    assert extract(fields, text, now=now) == values
 
 
 @given(TEXTS, st.lists(FIELDS, max_size=5, unique_by=lambda field: field.name), CLOCKS)
-def test_any_text_corrects_only_what_is_there(text: str, fields: list[Wanted], now: datetime) -> None:
-    values = corrections(text, fields, now=now)
+def test_any_text_corrects_only_what_is_there(text: str, fields: list[FieldSpec], now: datetime) -> None:
+    values = READER.find_corrections(fields, text, now=now)
 
     assert set(values) <= {field.name for field in fields}
     assert all(_is_plain(value) for value in values.values())
@@ -83,7 +88,7 @@ def _is_plain(value: Any) -> bool:
 
 @given(TEXTS, st.lists(st.builds(Intent, TEXTS, st.tuples(TEXTS)), max_size=4))
 def test_any_text_shows_one_of_the_intents_or_none(text: str, intents: list[Intent]) -> None:
-    place = match_intent(text, intents)
+    place = READER.find_intent(intents, text)
 
     assert place is None or 0 <= place < len(intents)
 
@@ -127,7 +132,7 @@ def test_prose_that_was_asked_for_is_kept_letter_by_letter(text: str) -> None:
     said = f"The lamp is dark: {text} indeed"
 
     # Letters that can be written in two ways are kept in one.
-    assert extract(said, [Wanted(name="issue", asked=True)], now=NOW) in ({}, {"issue": normalize("NFC", said)})
+    assert extract([FieldSpec(name="issue", asked=True)], said, now=NOW) in ({}, {"issue": normalize("NFC", said)})
 
 
 LONG = {
@@ -152,19 +157,19 @@ LONG = {
     "accents": "é\u0301 ",
 }
 EVERYTHING = [
-    Wanted(name="destination", asked=True),
-    Wanted(name="checkin_date"),
-    Wanted(name="checkout_date"),
-    Wanted(name="num_guests"),
-    Wanted(name="guest_name"),
-    Wanted(name="order_number"),
-    Wanted(name="late_checkout", type="boolean"),
-    Wanted(name="cabin", options=("Economy", "Business")),
-    Wanted(name="phone"),
-    Wanted(name="email"),
-    Wanted(name="tags", list=True),
-    Wanted(name="notes", asked=True),
-    Wanted(name="pickup_time"),
+    FieldSpec(name="destination", asked=True),
+    FieldSpec(name="checkin_date"),
+    FieldSpec(name="checkout_date"),
+    FieldSpec(name="num_guests"),
+    FieldSpec(name="guest_name"),
+    FieldSpec(name="order_number"),
+    FieldSpec(name="late_checkout", type="boolean"),
+    FieldSpec(name="cabin", options=("Economy", "Business")),
+    FieldSpec(name="phone"),
+    FieldSpec(name="email"),
+    FieldSpec(name="tags", list=True),
+    FieldSpec(name="notes", asked=True),
+    FieldSpec(name="pickup_time"),
 ]
 
 
@@ -173,9 +178,9 @@ def test_a_long_text_takes_no_longer_than_its_length(kind: str) -> None:
     def spent(length: int) -> float:
         text = (LONG[kind] * (length // len(LONG[kind]) + 1))[:length]
         begin = time.process_time()
-        extract(text, EVERYTHING, now=NOW)
-        corrections(text, EVERYTHING, now=NOW)
-        match_intent(text, [Intent("change the dates", ("business room",)), Intent("late 3 May a")])
+        extract(EVERYTHING, text, now=NOW)
+        READER.find_corrections(EVERYTHING, text, now=NOW)
+        READER.find_intent([Intent("change the dates", ("business room",)), Intent("late 3 May a")], text)
         coerce(text, "array", now=NOW)
         coerce(text, "date", now=NOW)
         return time.process_time() - begin
@@ -189,12 +194,12 @@ def test_a_long_text_takes_no_longer_than_its_length(kind: str) -> None:
 def test_the_value_of_a_long_answer_is_all_of_it() -> None:
     said = "It broke. " + "And then it broke again. " * 4_000
 
-    assert extract(said, [Wanted(name="issue", asked=True)], now=NOW) == {"issue": said.strip()}
+    assert extract([FieldSpec(name="issue", asked=True)], said, now=NOW) == {"issue": said.strip()}
     assert len(said) > 90_000
 
 
 def test_values_are_json() -> None:
-    values = extract("Lisbon, 3 to 5 May, 2 guests", EVERYTHING[:4], now=NOW)
+    values = extract(EVERYTHING[:4], "Lisbon, 3 to 5 May, 2 guests", now=NOW)
 
     assert msgspec.json.decode(msgspec.json.encode(values)) == values
     assert len(values) == 4

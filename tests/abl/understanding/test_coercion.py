@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.understanding import coerce
+from memoranda.abl.understanding.validation import coerce
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 

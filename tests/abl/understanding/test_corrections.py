@@ -7,19 +7,20 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.understanding import Wanted, corrections
-from memoranda.abl.understanding.corrections import understand
+from memoranda.abl.understanding.fields import FieldSpec
+from memoranda.abl.understanding.rule_reader import RuleReader
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
+READER = RuleReader()
 BOOKING = tuple(
-    Wanted(name=name)
+    FieldSpec(name=name)
     for name in ("destination", "checkin_date", "checkout_date", "num_guests", "children", "guest_name", "has_pets")
 )
-CABIN = Wanted(name="cabin", options=("Economy", "Business"))
+CABIN = FieldSpec(name="cabin", options=("Economy", "Business"))
 
 
-def corrected(text: str, *collected: Wanted) -> dict[str, Any]:
-    return corrections(text, collected or (*BOOKING, CABIN), now=NOW)
+def corrected(text: str, *collected: FieldSpec) -> dict[str, Any]:
+    return READER.find_corrections(collected or (*BOOKING, CABIN), text, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -83,18 +84,18 @@ def test_a_bare_value_corrects_the_only_field_it_can_be_for() -> None:
     assert corrected("no, make it 6 May", destination, checkin, guests) == {"checkin_date": "2027-05-06"}
     assert corrected("no, make it 6 May", destination, checkin, checkout, guests) == {}
     assert corrected("make it 5", destination, checkin, guests) == {"num_guests": 5}
-    assert corrected("make it 5", destination, guests, Wanted(name="nights")) == {}
+    assert corrected("make it 5", destination, guests, FieldSpec(name="nights")) == {}
     assert corrected("actually Porto", destination, checkin, guests) == {"destination": "Porto"}
     assert corrected("Porto instead", destination, checkin, guests) == {"destination": "Porto"}
     assert corrected("not Lisbon, Porto", destination, checkin) == {"destination": "Porto"}
-    assert corrected("actually Porto", destination, Wanted(name="guest_name")) == {}
-    assert corrected("actually yes", Wanted(name="has_pets")) == {"has_pets": True}
+    assert corrected("actually Porto", destination, FieldSpec(name="guest_name")) == {}
+    assert corrected("actually yes", FieldSpec(name="has_pets")) == {"has_pets": True}
 
 
 def test_a_bare_value_corrects_the_field_that_was_filled_last() -> None:
     destination, checkin, checkout = BOOKING[:3]
-    last = Wanted(name="checkout_date", asked=True)
-    color = Wanted(name="color", asked=True)
+    last = FieldSpec(name="checkout_date", asked=True)
+    color = FieldSpec(name="color", asked=True)
 
     assert corrected("no, make it 6 May", destination, checkin, checkout) == {}
     assert corrected("no, make it 6 May", destination, checkin, last) == {"checkout_date": "2027-05-06"}
@@ -103,8 +104,8 @@ def test_a_bare_value_corrects_the_field_that_was_filled_last() -> None:
 
 
 def test_without_fields_there_is_nothing_to_correct() -> None:
-    assert corrections("actually 4 guests", [], now=NOW) == {}
-    assert corrections("actually 4 guests", [Wanted(name="guests")], now=NOW) == {"guests": 4}
+    assert READER.find_corrections([], "actually 4 guests", now=NOW) == {}
+    assert READER.find_corrections([FieldSpec(name="guests")], "actually 4 guests", now=NOW) == {"guests": 4}
 
 
 @pytest.mark.parametrize(
@@ -122,27 +123,27 @@ def test_without_fields_there_is_nothing_to_correct() -> None:
 )
 def test_of_what_is_taken_back_within_a_message_the_last_counts(text: str, values: dict[str, Any]) -> None:
     name = next(iter(values))
-    fields = [Wanted(name=field.name, asked=field.name == name) for field in BOOKING]
-    assert understand(text, fields, now=NOW) == values
+    fields = [FieldSpec(name=field.name, asked=field.name == name) for field in BOOKING]
+    assert READER.find(fields, text, now=NOW) == values
 
 
 def test_prose_that_turns_is_kept_whole() -> None:
-    notes = Wanted(name="notes", asked=True)
-    assert understand("A cot, no wait, two cots", [notes], now=NOW) == {"notes": "A cot, no wait, two cots"}
+    notes = FieldSpec(name="notes", asked=True)
+    assert READER.find([notes], "A cot, no wait, two cots", now=NOW) == {"notes": "A cot, no wait, two cots"}
 
 
 def test_what_answers_the_question_corrects_nothing() -> None:
-    name, pets = Wanted(name="guest_name"), Wanted(name="has_pets")
-    place, breakfast = Wanted(name="destination"), Wanted(name="wants_breakfast")
+    name, pets = FieldSpec(name="guest_name"), FieldSpec(name="has_pets")
+    place, breakfast = FieldSpec(name="destination"), FieldSpec(name="wants_breakfast")
 
-    assert corrections("Ada, not Eve", [place], now=NOW, missing=name) == {}
-    assert corrections("actually, yes", [pets], now=NOW, missing=breakfast) == {}
-    assert corrections("no, make it Porto", [place], now=NOW, missing=name) == {"destination": "Porto"}
-    assert corrections("actually with pets", [pets], now=NOW, missing=breakfast) == {"has_pets": True}
+    assert READER.find_corrections([place], "Ada, not Eve", now=NOW, missing=name) == {}
+    assert READER.find_corrections([pets], "actually, yes", now=NOW, missing=breakfast) == {}
+    assert READER.find_corrections([place], "no, make it Porto", now=NOW, missing=name) == {"destination": "Porto"}
+    assert READER.find_corrections([pets], "actually with pets", now=NOW, missing=breakfast) == {"has_pets": True}
 
 
 def test_a_day_is_no_new_name() -> None:
-    place = Wanted(name="destination")
+    place = FieldSpec(name="destination")
 
-    assert corrections("Saturday, not Sunday", [place], now=NOW) == {}
-    assert corrections("Salamanca, not Segovia", [place], now=NOW) == {"destination": "Salamanca"}
+    assert READER.find_corrections([place], "Saturday, not Sunday", now=NOW) == {}
+    assert READER.find_corrections([place], "Salamanca, not Segovia", now=NOW) == {"destination": "Salamanca"}

@@ -7,21 +7,22 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.understanding import Wanted, extract
+from memoranda.abl.understanding.fields import FieldSpec
+from memoranda.abl.understanding.rule_reader import extract
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)
 
 
-def field(name: str, type: str | None = None, **more: Any) -> Wanted:
-    return Wanted(name=name, type=type, **more)
+def field(name: str, type: str | None = None, **more: Any) -> FieldSpec:
+    return FieldSpec(name=name, type=type, **more)
 
 
-def asked(name: str, type: str | None = None, **more: Any) -> Wanted:
-    return Wanted(name=name, type=type, asked=True, **more)
+def asked(name: str, type: str | None = None, **more: Any) -> FieldSpec:
+    return FieldSpec(name=name, type=type, asked=True, **more)
 
 
-def read(text: str, *wanted: Wanted) -> dict[str, Any]:
-    return extract(text, wanted, now=NOW)
+def read(text: str, *wanted: FieldSpec) -> dict[str, Any]:
+    return extract(wanted, text, now=NOW)
 
 
 STAY = (field("destination"), field("checkin_date"), field("checkout_date"), field("num_guests"))
@@ -774,7 +775,7 @@ def test_what_a_user_typed_stays_text() -> None:
         ("tags: red, blue", field("tags", list=True), ["red", "blue"]),
     ],
 )  # fmt: skip
-def test_ranges_and_lists(text: str, wanted: Wanted, value: Any) -> None:
+def test_ranges_and_lists(text: str, wanted: FieldSpec, value: Any) -> None:
     assert read(text, wanted) == {wanted.name: value}
 
 
@@ -853,7 +854,7 @@ def test_places_that_were_not_asked_for_need_a_word_and_a_capital(text: str, val
         ("object", (asked("thing", "object"),), {}),
     ],
 )  # fmt: skip
-def test_banks_shops_and_support_desks(text: str, wanted: tuple[Wanted, ...], values: dict[str, Any]) -> None:
+def test_banks_shops_and_support_desks(text: str, wanted: tuple[FieldSpec, ...], values: dict[str, Any]) -> None:
     assert read(text, *wanted) == values
 
 
@@ -930,6 +931,6 @@ def test_a_declared_type_is_believed_before_a_name() -> None:
 
 
 def test_without_words_or_fields_there_are_no_values() -> None:
-    assert extract("", [asked("name")], now=NOW) == {}
-    assert extract("Ada", [], now=NOW) == {}
-    assert extract("Ada", [asked("name")], now=NOW) == {"name": "Ada"}
+    assert extract([asked("name")], "", now=NOW) == {}
+    assert extract([], "Ada", now=NOW) == {}
+    assert extract([asked("name")], "Ada", now=NOW) == {"name": "Ada"}

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from memoranda.abl.understanding import Intent, match_intent
+from memoranda.abl.understanding.fields import Intent
+from memoranda.abl.understanding.rule_reader import RuleReader
+
+READER = RuleReader()
 
 INTENTS = (
     Intent("change dates"),
@@ -19,7 +22,7 @@ INTENTS = (
 
 
 def matched(text: str) -> str | None:
-    place = match_intent(text, INTENTS)
+    place = READER.find_intent(INTENTS, text)
     return None if place is None else INTENTS[place].label
 
 
@@ -71,25 +74,25 @@ def test_an_intent_is_not_seen_where_it_is_not_meant(text: str) -> None:
 def test_the_most_specific_intent_wins_and_then_the_first() -> None:
     intents = [Intent("cancel"), Intent("cancel booking"), Intent("booking cancel")]
 
-    assert match_intent("cancel my booking", intents) == 1
-    assert match_intent("cancel it", intents) == 0
-    assert match_intent("book it", intents) is None
+    assert READER.find_intent(intents, "cancel my booking") == 1
+    assert READER.find_intent(intents, "cancel it") == 0
+    assert READER.find_intent(intents, "book it") is None
 
 
 def test_words_far_apart_are_no_phrase() -> None:
     near = "change those old and wrong dates"
     far = "change " + "house and car and garden and " * 3 + "dates"
 
-    assert match_intent(near, [Intent("change dates")]) == 0
-    assert match_intent(far, [Intent("change dates")]) is None
+    assert READER.find_intent([Intent("change dates")], near) == 0
+    assert READER.find_intent([Intent("change dates")], far) is None
 
 
 def test_a_label_of_small_words_only_is_taken_as_it_is() -> None:
-    assert match_intent("what about this", [Intent("about this")]) == 0
-    assert match_intent("what about that", [Intent("about this")]) is None
+    assert READER.find_intent([Intent("about this")], "what about this") == 0
+    assert READER.find_intent([Intent("about this")], "what about that") is None
 
 
 def test_without_intents_there_is_no_match() -> None:
-    assert match_intent("cancel", []) is None
-    assert match_intent("cancel", [Intent("")]) is None
-    assert match_intent("cancel", [Intent("cancel")]) == 0
+    assert READER.find_intent([], "cancel") is None
+    assert READER.find_intent([Intent("")], "cancel") is None
+    assert READER.find_intent([Intent("cancel")], "cancel") == 0

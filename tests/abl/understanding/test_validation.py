@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.abl.understanding import validate
+from memoranda.abl.understanding.validation import validate
 from memoranda.errors import UsageError
 
 NOW = datetime(2026, 11, 4, 10, 0, tzinfo=UTC)

@@ -4,9 +4,9 @@ from typing import Any
 
 import msgspec
 
-from memoranda.abl.expression.programs import ABL, compile_expression, compile_template
+from memoranda.abl.expression.compiler import ABL, compile_expression, compile_template
 from memoranda.lang.expression.compiler import CORE, Layer, compile_node
-from memoranda.lang.expression.dialect import Closure, Compilation, Names, Run
+from memoranda.lang.expression.dialect import Closure, Compilation, ExpressionRun, Names
 from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, measure, paths_read
 from memoranda.lang.source import Span
 
@@ -57,7 +57,7 @@ def test_a_language_can_bring_nodes_of_its_own() -> None:
     def arrow(node: Arrow, to: Compilation) -> Closure:
         body = to.compile(node.body)
 
-        def make(names: Names, run: Run) -> Any:
+        def make(names: Names, run: ExpressionRun) -> Any:
             return lambda value: body(Layer({node.parameter: value}, names), run)
 
         return make
@@ -65,7 +65,7 @@ def test_a_language_can_bring_nodes_of_its_own() -> None:
     other = msgspec.structs.replace(ABL, compilers={**CORE, Arrow: arrow})
     double = Arrow(HERE, "n", Binary(HERE, "*", Name(HERE, "n"), Name(HERE, "by")))
 
-    assert compile_node(double, other)({"by": 2}, Run())(21) == 42
+    assert compile_node(double, other)({"by": 2}, ExpressionRun())(21) == 42
 
 
 def test_the_paths_that_an_expression_reads_are_known() -> None:

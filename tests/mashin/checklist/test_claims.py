@@ -13,10 +13,10 @@ from memoranda import SchemaViolation
 from memoranda.api.memory import Memory
 from memoranda.errors import SourceError
 from memoranda.mashin import Machine, Run
-from memoranda.mashin.expression.namespaces import FUNCTIONS, NAMESPACES
+from memoranda.mashin.expression.functions import FUNCTIONS, NAMESPACES
 from memoranda.model.event import GENESIS
 from memoranda.testing import FakeClock
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import WatchedEmbedder
 
 Load = Callable[..., Machine]
 

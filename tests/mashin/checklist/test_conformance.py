@@ -15,7 +15,7 @@ from memoranda.api.memory import Memory
 from memoranda.errors import SourceError
 from memoranda.mashin import Machine
 from memoranda.testing import FakeClock
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import WatchedEmbedder
 
 Load = Callable[..., Machine]
 Sample = Callable[[str], str]

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 from memoranda.errors import MemorandaError, SourceError
 from memoranda.lang.diagnostics import render_all
 from memoranda.lang.source import Source
+from memoranda.mashin.expression.compiler import compile_expression, evaluate
+from memoranda.mashin.expression.functions import FUNCTIONS
 from memoranda.mashin.expression.methods import METHODS
-from memoranda.mashin.expression.namespaces import FUNCTIONS
-from memoranda.mashin.expression.programs import compile_expression, evaluate
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from memoranda.errors import EvaluationFailed
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.expression.nodes import Node, paths_read
 from memoranda.lang.source import Excerpt, Source
-from memoranda.mashin.expression.programs import evaluate, parse_expression
+from memoranda.mashin.expression.compiler import evaluate, parse_expression
 
 
 def _node(text: str) -> Node:

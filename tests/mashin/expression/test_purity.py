@@ -11,12 +11,11 @@ from typing import Any
 import pytest
 
 from memoranda.errors import Conflict, InvalidValue, SourceError
-from memoranda.lang.expression.dialect import Run
+from memoranda.lang.expression.dialect import ExpressionRun
+from memoranda.mashin.expression.compiler import compile_expression, evaluate
+from memoranda.mashin.expression.functions import FUNCTIONS, GLOBALS, NAMESPACES
 from memoranda.mashin.expression.methods import METHODS
-from memoranda.mashin.expression.namespaces import FUNCTIONS, GLOBALS, NAMESPACES
-from memoranda.mashin.expression.programs import compile_expression, evaluate
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.ids import CountingIds
+from memoranda.testing.fakes import CountingIds, FakeClock
 
 PRIVATE = ["__class__", "__dict__", "__init__", "__globals__", "__subclasses__", "_closure", "call", "append", "pop"]
 
@@ -73,13 +72,13 @@ def test_expressions_load_no_store_and_no_door_and_are_not_loaded_unasked() -> N
         "import sys, memoranda\n"
         "assert not [name for name in sys.modules if name.startswith('memoranda.mashin')]\n"
         "before = set(sys.modules)\n"
-        "import memoranda.mashin.expression.programs\n"
+        "import memoranda.mashin.expression.compiler\n"
         "new = set(sys.modules) - before\n"
         "print(sorted(name for name in new if name.startswith(('memoranda.', 'socket', 'http', 'apsw', 'numpy'))))\n"
     )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     loaded: list[str] = literal_eval(out)
-    assert "memoranda.mashin.expression.programs" in loaded
+    assert "memoranda.mashin.expression.compiler" in loaded
     assert [name for name in loaded if not name.startswith(("memoranda.mashin", "memoranda.lang"))] == []
 
 
@@ -108,19 +107,19 @@ def test_chance_and_ids_come_from_the_source_of_ids() -> None:
 
 def test_a_replay_gives_what_the_run_has_drawn() -> None:
     program = compile_expression("[now(), Math.random(), UUID.generate(), [1, 2].map(x => Math.random())]")
-    run = Run(clock=FakeClock())
+    run = ExpressionRun(clock=FakeClock())
     was = program.value({}, run)
     assert [kind for kind, _ in run.drawn] == ["now", "random", "uuid", "random", "random"]
-    again = Run(recorded=run.drawn)
+    again = ExpressionRun(recorded=run.drawn)
     assert program.value({}, again) == was
     assert again.drawn == run.drawn
-    assert program.value({}, Run()) != was
+    assert program.value({}, ExpressionRun()) != was
 
 
 def test_a_replay_of_another_program_is_refused() -> None:
-    run = Run()
+    run = ExpressionRun()
     compile_expression("now()").value({}, run)
     with pytest.raises(Conflict, match="asks for random where now was recorded"):
-        compile_expression("Math.random()").value({}, Run(recorded=run.drawn))
+        compile_expression("Math.random()").value({}, ExpressionRun(recorded=run.drawn))
     with pytest.raises(Conflict, match="where nothing was recorded"):
-        compile_expression("[now(), now()]").value({}, Run(recorded=run.drawn))
+        compile_expression("[now(), now()]").value({}, ExpressionRun(recorded=run.drawn))

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.mashin.expression.programs import evaluate
+from memoranda.mashin.expression.compiler import evaluate
 
 SCOPE: dict[str, Any] = {
     "input": {"question": "How long?", "count": 3, "tags": ["b", "a", "c"], "empty": "", "nothing": None},

@@ -453,7 +453,7 @@ def test_flows_inside_one_another_are_stopped(load: Load) -> None:
     run = machine.run({"depth": 1_000_000})
     assert run.error is not None
     assert run.error.type == "runtime"
-    assert "inside one another" in run.error.message
+    assert "are nested" in run.error.message
     assert machine.run({"depth": 10}).check().output == {"n": 10}
 
 

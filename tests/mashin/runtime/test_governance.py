@@ -14,7 +14,7 @@ from memoranda.api.memory import Memory
 from memoranda.errors import Conflict, Denied, RunFailed, UsageError
 from memoranda.mashin import Machine, Run
 from memoranda.mashin.permissions import Permissions, Verdict
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import WatchedEmbedder
 
 Load = Callable[..., Machine]
 

@@ -17,8 +17,8 @@ import memoranda
 from memoranda import SchemaViolation
 from memoranda.api.memory import Memory
 from memoranda.errors import NotFound, Unavailable
+from memoranda.governance.runs import RecordRun
 from memoranda.mashin import Machine
-from memoranda.model.effect import RecordRun
 from memoranda.model.event import GENESIS
 
 Load = Callable[..., Machine]

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis.languages import is_stop_word, language_of
-from memoranda.retrieval.analysis.vocabulary import STOP_WORDS, TIME_WORDS
+from memoranda.retrieval.analysis.languages import STOP_WORDS, TIME_WORDS, is_stop_word, language_of
 from memoranda.retrieval.analysis.words import chunks
 
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis.analyse import analyse
-from memoranda.retrieval.analysis.analysed import Signs
+from memoranda.retrieval.analysis.analyser import Features, analyse
 from memoranda.retrieval.analysis.query import Expects, Query, read_query
 
 
@@ -152,8 +151,8 @@ def test_a_question_word_tells_what_kind_of_answer_is_expected(text: str, expect
 
 
 def test_what_is_expected_and_what_is_seen_are_the_same_bits() -> None:
-    assert (Expects.TEMPORAL, Expects.NUMERAL) == (Signs.TEMPORAL, Signs.NUMERAL)
-    assert not Expects.NAME & (Signs.QUESTION | Signs.TEMPORAL | Signs.NUMERAL)
+    assert (Expects.TEMPORAL, Expects.NUMERAL) == (Features.TEMPORAL, Features.NUMERAL)
+    assert not Expects.NAME & (Features.QUESTION | Features.TEMPORAL | Features.NUMERAL)
 
 
 def test_dates_of_a_query_are_read() -> None:

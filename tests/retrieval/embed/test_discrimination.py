@@ -110,7 +110,7 @@ class Renaming(Hashing):
         (Blind, "equal_texts_have_equal_vectors_and_others_do_not"),
         (Blind, "a_text_is_nearer_to_one_with_its_words_than_to_one_without"),
         (Weightless, "a_heavier_word_draws_the_vector_to_itself"),
-        (Weightless, "a_word_without_weight_is_as_good_as_absent"),
+        (Weightless, "a_word_without_weight_counts_as_absent"),
         (Renaming, "its_id_can_be_stored_and_stays"),
     ],
 )

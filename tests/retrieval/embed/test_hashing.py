@@ -41,6 +41,6 @@ def test_vectors_are_the_same_in_every_version() -> None:
 
 
 def test_a_dimension_below_one_is_refused() -> None:
-    with pytest.raises(UsageError, match="`0` is no dimension"):
+    with pytest.raises(UsageError, match="`0` is not a valid dimension"):
         Hashing(0)
     assert Hashing(1).embed(["word"]).shape == (1, 1)

@@ -18,8 +18,8 @@ from tokenizers.processors import TemplateProcessing
 
 from memoranda.errors import EmbeddingFailed, UsageError
 from memoranda.retrieval.embed import onnx
-from memoranda.retrieval.embed.naming import resolve
 from memoranda.retrieval.embed.onnx import Onnx
+from memoranda.retrieval.embed.registry import resolve
 from memoranda.testing.conformance.embedder import TEXTS, EmbedderConformance
 
 WORDS = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted({word for text in TEXTS for word in text.split()}), "noon"]
@@ -209,6 +209,6 @@ def test_settings_that_are_no_json_are_refused(build: Build) -> None:
 @pytest.mark.parametrize("options", [{"threads": 0}, {"batch": 0}])
 def test_no_threads_and_no_batch_are_refused(build: Build, options: dict[str, int]) -> None:
     folder = build()
-    with pytest.raises(UsageError, match="Both start at 1"):
+    with pytest.raises(UsageError, match="Both must be at least 1"):
         Onnx(folder, **options)
     assert Onnx(folder, threads=1, batch=1)

@@ -208,7 +208,7 @@ def test_a_request_that_is_refused_is_not_made_again(
 @pytest.mark.parametrize("code", [401, 403])
 def test_a_wrong_key_is_said_without_saying_it(server: Server, ready: OpenAI, pauses: list[float], code: int) -> None:
     server.waiting = [status(code, f"Incorrect API key provided: {KEY[:6]}***{KEY[-4:]}")]
-    with pytest.raises(EmbeddingFailed, match=f"refused the key \\(status {code}\\)") as caught:
+    with pytest.raises(EmbeddingFailed, match=f"rejected the key \\(status {code}\\)") as caught:
         ready.embed(["ferry"])
     assert "OPENAI_API_KEY" in caught.value.hint
     assert KEY[:6] not in str(caught.value)
@@ -264,21 +264,21 @@ def test_a_slow_server_is_not_waited_for(server: Server, pauses: list[float]) ->
     [
         (changed(lambda data: data[1]["embedding"].pop()), "dimension 255 for text number 2, not 256"),
         (changed(lambda data: [one["embedding"].append(0.5) for one in data]), "dimension 257 for text number 1"),
-        (changed(lambda data: data.pop()), "gave 1 vectors for 2 texts"),
-        (changed(lambda data: data.append(data[0] | {"index": 2})), "gave 3 vectors for 2 texts"),
-        (changed(lambda data: data[1].update(index=0)), "gave 1 vectors for 2 texts"),
-        (changed(lambda data: data[0].update(index=7)), "gave 2 vectors for 2 texts"),
+        (changed(lambda data: data.pop()), "returned 1 vectors for 2 texts"),
+        (changed(lambda data: data.append(data[0] | {"index": 2})), "returned 3 vectors for 2 texts"),
+        (changed(lambda data: data[1].update(index=0)), "returned 1 vectors for 2 texts"),
+        (changed(lambda data: data[0].update(index=7)), "returned 2 vectors for 2 texts"),
         (changed(lambda data: data[1]["embedding"].__setitem__(3, float("nan"))), "NaN for text number 2"),
         (changed(lambda data: data[1]["embedding"].__setitem__(3, None)), "NaN for text number 2"),
         (changed(lambda data: data[0].update(embedding=[0.0] * DIMENSION)), "only zeros for text number 1"),
-        (changed(lambda data: data[0].update(embedding=["x"] * DIMENSION)), "no matrix of numbers"),
-        (changed(lambda data: data[0].update(embedding=5)), "no list of vectors"),
-        (changed(lambda data: data[0].pop("index")), "no list of vectors"),
-        (lambda body: (200, {}, good(body)[2][:-40]), "no list of vectors"),
-        (lambda body: (200, {}, b"<html>hello</html>"), "no list of vectors"),
-        (lambda body: (200, {}, b"[1, 2]"), "no list of vectors"),
-        (lambda body: (200, {}, b'{"data": null}'), "no list of vectors"),
-        (lambda body: (200, {}, b"\xff\xfe"), "no list of vectors"),
+        (changed(lambda data: data[0].update(embedding=["x"] * DIMENSION)), "not a matrix of numbers"),
+        (changed(lambda data: data[0].update(embedding=5)), "not return a list of vectors"),
+        (changed(lambda data: data[0].pop("index")), "not return a list of vectors"),
+        (lambda body: (200, {}, good(body)[2][:-40]), "not return a list of vectors"),
+        (lambda body: (200, {}, b"<html>hello</html>"), "not return a list of vectors"),
+        (lambda body: (200, {}, b"[1, 2]"), "not return a list of vectors"),
+        (lambda body: (200, {}, b'{"data": null}'), "not return a list of vectors"),
+        (lambda body: (200, {}, b"\xff\xfe"), "not return a list of vectors"),
     ],
 )
 def test_what_is_no_vector_is_refused_and_named(
@@ -342,7 +342,7 @@ def test_a_missing_extra_is_named(ready: OpenAI, monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_model_without_a_name_is_refused() -> None:
-    with pytest.raises(UsageError, match="needs the name of a model"):
+    with pytest.raises(UsageError, match="needs a model"):
         OpenAI("")
     assert OpenAI("small").calibration is None
 

@@ -14,7 +14,7 @@ from tokenizers import Tokenizer as Reference
 
 from memoranda.model.text import without_halves
 from memoranda.retrieval.embed import wordllama
-from memoranda.retrieval.embed.tokenizer import Tokenizer
+from memoranda.retrieval.embed.wordllama import Tokenizer
 
 FILE = wordllama._FOLDER / wordllama._TOKENIZER
 SPECIAL = ("<unk>", "<s>", "</s>")

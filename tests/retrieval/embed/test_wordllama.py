@@ -21,7 +21,8 @@ from safetensors.numpy import load_file
 from tokenizers import Tokenizer
 
 from memoranda.errors import EmbeddingFailed
-from memoranda.retrieval.embed import tokenizer, wordllama
+from memoranda.retrieval.embed import wordllama
+from memoranda.retrieval.embed import wordllama as tokenizer
 from memoranda.retrieval.embed.wordllama import WordLlama
 from memoranda.testing.conformance.embedder import EmbedderConformance
 

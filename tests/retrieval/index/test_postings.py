@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.retrieval.analysis.analysed import Analysed
+from memoranda.retrieval.analysis.analyser import Analysis
 from memoranda.retrieval.index.postings import Postings, unpack_postings
 
 
-def _text(words: list[str]) -> Analysed:
+def _text(words: list[str]) -> Analysis:
     counts = Counter(words)
-    return Analysed("en", " ".join(counts), bytes(min(count, 255) for count in counts.values()), len(words), 0, 0)
+    return Analysis("en", " ".join(counts), bytes(min(count, 255) for count in counts.values()), len(words), 0, 0)
 
 
 def _found(postings: Postings, *words: str) -> list[tuple[int, float, float]]:
@@ -61,7 +61,7 @@ def test_postings_are_the_rows_that_hold_a_word(
     for asked in (("boat",), ("ada",), ("boat", "rope")):
         assert _found(postings, *asked) == expected(*asked)
     held = {word for words, labels in rows for word in (*words, *labels)}
-    assert postings.known({"boat", "ada", "nobody"}) == held & {"boat", "ada"}
+    assert postings.vocabulary({"boat", "ada", "nobody"}) == held & {"boat", "ada"}
     assert postings.letters == set("".join(held))
 
 

@@ -140,7 +140,7 @@ def test_metadata_that_are_damaged_are_named_before_any_filter(make_rows: Any, m
     index = ShelfIndex(64)
     index.add(rows[:5])
     spoilt = [*rows[5:40], msgspec.structs.replace(rows[40], metadata=metadata), *rows[41:]]
-    with pytest.raises(Corrupt, match="metadata kept for entry 41 ") as caught:
+    with pytest.raises(Corrupt, match="stored metadata of entry 41 ") as caught:
         index.add(spoilt)
     assert caught.value.sequence == 41
     assert index.sequences().tolist() == list(range(1, 6))

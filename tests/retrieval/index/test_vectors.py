@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from memoranda.retrieval.index import pruned, vectors
-from memoranda.retrieval.index.pruned import PrunedTable
-from memoranda.retrieval.index.vectors import VectorTable, reached_by
+from memoranda.retrieval.index import vectors
+from memoranda.retrieval.index import vectors as pruned
+from memoranda.retrieval.index.vectors import PrunedTable, VectorTable, kth_bound
 from memoranda.testing.conformance.vector_index import (
     DIMENSION,
     ROWS,
@@ -77,7 +77,7 @@ class TestVectorTable(VectorIndexConformance):
     def test_a_matrix_of_another_shape_is_refused(self) -> None:
         table = VectorTable(4)
         for shape in ((2, 3), (4,), (1, 1, 4)):
-            with pytest.raises(vectors.EmbedderMismatch, match="numbers where the others have 4"):
+            with pytest.raises(vectors.EmbedderMismatch, match="but the others have 4"):
                 table.append_matrix(np.ones(shape, dtype=np.float32))
         assert len(table) == 0
         table.append_matrix(np.ones((2, 4), dtype=np.float32))
@@ -179,7 +179,7 @@ class TestPrunedTable(VectorIndexConformance):
 @pytest.mark.parametrize("k", [1, 4, 60, 2_000])
 def test_a_bound_is_reached_by_k_and_by_few_more(count: int, k: int) -> None:
     numbers = np.random.default_rng(count).standard_normal(count).astype(np.float32)
-    reached = np.count_nonzero(numbers >= reached_by(numbers, k))
+    reached = np.count_nonzero(numbers >= kth_bound(numbers, k))
     assert min(k, count) <= reached <= max(2 * k, 8)
 
 

@@ -99,7 +99,7 @@ def test_an_admin_key_from_the_environment_works_and_is_not_shown(serve):
     ("environment", "said"),
     [
         ({"MEMORANDA_JWT": "true"}, "no secret"),
-        ({"MEMORANDA_JWT": "true", "MEMORANDA_JWT_SECRET": "too-short-a-secret"}, "32 are the least"),
+        ({"MEMORANDA_JWT": "true", "MEMORANDA_JWT_SECRET": "too-short-a-secret"}, "at least 32 are required"),
         ({"MEMORANDA_JWT": "true", "MEMORANDA_JWT_ALGORITHM": "RS256"}, "no public keys"),
         ({"MEMORANDA_JWT_ALGORITHM": "RS256", "MEMORANDA_JWKS": "nowhere.json"}, "cannot be read"),
         ({"MEMORANDA_ADMIN_KEY": "hunter2"}, "MEMORANDA_ADMIN_KEY"),

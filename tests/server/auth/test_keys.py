@@ -17,7 +17,7 @@ from memoranda.model.scope import Scope
 from memoranda.server.auth import keys
 from memoranda.server.auth.keys import (
     SYSTEM_TENANT,
-    KnownKeys,
+    KeyCache,
     create_key,
     find_key,
     first_key,
@@ -150,7 +150,7 @@ def test_a_key_ends_when_its_time_is_over(memory, clock):
 def test_a_key_may_end_at_a_moment(memory, clock):
     moment = clock.now() + timedelta(days=3)
     assert create_key(memory, tenant="t", user="u", role="reader", expires=moment).key.expires_at == moment
-    with pytest.raises(UsageError, match="over already"):
+    with pytest.raises(UsageError, match="in the past"):
         create_key(memory, tenant="t", user="u", role="reader", expires=clock.now())
 
 
@@ -184,7 +184,7 @@ def test_a_known_key_is_not_read_again_until_a_key_changes(memory, monkeypatch):
 
     monkeypatch.setattr(ScopedMemory, "get", counting)
     made = create_key(memory, tenant="orchard", user="pippin", role="member")
-    keys = KnownKeys(memory, lambda key: made_of.append(key) or key)
+    keys = KeyCache(memory, lambda key: made_of.append(key) or key)
 
     def find():
         return keys.find(made.token, memory.clock.now(), memory.mark(tenant=SYSTEM_TENANT))
@@ -211,7 +211,7 @@ def test_a_known_key_that_is_revoked_elsewhere_or_expires_is_refused_at_once(mem
         create_key(memory, tenant="orchard", user="pippin", role="member", expires=end) for end in (None, "2h")
     )
     with memoranda.open(tmp_path / "keys.db", clock=clock) as other:
-        keys = KnownKeys(other, lambda key: key)
+        keys = KeyCache(other, lambda key: key)
         assert keys.find(revoked.token, clock.now(), other.mark(tenant=SYSTEM_TENANT)) == revoked.key
         assert keys.find(expiring.token, clock.now(), other.mark(tenant=SYSTEM_TENANT)) == expiring.key
         revoke_key(memory, revoked.key.id)

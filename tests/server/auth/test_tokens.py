@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda import Unauthenticated, Unavailable, UsageError
-from memoranda.server.auth import jwks
+from memoranda.server.auth import tokens as jwks
 from memoranda.server.auth.keys import SYSTEM_TENANT
 from memoranda.server.auth.tokens import token_reader
 from memoranda.server.settings import Settings
@@ -94,14 +94,14 @@ def changed(**claims: Any) -> dict[str, Any]:
         (changed(exp=-1e300), "expired"),
         (changed(exp=...), "no claim `exp`"),
         (changed(exp=None), "exp"),
-        (changed(exp="2030-01-01"), "not a moment"),
-        (changed(exp=str(NOW + 600)), "not a moment"),
-        (changed(exp=True), "not a moment"),
-        (changed(exp=[NOW + 600]), "not a moment"),
-        (changed(exp=float("inf")), "not a moment"),
-        (changed(exp=float("nan")), "not a moment"),
+        (changed(exp="2030-01-01"), "not a timestamp"),
+        (changed(exp=str(NOW + 600)), "not a timestamp"),
+        (changed(exp=True), "not a timestamp"),
+        (changed(exp=[NOW + 600]), "not a timestamp"),
+        (changed(exp=float("inf")), "not a timestamp"),
+        (changed(exp=float("nan")), "not a timestamp"),
         (changed(nbf=NOW + 60), "not valid yet"),
-        (changed(nbf="now"), "not a moment"),
+        (changed(nbf="now"), "not a timestamp"),
         (changed(iat=NOW + 60), "not valid yet"),
         (changed(sub=...), "no claim `sub`"),
         (changed(sub=None), "sub"),
@@ -119,7 +119,7 @@ def changed(**claims: Any) -> dict[str, Any]:
         (changed(tenant=["orchard"]), "tenant"),
         (changed(tenant=""), "it is empty"),
         (changed(tenant="orch\u00adard"), "U+00AD"),
-        (changed(tenant=SYSTEM_TENANT), "nobody"),
+        (changed(tenant=SYSTEM_TENANT), "is reserved"),
         (changed(role="owner"), "not a role"),
         (changed(role="Admin"), "not a role"),
         (changed(role=["admin"]), "not a role"),
@@ -455,7 +455,7 @@ def test_an_issuer_that_drips_ends_at_the_deadline_and_known_keys_do_not_wait(ha
         ({"jwt": True, "jwt_secret": "x" * 31}, "31 bytes"),
         ({"jwt": True, "jwt_algorithm": "RS256"}, "no public keys"),
         ({"jwt": True, "jwt_algorithm": "RS256", "jwt_secret": SECRET}, "no public keys"),
-        ({"jwt": True, "jwt_algorithm": "none", "jwt_secret": SECRET}, "not an algorithm"),
+        ({"jwt": True, "jwt_algorithm": "none", "jwt_secret": SECRET}, "not a supported token algorithm"),
         ({"jwt": True, "jwt_algorithm": "RS256", "jwks": "nowhere.json"}, "cannot be read"),
         ({"jwt": True, "jwt_algorithm": "RS256", "jwks": "http://issuer.example/keys"}, "over http"),
         ({"jwt": True, "jwt_algorithm": "RS256", "jwks": "k", "jwt_secret": SECRET}, "both"),
@@ -492,18 +492,18 @@ def curve() -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("", "does not hold public keys"),
-        ("[]", "does not hold public keys"),
-        ("null", "does not hold public keys"),
-        ('{"keys": []}', "does not hold public keys"),
-        ('{"keys": {}}', "does not hold public keys"),
-        ('{"keys": [{"kty": "RSA"}]}', "does not hold public keys"),
-        ('{"keys": [{"kty": "RSA", "n": 5, "e": "AQAB"}]}', "does not hold public keys"),
-        ('{"keys": [{"kty": "RSA", "n": "!!!", "e": "AQAB"}]}', "does not hold public keys"),
-        ('{"keys": [{"kty": 7}]}', "does not hold public keys"),
-        ('{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}', "no RSA key"),
-        (lambda: json.dumps({"keys": [curve()]}), "no RSA key"),
-        (lambda: json.dumps({"keys": [jwk(ONE, use="enc")]}), "no RSA key"),
+        ("", "does not contain public keys"),
+        ("[]", "does not contain public keys"),
+        ("null", "does not contain public keys"),
+        ('{"keys": []}', "does not contain public keys"),
+        ('{"keys": {}}', "does not contain public keys"),
+        ('{"keys": [{"kty": "RSA"}]}', "does not contain public keys"),
+        ('{"keys": [{"kty": "RSA", "n": 5, "e": "AQAB"}]}', "does not contain public keys"),
+        ('{"keys": [{"kty": "RSA", "n": "!!!", "e": "AQAB"}]}', "does not contain public keys"),
+        ('{"keys": [{"kty": 7}]}', "does not contain public keys"),
+        ('{"keys": [{"kty": "oct", "k": "c2VjcmV0"}]}', "an RSA signing key"),
+        (lambda: json.dumps({"keys": [curve()]}), "an RSA signing key"),
+        (lambda: json.dumps({"keys": [jwk(ONE, use="enc")]}), "an RSA signing key"),
         (lambda: json.dumps({"keys": [private()]}), "private"),
         (
             lambda: json.dumps({"keys": [jwk(rsa.generate_private_key(public_exponent=65_537, key_size=1_024))]}),

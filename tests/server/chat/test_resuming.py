@@ -10,8 +10,8 @@ import pytest
 
 import memoranda
 from memoranda.agent.models import Reply
-from memoranda.chat.agents import Agent
-from memoranda.chat.turns import chat
+from memoranda.chat.agent import Agent
+from memoranda.chat.turn import chat
 
 API = "/api/v1"
 PATIENCE = 60.0

@@ -7,7 +7,7 @@ import signal
 import threading
 
 import memoranda
-from memoranda.chat.conversations import read_conversation
+from memoranda.chat.conversation import read_conversation
 
 
 def test_a_turn_under_way_is_taken_to_its_end_when_the_server_is_stopped(tmp_path, provider, wire, serving):

@@ -44,12 +44,12 @@ def test_a_chat_file_gives_agents_and_says_what_it_does_not_know():
     ):
         with pytest.raises(UsageError):
             read_chat_agents(wrong)
-    with pytest.raises(UsageError, match=r"the agent `porter` of chat\.toml cannot be used: `0` is not a number"):
+    with pytest.raises(UsageError, match=r"the agent `porter` in chat\.toml is not valid: `0` is not a number"):
         read_chat_agents("[agents.clerk]\nmax_rounds = 1\n[agents.porter]\nmax_rounds = 0")
 
 
 def test_folders_that_are_missing_and_names_that_are_taken_twice_are_refused(memory, tmp_path):
-    with pytest.raises(UsageError, match="no folder"):
+    with pytest.raises(UsageError, match="not a folder"):
         load_programs(Settings(machines=str(tmp_path / "nowhere")), memory)
     twice = folder_of(tmp_path / "twice", one__mashin=MACHINE, two__mashin=MACHINE)
     with pytest.raises(UsageError, match="two machines"):

@@ -8,21 +8,21 @@ from typing import ClassVar
 import pytest
 
 from memoranda.store.base import Store
-from memoranda.store.postgres import PostgresStore, pool, store
+from memoranda.store.postgres import PostgresStore, connection, store
 from memoranda.testing.conformance import StoreConformance
 
 
-class Stock(pool.Pool):
+class Stock(connection.Pool):
     """A pool that leaves its connections to the next one: a new one costs the server more than most tests."""
 
-    left: ClassVar[list[pool.Rows]] = []
+    left: ClassVar[list[connection.PostgresRows]] = []
 
     def close(self) -> None:
         self._closed = True
         self.left.extend(self._idle)
         self._idle.clear()
 
-    def _take(self) -> pool.Rows:
+    def _take(self) -> connection.PostgresRows:
         if not self._closed and not self._idle and self.left:
             return self.left.pop()
         return super()._take()

@@ -7,7 +7,7 @@ import pytest
 from psycopg import errors as postgres_errors
 
 from memoranda.errors import Busy, Corrupt, Full, ReadOnly, StorageError, Unavailable
-from memoranda.store.postgres.errors import ERRORS, passes, translate
+from memoranda.store.postgres.errors import ERRORS, is_temporary, translate
 
 URL = "postgresql://ada@db.example/team"
 
@@ -96,7 +96,7 @@ def test_only_what_may_go_by_itself_is_tried_again():
         postgres_errors.UndefinedTable,
         psycopg.DataError,
     )
-    assert all(passes(kind("?")) for kind in passing)
-    assert not any(passes(kind("?")) for kind in staying)
-    assert not passes(psycopg.OperationalError('FATAL:  database "team" does not exist'))
-    assert passes(psycopg.OperationalError("connection failed: session is read-only"))  # a standby may take over
+    assert all(is_temporary(kind("?")) for kind in passing)
+    assert not any(is_temporary(kind("?")) for kind in staying)
+    assert not is_temporary(psycopg.OperationalError('FATAL:  database "team" does not exist'))
+    assert is_temporary(psycopg.OperationalError("connection failed: session is read-only"))  # a standby may take over

@@ -21,7 +21,7 @@ from memoranda.model.scope import Scope
 from memoranda.store.base import TenantState
 from memoranda.store.postgres import PostgresStore
 from memoranda.store.postgres.migrate import VERSION
-from memoranda.store.sql.addresses import without_secrets
+from memoranda.store.sql.errors import without_secrets
 
 Server = postgres_server.PostgresServer
 SECRET = "swordfish-77"

@@ -19,17 +19,16 @@ import memoranda
 from memoranda.errors import ApprovalRequired, Unavailable
 from memoranda.model.policy import Policy, Quota
 from memoranda.store.base import Store
-from memoranda.store.postgres import PostgresStore, migrate, pool, store
-from memoranda.testing.clock import FakeClock
+from memoranda.store.postgres import PostgresStore, connection, migrate, store
 from memoranda.testing.conformance.base import ConformanceBase, snapshot
 from memoranda.testing.conformance.definitions import DefinitionPromises
 from memoranda.testing.conformance.entries import EntryPromises
 from memoranda.testing.conformance.entry_lives import EntryLifePromises
-from memoranda.testing.conformance.erasure import ErasurePromises
 from memoranda.testing.conformance.ledger import LedgerPromises
-from memoranda.testing.conformance.scopes import ScopePromises
-from memoranda.testing.conformance.sessions import SessionPromises
+from memoranda.testing.conformance.lifetimes import ErasurePromises, SessionPromises
+from memoranda.testing.conformance.permissions import ScopePromises
 from memoranda.testing.conformance.transfer import TransferPromises
+from memoranda.testing.fakes import FakeClock
 
 from .test_conformance import Stock
 
@@ -124,7 +123,7 @@ def rows_of(url: str, tenant: str) -> dict[str, list[str]]:
 class OfTheRole(Stock):
     """Connections of another role than those that the owner leaves."""
 
-    left: ClassVar[list[pool.Rows]] = []
+    left: ClassVar[list[connection.PostgresRows]] = []
 
 
 @pytest.fixture(scope="module")

@@ -21,7 +21,7 @@ from memoranda.errors import Busy, ReadOnly, StorageError, Unavailable
 from memoranda.model.entry import Entry
 from memoranda.model.scope import Scope
 from memoranda.store.base import TenantState
-from memoranda.store.postgres import PostgresStore, pool
+from memoranda.store.postgres import PostgresStore, connection
 from memoranda.testing.crash import Round, kill_rounds
 
 Server = postgres_server.PostgresServer
@@ -215,7 +215,7 @@ def test_a_read_stays_at_its_moment_and_cannot_write(store: PostgresStore):
     def look(rows: Any) -> tuple[int, int]:
         before = rows.tenant_state("default").revision
         store.transact(state(2))
-        rows.forget()  # what it keeps in mind: this is about what the database says
+        rows.clear_caches()  # this is about what the database says
         return before, rows.tenant_state("default").revision
 
     assert store.read(look) == (1, 1)
@@ -265,7 +265,7 @@ def test_a_read_whose_connection_is_ended_reads_again(postgres: Server, store: P
     assert ended == [True]
 
 
-def leave_unanswered(postgres: Server, store: PostgresStore, *, kept: bool) -> pool.Rows:
+def leave_unanswered(postgres: Server, store: PostgresStore, *, kept: bool) -> connection.PostgresRows:
     """Let the server end the connection of the next write just before, or just after, it is kept."""
     (rows,) = store._pool._idle
     commit = rows.commit
@@ -432,7 +432,7 @@ def test_nothing_that_was_acknowledged_is_lost_when_a_standby_takes_over():
 
 
 def test_more_threads_than_connections_wait_their_turn(database: str, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(pool, "MOST", 2)
+    monkeypatch.setattr(connection, "MOST_CONNECTIONS", 2)
     with PostgresStore(database) as store, ThreadPoolExecutor(8) as threads:
         assert list(threads.map(lambda _: revision_of(store), range(32))) == [0] * 32
     with PostgresStore(database, busy_timeout=0.1) as store:

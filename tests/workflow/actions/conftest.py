@@ -12,7 +12,7 @@ from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.api.memory import Memory
 from memoranda.lang.egress import LOCAL_EGRESS
 from memoranda.model.definition import Definition
-from memoranda.runs.waiting import Paused, Waiting
+from memoranda.runs.outcome import Paused, Waiting
 from memoranda.testing import FakeClock
 from memoranda.workflow.actions.base import Call, Message, carry_out, find_action
 from memoranda.workflow.actions.builtin import BUILTIN

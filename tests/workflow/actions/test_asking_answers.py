@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.agent.conversing import CORRECTIONS
+from memoranda.agent.conversation import CORRECTIONS
 from memoranda.agent.models import Reply
 from memoranda.errors import InvalidDefinition, ModelFailed
 
@@ -63,7 +63,7 @@ def test_an_object_is_given_as_its_schema_says(act: Act, scripted: Any, name: st
         (gives(part="brake", hours=2, price=9), "price"),
         (gives(part="b" * 2_000_000, hours=2), "bytes"),
         (gives(part="half \ud800", hours=2), "surrogate"),
-        (Reply("Two hours."), "text stands instead"),
+        (Reply("Two hours."), "text instead of"),
         (ModelFailed("no", reason="invalid_answer", fault="it was no JSON", said="{"), "it was no JSON"),
     ],
     ids=["missing", "too-small", "extra", "huge", "half", "text", "unreadable"],
@@ -84,7 +84,7 @@ def test_an_object_that_does_not_fit_is_asked_for_again_with_what_was_wrong(
 
 def test_an_object_is_asked_for_at_most_twice_more(act: Act, scripted: Any) -> None:
     wrong = [gives(part="brake", hours=hours) for hours in (0, -1, -2)]
-    with pytest.raises(ModelFailed, match="gave no answer that fits") as caught:
+    with pytest.raises(ModelFailed, match="gave no valid answer") as caught:
         act("ai_generate_object", settings={"output_schema": JOB}, model=scripted(*wrong))
     assert (caught.value.reason, caught.value.retryable, len(caught.value.faults)) == ("invalid_answer", True, 3)
     enough = scripted(*wrong[:CORRECTIONS], gives(part="brake", hours=1))

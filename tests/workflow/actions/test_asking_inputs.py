@@ -11,7 +11,7 @@ from memoranda.agent.models import Reply
 from memoranda.errors import ModelUnavailable, UsageError
 from memoranda.workflow.actions.ai import ASSISTANT, READER, REPLY_SECONDS, ai_generate_text
 from memoranda.workflow.actions.base import Call, Message
-from memoranda.workflow.prompt import HEADING
+from memoranda.workflow.records import HEADING
 
 Act = Callable[..., Any]
 PART = {"type": "object", "properties": {"part": {"type": "string"}}, "required": ["part"]}
@@ -79,11 +79,11 @@ def test_history_is_the_newest_messages_oldest_first(act: Act, place: Any, scrip
 
 def test_history_needs_a_thread_and_something_said_in_it(act: Act, place: Any, scripted: Any) -> None:
     model = scripted("Fine.")
-    with pytest.raises(UsageError, match="nothing was said"):
+    with pytest.raises(UsageError, match="no messages yet"):
         act("ai_generate_reply", {"input_mode": "history"}, model=model)
     place.said = [says("Hello", by_owner=True)]
     place.thread = None
-    with pytest.raises(UsageError, match=r"this run is in none.*input_mode: prompt"):
+    with pytest.raises(UsageError, match=r"not part of one.*input_mode: prompt"):
         act("ai_generate_reply", {"input_mode": "history"}, model=model)
     assert model.asked == []
     place.thread = "thread-1"

@@ -8,7 +8,8 @@ import pytest
 
 from memoranda.engine.validator import Validator
 from memoranda.errors import AlreadyExists
-from memoranda.workflow.actions import ai, memory
+from memoranda.workflow.actions import ai
+from memoranda.workflow.actions import builtin as memory
 from memoranda.workflow.actions.base import Action, actions_of
 from memoranda.workflow.actions.builtin import BUILTIN
 

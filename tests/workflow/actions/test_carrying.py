@@ -8,12 +8,20 @@ from typing import Any
 import pytest
 
 from memoranda.errors import ActionFailed, Busy, MemorandaError, NotFound, SchemaViolation, UsageError
-from memoranda.runs.waiting import Paused, Unrecorded, Waiting
-from memoranda.workflow.actions.base import Action, Call, Stopped, action, actions_of, carry_out
-from memoranda.workflow.actions.schemas import NOTHING, closed
+from memoranda.runs.outcome import Paused, Unrecorded, Waiting
+from memoranda.workflow.actions.base import (
+    NO_SETTINGS,
+    Action,
+    Call,
+    Stopped,
+    action,
+    actions_of,
+    carry_out,
+    object_schema,
+)
 
-CUPS = closed({"cups": {"type": "integer"}, "for": {"type": "array"}}, required=["cups"])
-HEAT = closed({"degrees": {"type": "number", "maximum": 100}})
+CUPS = object_schema({"cups": {"type": "integer"}, "for": {"type": "array"}}, required=["cups"])
+HEAT = object_schema({"degrees": {"type": "number", "maximum": 100}})
 
 
 def done(place: Any, act: Any, given: Any = None, told: Any = None, **described: Any) -> Any:
@@ -67,9 +75,9 @@ def test_inputs_and_settings_that_do_not_fit_are_refused_before_it_acts(
 
 def test_settings_of_every_task_are_no_settings_of_the_action_and_yet_it_sees_them(place: Any) -> None:
     common = {"timeout_ms": 500, "retries": {"enabled": True}}
-    assert done(place, lambda call: call.settings, told=common, settings=NOTHING) == common
+    assert done(place, lambda call: call.settings, told=common, settings=NO_SETTINGS) == common
     with pytest.raises(SchemaViolation, match="degrees"):
-        done(place, lambda call: call.settings, told={**common, "degrees": 1}, settings=NOTHING)
+        done(place, lambda call: call.settings, told={**common, "degrees": 1}, settings=NO_SETTINGS)
 
 
 def test_a_fault_that_quotes_a_long_value_is_cut(place: Any) -> None:

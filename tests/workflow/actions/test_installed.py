@@ -12,9 +12,9 @@ import pytest
 from memoranda import workflow
 from memoranda.api.memory import Memory
 from memoranda.errors import UsageError
-from memoranda.workflow.actions import installed
+from memoranda.workflow.actions import builtin as installed
 from memoranda.workflow.actions.base import Call, carry_out
-from memoranda.workflow.actions.installed import installed_actions
+from memoranda.workflow.actions.builtin import installed_actions
 
 Install = Callable[..., None]
 
@@ -57,7 +57,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Install
 
 def forget() -> None:
     """Begin as a new process does."""
-    installed._found.cache_clear()  # pyright: ignore[reportPrivateUsage]
+    installed._load_installed.cache_clear()  # pyright: ignore[reportPrivateUsage]
 
 
 def test_a_module_a_function_and_an_action_are_entry_points(install: Install, place: Any) -> None:
@@ -93,8 +93,8 @@ def test_packages_are_loaded_once_and_only_when_they_are_asked_for(install: Inst
     [
         ("raise RuntimeError('no licence')", "milk_bar", "RuntimeError: `no licence`"),
         ("import no_such_module", "milk_bar", "no_such_module"),
-        ("", "milk_bar", "no action"),
-        ("shake = 3", "milk_bar:shake", "no action"),
+        ("", "milk_bar", "not an action"),
+        ("shake = 3", "milk_bar:shake", "not an action"),
         ("", "milk_bar:shake", "shake"),
         ("from memoranda.workflow import action\n@action\nasync def shake(): ...", "milk_bar", "asynchronous"),
         ("this is no Python", "milk_bar", "SyntaxError"),
@@ -142,5 +142,5 @@ def test_of_two_packages_with_one_action_the_second_is_refused(install: Install)
     install("zen-house", TEA + "\n@action\ndef bow() -> str:\n    return 'bow'\n", tea="zen_house")
     found = installed_actions(wanted=["steep"])
     assert found["steep"].act.__module__ == "tea_house"
-    with pytest.raises(UsageError, match=r"`zen-house`.*another package has an action `steep`"):
+    with pytest.raises(UsageError, match=r"`zen-house`.*another package also has an action `steep`"):
         installed_actions(wanted=["bow"])

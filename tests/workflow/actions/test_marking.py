@@ -89,7 +89,7 @@ def test_an_action_can_have_another_name_and_more_that_is_said_about_it(do: Do) 
 
 @pytest.mark.parametrize("name", ["Pour", "pour tea", "_pour", "pour__tea", "pour_", "", "pour-tea", "tee\n"])
 def test_a_name_that_no_task_could_write_is_refused(name: str) -> None:
-    with pytest.raises(InvalidDefinition, match="cannot name an action"):
+    with pytest.raises(InvalidDefinition, match="not a valid name for an action"):
         action(name)(lambda call: None)
     assert made_of(action("pour_2_cups")(lambda call: None)).name == "pour_2_cups"
 
@@ -97,7 +97,7 @@ def test_a_name_that_no_task_could_write_is_refused(name: str) -> None:
 def test_a_function_whose_own_name_is_none_for_an_action_is_told_how_to_give_another() -> None:
     def Steep() -> None: ...
 
-    with pytest.raises(InvalidDefinition, match=r"Steep.*cannot name") as caught:
+    with pytest.raises(InvalidDefinition, match=r"Steep.*not a valid name") as caught:
         action(Steep)
     assert '@action("' in caught.value.hint
     assert made_of(action("steep")(Steep)).name == "steep"
@@ -117,7 +117,7 @@ def test_actions_are_found_in_modules_and_two_of_one_name_are_refused() -> None:
     with pytest.raises(AlreadyExists, match="`rinse`"):
         actions_of([kitchen, Action(name="rinse", act=lambda call: None)])
     for nothing in (ModuleType("cellar"), print, 3, "rinse"):
-        with pytest.raises(UsageError, match=r"no action\. .*@memoranda\.workflow\.action"):
+        with pytest.raises(UsageError, match=r"not an action\. .*@memoranda\.workflow\.action"):
             actions_of([nothing])
 
 
@@ -414,7 +414,7 @@ def test_what_cannot_be_marked_is_refused() -> None:
     with pytest.raises(InvalidDefinition, match="cannot be marked") as caught:
         action("pour")(Pot().pour)
     assert "function" in caught.value.hint
-    with pytest.raises(InvalidDefinition, match="what it takes"):
+    with pytest.raises(InvalidDefinition, match="cannot be inspected"):
         action("pour")(type)
     assert made_of(action("pour")(lambda cups: Pot().pour(cups))).name == "pour"
 

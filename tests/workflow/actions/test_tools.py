@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from memoranda.agent.connecting import connect
+from memoranda.agent.connection import connect
 from memoranda.agent.models import Reply
 from memoranda.api.memory import Memory
 from memoranda.errors import ActionFailed, Busy, ModelFailed, NotFound, UsageError
@@ -85,7 +85,7 @@ def test_t20_a_tool_with_the_name_of_the_memory_tool_is_refused_where_memory_is_
 ) -> None:
     own = Tool("update_memory", "Ours.", {"type": "object"})
     model = scripted(wants(("update_memory", {"anything": 1})), "Fine.")
-    with pytest.raises(UsageError, match=r"`update_memory`, the name of the one that writes the mounted memory"):
+    with pytest.raises(UsageError, match=r"`update_memory`, the name of the tool for mounted memory"):
         act("ai_agent", model=model, tools=(own,), slugs=("bike",))
     assert model.asked == []
     act("ai_agent", model=model, tools=(own,))

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from memoranda.errors import ActionFailed, SchemaViolation
-from memoranda.runs.waiting import Paused
+from memoranda.runs.outcome import Paused
 
 Act = Callable[..., Any]
 

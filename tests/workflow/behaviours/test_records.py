@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.engine.transfer import Export
 from memoranda.errors import InvalidScope, UsageError
 from memoranda.model.definition import Definition
-from memoranda.model.effect import Export
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
 from memoranda.testing import FakeClock

@@ -16,7 +16,7 @@ import memoranda.workflow
 from memoranda.lang.diagnostics import Diagnostic
 from memoranda.workflow.actions.base import Call, action
 from memoranda.workflow.checker.check import check_source
-from memoranda.workflow.faults import PathDiagnostic
+from memoranda.workflow.parser import PathDiagnostic
 
 SAMPLES = Path(__file__).parent / "samples"
 EVERYTHING = Path(__file__).parents[1] / "parser" / "samples" / "everything.yaml"

@@ -11,9 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from memoranda.errors import EvaluationFailed, LimitExceeded, SourceError
-from memoranda.workflow.functions import NAMES
 from memoranda.workflow.jsonata import UNDEFINED, compile
-from memoranda.workflow.limits import Bounds
+from memoranda.workflow.jsonata_functions import NAMES, Bounds
 
 RUNS = 3_000 if os.environ.get("MEMORANDA_DEPTH") == "deep" else 100
 BOUNDS = Bounds(seconds=5, work=20_000, items=2_000, text=5_000)

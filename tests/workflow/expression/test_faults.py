@@ -40,7 +40,7 @@ def test_what_is_no_expression_is_refused_at_its_place(text: str) -> None:
 WITHOUT_VALUE = {
     "1/0": ("division by zero", "1/0"),
     "true and 1/0": ("division by zero", "true and 1/0"),
-    "$number('nan')": ("no number of JSON", "$"),
+    "$number('nan')": ("not a JSON number", "$"),
     "1 < $pad('x', 5000, 'x')": ("xxx…", "<"),
     "$number('x')": ("could not convert", "$number('x')"),
     "2 * $length(5)": ("argument 1 of function", "$length"),
@@ -51,7 +51,7 @@ WITHOUT_VALUE = {
     "$eval('1+1')": ("non-function", "$eval"),
     "$single([1, 2])": ("", "$single"),
     "{1: 2}": ("string", "{"),
-    "function($x) { $x }": ("a function, which is no value", "f"),
+    "function($x) { $x }": ("a function, which is not a JSON value", "f"),
     "$replace('a', /b*/, 'x')": ("zero length", "$replace"),
     "$replace('a', '', 'x')": ("", "$replace"),
     "$replace('a', 'a', 'x', -1)": ("", "$replace"),
@@ -70,7 +70,7 @@ def test_an_expression_without_a_value_says_why_and_where(text: str) -> None:
 
 
 def test_a_function_that_runs_values_says_why_it_is_not_there() -> None:
-    with pytest.raises(EvaluationFailed, match="never what a value holds"):
+    with pytest.raises(EvaluationFailed, match="never the contents of a value"):
         evaluate("$eval($input.text)", {"input": {"text": "1 + 1"}})
     assert evaluate("$string($input.text)", {"input": {"text": "1 + 1"}}) == "1 + 1"
 
@@ -134,6 +134,6 @@ def test_nothing_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_a_variable_that_is_no_json_is_refused() -> None:
-    with pytest.raises(EvaluationFailed, match="no value of JSON"):
+    with pytest.raises(EvaluationFailed, match="not a JSON value"):
         evaluate("$input", {"input": {"path": Path("x")}})
     assert evaluate("$input.path", {"input": {"path": "x"}}) == "x"

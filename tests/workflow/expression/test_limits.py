@@ -10,7 +10,7 @@ import pytest
 
 from memoranda.errors import LimitExceeded, SourceError
 from memoranda.workflow.jsonata import compile, evaluate
-from memoranda.workflow.limits import Bounds
+from memoranda.workflow.jsonata_functions import Bounds
 
 PATIENT = Bounds(seconds=60)
 """For limits that have to be reached before the time is over, however slow the machine is."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from memoranda.workflow.functions import NAMES, REFUSED
 from memoranda.workflow.jsonata import compile
+from memoranda.workflow.jsonata_functions import NAMES, REFUSED
 
 
 def test_every_function_is_one_that_reaches_nothing() -> None:

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memoranda.lang.expression.dialect import Run
-from memoranda.workflow.evaluation import Evaluation
+from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.workflow.jsonata import UNDEFINED, compile, evaluate
-from memoranda.workflow.limits import DEFAULT_BOUNDS
+from memoranda.workflow.jsonata_evaluator import Evaluation
+from memoranda.workflow.jsonata_functions import DEFAULT_BOUNDS
 
 VARIABLES: dict[str, Any] = {
     "input": {
@@ -200,7 +200,7 @@ def test_a_plain_path_gives_what_the_library_gives(value: Any, fields: list[str]
     # The same path in brackets is none that is followed directly.
     other = compile(f"({text})")
     assert program.evaluate({"input": value}) == other.evaluate({"input": value})
-    raw = Evaluation({"input": value}, DEFAULT_BOUNDS, Run())
+    raw = Evaluation({"input": value}, DEFAULT_BOUNDS, ExpressionRun())
     assert raw.raw(other._tree) == raw.raw(program._tree)  # pyright: ignore[reportPrivateUsage]
 
 

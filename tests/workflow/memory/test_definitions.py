@@ -9,8 +9,7 @@ import pytest
 from memoranda.api.memory import Memory
 from memoranda.errors import AlreadyExists, InvalidDefinition, NotFound, UsageError
 from memoranda.model.definition import Definition
-from memoranda.workflow.prompt import working_memory
-from memoranda.workflow.records import WorkingMemory
+from memoranda.workflow.records import WorkingMemory, working_memory
 
 Define = Callable[..., Definition]
 Load = Callable[..., WorkingMemory]

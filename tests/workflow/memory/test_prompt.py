@@ -11,7 +11,7 @@ import pytest
 
 from memoranda.model.clock import EPOCH
 from memoranda.model.definition import Definition
-from memoranda.workflow.prompt import append_to, working_memory
+from memoranda.workflow.records import append_memory, working_memory
 
 DOCUMENTS = sorted((Path(__file__).parents[4] / "shared").glob("*/004_*.txt"))
 
@@ -151,11 +151,11 @@ def test_no_value_and_no_name_of_a_field_begins_a_line_of_its_own(mark: str) -> 
 
 
 def test_working_memory_stands_below_the_instructions_after_one_blank_line() -> None:
-    assert append_to("Be brief.", "# Working Memory\n## A\n- B: c") == "Be brief.\n\n# Working Memory\n## A\n- B: c"
-    assert append_to("Be brief.\n\n", "# M") == "Be brief.\n\n# M"
-    assert append_to("", "# M") == append_to(None, "# M") == append_to(" \n", "# M") == "# M"
-    assert append_to("Be brief. \n", "") == "Be brief. \n"
-    assert append_to(None, "") == ""
+    assert append_memory("Be brief.", "# Working Memory\n## A\n- B: c") == "Be brief.\n\n# Working Memory\n## A\n- B: c"
+    assert append_memory("Be brief.\n\n", "# M") == "Be brief.\n\n# M"
+    assert append_memory("", "# M") == append_memory(None, "# M") == append_memory(" \n", "# M") == "# M"
+    assert append_memory("Be brief. \n", "") == "Be brief. \n"
+    assert append_memory(None, "") == ""
 
 
 def test_what_nobody_sees_is_written_out() -> None:

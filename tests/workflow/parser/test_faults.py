@@ -7,8 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from memoranda.errors import SourceError
-from memoranda.workflow.faults import PathDiagnostic
-from memoranda.workflow.parser import parse_document, read
+from memoranda.workflow.parser import PathDiagnostic, parse_document, read_source
 
 DEFS = "defs:\n  a: {kind: task, action: send_text_message, inputs: {text: hi}}\n"
 FLOW = "flow:\n  - do: a\n"
@@ -33,10 +32,10 @@ def step(body: str) -> str:
 
 FAULTS = {
     "a key that nobody knows": Fault(
-        f"{DEFS}{FLOW}output: {{}}\n", "unknown_key", "output", "", "no key of a workflow", "`outputs`"
+        f"{DEFS}{FLOW}output: {{}}\n", "unknown_key", "output", "", "not a key of a workflow", "`outputs`"
     ),
     "a key of another place": Fault(
-        f"{DEFS}{FLOW}bindings: {{}}\n", "unknown_key", "bindings", "", "no key of a workflow", "a task"
+        f"{DEFS}{FLOW}bindings: {{}}\n", "unknown_key", "bindings", "", "not a key of a workflow", "a task"
     ),
     "a key twice": Fault(
         f"{DEFS}{FLOW}flow: []\n", "duplicate", "flow", "", "`flow` is declared a second time", "one of them"
@@ -58,18 +57,23 @@ FAULTS = {
         f"defs: {{a: {{kind: tsk, action: b}}}}\n{FLOW}", "unknown_word", "tsk", "defs.a.kind", "`tsk`", "`task`"
     ),
     "a task without an action": Fault(
-        f"defs: {{a: {{kind: task}}}}\n{FLOW}", "missing", "kind", "defs.a", "`action` is missing", "what is done"
+        f"defs: {{a: {{kind: task}}}}\n{FLOW}",
+        "missing",
+        "kind",
+        "defs.a",
+        "`action` is missing",
+        "the action that it runs",
     ),
     "a model without settings": Fault(
-        f"{DEFS}  m: {{kind: model}}\n{FLOW}", "missing", "kind", "defs.m", "`settings` is missing", "made of"
+        f"{DEFS}  m: {{kind: model}}\n{FLOW}", "missing", "kind", "defs.m", "`settings` is missing", "configuration"
     ),
     "a model with inputs": Fault(
         f"{DEFS}  m: {{kind: model, settings: {{}}, inputs: {{}}}}\n{FLOW}",
         "unknown_key",
         "inputs",
         "defs.m",
-        "no task",
-        "stands in",
+        "not a task",
+        "belongs to",
     ),
     "an action that is a number of things": Fault(
         f"defs: {{a: {{kind: task, action: [b]}}}}\n{FLOW}", "wrong_type", "[", "defs.a.action", "not a list", "colon"
@@ -238,7 +242,7 @@ FAULTS = {
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_shown_where_it_stands_with_its_path_and_a_way_out(name: str) -> None:
     fault = FAULTS[name]
-    (one,) = read(fault.text).diagnostics
+    (one,) = read_source(fault.text).diagnostics
     assert (one.code, one.severity) == (fault.code, "error")
     shown = fault.text[one.span.start : one.span.end]
     assert shown.startswith(fault.at) and (shown == fault.at or len(fault.at) == 1)
@@ -250,7 +254,7 @@ def test_a_fault_is_shown_where_it_stands_with_its_path_and_a_way_out(name: str)
 
 
 def test_the_same_without_a_fault_has_nothing_to_say() -> None:
-    assert read(DEFS + FLOW).diagnostics == ()
+    assert read_source(DEFS + FLOW).diagnostics == ()
 
 
 def test_all_faults_of_a_file_come_in_one_run_and_one_error() -> None:
@@ -264,11 +268,15 @@ def test_all_faults_of_a_file_come_in_one_run_and_one_error() -> None:
         *("unknown_key", "yaml", "unknown_key", "duplicate", "wrong_type", "yaml"),
         *("unknown_key", "missing", "wrong_type"),
     ]
-    assert raised.value.message.startswith("many.yaml:1:1: `inputz` is no key of a workflow (and 8 more)")
-    assert "many.yaml:5:5: error[unknown_key]: `acton` is no key of a task, in `defs.save`" in raised.value.report
+    assert raised.value.message.startswith("many.yaml:1:1: `inputz` is not a key of a workflow (and 8 more)")
+    assert "many.yaml:5:5: error[unknown_key]: `acton` is not a key of a task, in `defs.save`" in raised.value.report
 
 
 def test_words_that_other_readers_take_for_true_are_noted_as_texts() -> None:
-    (one,) = read(task("inputs: {text: True}")).diagnostics
+    (one,) = read_source(task("inputs: {text: True}")).diagnostics
     assert (one.code, one.severity, "`true`" in one.hint) == ("word_as_text", "warning", True)
-    assert read(task('inputs: {text: "True"}')).diagnostics == read(task("inputs: {text: true}")).diagnostics == ()
+    assert (
+        read_source(task('inputs: {text: "True"}')).diagnostics
+        == read_source(task("inputs: {text: true}")).diagnostics
+        == ()
+    )

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from memoranda.lang.diagnostics import render_all
 from memoranda.workflow.document import Document
-from memoranda.workflow.parser import read
+from memoranda.workflow.parser import read_source
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.yaml").read_text()
 LINES = EVERYTHING.split("\n")
@@ -22,7 +22,7 @@ noise = st.text(st.sampled_from("aA:> \t\n\r|\"'[]{}(),.=/$\\&*!-?#%\u00a0é\x00
 
 
 def judge(text: str) -> bool:
-    reading = read(text)
+    reading = read_source(text)
     assert isinstance(reading.document, Document)
     for said in reading.diagnostics:
         assert 0 <= said.span.start <= said.span.end

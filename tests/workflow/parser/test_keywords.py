@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from memoranda.lang.yaml import Node
+from memoranda.lang.yaml import YamlNode
 from memoranda.workflow.keywords import LEVELS, VARIABLES, homes
-from memoranda.workflow.parser import read
+from memoranda.workflow.parser import read_source
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.yaml").read_text()
 
 
-def words(node: Node | None) -> set[str]:
+def words(node: YamlNode | None) -> set[str]:
     if node is None:
         return set()
     found = {node.scalar} if node.scalar else set[str]()
@@ -27,7 +27,7 @@ def words(node: Node | None) -> set[str]:
 @pytest.mark.parametrize("name", [name for name, level in LEVELS.items() if level is not VARIABLES])
 def test_the_sample_has_every_word_of_a_place(name: str) -> None:
     # A branch that always waits for all is what a `parallel` is without a word.
-    missing = set(LEVELS[name].names) - words(read(EVERYTHING).lines) - {"wait_all"}
+    missing = set(LEVELS[name].names) - words(read_source(EVERYTHING).lines) - {"wait_all"}
     assert missing == set()
 
 

@@ -10,8 +10,8 @@ import pytest
 import memoranda.workflow
 from memoranda.errors import NotFound, SourceError
 from memoranda.workflow.document import Conditional, Do, Document, Expression, Fields, Items, Loop, Parallel, plain
-from memoranda.workflow.parser import parse_document, read
-from memoranda.workflow.policy import Policy, Retrying, policy_of
+from memoranda.workflow.parser import parse_document, read_source
+from memoranda.workflow.runtime.plan import Policy, Retrying, policy_of
 
 EVERYTHING = (Path(__file__).parent / "samples" / "everything.yaml").read_text()
 
@@ -153,12 +153,12 @@ def test_a_file_is_given_as_text_or_as_its_path(tmp_path: Path) -> None:
     with pytest.raises(NotFound, match="no file"):
         memoranda.workflow.parse(tmp_path / "nobody.yaml")
     path.write_text(SMALL.replace("flow", "flew"))
-    with pytest.raises(SourceError, match=r"small\.yml:3:1.*no key of a workflow"):
+    with pytest.raises(SourceError, match=r"small\.yml:3:1.*not a key of a workflow"):
         memoranda.workflow.parse(path)
 
 
 def test_the_nodes_of_the_file_come_with_what_was_read() -> None:
-    reading = read(SMALL)
+    reading = read_source(SMALL)
     assert reading.lines is not None and reading.lines.entries is not None
     assert [key.scalar for key, _ in reading.lines.entries] == ["defs", "flow"]
-    assert read("").lines is None
+    assert read_source("").lines is None

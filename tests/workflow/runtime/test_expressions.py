@@ -8,7 +8,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.workflow.behaviour import Behaviour
-from memoranda.workflow.limits import Bounds
+from memoranda.workflow.jsonata_functions import Bounds
 
 FRAME = """
 context: {{c: {context}}}

@@ -15,7 +15,7 @@ from memoranda.workflow import evaluate, jsonata
 from memoranda.workflow.actions.base import Call
 from memoranda.workflow.behaviour import Behaviour
 from memoranda.workflow.jsonata import UNDEFINED
-from memoranda.workflow.limits import Bounds
+from memoranda.workflow.jsonata_functions import Bounds
 
 
 def each(steps: str = "[{do: one}]", more: str = "", items: str = '"=$input.items"') -> str:

@@ -367,7 +367,7 @@ def test_one_who_cancels_and_is_too_slow_takes_nothing_away(kitchen: Any, load: 
             while frame is not None:
                 names.add(frame.f_code.co_name)
                 frame = frame.f_back
-            if "cancelled" in names and "perform" not in names and not went_on:
+            if "cancel_run" in names and "perform" not in names and not went_on:
                 clock.nudge = None
                 went_on.append(flow.find(run.id).deliver("in time"))
 

@@ -12,7 +12,7 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.errors import MemorandaError
-from memoranda.runs.waiting import Paused, Waiting
+from memoranda.runs.outcome import Paused, Waiting
 from memoranda.workflow.actions.base import Call, Stopped
 
 PATIENCE = 60.0

@@ -442,7 +442,7 @@ def test_nothing_is_no_reply_and_not_the_end_of_a_time(load: Any, clock: FakeClo
     )
     for flow in (inner, outer):
         run = flow.run(owner="mira")
-        with pytest.raises(UsageError, match="nothing is delivered"):
+        with pytest.raises(UsageError, match="nothing was delivered"):
             run.deliver()
         assert flow.find(run.id).status == "waiting"
         assert run.deliver("Rye").status == "completed"

@@ -407,11 +407,11 @@ expect: {messages: [Done.], memory: {cabin: {deck: 7}, visits: {last: To Bari}}}
 
 def test_a_model_that_has_no_reply_left_is_told(run):
     found = failure(run("expect: {status: waiting}", test=TEST.replace(", purser: Aye.", "")))
-    assert "the model `purser` is asked, and this test has no reply left" in found.mismatches[0].got
+    assert "the model `purser` was asked, but this test has no reply left" in found.mismatches[0].got
     assert "`purser: [first, second]`" in found.hint
     passed(run("expect: {status: waiting}", test=TEST.replace("purser: Aye.", "any: Aye.")))
     once = run("steps: [{run: }, {run: , expect: {status: waiting}}]", test=TEST)
-    assert "`pilot` is asked" in failure(once).mismatches[0].got
+    assert "`pilot` was asked" in failure(once).mismatches[0].got
 
 
 def test_actions_give_what_the_test_says_by_task_or_by_action(run):
@@ -488,7 +488,7 @@ tests:
     tests.write_text(body.replace("actions: {http_request", "actions: {fetch"))
     passed(run_scripts(tests))
     tests.write_text(body.replace("models: {poet: Blue.}", "models: {}"))
-    assert "`poet` is asked" in failure(run_scripts(tests)).mismatches[0].got
+    assert "`poet` was asked" in failure(run_scripts(tests)).mismatches[0].got
 
 
 def test_no_test_reaches_a_server(folder, monkeypatch):
@@ -497,7 +497,7 @@ def test_no_test_reaches_a_server(folder, monkeypatch):
     (folder / "errand.yaml").write_text(ERRAND.replace(", {do: call}", ""))
     (folder / "errand.tests.yaml").write_text("tests:\n  - name: A\n    expect: {status: completed}\n")
     found = failure(run_scripts(folder / "errand.yaml"))
-    assert "the task `fetch` would ask a server, and no test does" in found.mismatches[0].got
+    assert "the task `fetch` would send a request, which tests do not do" in found.mismatches[0].got
     assert "below `actions`" in found.hint
     assert reached == []
 
@@ -603,7 +603,7 @@ def test_what_is_missing_or_faulty_is_said(folder, run):
     (folder / "orphan.tests.yaml").write_text("tests: [{name: A, expect: {status: completed}}]\n")
     with pytest.raises(NotFound, match="no workflow for"):
         run_scripts(folder / "orphan.tests.yaml")
-    with pytest.raises(SourceError, match="`runn` is no key"):
+    with pytest.raises(SourceError, match="`runn` is not a key"):
         run("steps: [{runn: }]")
     with pytest.raises(UsageError, match="there is no file"):
         run(text=(HEAD + TEST + "    expect: {status: waiting}\n").replace("actions.py", "nothing.py"))

@@ -9,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memoranda.errors import SourceError
-from memoranda.lang.scripts.comparing import Wording
+from memoranda.lang.scripts import Wording
 from memoranda.workflow.scripts import file as script_file
-from memoranda.workflow.scripts.file import read_scripts
-from memoranda.workflow.scripts.script import Answer, Line, Spoken, Trouble
+from memoranda.workflow.scripts.file import Line, ScriptedError, ScriptedReply, ScriptedResult, read_scripts
 
 WHOLE = """\
 workflow: ferry.yaml
@@ -101,19 +100,19 @@ def test_everything_that_can_stand_in_a_test_is_read():
     assert script.messages == (Line(True, "Ahoy"), Line(False, "Where"))
     assert {one.name: one.replies for one in script.models} == {
         "purser": (
-            Spoken(text="Aye."),
-            Spoken(text="Wait", calls=(("update_memory", {"memory": {}}),)),
-            Spoken(error="timeout"),
+            ScriptedReply(text="Aye."),
+            ScriptedReply(text="Wait", calls=(("update_memory", {"memory": {}}),)),
+            ScriptedReply(error="timeout"),
         ),
-        "any": (Spoken(value={"port": "Bari"}),),
-        "pilot": (Spoken(calls=(("sound", {"depth": 3}), ("sound", {"depth": 4}))),),
+        "any": (ScriptedReply(value={"port": "Bari"}),),
+        "pilot": (ScriptedReply(calls=(("sound", {"depth": 3}), ("sound", {"depth": 4}))),),
     }
     assert {one.name: one.answers for one in script.actions} == {
-        "look_out": (Answer(value={"clear": True}),),
+        "look_out": (ScriptedResult(value={"clear": True}),),
         "http_request": (
-            Answer(error=Trouble(message="fog")),
-            Answer(error=Trouble(type="unreachable", message="lost", retryable=False)),
-            Answer(),
+            ScriptedResult(error=ScriptedError(message="fog")),
+            ScriptedResult(error=ScriptedError(type="unreachable", message="lost", retryable=False)),
+            ScriptedResult(),
         ),
     }
     kinds = [step.kind for step in script.steps]
@@ -183,15 +182,15 @@ FAULTS = {
     "no tests": ("workflow: a.yaml\n", (1, 1, "missing", "no tests", "`tests:`")),
     "an unknown key of the file": ("test:\n  - name: n\n", (1, 1, "unknown_key", "`test`", "`tests`")),
     "the key of an agent": (f"agent: a.abl\n{TEST}", (1, 1, "unknown_key", "`agent`", "Its keys are workflow")),
-    "an unknown key of a test": (f"{TEST}imput: {{}}\n", (4, 5, "unknown_key", "no key of a test", "`input`")),
-    "an unknown key of a step": (f"{STEP}runn: {{}}\n", (4, 9, "unknown_key", "no key of a step", "`run`")),
+    "an unknown key of a test": (f"{TEST}imput: {{}}\n", (4, 5, "unknown_key", "not a key of a test", "`input`")),
+    "an unknown key of a step": (f"{STEP}runn: {{}}\n", (4, 9, "unknown_key", "not a key of a step", "`run`")),
     "an unknown expectation": (
         f"{STEP}expect: {{outputt: 1}}\n",
-        (4, 18, "unknown_key", "no key of an expectation", "`output`"),
+        (4, 18, "unknown_key", "not a key of an expectation", "`output`"),
     ),
     "an unknown key of a definition": (
         f"definitions:\n  a: {{shema: {{}}, schema: {{type: object}}}}\n{TEST}",
-        (2, 7, "unknown_key", "no key of a definition", "`schema`"),
+        (2, 7, "unknown_key", "not a key of a definition", "`schema`"),
     ),
     "a key twice": (f"{STEP}run: {{}}\n        run: {{}}\n", (5, 9, "duplicate", "`run`", "one of them")),
     "a key twice inside a value": (f"{TEST}input: {{a: 1, a: 2}}\n", (4, 19, "duplicate", "`a`", "one of them")),
@@ -203,7 +202,7 @@ FAULTS = {
     "nothing to do": ("tests:\n  - name: n\n", (2, 5, "missing", "`n` does nothing", "`expect:` or `steps:`")),
     "expect beside steps": (
         f"{TEST}steps: [{{run: {{}}}}]\n",
-        (3, 13, "wrong_value", "about none of them", "Put it into a step"),
+        (3, 13, "wrong_value", "belongs to no step", "Put it into a step"),
     ),
     "nothing expected": (f"{STEP}expect: {{}}\n", (4, 17, "wrong_value", "nothing is expected", "status")),
     "steps that are no list": ("tests:\n  - name: n\n    steps: hi\n", (3, 12, "wrong_value", "is a list", "dash")),
@@ -211,7 +210,7 @@ FAULTS = {
     "an input that is a text": (f"{STEP}run: hello\n", (4, 14, "wrong_value", "names and values", "name: value")),
     "a status that does not exist": (
         f"{STEP}expect: {{status: compleet}}\n",
-        (4, 26, "wrong_value", "`compleet` is no status", "`completed`"),
+        (4, 26, "wrong_value", "`compleet` is not a valid status", "`completed`"),
     ),
     "a pattern that cannot be": (
         f"{STEP}expect: {{messages: [{{matches: '('}}]}}\n",
@@ -233,11 +232,11 @@ FAULTS = {
     ),
     "a scope that does not exist": (
         f"definitions:\n  deck: {{scope: threat, schema: {{type: object}}}}\n{TEST}",
-        (2, 17, "wrong_value", "`threat` is no scope", "`thread`"),
+        (2, 17, "wrong_value", "`threat` is not a valid scope", "`thread`"),
     ),
     "a mode that does not exist": (
         f"definitions:\n  deck: {{mode: merg, schema: {{type: object}}}}\n{TEST}",
-        (2, 16, "wrong_value", "`merg` is no mode", "`merge`"),
+        (2, 16, "wrong_value", "`merg` is not a valid mode", "`merge`"),
     ),
     "a ttl that is none": (
         f"definitions:\n  deck: {{ttl: ever, schema: {{type: object}}}}\n{TEST}",
@@ -245,7 +244,7 @@ FAULTS = {
     ),
     "memory that is not defined": (
         f"{DEFINED}{TEST}memory: {{dek: {{}}}}\n",
-        (6, 14, "unknown_key", "`dek` is no key of the definitions", "`deck`"),
+        (6, 14, "unknown_key", "`dek` is not a key of the definitions", "`deck`"),
     ),
     "memory without definitions": (
         f"{TEST}memory: {{deck: {{}}}}\n",
@@ -257,45 +256,45 @@ FAULTS = {
     ),
     "a record of a run before it": (
         f"definitions:\n  deck: {{scope: run, schema: {{type: object}}}}\n{TEST}memory: {{deck: {{}}}}\n",
-        (6, 20, "wrong_value", "kept for each run", "Leave it out"),
+        (6, 20, "wrong_value", "stored per run", "Leave it out"),
     ),
     "a record of a thread without one": (
         f"definitions:\n  deck: {{scope: thread, schema: {{type: object}}}}\n{TEST}memory: {{deck: {{}}}}\n",
-        (6, 20, "wrong_value", "kept for each thread", "`thread:`"),
+        (6, 20, "wrong_value", "stored per thread", "`thread:`"),
     ),
     "a record of an agent": (
         f"definitions:\n  deck: {{scope: agent, schema: {{type: object}}}}\n{TEST}memory: {{deck: {{}}}}\n",
-        (6, 20, "wrong_value", "kept for each agent", "global, workflow, thread, run"),
+        (6, 20, "wrong_value", "stored per agent", "global, workflow, thread, run"),
     ),
     "messages without a thread": (
         f"{TEST}messages: [{{owner: hi}}]\n",
-        (2, 5, "wrong_value", "said in a thread", "`thread:`"),
+        (2, 5, "wrong_value", "belong to a thread", "`thread:`"),
     ),
     "a message of a stranger": (
         f"{TEST}thread: t\n    messages: [{{bob: hi}}]\n",
-        (5, 17, "unknown_key", "`bob` is no key of a message", "owner, workflow"),
+        (5, 17, "unknown_key", "`bob` is not a key of a message", "owner, workflow"),
     ),
     "a model without a reply": (f"{TEST}models: {{a: []}}\n", (4, 17, "wrong_value", "no reply", "Leave the name out")),
     "a reply of two kinds": (
         f"{TEST}models: {{a: {{text: x, object: {{}}}}}}\n",
-        (4, 17, "wrong_value", "one of these", "beside `calls`"),
+        (4, 17, "wrong_value", "one of these", "with `calls`"),
     ),
     "a reason that does not exist": (
         f"{TEST}models: {{a: {{error: timout}}}}\n",
-        (4, 25, "wrong_value", "`timout` is no reason", "`timeout`"),
+        (4, 25, "wrong_value", "`timout` is not a valid reason", "`timeout`"),
     ),
     "calls without arguments": (
         f"{TEST}models: {{a: {{calls: sound}}}}\n",
-        (4, 25, "wrong_value", "tools and what they are given", "`tool:"),
+        (4, 25, "wrong_value", "tools and their arguments", "`tool:"),
     ),
-    "a reply that says nothing": (f"{TEST}models: {{a: {{}}}}\n", (4, 17, "wrong_value", "says nothing", "`calls`")),
+    "a reply that says nothing": (f"{TEST}models: {{a: {{}}}}\n", (4, 17, "wrong_value", "is empty", "`calls`")),
     "an unknown key of a reply": (
         f"{TEST}models: {{a: {{obect: {{}}}}}}\n",
-        (4, 18, "unknown_key", "no key of a reply", "`object`"),
+        (4, 18, "unknown_key", "not a key of a reply", "`object`"),
     ),
     "an unknown key of an answer": (
         f"{TEST}actions: {{a: {{valu: 1}}}}\n",
-        (4, 19, "unknown_key", "no key of an answer", "`value`"),
+        (4, 19, "unknown_key", "not a key of an answer", "`value`"),
     ),
     "an empty answer": (f"{TEST}actions: {{a: {{}}}}\n", (4, 18, "wrong_value", "a `value` or an", "`value:`")),
     "a bare answer": (

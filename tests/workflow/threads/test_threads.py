@@ -10,6 +10,7 @@ import pytest
 
 import memoranda
 from memoranda import Limits, Memory, Policy, Rule
+from memoranda.engine.facts import ListFacts
 from memoranda.errors import (
     Denied,
     InvalidDefinition,
@@ -22,7 +23,6 @@ from memoranda.errors import (
     ScopeEnded,
     UsageError,
 )
-from memoranda.model.effect import ListFacts
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.testing import FakeClock

@@ -11,8 +11,8 @@ import pytest
 
 import memoranda
 from memoranda import Memory
+from memoranda.engine.facts import ListFacts, SetFact, WriteFacts
 from memoranda.errors import NotFound, ScopeEnded
-from memoranda.model.effect import ListFacts, SetFact, WriteFacts
 from memoranda.testing import FakeClock
 from memoranda.workflow.threads import (
     Thread,

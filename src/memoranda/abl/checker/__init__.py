@@ -1,1 +1,1 @@
-"""Parsed documents in, diagnostics about what they mean out: a file for each subject, and `check.py` for all."""
+"""Checks of a parsed document: a module per subject, and `check.py` that runs them all."""

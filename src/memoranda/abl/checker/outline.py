@@ -1,4 +1,4 @@
-"""A document and its programs in; what it declares, reads, writes, calls and leads to, out, for every check."""
+"""Outline of a document for the checks: what it declares, reads, writes, calls and leads to."""
 
 from __future__ import annotations
 
@@ -10,22 +10,23 @@ import msgspec
 
 from memoranda.abl import document as abl
 from memoranda.abl.document import Document, PersistentVariable, SessionVariable, Step, Tool
-from memoranda.abl.parsed import Programs, Use, uses
-from memoranda.abl.tree import Line, Node, Raw
+from memoranda.abl.lines import Line
+from memoranda.abl.programs import Programs, Use, uses
 from memoranda.abl.variables import at_or_above
+from memoranda.lang.diagnostics import Suggestions
+from memoranda.lang.document import Raw, SourceNode
 from memoranda.lang.expression.nodes import Node as Program
 from memoranda.lang.expression.nodes import Path, children, path_of
-from memoranda.lang.hints import Hints
 from memoranda.lang.source import Span
 from memoranda.lang.template import Loop
 
 
 class Write(msgspec.Struct, frozen=True):
-    """A variable or path that gets a value, or loses it."""
+    """A variable or path that is set or cleared."""
 
     path: Raw
     by: str
-    """The word that does it: `SET`, `AS`, `STORE`."""
+    """The keyword: `SET`, `AS`, `STORE`…"""
     step: str | None = None
 
     @property
@@ -41,16 +42,16 @@ class Read(msgspec.Struct, frozen=True):
     span: Span
     use: Use
     looped: bool
-    """Whether a field of an item may be meant instead."""
+    """Whether it is in a loop, where a field of an item may have the name."""
 
     @property
     def text(self) -> str:
-        """The path as it is written."""
+        """The path as written."""
         return ".".join(self.path)
 
 
 class Lead(msgspec.Struct, frozen=True):
-    """A transition, and the step it leaves; None for one that may be taken from anywhere."""
+    """A transition with the step it leaves; None for one that is possible anywhere."""
 
     to: Raw
     kind: abl.TargetKind
@@ -58,14 +59,14 @@ class Lead(msgspec.Struct, frozen=True):
 
 
 class Outline(msgspec.Struct, frozen=True, dict=True):
-    """What the checks ask of a document."""
+    """A document by subject, for the checks."""
 
     document: Document
     programs: Programs
     closed: bool
-    """Whether all there is stands in this document; steps and tools of a fragment may stand elsewhere."""
+    """Whether the document is complete; a fragment may use steps and tools of elsewhere."""
     sound: bool
-    """Whether all of it could be read; where not, what seems to be missing may only be unreadable."""
+    """Whether all of it could be parsed; otherwise something that seems missing may be unreadable."""
     steps: dict[str, Step]
     session: dict[str, SessionVariable]
     facts: dict[str, PersistentVariable]
@@ -74,12 +75,12 @@ class Outline(msgspec.Struct, frozen=True, dict=True):
     reads: tuple[Read, ...]
     writes: tuple[Write, ...]
     leads: tuple[Lead, ...]
-    parts: tuple[tuple[Node, str | None], ...]
-    """Every part of the document that is no raw text, with the step around it."""
-    hints: Hints
+    parts: tuple[tuple[SourceNode, str | None], ...]
+    """Every node of the document except raw text and lines, with its step."""
+    hints: Suggestions
 
     def fact(self, path: str) -> PersistentVariable | None:
-        """Return the declared fact that a path lies at or below."""
+        """Return the declared fact at or above a path."""
         if path.partition(".")[0] in self.session:
             return None
         found = (self.facts.get(above) for above, _ in at_or_above(path.partition("[")[0]))
@@ -87,12 +88,12 @@ class Outline(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def written(self) -> set[str]:
-        """The names of variables that something in the document sets."""
+        """The names of variables that the document sets."""
         return {write.name for write in self.writes if write.by != "CLEAR"}
 
     @cached_property
     def groups(self) -> set[str]:
-        """The paths that declared facts lie below: `user.home` where `user.home.city` is declared."""
+        """The parents of declared paths: `user.home` for `user.home.city`."""
         groups: set[str] = set()
         for path in self.facts:
             while path := path.rpartition(".")[0]:
@@ -106,12 +107,12 @@ class Outline(msgspec.Struct, frozen=True, dict=True):
 
     @cached_property
     def fields(self) -> list[tuple[abl.Field, str | None]]:
-        """Every field that is collected, with its step."""
+        """Every gathered field with its step."""
         return [(part, step) for part, step in self.parts if isinstance(part, abl.Field)]
 
 
 def outline(document: Document, programs: Programs, *, sound: bool = True) -> Outline:
-    """Go through a document once, and give what it says by subject; `sound` says whether all of it could be read."""
+    """Build the outline of a document; `sound` tells whether all of it could be parsed."""
     memory = document.memory or abl.Memory(span=document.span)
     parts = tuple(_parts(document))
     used = tuple(uses(document))
@@ -129,12 +130,12 @@ def outline(document: Document, programs: Programs, *, sound: bool = True) -> Ou
         writes=tuple(_writes(parts)),
         leads=tuple(_leads(parts)),
         parts=parts,
-        hints=Hints(),
+        hints=Suggestions(),
     )
 
 
-def _parts(document: Document) -> Iterator[tuple[Node, str | None]]:
-    waiting: list[tuple[Node, str | None]] = [(document, None)]
+def _parts(document: Document) -> Iterator[tuple[SourceNode, str | None]]:
+    waiting: list[tuple[SourceNode, str | None]] = [(document, None)]
     while waiting:
         here, step = waiting.pop()
         if isinstance(here, Step):
@@ -143,18 +144,18 @@ def _parts(document: Document) -> Iterator[tuple[Node, str | None]]:
         waiting.extend((below, step) for below in reversed(list(_below(here))))
 
 
-def _below(node: Node) -> Iterator[Node]:
+def _below(node: SourceNode) -> Iterator[SourceNode]:
     for name in node.__struct_fields__:
         value: Any = getattr(node, name)
         for part in cast("tuple[Any, ...]", value) if type(value) is tuple else (value,):
-            if isinstance(part, Node) and not isinstance(part, (Raw, Line)):
+            if isinstance(part, SourceNode) and not isinstance(part, (Raw, Line)):
                 yield part
 
 
 def _reads(used: Iterable[Use], programs: Programs) -> Iterator[Read]:
     for use in used:
         node = programs.node(use.raw)
-        # An http tool sees its arguments only; what a map names is written.
+        # An HTTP tool reads its arguments only, and a map names variables that are written.
         if node is None or use.place.startswith("tool ") or use.place == "ON_RETURN map":
             continue
         for path, span, looped in paths_of(node):
@@ -163,7 +164,7 @@ def _reads(used: Iterable[Use], programs: Programs) -> Iterator[Read]:
 
 
 def paths_of(node: Program) -> Iterator[tuple[Path, Span, bool]]:
-    """Give each path that a program reads, and whether it stands in the body of a loop."""
+    """Yield each path that a program reads, its span, and whether it is in the body of a loop."""
     waiting = [(node, False)]
     while waiting:
         here, looped = waiting.pop()
@@ -176,7 +177,7 @@ def paths_of(node: Program) -> Iterator[tuple[Path, Span, bool]]:
             waiting.extend((below, looped) for below in reversed(list(children(here))))
 
 
-def _writes(parts: Iterable[tuple[Node, str | None]]) -> Iterator[Write]:
+def _writes(parts: Iterable[tuple[SourceNode, str | None]]) -> Iterator[Write]:
     for part, step in parts:
         written = _WRITTEN.get(type(part))
         for path, by in written(part) if written else ():
@@ -184,13 +185,13 @@ def _writes(parts: Iterable[tuple[Node, str | None]]) -> Iterator[Write]:
                 yield Write(path, by, step)
 
 
-_WRITTEN: dict[type[Node], Callable[[Any], list[tuple[Raw | None, str]]]] = {
+_WRITTEN: dict[type[SourceNode], Callable[[Any], list[tuple[Raw | None, str]]]] = {
     abl.Set: lambda part: [(one.target, "SET") for one in part.assignments],
     abl.Clear: lambda part: [(name, "CLEAR") for name in part.names],
     abl.Transform: lambda part: [(part.into, "INTO")],
     abl.Call: lambda part: [(part.result, "AS")],
     abl.Field: lambda part: [(part.name, "GATHER")],
-    abl.Failure: lambda part: [(name, "COLLECT") for name in part.collect],
+    abl.OnFail: lambda part: [(name, "COLLECT") for name in part.collect],
     abl.Remember: lambda part: [(part.target, "STORE")],
     abl.Complete: lambda part: [(part.store_target, "STORE")],
     abl.OnReturn: lambda part: [
@@ -199,15 +200,15 @@ _WRITTEN: dict[type[Node], Callable[[Any], list[tuple[Raw | None, str]]]] = {
     ],
     abl.Delegate: lambda part: [(argument.value, "RETURNS") for argument in part.returns],
 }
-"""What each kind of part writes, and by which word."""
+"""The paths that each kind of node writes, with the keyword."""
 
 
-def _leads(parts: Iterable[tuple[Node, str | None]]) -> Iterator[Lead]:
+def _leads(parts: Iterable[tuple[SourceNode, str | None]]) -> Iterator[Lead]:
     for part, step in parts:
         match part:
             case abl.Target():
                 yield Lead(part.name, part.kind, step)
-            case abl.Failure(goto=Raw() as to):
+            case abl.OnFail(goto=Raw() as to):
                 yield Lead(to, "step", None)
             case abl.ErrorHandler(backtrack_to=Raw() as to):
                 yield Lead(to, "step", step)

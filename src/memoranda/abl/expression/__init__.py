@@ -1,4 +1,4 @@
-"""ABL's expressions and templates: text in, programs that are compiled once and run many times out.
+"""ABL's expressions and templates.
 
-`programs` is the way in. `tokens`, `parser` and `template` are the grammar, `semantics` says what the operators mean.
+`compiler` is the entry point. `parser` and `template` are the grammar, `semantics` and `functions` give the meaning.
 """

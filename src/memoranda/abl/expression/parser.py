@@ -1,19 +1,21 @@
-"""Tokens in, the nodes of one ABL expression out, or diagnostics that say where it goes wrong.
+"""Tokenizer and recursive-descent parser of ABL expressions.
 
 From loose to tight: IMPLIES, OR, AND, NOT, one comparison, `+ -`, `* / %`, unary minus, and what follows an operand:
-`.field`, `[index]`, `(arguments)`. NOT takes in the whole comparison.
+`.field`, `[index]`, `(arguments)`. NOT applies to the whole comparison.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
-from memoranda.abl.expression.tokens import Token, tokenize, unescape
-from memoranda.abl.functions import FUNCTIONS
+import msgspec
+
+from memoranda.abl.expression.functions import FUNCTIONS
 from memoranda.errors import UsageError
-from memoranda.lang.diagnostics import Diagnostics, did_you_mean
-from memoranda.lang.expression.bounds import DEFAULT_BOUNDS, Bounds
+from memoranda.lang.diagnostics import Diagnostics, did_you_mean, unclosed_quote_message
+from memoranda.lang.expression.dialect import DEFAULT_BOUNDS, Bounds
 from memoranda.lang.expression.nodes import (
     Binary,
     Call,
@@ -28,19 +30,140 @@ from memoranda.lang.expression.nodes import (
     Unary,
     measure,
 )
-from memoranda.lang.expression.parsing import OPENING, Stop, TokenParser, is_too_long
+from memoranda.lang.expression.parser import OPENING, ParseAbort, TokenParser, is_too_long
 from memoranda.lang.expression.patterns import compile_pattern
 from memoranda.lang.source import Excerpt, Span
 from memoranda.lang.template import LOOP_NAMES
 from memoranda.model.text import quote
 
+Kind = Literal["word", "number", "text", "pattern", "symbol", "end"]
+
+_SPACE = re.compile(r"\s*")
+_TOKEN = re.compile(
+    r"""(?P<number>[0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
+      | (?P<word>@?[^\W\d]\w*)
+      | (?P<text>"(?:[^"\\]|\\.)*"|'(?:[^'\\]|\\.)*')
+      | (?P<symbol>===|!==|==|!=|>=|<=|&&|\|\||[-+*/%<>!()\[\]{},.:])""",
+    re.VERBOSE | re.DOTALL,
+)
+_FIELD = re.compile(r"[0-9]+|[^\W\d]\w*")
+_PATTERN = re.compile(r"/((?:[^/\\\n\[]|\\.|\[(?:[^\]\\\n]|\\.)*\])+)/([a-z]*)")
+_ESCAPE = re.compile(r"""\\(?:u([0-9a-fA-F]{4})|([\\"'nrt]))""")
+_ESCAPED = {"n": "\n", "r": "\r", "t": "\t"}
+_HINTS = {
+    "=": "To compare write `==`",
+    "===": "To compare write `==`",
+    "!==": "To compare write `!=`",
+    "&": "Write `AND`",
+    "|": "Write `OR`",
+    "\N{LEFT DOUBLE QUOTATION MARK}": 'Use straight quotes: `"`',
+    "\N{RIGHT DOUBLE QUOTATION MARK}": 'Use straight quotes: `"`',
+    "\N{LEFT SINGLE QUOTATION MARK}": "Use straight quotes: `'`",
+    "\N{RIGHT SINGLE QUOTATION MARK}": "Use straight quotes: `'`",
+    "?": "There is no `? :`; use IF and ELSE branches, or COALESCE for a fallback",
+}
+
+
+class Token(msgspec.Struct, frozen=True):
+    """A token with its offsets in the excerpt."""
+
+    kind: Kind
+    text: str
+    """As written; for a text or pattern, what is between the delimiters."""
+    start: int
+    end: int
+    flags: str = ""
+
+    @property
+    def folded(self) -> str:
+        """A word in lower case, since keywords ignore case; empty for other tokens."""
+        return self.text.lower() if self.kind == "word" else ""
+
+
+def tokenize(text: Excerpt, start: int, end: int, diagnostics: Diagnostics) -> list[Token] | None:
+    """Return the tokens of a range, including the end token; None, with a diagnostic, on an error."""
+    tokens: list[Token] = []
+    place = _skip(text.text, start, end)
+    while place < end:
+        token = _read(text.text, place, end, tokens[-1] if tokens else None)
+        if token is None or token.text in ("===", "!=="):
+            _refuse(text, place, end, diagnostics)
+            return None
+        tokens.append(token)
+        place = _skip(text.text, token.end, end)
+    tokens.append(Token("end", "", end, end))
+    return tokens
+
+
+def _skip(text: str, place: int, end: int) -> int:
+    found = _SPACE.match(text, place, end)
+    return found.end() if found else place
+
+
+def _read(text: str, place: int, end: int, before: Token | None) -> Token | None:
+    if before and before.folded == "matches" and (found := _PATTERN.match(text, place, end)):
+        return Token("pattern", found[1].replace("\\/", "/"), place, found.end(), found[2])
+    if before and before.text == "." and before.kind == "symbol" and before.end == place:
+        # After a dot `0.1` is two fields, not a number.
+        found = _FIELD.match(text, place, end)
+        if found:
+            return Token("word", found[0], place, found.end())
+    found = _TOKEN.match(text, place, end)
+    if found is None:
+        return None
+    if found["text"]:
+        return Token("text", found[0][1:-1], place, found.end())
+    kind: Kind = "number" if found["number"] else "word" if found["word"] else "symbol"
+    return Token(kind, found[0], place, found.end())
+
+
+def _refuse(text: Excerpt, place: int, end: int, diagnostics: Diagnostics) -> None:
+    mark = text.text[place]
+    if mark in "\"'":
+        hint = f"End the text with {mark} on the same line"
+        diagnostics.error(
+            "unclosed_quote", unclosed_quote_message(text.text[place:end]), text.locate(place, place + 1), hint=hint
+        )
+        return
+    written = next((symbol for symbol in ("===", "!==") if text.text.startswith(symbol, place)), mark)
+    diagnostics.error(
+        "unexpected_character",
+        f"{quote(written)} has no meaning here",
+        text.locate(place, place + len(written)),
+        hint=_HINTS.get(written, ""),
+    )
+
+
+def unescape(token: Token, text: Excerpt) -> Excerpt:
+    r"""Return a quoted text without escapes, as an excerpt.
+
+    Only a backslash, quotes, n, r, t and u with four digits can be escaped. Other backslashes stay, so that patterns
+    can be written as "^\d+$".
+    """
+    parts: list[str] = []
+    runs: list[tuple[int, int]] = []
+    length, place = 0, 0
+    for found in _ESCAPE.finditer(token.text):
+        plain = token.text[place : found.start()]
+        runs.append((length, text.origin(token.start + 1 + place)))
+        parts.append(plain)
+        length += len(plain)
+        runs.append((length, text.origin(token.start + 1 + found.start())))
+        parts.append(chr(int(found[1], 16)) if found[1] else _ESCAPED.get(found[2], found[2]))
+        length += 1
+        place = found.end()
+    runs.append((length, text.origin(token.start + 1 + place)))
+    parts.append(token.text[place:])
+    return Excerpt("".join(parts), tuple(runs))
+
+
 ReadTemplate: TypeAlias = Callable[[Excerpt, "Place"], Node | None]
-"""Reads a text between quotes that holds `{{`, which the grammar of templates does."""
+"""Parses a quoted text with `{{`, which is a template."""
 
 _COMPARISONS = ("==", "!=", "<=", ">=", "<", ">")
 _WORD_COMPARISONS = {"in": "in", "contains": "contains", "startswith": "startsWith", "endswith": "endsWith"}
 _QUESTIONS = {"is_number": "IS_NUMBER", "is_string": "IS_STRING", "is_array": "IS_ARRAY"}
-"""Words behind an operand that are spelled like functions: `input is_number`."""
+"""Words after an operand that are also functions: `input is_number`."""
 _METHODS = ("contains", "startsWith", "endsWith", "matches")
 _LITERALS = {"true": True, "false": False, "null": None, "undefined": None}
 _OPERATOR_WORDS = frozenset({"and", "or", "not", "implies", "is", "matches", *_WORD_COMPARISONS, *_QUESTIONS})
@@ -48,54 +171,54 @@ _PREFIXES = {"-": "-", "EXISTS": "is set", "EMPTY": "empty"}
 
 
 class Place:
-    """What the grammar has to know around an expression: where to report, how much is allowed, whether in a loop."""
+    """The context of an expression: diagnostics, bounds, and whether it is in a loop."""
 
-    __slots__ = ("bounds", "depth", "in_loop", "read_template", "said")
+    __slots__ = ("bounds", "depth", "diagnostics", "in_loop", "read_template")
 
     def __init__(
         self,
-        said: Diagnostics,
+        diagnostics: Diagnostics,
         read_template: ReadTemplate,
         *,
         bounds: Bounds = DEFAULT_BOUNDS,
         in_loop: bool = False,
         depth: int = 0,
     ) -> None:
-        """Keep them."""
-        self.said = said
+        """Store the context."""
+        self.diagnostics = diagnostics
         self.read_template = read_template
         self.bounds = bounds
         self.in_loop = in_loop
         self.depth = depth
 
     def in_text(self, depth: int) -> Place:
-        """Return the place of a template that stands in quotes this deep in an expression."""
-        return Place(self.said, self.read_template, bounds=self.bounds, in_loop=self.in_loop, depth=depth)
+        """Return the context of a quoted template at this depth of an expression."""
+        return Place(self.diagnostics, self.read_template, bounds=self.bounds, in_loop=self.in_loop, depth=depth)
 
     def looping(self) -> Place:
-        """Return the place of a loop's body."""
-        return Place(self.said, self.read_template, bounds=self.bounds, in_loop=True, depth=self.depth)
+        """Return the context of the body of a loop."""
+        return Place(self.diagnostics, self.read_template, bounds=self.bounds, in_loop=True, depth=self.depth)
 
 
 def parse_stretch(text: Excerpt, start: int, end: int, place: Place, *, tag: bool = False) -> Node | None:
-    """Return the node of the expression that stands there; None after noting every fault that was found.
+    """Parse the expression in a range of a text; None, with diagnostics, if it has errors.
 
-    With `tag` it is what stands in `{{…}}`, where `add @index 1` calls a function without brackets.
+    With `tag` it is the content of `{{…}}`, where `add @index 1` calls a function without brackets.
     """
-    if is_too_long(text, start, end, most=place.bounds.source, said=place.said):
+    if is_too_long(text, start, end, most=place.bounds.source, said=place.diagnostics):
         return None
-    tokens = tokenize(text, start, end, place.said)
+    tokens = tokenize(text, start, end, place.diagnostics)
     if tokens is None:
         return None
     parser = _Parser(tokens, text, place)
     try:
         node = parser.tag() if tag else parser.whole()
-    except Stop:
+    except ParseAbort:
         return None
     if not parser.sound:
         return None
     if _may_be_large(len(tokens), text.text, start, end, place.bounds) and _is_large(node, place.bounds):
-        place.said.error(
+        place.diagnostics.error(
             "too_large", "the expression is too large", node.span, hint="Compute it in several steps, with SET"
         )
         return None
@@ -103,7 +226,7 @@ def parse_stretch(text: Excerpt, start: int, end: int, place: Place, *, tag: boo
 
 
 def _may_be_large(tokens: int, text: str, start: int, end: int, bounds: Bounds) -> bool:
-    """Say whether an expression is worth measuring: a node has at least a token, except inside of a quoted text."""
+    """Return whether an expression needs measuring: a node has at least one token, except in a quoted template."""
     return tokens > min(bounds.nodes, bounds.height) or text.find("{{", start, end) >= 0
 
 
@@ -114,7 +237,7 @@ def _is_large(node: Node, bounds: Bounds) -> bool:
 
 class _Parser(TokenParser[Token]):
     def __init__(self, tokens: list[Token], text: Excerpt, place: Place) -> None:
-        super().__init__(tokens, text, place.said)
+        super().__init__(tokens, text, place.diagnostics)
         self._place = place
         self._depth = place.depth
 
@@ -143,14 +266,14 @@ class _Parser(TokenParser[Token]):
         arguments: list[Node] = []
         while self._next.kind != "end":
             arguments.append(self._negative())
-        return self._called(first.text, tuple(arguments), self._span(first, arguments[-1]))
+        return self._function_call(first.text, tuple(arguments), self._span(first, arguments[-1]))
 
     def _expression(self) -> Node:
         self._depth += 1
         if self._depth > self._place.bounds.depth:
             limit = self._place.bounds.depth
             self._fail(
-                "too_deep", f"more than {limit} levels stand inside one another", self._next, "Compute it in steps"
+                "too_deep", f"the expression is nested more than {limit} levels deep", self._next, "Compute it in steps"
             )
         left = self._either()
         if self._word("implies"):
@@ -180,9 +303,9 @@ class _Parser(TokenParser[Token]):
             signs.append(sign)
         node = self._comparison()
         if signs and isinstance(node, Binary) and node.operator in _COMPARISONS and node.span not in self._grouped:
-            self._place.said.warning(
+            self._place.diagnostics.warning(
                 "not_over_comparison",
-                f"{quote(signs[-1].text)} takes in the whole comparison",
+                f"{quote(signs[-1].text)} applies to the whole comparison",
                 self._span(signs[-1]),
                 hint="Put the comparison in brackets to show that it is meant, or write the opposite comparison",
             )
@@ -205,10 +328,10 @@ class _Parser(TokenParser[Token]):
             return Call(self._span(left, asked), _QUESTIONS[word], (left,))
         if word == "not" and self._ahead(1).folded == "in":
             self._take()
-            found = self._worded(left)
+            found = self._word_comparison(left)
             return Unary(found.span, "not", found)
         if word == "matches" or word in _WORD_COMPARISONS:
-            return self._worded(left)
+            return self._word_comparison(left)
         return left
 
     def _is_set(self, left: Node) -> Node:
@@ -216,11 +339,11 @@ class _Parser(TokenParser[Token]):
         negated = self._word("not")
         last = self._word("set")
         if last is None:
-            self._fail("unexpected_token", "`IS` stands without `SET`", self._next, "Write IS SET or IS NOT SET")
+            self._fail("unexpected_token", "`IS` needs `SET` after it", self._next, "Write IS SET or IS NOT SET")
         node = Unary(self._span(left, last), "is set", left)
         return Unary(node.span, "not", node) if negated else node
 
-    def _worded(self, left: Node) -> Node:
+    def _word_comparison(self, left: Node) -> Node:
         word = self._take().folded
         if word == "matches":
             return self._matches(left)
@@ -233,7 +356,7 @@ class _Parser(TokenParser[Token]):
             self._take()
             return self._pattern(left, token, token.text, token.flags)
         if token.kind == "text" and not (self._ahead(1).kind == "symbol" and self._ahead(1).text == "+"):
-            # A pattern is never filled in as a template: what a user typed is not to become a pattern unseen.
+            # A pattern is never a template, so that user input cannot become part of a pattern.
             self._take()
             return self._pattern(left, token, unescape(token, self._text).text, "")
         right = self._sum()
@@ -272,7 +395,7 @@ class _Parser(TokenParser[Token]):
         return node
 
     def _prefix(self) -> Token | None:
-        # Only in capitals and before an operand: `empty` and `EMPTY` alone are names.
+        # Only in capitals and before an operand; otherwise they are names.
         named = self._next.kind == "word" and self._next.text in _PREFIXES
         return self._take() if named and self._begins_operand(self._ahead(1)) else None
 
@@ -294,28 +417,28 @@ class _Parser(TokenParser[Token]):
     def _field(self, of: Node) -> Node:
         name = self._next
         if name.kind != "word":
-            self._unexpected("the name of a field")
+            self._fail_unexpected("the name of a field")
         self._take()
         if not (self._at_symbol("(")):
             return Member(self._span(of, name), of, name.text)
         arguments = self._arguments()
         span = self._span(of, self._last)
         if isinstance(of, Name) and of.name.lower() == "abl":
-            return self._called(name.text, arguments, span, name)
+            return self._function_call(name.text, arguments, span, name)
         return self._method(of, name, arguments, span)
 
     def _method(self, of: Node, name: Token, arguments: tuple[Node, ...], span: Span) -> Node:
         method = next((known for known in _METHODS if known.lower() == name.folded), None)
         if method is None:
-            return self._called(name.text, (of, *arguments), span, name)
+            return self._function_call(name.text, (of, *arguments), span, name)
         if len(arguments) != 1:
             self._note("wrong_arguments", f"`{method}` takes 1 argument, not {len(arguments)}", span)
             return of
         if method == "matches":
-            return self._matched_method(of, arguments[0], span)
+            return self._matches_method(of, arguments[0], span)
         return Binary(span, method, of, arguments[0])
 
-    def _matched_method(self, of: Node, pattern: Node, span: Span) -> Node:
+    def _matches_method(self, of: Node, pattern: Node, span: Span) -> Node:
         if isinstance(pattern, Constant) and isinstance(pattern.value, str):
             try:
                 compile_pattern(pattern.value)
@@ -328,21 +451,21 @@ class _Parser(TokenParser[Token]):
         if token.kind == "number":
             return self._number()
         if token.kind == "text":
-            return self._quoted()
+            return self._string()
         if token.kind == "word":
-            return self._worded_operand()
+            return self._word_operand()
         if token.kind == "symbol" and token.text in OPENING:
             return {"(": self._group, "[": self._list, "{": self._object}[token.text]()
         if token.kind == "symbol" and token.text == "/":
             self._fail(
                 "unexpected_token",
-                "`/` stands where a value was expected",
+                "`/` was found where a value was expected",
                 token,
                 "A /pattern/ may only follow `matches`",
             )
-        self._unexpected("a value")
+        self._fail_unexpected("a value")
 
-    def _quoted(self) -> Node:
+    def _string(self) -> Node:
         token = self._take()
         content = unescape(token, self._text)
         if "{{" not in content.text:
@@ -353,18 +476,18 @@ class _Parser(TokenParser[Token]):
             return Constant(self._span(token), "")
         return node
 
-    def _worded_operand(self) -> Node:
+    def _word_operand(self) -> Node:
         token = self._take()
         if self._at_symbol("("):
             arguments = self._arguments()
-            return self._called(token.text, arguments, self._span(token, self._last), token)
+            return self._function_call(token.text, arguments, self._span(token, self._last), token)
         if token.folded in _LITERALS:
             return Constant(self._span(token), _LITERALS[token.folded])
         if token.folded in ("and", "or", "implies"):
             self._at -= 1
-            self._unexpected("a value")
+            self._fail_unexpected("a value")
         if token.text in LOOP_NAMES and token.text.startswith("@") and not self._place.in_loop:
-            self._place.said.warning(
+            self._place.diagnostics.warning(
                 "outside_loop", f"{quote(token.text)} has a value only inside {{{{#each}}}}", self._span(token)
             )
         elif token.text.startswith("@") and token.text not in LOOP_NAMES:
@@ -392,7 +515,7 @@ class _Parser(TokenParser[Token]):
         while not self._symbol("}"):
             name = self._next
             if name.kind not in ("word", "text", "number"):
-                self._unexpected("the name of a field")
+                self._fail_unexpected("the name of a field")
             self._take()
             key = unescape(name, self._text).text if name.kind == "text" else name.text
             if self._symbol(":"):
@@ -400,13 +523,13 @@ class _Parser(TokenParser[Token]):
             elif name.kind == "word":
                 fields[key] = Name(self._span(name), key)
             else:
-                self._unexpected("`:`")
+                self._fail_unexpected("`:`")
             if not self._symbol(","):
                 self._expect("}", "`,` or `}`")
                 break
         return ObjectOf(self._span(first, self._last), tuple(fields.items()))
 
-    def _called(self, written: str, arguments: tuple[Node, ...], span: Span, name: Token | None = None) -> Node:
+    def _function_call(self, written: str, arguments: tuple[Node, ...], span: Span, name: Token | None = None) -> Node:
         function = FUNCTIONS.get(written.upper())
         at = self._span(name) if name else span
         if function is None:

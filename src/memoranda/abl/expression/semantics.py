@@ -1,6 +1,6 @@
-"""What ABL's operators mean: values in, values out, with the language's coercions and no exceptions.
+"""The operators of ABL with their coercions; none raises on values of the wrong type.
 
-Null and undefined are one value, None. Arithmetic on what is not a number gives None; so does a division by zero.
+Null and undefined are one value, None. Arithmetic on anything but numbers gives None, and so does division by zero.
 """
 
 from __future__ import annotations
@@ -12,9 +12,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, cast
 
-from memoranda.lang.expression.bounds import exceeded
-from memoranda.lang.expression.scalars import LARGEST, moment, settle
-from memoranda.lang.expression.wording import word
+from memoranda.lang.expression.dialect import exceeded
+from memoranda.lang.expression.values import LARGEST, moment, settle, to_text
 
 _NUMERIC = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?")
 _DAY = timedelta(days=1)
@@ -25,14 +24,14 @@ _SAFE_DIGITS = 18
 
 
 def truthy(value: Any) -> bool:
-    """Say whether a value counts as true: not false, 0, "", "false", null, [] or {}."""
+    """Return whether a value counts as true: not false, 0, "", "false", null, [] or {}."""
     return bool(value) and value != "false"
 
 
 def number_in(text: str) -> int | float | None:
-    """Return the number that a whole text is, or None."""
+    """Return the number that a text spells, or None."""
     text = text.strip()
-    # What people type as an answer is mostly a small whole number, which needs no pattern.
+    # Most answers are small integers, which need no pattern.
     if len(text) <= _SAFE_DIGITS and text.isascii() and text.isdigit():
         return int(text)
     if len(text) > _LONGEST_NUMBER or not _NUMERIC.fullmatch(text):
@@ -41,7 +40,7 @@ def number_in(text: str) -> int | float | None:
 
 
 def number(value: Any) -> int | float | None:
-    """Return a value as a number: numeric text is read, true is 1 and false 0; anything else is None."""
+    """Convert a value to a number: numeric text is parsed, true is 1, false is 0, anything else None."""
     if type(value) in _NUMBERS:
         return value if -LARGEST <= value <= LARGEST else settle(value)
     if type(value) is str:
@@ -50,7 +49,7 @@ def number(value: Any) -> int | float | None:
 
 
 def equal(left: Any, right: Any, depth: int = _DEEPEST) -> bool:
-    """Say whether two values are equal: numeric text and a number as numbers, lists and objects by what they hold."""
+    """Compare two values: numeric text and a number as numbers, lists and objects by content."""
     if type(left) is type(right):
         return _equal_inside(left, right, depth) if type(left) in (list, dict) else left == right
     if left is None or right is None:
@@ -74,12 +73,12 @@ def _equal_inside(left: Any, right: Any, depth: int) -> bool:
 
 
 def unequal(left: Any, right: Any) -> bool:
-    """Say whether two values are not equal; the exact opposite of `equal`, null included."""
+    """Negate `equal`, for null too."""
     return not equal(left, right)
 
 
-def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
-    def ordered(left: Any, right: Any) -> bool:
+def _comparison(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]:
+    def compare_values(left: Any, right: Any) -> bool:
         if type(left) in _NUMBERS and type(right) in _NUMBERS:
             return compare(left, right)
         one = _magnitude(left)
@@ -89,10 +88,10 @@ def _ordering(compare: Callable[[Any, Any], bool]) -> Callable[[Any, Any], bool]
         if type(left) is str and type(right) is str:
             early, late = moment(left), moment(right)
             return compare(early, late) if early and late else compare(left, right)
-        # Text that is no number, or an object, is neither greater nor less than a number.
+        # Text that is not a number, or an object, is neither greater nor less than a number.
         return False
 
-    return ordered
+    return compare_values
 
 
 def _magnitude(value: Any) -> int | float | None:
@@ -104,7 +103,7 @@ def _magnitude(value: Any) -> int | float | None:
 def add(left: Any, right: Any) -> Any:
     """Add numbers, also a numeric text to a number; join lists; otherwise join both as text.
 
-    Null is no number: with one it gives null, with text it is the empty text.
+    Null with a number gives null; with text it is the empty text.
     """
     if type(left) in _NUMBERS and type(right) in _NUMBERS:
         return _sum(left, right)
@@ -116,7 +115,7 @@ def add(left: Any, right: Any) -> Any:
         return _sum(left, right)
     if (left is None or right is None) and _countable(left) and _countable(right):
         return None
-    return word(left) + word(right)
+    return to_text(left) + to_text(right)
 
 
 def _countable(value: Any) -> bool:
@@ -135,7 +134,7 @@ def _arithmetic(operate: Callable[[Any, Any], Any]) -> Callable[[Any, Any], int 
             result = operate(one, two)
         except (ZeroDivisionError, OverflowError, ValueError):
             return None
-        # Most results are small whole numbers, which are settled already.
+        # Most results are small integers, which need no normalization.
         return result if type(result) is int and -LARGEST <= result <= LARGEST else settle(result)
 
     return compute
@@ -150,19 +149,19 @@ modulo = _arithmetic(math.fmod)
 
 
 def subtract(left: Any, right: Any) -> int | float | None:
-    """Subtract numbers, or count the whole days from one ISO date back to another."""
+    """Subtract numbers, or return the whole days between two ISO dates."""
     late, early = moment(left), moment(right)
     return math.trunc((late - early) / _DAY) if late and early else _difference(left, right)
 
 
 def negate(value: Any) -> int | float | None:
-    """Return the negative of a number, None of anything else."""
+    """Negate a number; None for anything else."""
     known = number(value)
     return None if known is None else -known
 
 
 def is_in(item: Any, container: Any) -> bool:
-    """Say whether a list holds an item, an object has a name, or a text contains another."""
+    """Return whether a list contains an item, an object has a name, or a text contains another."""
     if type(container) is list:
         for each in cast("list[Any]", container):  # a generator in `any` takes twice as long
             if equal(item, each):
@@ -171,46 +170,46 @@ def is_in(item: Any, container: Any) -> bool:
     if item is None or type(item) in (list, dict):
         return False
     if type(container) is dict:
-        return word(item) in container
-    return word(item) in word(container) if container is not None else False
+        return to_text(item) in container
+    return to_text(item) in to_text(container) if container is not None else False
 
 
 def contains(container: Any, item: Any) -> bool:
-    """Say whether a list, object or text contains something: `is_in`, read from the other side."""
+    """Return whether a list, object or text contains something: `is_in` with operands swapped."""
     return is_in(item, container)
 
 
 def starts_with(text: Any, start: Any) -> bool:
-    """Say whether a text begins with another; null begins with nothing."""
-    return text is not None and start is not None and word(text).startswith(word(start))
+    """Return whether a text starts with another; false for null."""
+    return text is not None and start is not None and to_text(text).startswith(to_text(start))
 
 
 def ends_with(text: Any, end: Any) -> bool:
-    """Say whether a text ends with another; null ends with nothing."""
-    return text is not None and end is not None and word(text).endswith(word(end))
+    """Return whether a text ends with another; false for null."""
+    return text is not None and end is not None and to_text(text).endswith(to_text(end))
 
 
 def is_set(value: Any) -> bool:
-    """Say whether there is a value; an empty text is one."""
+    """Return whether a value is not null."""
     return value is not None
 
 
 def is_empty(value: Any) -> bool:
-    """Say whether there is nothing in a value: null, "", [] or {}."""
+    """Return whether a value is null, "", [] or {}."""
     return value is None or value == "" or (type(value) in (list, dict) and not value)
 
 
 def member(value: Any, name: str) -> Any:
-    """Return what a value has without holding it: the length of a text or list, an item by its place; else None."""
+    """Return the length of a text or list, or an item by its index; else None."""
     if name == "length" and type(value) in (str, list):
         return len(value)
     return index(value, name) if type(value) is list and name.isdigit() else None
 
 
 def index(value: Any, at: Any) -> Any:
-    """Return an item of a list or a character of a text by its place, a field of an object by its name; else None."""
+    """Return an item of a list or a character of a text by index, or a field by name; else None."""
     if type(value) is dict:
-        return cast("dict[str, Any]", value).get(word(at)) if type(at) in (str, int, float) else None
+        return cast("dict[str, Any]", value).get(to_text(at)) if type(at) in (str, int, float) else None
     if type(value) not in (list, str) or type(at) is bool:
         return None
     place = at if type(at) is int else _place(at)
@@ -232,10 +231,10 @@ UNARY: dict[str, Callable[[Any], Any]] = {
 BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "==": equal,
     "!=": unequal,
-    "<": _ordering(operator.lt),
-    "<=": _ordering(operator.le),
-    ">": _ordering(operator.gt),
-    ">=": _ordering(operator.ge),
+    "<": _comparison(operator.lt),
+    "<=": _comparison(operator.le),
+    ">": _comparison(operator.gt),
+    ">=": _comparison(operator.ge),
     "in": is_in,
     "contains": contains,
     "startsWith": starts_with,

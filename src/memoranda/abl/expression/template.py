@@ -1,4 +1,4 @@
-r"""Text with `{{…}}` in, the nodes of a template out, or diagnostics that say where it goes wrong.
+r"""Parser of ABL templates.
 
 `{{x}}`, `{{a.b}}`, `{{UPPER(name)}}`, `{{add @index 1}}` show a value; `{{#if …}}`, `{{else if …}}`, `{{else}}`,
 `{{/if}}`, `{{#each …}}` and `{{/each}}` are blocks; `{{! …}}` is a comment. A block tag or comment alone on its line
@@ -21,7 +21,7 @@ from memoranda.model.text import quote
 _BLOCKS = ("if", "each")
 _MARK = re.compile(r"""["'{}]""")
 _QUOTED = {quote: re.compile(rf"{quote}(?:[^{quote}\\\n]|\\.)*+") for quote in "\"'"}
-"""A text in quotes up to, and without, the quote that ends it."""
+"""A quoted text without its closing quote."""
 _LINE_START = re.compile(r"[ \t]*")
 _LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 
@@ -29,31 +29,31 @@ _LINE_END = re.compile(r"[ \t]*(?:\r?\n|\Z)")
 class _Tag(msgspec.Struct, frozen=True):
     start: int
     end: int
-    """Where the whole tag stands."""
+    """The end of the whole tag; `start` is its beginning."""
     inner: int
     outer: int
-    """Where its content stands, without the braces and the space around it."""
+    """The range of its content, without braces and surrounding space."""
 
 
 class _Block(msgspec.Struct):
-    """A block that is open while its parts are read."""
+    """A block that is not closed yet."""
 
     kind: str
     tag: _Tag
     test: Node | None
     parts: list[Node]
     before: list[Node]
-    """The parts of its first half, once `{{else}}` was seen."""
+    """The parts before `{{else}}`."""
     halved: bool = False
     chained: bool = False
-    """Opened by `{{else if}}`, so closed together with the one around it."""
+    """Whether it was opened by `{{else if}}`, and is closed with the block around it."""
 
 
 def parse_template(text: Excerpt, place: Place) -> Template | None:
-    """Return the nodes of a template; None after noting every fault that was found."""
+    """Parse a template; None, with diagnostics, if it has errors."""
     limit = place.bounds.template
     if len(text.text) > limit:
-        place.said.error(
+        place.diagnostics.error(
             "too_long", f"the template has {len(text.text):,} characters, the limit is {limit:,}", text.locate(0, 1)
         )
         return None
@@ -61,7 +61,7 @@ def parse_template(text: Excerpt, place: Place) -> Template | None:
 
 
 class _Stop(Exception):
-    """A fault was noted, and what follows is not worth reading."""
+    """Parsing cannot go on; the diagnostic exists already."""
 
 
 class _TemplateParser:
@@ -79,7 +79,7 @@ class _TemplateParser:
             return None
         for block in self._open[1:]:
             if not block.chained:
-                self._unclosed(block)
+                self._note_unclosed(block)
         if not self._sound:
             return None
         end = len(self._text.text)
@@ -110,7 +110,7 @@ class _TemplateParser:
         while found := _MARK.search(content, place):
             mark, at, place = found[0], found.start(), found.end()
             if mark in _QUOTED:
-                # Where one quote finds no end, none of those that it ran over does.
+                # If a quote has no end, the quotes that it ran over have none either.
                 if at >= unclosed[mark]:
                     quoted = _QUOTED[mark].match(content, at)
                     assert quoted is not None
@@ -128,20 +128,20 @@ class _TemplateParser:
     def _trim_braces(self, start: int, end: int) -> _Tag:
         inner, outer = start + 2, end
         if self._text.text[inner] == "{" and self._text.text[outer - 1] == "}" and outer - inner > 1:
-            # `{{{x}}}` is how others write a value that is not escaped, which here none is.
+            # Others write `{{{x}}}` for an unescaped value; here nothing is escaped.
             inner, outer = inner + 1, outer - 1
         whole = self._text.text[inner:outer]
         return _Tag(start, end + 2, inner + len(whole) - len(whole.lstrip()), inner + len(whole.rstrip()))
 
     def _tag(self, tag: _Tag, done: int) -> int:
-        """Add the text before a tag and what the tag stands for; return where the text goes on."""
+        """Add the text before a tag and the tag; return the offset after it."""
         content = self._text.text[tag.inner : tag.outer]
         is_else = content == "else" or content.startswith(("else ", "else\t", "else\n"))
         if not (is_else or content.startswith(("#", "/", "!"))):
             self._add_text(done, tag.start)
             self._show(tag)
             return tag.end
-        before, after = self._standing_alone(tag)
+        before, after = self._around_tag(tag)
         self._add_text(done, before)
         if is_else:
             self._otherwise(tag, content)
@@ -151,8 +151,11 @@ class _TemplateParser:
             self._close(tag, content[1:].strip())
         return after
 
-    def _standing_alone(self, tag: _Tag) -> tuple[int, int]:
-        """Return where the text before and after a tag ends and begins: without the line, if it is all there is."""
+    def _around_tag(self, tag: _Tag) -> tuple[int, int]:
+        """Return the end of the text before a tag and the start of the text after it.
+
+        A tag that is alone on its line takes the line with it.
+        """
         content = self._text.text
         line = content.rfind("\n", 0, tag.start) + 1
         found = _LINE_END.match(content, tag.end)
@@ -185,7 +188,7 @@ class _TemplateParser:
     def _open_block(self, kind: str, tag: _Tag, start: int, *, chained: bool = False) -> None:
         if len(self._open) > self._place.bounds.blocks:
             limit = self._place.bounds.blocks
-            self._fail("too_deep", f"more than {limit} blocks stand inside one another", tag.start, tag.end)
+            self._fail("too_deep", f"blocks are nested more than {limit} levels deep", tag.start, tag.end)
             raise _Stop
         test = parse_stretch(self._text, start, tag.outer, self._here)
         self._sound = self._sound and test is not None
@@ -194,14 +197,14 @@ class _TemplateParser:
     def _otherwise(self, tag: _Tag, content: str) -> None:
         block = self._open[-1]
         if not block.kind or block.halved:
-            self._fail("stray_else", "`{{else}}` stands outside a block, or twice in one", tag.start, tag.end)
+            self._fail("stray_else", "`{{else}}` is outside a block, or twice in one", tag.start, tag.end)
             return
         block.halved, block.before, block.parts = True, block.parts, []
         rest = content[4:].lstrip()
         if rest.startswith("if") and rest[2:3].isspace():
             self._open_block("if", tag, tag.outer - len(rest) + 2, chained=True)
         elif rest:
-            self._fail("unexpected_token", f"{quote(rest)} stands behind `else`", tag.inner, tag.outer, "Only `if` may")
+            self._fail("unexpected_token", f"{quote(rest)} follows `else`", tag.inner, tag.outer, "Only `if` may")
 
     def _close(self, tag: _Tag, kind: str) -> None:
         while self._open[-1].chained:
@@ -215,12 +218,12 @@ class _TemplateParser:
             hint = f"Write `{{{{/{block.kind}}}}}`: the block that is open is #{block.kind}"
             self._fail("wrong_close", f"{quote('/' + kind)} does not close it", tag.inner, tag.outer, hint)
         elif block.kind != kind:
-            # A block further out is closed here, so those inside it were forgotten.
+            # This closes an outer block, so the inner ones were not closed.
             while self._open[-1].kind != kind:
-                self._unclosed(self._open.pop())
+                self._note_unclosed(self._open.pop())
         self._finish(tag)
 
-    def _unclosed(self, block: _Block) -> None:
+    def _note_unclosed(self, block: _Block) -> None:
         hint = f"Write `{{{{/{block.kind}}}}}` where it ends"
         self._fail("unclosed_block", f"`#{block.kind}` is not closed", block.tag.start, block.tag.end, hint)
 
@@ -249,4 +252,4 @@ class _TemplateParser:
 
     def _fail(self, code: str, message: str, start: int, end: int, hint: str = "") -> None:
         self._sound = False
-        self._place.said.error(code, message, self._text.locate(start, end), hint=hint)
+        self._place.diagnostics.error(code, message, self._text.locate(start, end), hint=hint)

@@ -1,1 +1,1 @@
-"""A compiled agent and the user's words in; messages, memory and a trace out."""
+"""Run compiled agents: turns, flow, memory and control."""

@@ -1,22 +1,63 @@
-"""SET, CLEAR, TRANSFORM, RESPOND and CHECK: nodes of the document in, compiled actions out."""
+"""Compile the actions of a step: SET, CLEAR, TRANSFORM, RESPOND, CHECK and CALL."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import cmp_to_key
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
-from memoranda.abl.document import PREFIXES, Assignment, Check, Clear, Respond, Set, Transform
+from memoranda.abl.document import PREFIXES, Assignment, Branch, Call, Check, Clear, Respond, Set, Transform
 from memoranda.abl.expression.semantics import number, number_in
-from memoranda.abl.runtime.compiling import Compiling
-from memoranda.abl.runtime.plan import AGAIN, Do, Put, Signal, choose
-from memoranda.abl.runtime.work import Fault, Work, value_below
-from memoranda.abl.variables import READ_ONLY, Persistent
-from memoranda.lang.expression.compiler import Layer
+from memoranda.abl.runtime.constraints import apply_rule, broken_rule
+from memoranda.abl.runtime.memory import recall
+from memoranda.abl.runtime.plan import AGAIN, Block, BranchPlan, Do, Put, Signal, choose
+from memoranda.abl.runtime.state import CallRecord
+from memoranda.abl.runtime.work import StepError, Work, field_at
+from memoranda.abl.tools.outcome import FailureKind, Outcome, ToolFailure
+from memoranda.abl.variables import READ_ONLY, Declarations, Persistent, fits
+from memoranda.errors import MemorandaError
+from memoranda.lang.document import Raw
+from memoranda.lang.expression.compiler import Expression, Layer
+from memoranda.lang.template import CompiledTemplate
 from memoranda.model.text import quote
+from memoranda.runs.outcome import details_of
 
 
-def compile_target(to: Compiling, path: str) -> Put:
-    """Return how to write a path: a fact where one is declared or granted, else a variable of the session."""
+class ActionCompiler(Protocol):
+    """The part of the compiler that actions use."""
+
+    @property
+    def declarations(self) -> Declarations:
+        """The declared variables."""
+        ...
+
+    def expression(self, raw: Raw) -> Expression:
+        """Compile an expression or condition."""
+        ...
+
+    def guard(self, raw: Raw) -> Expression:
+        """Compile a condition, and record the variables that it reads."""
+        ...
+
+    def template(self, raw: Raw) -> CompiledTemplate:
+        """Compile a template."""
+        ...
+
+    def agent_template(self, raw: Raw) -> CompiledTemplate | None:
+        """Compile one of the agent's templates by its name."""
+        ...
+
+    def branches(self, branches: Iterable[Branch]) -> tuple[BranchPlan, ...]:
+        """Compile branches, of which the first whose condition is true is taken."""
+        ...
+
+    def inside(self, item: str) -> ActionCompiler:
+        """Return a compiler for expressions in which a name is one item of an array."""
+        ...
+
+
+def compile_target(to: ActionCompiler, path: str) -> Put:
+    """Return a function that sets a path: a fact if one is declared or granted, else a session variable."""
     found = to.declarations.find(path) if path.partition(".")[0] not in to.declarations.session else None
     if found is not None:
         return lambda work, value: _write_fact(work, *found, value)
@@ -46,8 +87,8 @@ def _write_fact(work: Work, variable: Persistent, below: tuple[str, ...], value:
     work.frame.facts.write(work, variable, below, value)
 
 
-def compile_set(to: Compiling, node: Set) -> Do:
-    """Return assignments that run from top to bottom."""
+def compile_set(to: ActionCompiler, node: Set) -> Do:
+    """Compile SET: assignments that run from top to bottom."""
     parts = [_assignment(to, assignment) for assignment in node.assignments]
 
     def run(work: Work) -> Signal:
@@ -55,21 +96,21 @@ def compile_set(to: Compiling, node: Set) -> Do:
             result = work.value(value)
             put(work, result)
             if not is_fact and work.frame.facts.granted(name) is None:
-                # Of a fact the trace says whether it was remembered or refused.
+                # For a fact, the trace says whether it was remembered or refused.
                 work.note("set", name, to=result)
         return None
 
     return run
 
 
-def _assignment(to: Compiling, node: Assignment) -> tuple[str, Any, Put, bool]:
+def _assignment(to: ActionCompiler, node: Assignment) -> tuple[str, Any, Put, bool]:
     path = node.target.text
     is_fact = path.partition(".")[0] not in to.declarations.session and to.declarations.find(path) is not None
     return path, to.expression(node.value), compile_target(to, path), is_fact
 
 
-def compile_clear(to: Compiling, node: Clear) -> Do:
-    """Return an action that makes names undefined."""
+def compile_clear(to: ActionCompiler, node: Clear) -> Do:
+    """Compile CLEAR, which makes names undefined."""
     parts: list[tuple[str, tuple[Persistent, tuple[str, ...]] | None]] = []
     for raw in node.names:
         head = raw.text.partition(".")[0]
@@ -88,9 +129,9 @@ def compile_clear(to: Compiling, node: Clear) -> Do:
     return run
 
 
-def compile_respond(to: Compiling, node: Respond) -> Do:
-    """Return an action that says something."""
-    template = to.named_template(node.text) if node.named else to.template(node.text)
+def compile_respond(to: ActionCompiler, node: Respond) -> Do:
+    """Compile RESPOND."""
+    template = to.agent_template(node.text) if node.named else to.template(node.text)
 
     def run(work: Work) -> Signal:
         if template is not None:
@@ -100,8 +141,8 @@ def compile_respond(to: Compiling, node: Respond) -> Do:
     return run
 
 
-def compile_check(to: Compiling, node: Check) -> Do:
-    """Return an action that goes on only if a condition holds."""
+def compile_check(to: ActionCompiler, node: Check) -> Do:
+    """Compile CHECK, which continues only if a condition is true."""
     condition, on_fail, text = to.guard(node.condition), to.branches(node.on_fail), node.condition.text
 
     def run(work: Work) -> Signal:
@@ -112,15 +153,15 @@ def compile_check(to: Compiling, node: Check) -> Do:
         branch = choose(on_fail, work)
         if branch is not None:
             return branch.block
-        work.note("blocked", text, why="the check failed, and nothing is said to follow")
+        work.note("blocked", text, why="the check failed and has no ON_FAIL")
         work.wait("halted")
         return AGAIN
 
     return run
 
 
-def compile_transform(to: Compiling, node: Transform) -> Do:
-    """Return a pipeline from one array into a new one: filter, map, sort, limit."""
+def compile_transform(to: ActionCompiler, node: Transform) -> Do:
+    """Compile TRANSFORM, which makes a new array from another: filter, map, sort, limit."""
     item, into = node.item.text, node.into.text
     inner = to.inside(item)
     source, put = to.expression(node.source), compile_target(to, into)
@@ -133,7 +174,7 @@ def compile_transform(to: Compiling, node: Transform) -> Do:
         given = work.value(source)
         if type(given) is not list:
             if given is not None:
-                work.note("warning", f"`{node.source.text}` is no array, so nothing came of it")
+                work.note("warning", f"`{node.source.text}` is not an array, so the result is empty")
             given = []
         most = _limit(work.value(limit)) if limit else None
         names = work.frame.names
@@ -144,7 +185,7 @@ def compile_transform(to: Compiling, node: Transform) -> Do:
                 continue
             kept.append((one, {name: work.value(value, layer) for name, value in fields} if fields else one))
         if order is not None:
-            kept = _sorted(kept, order, item, descending=descending)
+            kept = _sort(kept, order, item, descending=descending)
         result = [made for _, made in (kept if most is None else kept[:most])]
         put(work, result)
         work.note("transformed", node.source.text, into=into, items=len(result), of=len(cast("list[Any]", given)))
@@ -159,13 +200,13 @@ def _limit(value: Any) -> int | None:
     most = None if type(value) is bool else number(value)
     if most is not None and most >= 0:
         return int(most)
-    raise Fault("validation_error", f"LIMIT cannot be {quote(value)}")
+    raise StepError("validation_error", f"LIMIT cannot be {quote(value)}")
 
 
-def _sorted(kept: list[tuple[Any, Any]], order: str, item: str, *, descending: bool) -> list[tuple[Any, Any]]:
-    """Sort by a field of the new items, or of the source's where the path begins with the item's name; null last.
+def _sort(kept: list[tuple[Any, Any]], order: str, item: str, *, descending: bool) -> list[tuple[Any, Any]]:
+    """Sort by a field of the new items, or of the source items if the path begins with the item's name; null last.
 
-    Items that have no fields are sorted by themselves.
+    Items without fields are sorted by their own value.
     """
     path = tuple(order.split("."))
     of_source = path[0] == item and len(path) > 1
@@ -173,26 +214,151 @@ def _sorted(kept: list[tuple[Any, Any]], order: str, item: str, *, descending: b
 
     def field(pair: tuple[Any, Any]) -> Any:
         value = pair[place]
-        return value if path == (item,) and type(value) is not dict else value_below(value, path)
+        return value if path == (item,) and type(value) is not dict else field_at(value, path)
 
     def compare(left: tuple[Any, Any], right: tuple[Any, Any]) -> int:
         one, two = field(left), field(right)
         if one is None or two is None:
             return (one is None) - (two is None)
-        first, second = _rank(one), _rank(two)
+        first, second = _sort_key(one), _sort_key(two)
         result = (first > second) - (first < second)
         return -result if descending else result
 
     return sorted(kept, key=cmp_to_key(compare))
 
 
-def _rank(value: Any) -> tuple[int, Any]:
+def _sort_key(value: Any) -> tuple[int, Any]:
     if type(value) is bool:
         return 0, value
     if type(value) in (int, float):
         return 1, value
     if type(value) is str:
-        # As `<` does: a price of "9.50" comes before one of "12.00".
+        # As with `<`, a price of "9.50" comes before one of "12.00".
         counted = number_in(value)
         return (2, value) if counted is None else (1, counted)
     return 3, len(value) if type(value) in (list, dict) else 0
+
+
+# --- CALL ------------------------------------------------------------------------------------------------------------
+
+MEMORY_TOOLS = ("memory.recall", "memory.remember")
+"""Tools that every agent has: recall and remember entries."""
+
+
+def compile_call(to: ActionCompiler, node: Call) -> Do:
+    """Compile CALL, which calls a tool, binds its result, and branches by its outcome."""
+    tool = node.tool.text
+    positional = [to.expression(argument) for argument in node.positional]
+    named = [(argument.name.text, to.expression(argument.value)) for argument in node.named]
+    result = compile_target(to, node.result.text) if node.result else None
+    on_success, on_fail = to.branches(node.on_success), to.branches(node.on_fail)
+    on_result = to.branches(node.on_result)
+    checkpoint = f"calling {tool}"
+
+    def run(work: Work) -> Signal:
+        rule = broken_rule(work, checkpoint)
+        signal = apply_rule(work, rule) if rule is not None else None
+        if signal is not None:
+            return signal
+        # Before the arguments are evaluated: a search may use what is recalled for it.
+        recall_for_search(work, tool)
+        arguments = [work.value(argument) for argument in positional]
+        options = {name: work.value(argument) for name, argument in named}
+        outcome = call_tool(work, tool, arguments, options)
+        if outcome.failure is not None:
+            branch = choose(on_fail, work)
+            if branch is None:
+                raise StepError(outcome.failure.kind, outcome.failure.message, subtype=outcome.failure.subtype)
+            return branch.block
+        if result is not None:
+            result(work, outcome.value)
+        return _result_blocks(work, on_success, on_result)
+
+    return run
+
+
+def _result_blocks(work: Work, *outcomes: Any) -> tuple[Block, ...] | None:
+    blocks = tuple(branch.block for branch in (choose(branches, work) for branches in outcomes) if branch is not None)
+    return blocks or None
+
+
+def recall_for_search(work: Work, tool: str) -> None:
+    """Run the `search:before` recalls if a tool is a search, by its name."""
+    if any(word in tool.casefold() for word in work.behaviour.searches):
+        recall(work, "search:before")
+
+
+def call_tool(work: Work, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+    """Call a tool for the active agent, record the call, and bind its result."""
+    outcome = _invoke(work, tool, positional, named)
+    names = work.frame.names
+    failure = outcome.failure
+    if failure is not None:
+        names["tool_failures"] = (names.get("tool_failures") or 0) + 1
+        work.record_call(CallRecord(tool, failure=[failure.kind, failure.message, failure.subtype]))
+        work.note("called", tool, failed=failure.message, details=failure.details or None)
+        return outcome
+    work.record_call(CallRecord(tool, outcome.value))
+    work.given_results = True
+    work.note("called", tool, gave=outcome.value)
+    bind_result(work, tool, outcome.value)
+    recall(work, f"tool:{tool}:after", "tool:*:after")
+    return outcome
+
+
+def _invoke(work: Work, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+    if work.replay is not None:
+        return _from_record(work)
+    box = work.frame.member.toolbox
+    if tool in MEMORY_TOOLS and not box.knows(tool):
+        return _memory_tool(work, tool, positional, named)
+    return box.call(tool, positional, named)
+
+
+def _from_record(work: Work) -> Outcome:
+    """Return the recorded result of the call."""
+    assert work.replay is not None
+    place = len(work.record.calls)
+    if place >= len(work.replay.calls):
+        return Outcome(failure=ToolFailure("tool_error", "the record of the turn has no such call"))
+    record = work.replay.calls[place]
+    if record.failure is None:
+        return Outcome(record.value)
+    kind, message, subtype = record.failure
+    return Outcome(failure=ToolFailure(cast("FailureKind", kind), message, subtype))
+
+
+def bind_result(work: Work, tool: str, value: Any) -> None:
+    """Bind a result to its names, and its fields to their own names where those are free.
+
+    A field with the name of a declared session variable is assigned to it.
+    """
+    frame = work.frame
+    spreads = work.behaviour.results_become_variables
+    frame.reveal(value)
+    frame.put_result(tool, value, spreads=spreads)
+    frame.results_changed = True
+    if not spreads or type(value) is not dict:
+        return
+    declared = frame.plan.declarations.session
+    for name, item in cast("dict[str, Any]", value).items():
+        if name in declared and fits(item, declared[name].type):
+            work.assign(name, item)
+
+
+def _memory_tool(work: Work, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+    """Recall or remember entries in a collection of the user; without a user, of the project."""
+    order = ("query", "collection", "limit") if tool == "memory.recall" else ("content", "collection")
+    given = {**dict(zip(order, positional, strict=False)), **named}
+    place = work.frame.facts.session.entries
+    try:
+        if tool == "memory.remember":
+            kept = place.remember(given.get("content"), collection=given.get("collection") or "notes")
+            return Outcome({"id": kept.id, "stored": kept.stored})
+        found = place.recall(
+            str(given.get("query") or ""), collection=given.get("collection") or "notes", limit=given.get("limit") or 5
+        )
+    except MemorandaError as error:
+        return Outcome(failure=ToolFailure("tool_error", error.message, error.code, details_of(error)))
+    results = [{"content": one.content, "score": one.score, "metadata": one.metadata} for one in found.results]
+    return Outcome({"results": results, "count": len(results)})

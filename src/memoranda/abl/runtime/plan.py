@@ -1,4 +1,4 @@
-"""An agent, compiled: what the compiler gives and the runtime follows. Nothing here changes while agents run."""
+"""A compiled agent: the immutable plan that the compiler makes and the runtime follows."""
 
 from __future__ import annotations
 
@@ -10,15 +10,14 @@ import msgspec
 
 from memoranda.abl.document import Access, Document
 from memoranda.abl.runtime.work import Work
-from memoranda.abl.understanding.intents import Intent
-from memoranda.abl.understanding.wanted import Wanted
+from memoranda.abl.understanding.fields import FieldSpec, Intent
 from memoranda.abl.variables import SYSTEM, Declarations, Persistent
-from memoranda.lang.expression.program import Expression
+from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.template import CompiledTemplate
 
 
 class Leap(msgspec.Struct, frozen=True):
-    """Where to go: a step, the end, a person, another agent; or on, again, or back."""
+    """Where to go next: a step, the end, a person, another agent, or on, again or back."""
 
     kind: Literal["step", "complete", "escalate", "handoff", "continue", "retry", "backtrack"]
     name: str = ""
@@ -26,12 +25,12 @@ class Leap(msgspec.Struct, frozen=True):
 
 
 class Block:
-    """Actions one after the other, and what follows the last of them."""
+    """A sequence of actions, and what follows the last of them."""
 
     __slots__ = ("actions", "number", "stays", "then")
 
     def __init__(self, number: int, then: Leap | None, *, stays: bool) -> None:
-        """Begin without actions; they may refer to blocks that come later."""
+        """Create a block without actions, since they may refer to blocks that are compiled later."""
         self.number = number
         self.actions: tuple[Do, ...] = ()
         self.then = then
@@ -40,26 +39,26 @@ class Block:
 
 
 class Halt:
-    """What an action gives when the turn stops there; it is done again when the session goes on."""
+    """Returned by an action that pauses the turn; the action runs again when the session continues."""
 
     __slots__ = ()
 
 
 AGAIN = Halt()
 _MOST_NAMES = 4_096
-"""Names whose kind an agent keeps in mind; a tool may make up ever new ones."""
+"""Maximum number of cached names; a tool may return ever new ones."""
 
 Signal = Leap | Block | tuple[Block, ...] | Halt | None
 Do = Callable[[Work], Signal]
-"""A compiled action: it does its work, and says where to go when that is not the next action."""
+"""A compiled action; it returns where to go, or None for the next action."""
 
 
 Put = Callable[[Work, Any], None]
-"""Give a path a value, wherever it is kept."""
+"""Set the value of a path, whether it is a fact or a variable."""
 
 
 class BranchPlan(msgspec.Struct, frozen=True):
-    """A block under a condition; without one it is always taken."""
+    """A block with a condition; without one it is always taken."""
 
     condition: Expression | None
     block: Block
@@ -75,11 +74,11 @@ def choose(branches: tuple[BranchPlan, ...], work: Work) -> BranchPlan | None:
 
 
 class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A value to collect: what it looks like, how to ask for it, what it must fulfil."""
+    """A field to collect: how to find its value, how to ask for it, and how to validate it."""
 
     name: str
-    wanted: Wanted
-    wanted_when_asked: Wanted
+    wanted: FieldSpec
+    wanted_when_asked: FieldSpec
     required: bool = True
     prompt: CompiledTemplate | None = None
     default: Expression | None = None
@@ -93,7 +92,7 @@ class FieldPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class InterruptionPlan(msgspec.Struct, frozen=True):
-    """An intent that is answered beside the step."""
+    """A sub-intent or digression: an intent that is answered outside the steps."""
 
     label: str
     intent: Intent
@@ -106,7 +105,7 @@ class InterruptionPlan(msgspec.Struct, frozen=True):
 
 
 class ErrorPlan(msgspec.Struct, frozen=True):
-    """What follows an error of one type."""
+    """How errors of one type are handled."""
 
     type: str
     subtypes: tuple[str, ...]
@@ -120,7 +119,7 @@ class ErrorPlan(msgspec.Struct, frozen=True):
 
 
 class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A step, compiled."""
+    """A compiled step."""
 
     name: str
     when: Expression | None
@@ -135,7 +134,7 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FailurePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a broken rule does."""
+    """What happens when a rule is broken."""
 
     form: str
     respond: CompiledTemplate | None = None
@@ -147,13 +146,13 @@ class FailurePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RulePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A rule: when it is looked at, when it applies, and when it is broken."""
+    """A rule: when it is checked, when it applies, and when it is broken."""
 
     number: int
     text: str
     condition: Expression
     forbids: bool
-    """Whether the condition describes what must not be."""
+    """Whether the rule is broken when its condition is true."""
     gate: Expression | None
     checkpoint: str
     """`turn`, `returning`, or `calling <tool>`."""
@@ -165,7 +164,7 @@ class TriggerPlan(msgspec.Struct, frozen=True):
     """A remember trigger."""
 
     id: str
-    """By which a session keeps in mind what it stored: the same as long as what it stores is, wherever it stands."""
+    """Identifies the trigger in the state of a session; depends on what is stored, not on its position in the file."""
     when: Expression
     value: Expression
     target: Persistent
@@ -186,7 +185,7 @@ class RecallPlan(msgspec.Struct, frozen=True):
 
 
 class ContextPlan(msgspec.Struct, frozen=True):
-    """What another agent is told."""
+    """What another agent is given."""
 
     values: tuple[str, ...] = ()
     summary: CompiledTemplate | None = None
@@ -208,12 +207,12 @@ class HandoffPlan(msgspec.Struct, frozen=True, kw_only=True):
     action: str | None = None
     handler: str | None = None
     map: tuple[tuple[str, Put], ...] = ()
-    """What the other agent calls it, and the path that gets it here."""
+    """The path in the other agent, and the path here that gets its value."""
     set: tuple[tuple[Put, Expression], ...] = ()
     on_failure: str = ""
     failure_message: CompiledTemplate | None = None
     by_words: bool = False
-    """Whether its condition is about what the user just said, so that every message is looked at anew."""
+    """Whether its condition depends on the user's words, so that every message is checked again."""
 
 
 class DelegatePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,7 +229,7 @@ class DelegatePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EscalationPlan(msgspec.Struct, frozen=True):
-    """When a person is called."""
+    """A condition that escalates to a person."""
 
     when: Expression
     reason: CompiledTemplate | None
@@ -239,7 +238,7 @@ class EscalationPlan(msgspec.Struct, frozen=True):
 
 
 class CompletePlan(msgspec.Struct, frozen=True):
-    """When the agent is done."""
+    """A condition that ends the agent."""
 
     when: Expression
     respond: CompiledTemplate | None
@@ -249,7 +248,7 @@ class CompletePlan(msgspec.Struct, frozen=True):
 
 
 class HandlerPlan(msgspec.Struct, frozen=True):
-    """Actions at a point of the session."""
+    """Actions that run at a point of the session: a hook, ON_START or a return handler."""
 
     block: Block
     critical: bool = False
@@ -257,7 +256,7 @@ class HandlerPlan(msgspec.Struct, frozen=True):
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """An agent, compiled."""
+    """A compiled agent."""
 
     name: str
     digest: str
@@ -269,7 +268,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     entry: str | None
     digressions: tuple[InterruptionPlan, ...]
     fields: Mapping[str, FieldPlan]
-    """Every field that is collected somewhere, by name."""
+    """All fields that are collected, by name."""
     rules: Mapping[str, tuple[RulePlan, ...]]
     """By checkpoint, in the order of the file."""
     triggers: tuple[TriggerPlan, ...]
@@ -285,28 +284,28 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     on_error: tuple[ErrorPlan, ...]
     messages: Mapping[str, CompiledTemplate]
     prose: Mapping[str, CompiledTemplate]
-    """Goal, persona, instructions and what else the model is told."""
+    """Texts for the model: goal, persona, instructions and others, by label."""
     traits: tuple[str, ...]
-    """What else the model is told about the agent."""
+    """Further sentences about the agent for the model."""
     resets: Mapping[str, tuple[str, ...]]
-    """Names of variables by when they begin anew."""
+    """Names of variables by when they are reset."""
     guards: frozenset[str]
-    """Variables that rules and checks look at."""
+    """Variables that rules and checks read."""
 
     @cached_property
     def interruptions(self) -> Mapping[str | None, tuple[InterruptionPlan, ...]]:
-        """What may be answered beside each step, and beside none: its sub-intents, its digressions, those of all."""
+        """The intents that may interrupt each step, by its name; None for no step."""
         own = {name: (*step.sub_intents, *step.digressions, *self.digressions) for name, step in self.steps.items()}
         return {None: self.digressions, **own}
 
     @cached_property
     def asides(self) -> frozenset[int]:
-        """The numbers of the blocks that answer an intent."""
+        """The numbers of the blocks that answer intents."""
         return frozenset(one.block.number for several in self.interruptions.values() for one in several)
 
     @cached_property
     def instructions(self) -> dict[int, str]:
-        """What recall may tell the model and is always the same, by number."""
+        """The constant recall instructions for the model, by number."""
         plans = (plan for plans in self.recalls.values() for plan in plans)
         return {
             plan.number: plan.instruction.render({})
@@ -316,27 +315,27 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def keeps(self) -> Mapping[str, bool]:
-        """Whether a name is a variable of the session, for every name; those of the process and the runtime are not."""
-        return _Kept(self)
+        """Whether a name is saved with the session; variables with `RESET: never` and names of the runtime are not."""
+        return _SavedNames(self)
 
     def may_infer(self, name: str) -> bool:
-        """Say whether a model may set a variable: what guards the agent is set by its text alone.
+        """Say whether a model may set a variable.
 
-        Words of the user can make a model call anything. So of the variables that a rule or a check looks at, it sets
-        those that are collected from the user or declared as input.
+        The user's words can make a model call any tool. So it must not set a variable that a rule or a check reads,
+        unless the variable is collected from the user or declared as input.
         """
         slot = self.declarations.session.get(name)
         return name not in self.guards or name in self.fields or (slot is not None and slot.input)
 
     def is_system(self, name: str) -> bool:
-        """Say whether a name is the runtime's, not a variable of the agent."""
+        """Say whether a name belongs to the runtime and is not a variable of the agent."""
         if name in self.declarations.session:
             return False
         return name in SYSTEM or name[:1] in ("_", "\0") or (name.startswith("last_") and name.endswith("_result"))
 
 
-class _Kept(dict[str, bool]):
-    """What an agent has found out about names; every turn asks for the same ones."""
+class _SavedNames(dict[str, bool]):
+    """A cache of whether names are saved; every turn asks for the same ones."""
 
     def __init__(self, plan: Plan) -> None:
         super().__init__()
@@ -346,5 +345,5 @@ class _Kept(dict[str, bool]):
         if len(self) > _MOST_NAMES:
             self.clear()
         slot = self._plan.declarations.session.get(name)
-        kept = self[name] = not self._plan.is_system(name) and (slot is None or slot.reset != "never")
-        return kept
+        saved = self[name] = not self._plan.is_system(name) and (slot is None or slot.reset != "never")
+        return saved

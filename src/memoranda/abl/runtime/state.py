@@ -1,4 +1,4 @@
-"""What a session is between two turns, as values: enough to go on after a restart, and to do a turn again."""
+"""The state of a session between two turns: enough to resume it after a restart, and to replay its turns."""
 
 from __future__ import annotations
 
@@ -10,99 +10,98 @@ from memoranda.abl.document import Access, MemoryScope
 
 Status = Literal["waiting", "completed", "escalated", "handed_off", "blocked"]
 Wait = Literal["", "gather", "input", "collect", "returning", "reasoning", "halted", "done"]
-"""What an agent waits for: nothing, values, words to choose by, values for a rule, leave to answer, the next words of
-a conversation with the model, another attempt at what was stopped; or it is done."""
+"""What an agent waits for: nothing; values of a GATHER; input that chooses a branch; values for a rule; permission of a
+rule to reply; the next message to the model; a new attempt after an error; or the agent is done."""
 
 
 class Collecting(msgspec.Struct, omit_defaults=True):
-    """Values that a broken rule asks for, and what follows when they are there."""
+    """Values that a broken rule asks for, and what follows when they are given."""
 
     fields: list[str]
     rule: int
     then: str = "retry"
     given: list[str] = []
     words: str | None = None
-    """What the user said when the rule broke; it is taken up again when the values are there."""
+    """The user's words when the rule broke; they are used again when the values are given."""
     unused: bool = False
-    """Whether nothing had come of these words yet."""
+    """Whether these words were unused when the rule broke."""
 
 
 class Mind(msgspec.Struct, omit_defaults=True):
-    """What the runtime keeps in mind about an agent from turn to turn, beside where it stands."""
+    """What the runtime remembers about an agent from turn to turn, besides its position."""
 
     hidden: list[str] = []
-    """Names that were made undefined, though a result has a field of that name."""
+    """Cleared names that stay undefined although a result has a field of that name."""
     injected: list[str] = []
-    """Names that recall put beside the variables; they are copies of facts."""
+    """Names that recall set; they are copies of facts."""
     handed: list[int] = []
-    """Handoffs that were done since their conditions became true; the next three likewise."""
+    """Handoffs that were done since their conditions became true; the next three are the same for other sections."""
     delegated: list[int] = []
     escalated: list[int] = []
     completed: list[int] = []
     summary: str = ""
-    """What the agent before this one told about the conversation."""
+    """The previous agent's summary of the conversation."""
     history: tuple[int, int | None] = (0, None)
-    """From which turn on it sees the whole conversation, and how many messages before that; None for all."""
+    """The turn from which the agent sees the conversation, and the number of messages before it; None for all."""
     by_rule: bool = False
-    """Whether a broken rule gave it the conversation."""
+    """Whether a broken rule handed the conversation to the agent."""
     waited: Wait = ""
-    """What it waited for when a rule held its reply back."""
+    """What the agent waited for when a rule held its reply back."""
 
 
-class Grant(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A path that another agent lets this one use: what may be done with it, and what that agent declares of it."""
+class PathGrant(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A path that another agent lets this one use: the access, and how that agent declares the path."""
 
     access: Access
     scope: MemoryScope
     fact: str = ""
-    """The path of the fact that it is a field of; empty where it is the fact itself."""
+    """The path of the fact that contains it; empty if the path is a fact itself."""
     type: str | None = None
     sensitive: bool = False
 
 
 class FrameState(msgspec.Struct, omit_defaults=True):
-    """Where one agent stands; its variables stand in the state of the session."""
+    """The position of one agent; its variables are in the state of the session."""
 
     agent: str
     key: str = ""
-    """What the keys of its variables begin with; empty for the agent that the session began with."""
+    """Prefix of the keys of its variables; empty for the agent that the session began with."""
     step: str | None = None
     stack: list[list[int]] = []
-    """Blocks being run, innermost last: the number of the block and the place in it."""
+    """Blocks that are running, innermost last: the number of the block and the position in it."""
     wait: Wait = ""
     asked: str | None = None
     """The field that the user was asked for last."""
     presented: bool = False
     again: list[str] = []
-    """Fields whose values a rule refused, so that the next words may replace them."""
+    """Fields whose values a rule refused; the next words may replace them."""
     attempts: dict[str, int] = {}
     turns: int = 0
-    """Turns that the present reasoning step has taken."""
+    """Turns that the current reasoning step has taken."""
     path: list[str] = []
-    """Steps that were left, newest last."""
+    """The steps that the agent left, newest last."""
     collecting: Collecting | None = None
     excused: list[int] = []
-    """Rules that are passed over once, because their values were collected and `THEN` says continue."""
+    """Rules to skip once, because their values were collected and `THEN` says continue."""
     held: list[str] | None = None
     """Messages that a rule held back."""
     held_end: bool = False
     stored: dict[str, str] = {}
-    """Remember triggers whose condition held last, by id, and a digest of what each stored."""
+    """Remember triggers whose condition is true, by id, with a digest of the stored value."""
     told: list[int | str] = []
-    """Recall instructions for the model, which stay for the rest of the session: the number of one that is always the
-    same, else its text at that moment."""
+    """Recall instructions for the model, which apply to the rest of the session: the number of a constant one, else the
+    text as it was rendered."""
     names: dict[str, Any] = {}
     """Names of the runtime, such as the last input."""
     mind: Mind = msgspec.field(name="system", default_factory=Mind)
-    """What the runtime itself keeps in mind about the agent."""
-    grants: dict[str, Grant] = {}
+    grants: dict[str, PathGrant] = {}
     handoff: int | None = None
-    """Which handoff of the agent above led here, when control is to come back."""
+    """The handoff of the previous agent that led here, if control is to return to it."""
     begun: bool = False
 
 
 class CallRecord(msgspec.Struct, omit_defaults=True):
-    """One tool call of a turn: enough to do the turn again without the tool."""
+    """One tool call of a turn: enough to replay the turn without the tool."""
 
     tool: str
     value: Any = None
@@ -110,7 +109,7 @@ class CallRecord(msgspec.Struct, omit_defaults=True):
 
 
 class TurnRecord(msgspec.Struct, omit_defaults=True):
-    """What went into a turn and what came out."""
+    """The inputs and the outcome of one turn."""
 
     input: str | None = None
     messages: list[str] = []
@@ -118,33 +117,33 @@ class TurnRecord(msgspec.Struct, omit_defaults=True):
     at: str = ""
     calls: list[CallRecord] = []
     replies: list[Any] = []
-    """What the model said, in order."""
+    """The replies of the model, in order."""
     given: dict[str, Any] = {}
-    """Variables that the program around the session set before the turn."""
+    """Variables that the calling program set before the turn."""
 
 
 class SessionState(msgspec.Struct, omit_defaults=True):
-    """A session between two turns. What is kept of it leaves the id out: its scope says that."""
+    """A session between two turns. Its record leaves out the id, which is in the scope."""
 
     id: str
     user: str | None
     project: str
     joined: str | None = None
-    """The handoff tree that was begun elsewhere; without one, the session is a tree of its own."""
+    """The handoff tree of another session; without it, the session has a tree of its own."""
     planted: bool = False
-    """Whether something is remembered in the tree that the session is."""
+    """Whether the session's own tree has facts."""
     number: int = 0
     status: Status = "waiting"
     frames: list[FrameState] = []
     resting: list[FrameState] = []
-    """Agents that had the conversation before; what is per session stays with them."""
+    """Agents that had the conversation before; they keep what they store per session."""
     vars: dict[str, Any] = {}
     """The variables of all agents by their keys; the engine shows each as a fact of the session's scope."""
     turn: TurnRecord = msgspec.field(default_factory=TurnRecord)
     root: str = ""
-    """The agent that the session began with; it may have left."""
+    """The agent that the session began with; it may have handed over since."""
     agents: dict[str, str] = {}
-    """The agents that were loaded together, each with the digest of its text."""
+    """The agents that were loaded together, each with the digest of its source."""
 
     @property
     def tree(self) -> str:

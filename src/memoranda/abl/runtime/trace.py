@@ -1,14 +1,14 @@
-"""What happened in a turn, in order: for programs as events, for people as a readable trace."""
+"""The trace of a turn: what happened, in order, as values and as readable text."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, overload
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
 from memoranda.errors import MemorandaError
-from memoranda.runs.failures import details_of
+from memoranda.runs.outcome import details_of
 
 Kind = Literal[
     "input",
@@ -47,88 +47,58 @@ Kind = Literal[
     "stopped",
 ]
 
-EVENTS: frozenset[Kind] = frozenset(
-    {
-        "called",
-        "remembered",
-        "forgot",
-        "recalled",
-        "warning",
-        "refused",
-        "blocked",
-        "error",
-        "handed_off",
-        "delegated",
-        "escalated",
-        "completed",
-        "ended",
-        "stopped",
-    }
+EVENTS = frozenset(
+    "called remembered forgot recalled warning refused blocked error".split()
+    + "handed_off delegated escalated completed ended stopped".split()
 )
-"""What a program around the agent would want to know; the rest explains how it came to it."""
+"""The kinds that matter to the calling program; the others explain how the turn got there."""
 
 _LONGEST = 120
 
 
-class Happening(msgspec.Struct, frozen=True, gc=False):
-    """One thing that happened: its kind, what it is about, and what there is to know of it."""
+class TraceEntry(msgspec.Struct, frozen=True, gc=False):
+    """One thing that happened in a turn: its kind, what it is about, and details."""
 
     kind: Kind
     about: str
     detail: Mapping[str, Any] = {}
 
     def __str__(self) -> str:
-        """Return it as one line. What `details` holds is for programs: the words before it say the same."""
-        told = ", ".join(
-            f"{name} {_shown(value)}" for name, value in self.detail.items() if value is not None and name != "details"
+        """Return the entry as one line, without `details`, which repeats the other values for programs."""
+        detail = ", ".join(
+            f"{name} {_shorten(value)}"
+            for name, value in self.detail.items()
+            if value is not None and name != "details"
         )
         line = f"{self.kind.replace('_', ' ')} {self.about}".rstrip()
-        return f"{line}: {told}" if told else line
+        return f"{line}: {detail}" if detail else line
 
 
-class Trace(Sequence[Happening]):
-    """The happenings of a turn; as text, one line each."""
+class Trace(tuple[TraceEntry, ...]):
+    """The entries of a turn, in order; as text, one line each."""
 
-    def __init__(self, happenings: Sequence[Happening] = ()) -> None:
-        """Hold what happened."""
-        self._happenings = tuple(happenings)
-
-    @overload
-    def __getitem__(self, index: int) -> Happening: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Happening]: ...
-    def __getitem__(self, index: int | slice) -> Happening | Sequence[Happening]:
-        """Return one or several of them."""
-        return self._happenings[index]
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._happenings)
-
-    def __iter__(self) -> Iterator[Happening]:
-        """Give them in order."""
-        return iter(self._happenings)
+    __slots__ = ()
 
     def __str__(self) -> str:
-        """Return one line for each."""
-        return "\n".join(str(happening) for happening in self._happenings)
+        """Return one line for each entry."""
+        return "\n".join(map(str, self))
 
     def __repr__(self) -> str:
-        """Return what it is, and how long."""
-        return f"<Trace of {len(self._happenings)} happenings>"
+        """Return the number of entries."""
+        return f"<Trace of {len(self)} entries>"
 
     @property
-    def events(self) -> tuple[Happening, ...]:
-        """Those that a program around the agent would want to know."""
-        return tuple(happening for happening in self._happenings if happening.kind in EVENTS)
+    def events(self) -> tuple[TraceEntry, ...]:
+        """The entries that matter to the calling program."""
+        return tuple(entry for entry in self if entry.kind in EVENTS)
 
 
 def refusal(error: MemorandaError) -> dict[str, Any]:
-    """Return what a trace says about something that was refused: why, the code of the error, and its details."""
+    """Return the details of a trace entry about a refusal: the reason, the error code and its details."""
     return {"why": error.message, "code": error.code, "details": details_of(error)}
 
 
-def _shown(value: Any) -> str:
+def _shorten(value: Any) -> str:
     if isinstance(value, str):
         text = value
     else:

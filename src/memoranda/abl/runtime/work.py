@@ -1,98 +1,90 @@
-"""One turn under way: the agent whose turn it is, its variables, and everything it says and does."""
+"""The state of one turn while it runs: the active agent, its variables, and what it says and does."""
 
 from __future__ import annotations
 
+import hashlib
+import threading
+import weakref
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 import msgspec
 
 from memoranda.abl.behaviour import Behaviour
 from memoranda.abl.document import PREFIXES
-from memoranda.abl.runtime.shared import keep_for_the_process
 from memoranda.abl.runtime.state import CallRecord, FrameState, SessionState, Status, TurnRecord, Wait
-from memoranda.abl.runtime.trace import Happening, Kind
+from memoranda.abl.runtime.trace import Kind, TraceEntry
+from memoranda.abl.understanding.rule_reader import RuleReader
 from memoranda.abl.variables import FACTS, KEPT_FROM_VIEW, SYSTEM, fits
 from memoranda.errors import LimitExceeded
-from memoranda.lang.expression.dialect import Closure, Run
-from memoranda.lang.expression.program import Expression
+from memoranda.lang.expression.compiler import Expression
+from memoranda.lang.expression.dialect import Closure, ExpressionRun
 from memoranda.lang.template import CompiledTemplate
-from memoranda.model.clock import Clock
-from memoranda.model.ids import Ids
+from memoranda.model.clock import Clock, Ids
 
 if TYPE_CHECKING:
-    from memoranda.abl.runtime.facts import FrameFacts
+    from memoranda.abl.runtime.memory import FrameFacts
     from memoranda.abl.runtime.plan import Plan, StepPlan
     from memoranda.abl.tools.toolbox import Toolbox
+    from memoranda.abl.understanding.reader import Reader
     from memoranda.agent.models import Model
 
 
-class Fault(Exception):
+class StepError(Exception):
     """Something in a step failed; `kind` is what `ON_ERROR` calls it."""
 
     def __init__(self, kind: str, message: str, *, subtype: str = "") -> None:
-        """Keep what failed and how."""
+        """Create an error of a kind, with a message."""
         super().__init__(message)
         self.kind = kind
         self.message = message
         self.subtype = subtype
 
 
-class Member:
-    """An agent that can be active: its plan, its tools and its model."""
+_RULES = RuleReader()
 
-    __slots__ = ("model", "plan", "toolbox")
 
-    def __init__(self, plan: Plan, toolbox: Toolbox, model: Model | None) -> None:
-        """Put the parts of an agent together."""
+class TeamMember:
+    """An agent that can be active: its plan, its tools, its model, and how it reads the user's words."""
+
+    def __init__(self, plan: Plan, toolbox: Toolbox, model: Model | None, reader: Reader = _RULES) -> None:
+        """Combine the parts of an agent."""
         self.plan = plan
         self.toolbox = toolbox
         self.model = model
+        self.reader = reader
 
 
 class Frame:
-    """One agent inside a session: where it stands, and its variables."""
+    """One agent in a session: its position in the flow, and its variables."""
 
-    __slots__ = (
-        "derived",
-        "dirty",
-        "facts",
-        "key",
-        "member",
-        "names",
-        "plan",
-        "prefix",
-        "results",
-        "results_changed",
-        "state",
-    )
-
-    def __init__(self, member: Member, state: FrameState, facts: FrameFacts, *, key: str) -> None:
-        """Stand at a state, with no variables yet."""
+    def __init__(self, member: TeamMember, state: FrameState, facts: FrameFacts, *, key: str) -> None:
+        """Create the frame of an agent without variables."""
         self.member = member
         self.plan = member.plan
         self.state = state
         self.facts = facts
         self.key = key
-        """What tells its variables from those of other agents; empty for the agent that the session began with."""
+        """Distinguishes its variables from those of other agents; empty for the agent the session began with."""
         self.prefix = f"{key}." if key else ""
-        """What the keys of its variables begin with."""
+        """Prefix of the keys of its variables."""
         self.names: dict[str, Any] = {FACTS: facts}
         self.derived: set[str] = set()
-        """Names that only repeat a field of a result; they come back with it."""
+        """Names that only repeat a field of a result; they are restored with it."""
         self.results: dict[str, Any] = {}
-        """What each tool gave last, in the order of the calls."""
+        """The last result of each tool, in the order of the calls."""
         self.results_changed = False
         self.dirty: set[str] = set()
 
     @property
     def step(self) -> StepPlan | None:
-        """The step that it is in."""
+        """The current step."""
         return self.plan.steps.get(self.state.step) if self.state.step is not None else None
 
     def put_result(self, tool: str, value: Any, *, spreads: bool) -> None:
-        """Put what a tool gave under the names by which it is read; with `spreads`, its fields too."""
+        """Bind the result of a tool to its names; with `spreads`, bind its fields too."""
         self.results.pop(tool, None)
         self.results[tool] = value
         names = self.names
@@ -101,7 +93,7 @@ class Frame:
             self._spread()
 
     def drop_result(self, tool: str) -> None:
-        """Take back what a tool gave."""
+        """Remove the result of a tool."""
         del self.results[tool]
         self.names.pop(_last_result(tool), None)
         self.names["call_result"] = self.names["result"] = next(reversed(self.results.values()), None)
@@ -109,7 +101,7 @@ class Frame:
             self._spread()
 
     def _spread(self) -> None:
-        """Let the fields of results be read by their own names, those of the newest first, where nothing else is."""
+        """Bind the fields of results to their own names where those are free; the newest result wins."""
         names = self.names
         for name in self.derived:
             names.pop(name, None)
@@ -122,37 +114,37 @@ class Frame:
                     self.derived.add(name)
 
     def hide(self, name: str) -> None:
-        """Let a name that was made undefined stay so, though a result has a field of that name."""
+        """Keep a cleared name undefined although a result has a field of that name."""
         if any(type(value) is dict and name in value for value in self.results.values()):
             hidden = self.state.mind.hidden
             self.state.mind.hidden = [*hidden, name] if name not in hidden else hidden
 
     def reveal(self, value: Any) -> None:
-        """Let the fields of a new result be read again."""
+        """Make the fields of a new result readable again."""
         hidden = self.state.mind.hidden
         if hidden and type(value) is dict:
             self.state.mind.hidden = [name for name in hidden if name not in cast("dict[str, Any]", value)]
 
-    def use(self, facts: FrameFacts) -> None:
-        """See the facts with other grants than before."""
+    def use_facts(self, facts: FrameFacts) -> None:
+        """Use facts with other grants."""
         self.facts = self.names[FACTS] = facts
 
-    def value_at(self, path: str, run: Run) -> Any:
-        """Return what a dotted path is for this agent: a fact, a variable, or a field of one."""
+    def value_at(self, path: str, run: ExpressionRun) -> Any:
+        """Return the value of a dotted path for this agent: a fact, a variable, or a field of one."""
         segments = tuple(path.split("."))
         resolved = self.plan.declarations.resolve(segments)
         taken = resolved[0] if resolved else 1
         value = resolved[1](self.names, run) if resolved else self.names.get(segments[0])
-        return value_below(value, segments[taken:])
+        return field_at(value, segments[taken:])
 
-    def shown(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Return values of dotted paths as traces may show them."""
+    def redact(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return values of dotted paths for a trace, without the sensitive ones."""
         facts = {path: self.plan.declarations.find(path) or self.facts.granted(path) for path in values}
         hidden = {path for path, found in facts.items() if found is not None and found[0].sensitive}
         return {path: KEPT_FROM_VIEW if path in hidden else value for path, value in values.items()}
 
     def variables(self) -> dict[str, Any]:
-        """Return its variables: all that are declared, and what else has a value; no names of the runtime."""
+        """Return the declared variables and all others that have a value, without names of the runtime."""
         found = dict.fromkeys(self.plan.declarations.session)
         is_system = self.plan.is_system
         found.update({name: value for name, value in self.names.items() if value is not None and not is_system(name)})
@@ -168,51 +160,21 @@ def _may_be_field(name: str) -> bool:
 
 
 class Departure(msgspec.Struct, frozen=True):
-    """An agent gives control away: to nobody, to a person, or to another agent."""
+    """An agent gives control to a person or another agent, or ends."""
 
     kind: Literal["escalate", "handoff", "delegate", "complete"]
     agent: str = ""
     reason: str = ""
     number: int | None = None
-    """Which handoff, delegation or end of the agent says so; None where a step does."""
+    """The number of the handoff, delegation or COMPLETE of the agent; None if a step gives control away."""
     priority: str | None = None
     tags: tuple[str, ...] = ()
     by_rule: bool = False
-    """Whether a broken rule is the reason: what it stopped does not go on by itself when control comes back."""
+    """Whether a broken rule is the reason; then what it stopped does not continue when control returns."""
 
 
 class Work:
-    """What one turn uses and makes."""
-
-    __slots__ = (
-        "answered",
-        "behaviour",
-        "blocked",
-        "consulting",
-        "departure",
-        "escalation",
-        "frame",
-        "frames",
-        "fresh",
-        "given_results",
-        "happened",
-        "messages",
-        "moved",
-        "opening",
-        "past",
-        "paused",
-        "reasked",
-        "record",
-        "replay",
-        "resting",
-        "retried",
-        "run",
-        "session",
-        "taken",
-        "team",
-        "text",
-        "transitions",
-    )
+    """Everything that one turn uses and produces."""
 
     def __init__(
         self,
@@ -224,57 +186,57 @@ class Work:
         clock: Clock,
         ids: Ids,
         past: Callable[[Frame], list[tuple[Any, str]]],
-        team: Callable[[str], Member | None],
+        team: Callable[[str], TeamMember | None],
         resting: dict[str, Frame],
         replay: TurnRecord | None = None,
     ) -> None:
-        """Begin a turn with the user's words, or without any."""
+        """Start a turn with the user's words; None opens the session."""
         self.team = team
-        """Finds an agent by its name among those that were loaded together."""
+        """Finds an agent by name among those that were loaded together."""
         self.past = past
-        """Gives who said what before this turn, as far as an agent may know."""
+        """Returns the messages before this turn that an agent may see, each with its role."""
         self.session = session
         self.frames = frames
         self.frame = frames[-1]
         self.text = text or ""
         self.opening = text is None
         self.fresh = text is not None
-        """Whether nothing has made use of the user's words yet."""
+        """Whether the user's words are still unused."""
         self.answered: str | None = None
-        """The step whose gathering made use of them."""
+        """The step whose GATHER used them."""
         self.behaviour = behaviour
-        self.run = Run(clock=clock, ids=ids)
+        self.run = ExpressionRun(clock=clock, ids=ids)
         self.messages: list[str] = []
-        self.happened: list[Happening] = []
+        self.happened: list[TraceEntry] = []
         self.record = TurnRecord(input=text)
         self.replay = replay
         self.resting = resting
-        """Agents that had the conversation before and do not have it now, by name; they keep their variables."""
+        """Agents that had the conversation before, by name; they keep their variables."""
         self.departure: Departure | None = None
         self.escalation: dict[str, Any] | None = None
         self.paused = False
         self.moved = False
-        """Whether another agent has taken over and waits now."""
+        """Whether another agent has taken over and waits."""
         self.blocked = False
-        """Whether a rule stopped what the turn was about to do."""
+        """Whether a rule stopped the turn."""
         self.given_results = False
-        """Whether a tool or a model gave something in this turn."""
+        """Whether a tool or a model returned something in this turn."""
         self.consulting = 0
-        """How many agents wait for one that was asked to do a part of their work."""
+        """Number of agents that wait for an agent to which they delegated."""
         self.transitions = 0
         self.retried = 0
         self.taken: list[str] = []
         """Fields that got a value in this turn."""
         self.reasked = False
-        """Whether the user was asked in other words already, so that a question would be one too many."""
+        """Whether the answer to an intent asked the user something, so that the step does not ask again."""
 
-    def everyone(self) -> list[Frame]:
-        """Return the frames of all agents that took part in the session."""
+    def all_frames(self) -> list[Frame]:
+        """Return the frames of all agents of the session, active or not."""
         return [*self.frames, *self.resting.values()]
 
     @property
     def status(self) -> Status:
-        """How the turn leaves the session: with a person or elsewhere, done, stopped by a rule, or waiting."""
+        """The status of the session after the turn."""
         if self.session.status != "waiting":
             return self.session.status
         if self.moved:
@@ -282,12 +244,15 @@ class Work:
         return "blocked" if self.blocked else "waiting"
 
     @contextmanager
-    def aside(self, frame: Frame, purpose: str) -> Generator[None]:
-        """Let another agent work by itself, on a purpose in words or none: it hears and says nothing of the turn's."""
-        before = {name: getattr(self, name) for name in _OF_THE_SPEAKER}
+    def acting_as(self, frame: Frame, purpose: str) -> Generator[None]:
+        """Make another agent active without the user: it does not see the turn's words, and its messages are dropped.
+
+        `purpose` takes the place of the user's words.
+        """
+        before = {name: getattr(self, name) for name in _SPEAKER_FIELDS}
         self.frames, self.frame, self.messages = [frame], frame, []
         self.departure, self.paused, self.fresh, self.answered = None, False, False, None
-        self.text, self.opening, self.past = purpose, not purpose, _nothing_said
+        self.text, self.opening, self.past = purpose, not purpose, _no_past
         self.consulting += 1
         try:
             yield
@@ -296,19 +261,19 @@ class Work:
                 setattr(self, name, value)
             self.consulting -= 1
 
-    # what is computed
+    # evaluation
 
     def value(self, expression: Expression, names: Any = None) -> Any:
-        """Return the value of an expression among the variables of the active agent."""
+        """Evaluate an expression with the variables of the active agent."""
         return self._compute(expression.closure, names)
 
     def test(self, expression: Expression, names: Any = None) -> bool:
-        """Return whether a condition holds."""
+        """Say whether a condition is true."""
         value = self._compute(expression.closure, names)
         return value if type(value) is bool else expression.truthy(value)
 
     def render(self, template: CompiledTemplate, names: Any = None) -> str:
-        """Return a template's text."""
+        """Render a template."""
         return self._compute(template.closure, names)
 
     def _compute(self, closure: Closure, names: Any) -> Any:
@@ -317,20 +282,20 @@ class Work:
         try:
             value = closure(self.frame.names if names is None else names, run)
         except LimitExceeded as error:
-            raise Fault("validation_error", error.message) from None
+            raise StepError("validation_error", error.message) from None
         if run.captures is not None:
             # `match.1` is read by what follows the condition, in this turn or a later one.
             self.frame.names["match"] = run.captures
             run.captures = None
         return value
 
-    # what is kept
+    # variables
 
     def assign(self, name: str, value: Any, below: tuple[str, ...] = ()) -> None:
-        """Give a session variable a value, or a field below it; values in the way are copied, never changed."""
+        """Set a session variable or a field of it; objects are copied, never changed in place."""
         frame = self.frame
         if below:
-            value = put_below(frame.names.get(name), below, value, name)
+            value = with_field(frame.names.get(name), below, value, name)
         frame.names[name] = value
         frame.derived.discard(name)
         frame.dirty.add(name)
@@ -339,92 +304,89 @@ class Work:
         slot = frame.plan.declarations.session.get(name)
         if slot is None:
             return
-        share(self.session, frame, name)
+        publish_shared(self.session, frame, name)
         if slot.type is not None and not fits(value, slot.type):
             detail = {"type": slot.type, "value": value}
             self.note("warning", f"`{name}` is declared {slot.type} and got another type", **detail)
 
     def clear(self, name: str, below: tuple[str, ...] = ()) -> None:
-        """Make a session variable undefined, or a field below it."""
+        """Make a session variable or a field of it undefined."""
         frame = self.frame
         if not below:
             frame.names.pop(name, None)
             frame.derived.discard(name)
             frame.hide(name)
         elif type(frame.names.get(name)) is dict:
-            frame.names[name] = without(frame.names[name], below)
+            frame.names[name] = without_field(frame.names[name], below)
         frame.dirty.add(name)
-        share(self.session, frame, name)
+        publish_shared(self.session, frame, name)
 
-    # what is said and noted
+    # messages and trace
 
     def say(self, text: str) -> None:
-        """Add a message to the user; an empty one is none."""
+        """Add a message to the user, unless it is blank."""
         if text.strip():
             self.messages.append(text)
 
     def note(self, kind: Kind, about: str, /, **detail: Any) -> None:
-        """Write down what happened."""
-        self.happened.append(Happening(kind, about, detail))
+        """Add an entry to the trace."""
+        self.happened.append(TraceEntry(kind, about, detail))
 
     def wait(self, what: Wait) -> None:
-        """Stop until the user says more."""
+        """Pause until the user says more."""
         self.frame.state.wait = what
         self.paused = True
 
-    def called(self, record: CallRecord) -> None:
-        """Keep what a tool gave, so that the turn can be done again without it."""
+    def record_call(self, record: CallRecord) -> None:
+        """Record the result of a tool, so that the turn can be replayed without it."""
         self.record.calls.append(record)
 
 
-_OF_THE_SPEAKER = (
+_SPEAKER_FIELDS = (
     *("frames", "frame", "messages", "departure", "paused", "fresh", "answered", "blocked"),
     *("text", "opening", "past"),
 )
-"""What belongs to the agent that speaks with the user, while another one is asked."""
+"""Attributes that belong to the agent that talks to the user, and are saved while another agent acts."""
 
 
-def _nothing_said(frame: Frame) -> list[tuple[Any, str]]:
+def _no_past(frame: Frame) -> list[tuple[Any, str]]:
     return []
 
 
-def shared_place(session: SessionState, frame: Frame) -> tuple[object, tuple[str, ...]]:
-    """Return where the variables stand that live as long as the process: in which database, and whose."""
+def owner_of_shared(session: SessionState, frame: Frame) -> tuple[object, tuple[str, ...]]:
+    """Return the database and the owner of an agent's variables with `RESET: never`."""
     memory = frame.facts.session.memory
     return memory.root, (memory.tenant, session.project, frame.plan.name)
 
 
-def share(session: SessionState, frame: Frame, name: str) -> None:
-    """Let other sessions see what became of a variable, if it is one that lives as long as the process.
-
-    A replay shows nobody anything.
-    """
+def publish_shared(session: SessionState, frame: Frame, name: str) -> None:
+    """Publish a variable with `RESET: never` to other sessions; other variables, and replays, publish nothing."""
     slot = frame.plan.declarations.session.get(name)
     if slot is not None and slot.reset == "never" and frame.facts.session.as_of is None:
-        keep_for_the_process(*shared_place(session, frame), name, frame.names.get(name))
+        set_process_value(*owner_of_shared(session, frame), name, frame.names.get(name))
 
 
-def value_below(value: Any, path: tuple[str, ...]) -> Any:
-    """Return a field of an object, however deep; None where there is none."""
+def field_at(value: Any, path: tuple[str, ...]) -> Any:
+    """Return a nested field of an object, or None if it does not exist."""
     for name in path:
         value = cast("dict[str, Any]", value).get(name) if type(value) is dict else None
     return value
 
 
-def put_below(value: Any, path: tuple[str, ...], new: Any, owner: str) -> dict[str, Any]:
-    """Return an object with a field set, however deep; what is in the way and no object is refused."""
+def with_field(value: Any, path: tuple[str, ...], new: Any, owner: str) -> dict[str, Any]:
+    """Return a copy of an object with a nested field set; raise if the path leads through another type."""
     if value is None:
         held: Mapping[str, Any] = {}
     elif type(value) is dict:
         held = cast("dict[str, Any]", value)
     else:
-        raise Fault("validation_error", f"`{owner}` is no object, so `{path[0]}` cannot be set below it")
+        raise StepError("validation_error", f"`{owner}` is not an object, so its field `{path[0]}` cannot be set")
     name, rest = path[0], path[1:]
-    return {**held, name: put_below(held.get(name), rest, new, f"{owner}.{name}") if rest else new}
+    return {**held, name: with_field(held.get(name), rest, new, f"{owner}.{name}") if rest else new}
 
 
-def without(value: Any, path: tuple[str, ...]) -> Any:
-    """Return an object without a field, however deep."""
+def without_field(value: Any, path: tuple[str, ...]) -> Any:
+    """Return a copy of an object without a nested field."""
     if type(value) is not dict:
         return value
     held = cast("dict[str, Any]", value)
@@ -432,4 +394,52 @@ def without(value: Any, path: tuple[str, ...]) -> Any:
         return held
     if len(path) == 1:
         return {name: item for name, item in held.items() if name != path[0]}
-    return {**held, path[0]: without(held[path[0]], path[1:])}
+    return {**held, path[0]: without_field(held[path[0]], path[1:])}
+
+
+_MISSING: Any = object()
+_values: weakref.WeakKeyDictionary[object, dict[tuple[str, ...], Any]] = weakref.WeakKeyDictionary()
+_lock = threading.Lock()
+
+
+def set_process_value(root: object, owner: tuple[str, ...], name: str, value: Any) -> None:
+    """Set a variable that every session of its owner sees from its next turn on.
+
+    `root` is the open database, so that two databases share nothing; `owner` is a tenant, a project and an agent.
+    """
+    with _lock:
+        _values.setdefault(root, {})[(*owner, name)] = value
+
+
+def process_value(root: object, owner: tuple[str, ...], name: str) -> tuple[bool, Any]:
+    """Return whether a variable was set in this process, and its value."""
+    with _lock:
+        value = _values.get(root, {}).get((*owner, name), _MISSING)
+    return (False, None) if value is _MISSING else (True, value)
+
+
+class TurnClock:
+    """A clock with one fixed time, so that a whole turn happens at one moment."""
+
+    def __init__(self, moment: datetime) -> None:
+        """Fix the time."""
+        self._moment = moment
+
+    def now(self) -> datetime:
+        """Return the moment of the turn."""
+        return self._moment
+
+
+class TurnIds:
+    """Ids that are the same when a turn is replayed."""
+
+    def __init__(self, session: str, number: int) -> None:
+        """Create the source of ids for one turn of a session."""
+        self._seed = f"{session}:{number}"
+        self._made = 0
+
+    def new(self, kind: str) -> str:
+        """Return the next id of this turn."""
+        self._made += 1
+        text = f"{self._seed}:{self._made}"
+        return f"{kind}_{hashlib.blake2b(text.encode('utf-8', 'surrogatepass'), digest_size=16).hexdigest()}"

@@ -1,1 +1,1 @@
-"""One file for each part of the language: lines of that part in, its values of `abl.document` out."""
+"""Readers of the parts of an ABL file, which turn lines into the nodes of `abl.document`."""

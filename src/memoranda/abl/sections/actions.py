@@ -1,4 +1,4 @@
-"""The lines of steps, branches and handlers in; their actions, in the order of the file, and transitions out."""
+"""Read the actions, branches and transitions of steps and handlers, and the fields of `GATHER`."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ from memoranda.abl.document import (
     Check,
     Clear,
     Consult,
+    Field,
+    Gather,
     Present,
     Respond,
     Set,
@@ -23,13 +25,139 @@ from memoranda.abl.document import (
     TargetKind,
     Transform,
 )
-from memoranda.abl.forms import elements, item_text, mapping, text_of
-from memoranda.abl.reader import Entry, Properties, Reader
-from memoranda.abl.sections.gather import read_gather
-from memoranda.abl.tree import Line, Raw
-from memoranda.abl.values import assignment, inline_object, part, split, unquote, unquoted, verbatim
+from memoranda.abl.keywords import LEVELS
+from memoranda.abl.lines import Line, list_elements, object_fields, part, split, split_assignment, unquote
+from memoranda.abl.reader import Entry, Properties, Reader, elements, item_text, mapping, text_of
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
 from memoranda.model.text import quote
+
+
+def read_gather(reader: Reader, line: Line) -> Gather | None:
+    """Read fields in every form: items, named blocks, `FIELDS` below, or `a, b` on the same line."""
+    if line.value is not None:
+        reader.refuse_nested(line, "GATHER")
+        names = [reader.name(name, "a field") for name in list_elements(line.value.raw)]
+        return _build_gather(reader, line, [Field(name, span=name.span) for name in names], [])
+    table = LEVELS["gather"]
+    own = [
+        child for child in line.children if child.key and not child.dash and table.find(child.key) and _is_own(child)
+    ]
+    found = reader.properties(own, "gather", owner=line.span)
+    lines = [child for child in line.children if child not in own]
+    inner = found.line("fields")
+    if inner is not None:
+        lines.extend(inner.children)
+        lines.extend(_inline_fields(inner))
+    return _build_gather(reader, line, [_field(reader, child) for child in lines], [found])
+
+
+def _inline_fields(inner: Line) -> list[Line]:
+    """Return a line for each name of `FIELDS: [a, b]`."""
+    if inner.value is None:
+        return []
+    return [Line(name.text, key_span=name.span, span=name.span) for name in list_elements(inner.value.raw)]
+
+
+def _is_own(line: Line) -> bool:
+    """Return whether a line is a keyword of GATHER itself, not a field of that name."""
+    return (line.key or "").upper() != "FIELDS" or bool(line.children or line.value)
+
+
+def _build_gather(
+    reader: Reader, line: Line, fields: list[Field | None] | list[Field], found: list[Properties]
+) -> Gather:
+    given = [field for field in fields if field is not None]
+    if not given:
+        reader.error("wrong_value", "`GATHER` collects nothing", line.key_span, hint="Name a field: `- name: required`")
+    reader.note_duplicates(field.name for field in given)
+    return Gather(
+        tuple(given),
+        strategy=found[0].choice("strategy") if found else None,
+        kept=found[0].kept if found else (),
+        span=line.span,
+    )
+
+
+def _field(reader: Reader, line: Line) -> Field | None:
+    required: bool | None = None
+    if line.key is None:
+        name, lines = line.raw, line.body
+    elif line.key.casefold() == "name" and line.dash and line.value is not None and not _says_required(line):
+        name, lines = line.value.unquoted, line.body
+    else:
+        name = line.name
+        lines = line.body
+        required = _is_required(reader, line)
+    found = reader.properties(lines, "field", owner=line.span)
+    default = True if required is None else required
+    return Field(
+        name=reader.name(name, "a field"),
+        required=found.flag("required", default=default),
+        prompt=found.text("prompt"),
+        type=found.text("type"),
+        default=found.expression("default"),
+        validation=found.text("validation"),
+        validate=_validate(found.line("validate")),
+        options=found.names("options"),
+        hints=found.texts("extraction_hints"),
+        depends_on=found.names("depends_on"),
+        activation=_activation(found),
+        active_when=_active_when(found.line("activation")),
+        infer=found.flag("infer"),
+        infer_confidence=found.expression("infer_confidence"),
+        infer_confirm=found.flag("infer_confirm", default=True),
+        range=found.flag("range"),
+        list=found.flag("list"),
+        prompt_mode=found.choice("prompt_mode") or "ask",
+        kept=found.kept,
+        span=line.span,
+    )
+
+
+def _says_required(line: Line) -> bool:
+    return line.value is not None and line.value.unquoted.text.casefold() in ("required", "optional", "true", "false")
+
+
+def _is_required(reader: Reader, line: Line) -> bool | None:
+    """Return what `field: required` or `field: optional` says; None when nothing follows the colon."""
+    if line.value is None:
+        return None
+    word = line.value.unquoted.text.casefold()
+    if not _says_required(line):
+        reader.error(
+            "wrong_value",
+            f"a field is `required` or `optional`, not {quote(line.value.text, longest=40)}",
+            line.value.span,
+            hint="Write other properties on lines below the field",
+        )
+    return word in ("required", "true")
+
+
+def _validate(line: Line | None) -> tuple[Argument, ...]:
+    if line is None:
+        return ()
+    if line.value is not None and not line.value.text.startswith("{"):
+        name = Raw("rule", runs=((0, line.key_span.start),), span=line.key_span)
+        return (Argument(name, line.value.raw, span=line.span),)
+    return tuple(mapping(line))
+
+
+def _activation(found: Properties) -> Raw | None:
+    line = found.line("activation")
+    if line is None or line.value is None or line.value.text.startswith("{"):
+        return None
+    return line.value.unquoted
+
+
+def _active_when(line: Line | None) -> Raw | None:
+    if line is None:
+        return None
+    for argument in mapping(line):
+        if argument.name.text.casefold() == "when":
+            return unquote(argument.value)
+    return None
+
 
 _TEMPLATE = re.compile(r"TEMPLATE\(([^()]+)\)")
 _CALLED = re.compile(r"([^\W\d][\w.\-]*)\s*\((.*)\)", re.DOTALL)
@@ -53,7 +181,7 @@ _Maker = Callable[[Reader, Line], Action | None]
 
 
 def read_actions(reader: Reader, found: Properties) -> tuple[Action, ...]:
-    """Return the actions among the entries of a level; outcome blocks go to their call."""
+    """Return the actions of a level; outcome blocks are attached to their call."""
     actions: list[Action] = []
     waiting: list[Entry] = []
     for entry in found.entries:
@@ -66,9 +194,9 @@ def read_actions(reader: Reader, found: Properties) -> tuple[Action, ...]:
         elif name in _OUTCOMES and not _attach(reader, actions, entry):
             waiting.append(entry)
     for entry in waiting:
-        # An outcome above its call belongs to the first call below it.
+        # An outcome above all calls belongs to the first call below it.
         if not _attach(reader, actions, entry, first=True):
-            reader.said.error(
+            reader.error(
                 "wrong_nesting",
                 f"`{entry.keyword.name}` has no `CALL`" + (" or `CHECK`" if entry.keyword.name == "ON_FAIL" else ""),
                 entry.line.key_span,
@@ -81,7 +209,7 @@ _OUTCOMES = {"WITH", "AS", "ON_SUCCESS", "ON_FAIL", "ON_RESULT"}
 
 
 def _attach(reader: Reader, actions: list[Action], entry: Entry, *, first: bool = False) -> bool:
-    """Give an outcome to the call, and to the checks, that it is about; say whether there is one."""
+    """Attach an outcome to its call and its checks; return whether there is one."""
     calls = [index for index, action in enumerate(actions) if isinstance(action, Call)]
     checks = [index for index, action in enumerate(actions) if isinstance(action, Check)]
     name, line = entry.keyword.name, entry.line
@@ -105,12 +233,12 @@ def _attach(reader: Reader, actions: list[Action], entry: Entry, *, first: bool 
 def _with_outcome(reader: Reader, call: Call, name: str, line: Line) -> Call:
     field = {"WITH": "named", "AS": "result"}.get(name, name.lower())
     if getattr(call, field):
-        reader.doubled(line, name)
+        reader.note_duplicate(line, name)
         return call
     if name == "WITH":
         return msgspec.structs.replace(call, named=tuple(mapping(line)))
     if name == "AS":
-        return msgspec.structs.replace(call, result=reader.target(unquoted(line.value)) if line.value else None)
+        return msgspec.structs.replace(call, result=reader.target(line.value.unquoted) if line.value else None)
     return msgspec.structs.replace(call, **{field: read_outcome(reader, line)})
 
 
@@ -120,8 +248,8 @@ def _with_outcome(reader: Reader, call: Call, name: str, line: Line) -> Call:
 def read_outcome(reader: Reader, line: Line) -> tuple[Branch, ...]:
     """Return the branches of an outcome: a list of IF and ELSE, one block, a target, or a message."""
     if line.value is not None:
-        reader.nothing_below(line, line.key or "")
-        text = unquoted(line.value)
+        reader.refuse_nested(line, line.key or "")
+        text = line.value.unquoted
         if text.literal and not _STEP.fullmatch(text.text) and (line.key or "").upper() != "THEN":
             return (Branch(body=(Respond(text, span=text.span),), span=line.span),)
         return (Branch(then=read_target(text), span=line.span),)
@@ -137,7 +265,7 @@ def read_branches(reader: Reader, lines: Iterable[Line], name: str) -> tuple[Bra
     for line in reader.items(lines, name):
         found = reader.properties(_branch_entries(line), "branch", owner=line.span)
         if found.line("IF") is None and _is_if(line):
-            # The condition was refused already; without one the branch would always be taken.
+            # The condition had an error; without one the branch would always be taken.
             continue
         branches.append(_branch(reader, found, found.text("IF"), line.span))
     return tuple(branches)
@@ -148,7 +276,7 @@ def _is_if(line: Line) -> bool:
 
 
 def _branch_entries(line: Line) -> tuple[Line, ...]:
-    """Return the entries of a branch; what is indented deeper than IF or ELSE belongs to the branch all the same."""
+    """Return the entries of a branch, including those indented deeper than IF or ELSE."""
     if line.key is None and line.text.upper() == "ELSE":
         line = msgspec.structs.replace(line, key=line.text)
     head, *rest = line.entries
@@ -161,7 +289,7 @@ def _branch(reader: Reader, found: Properties, condition: Raw | None, span: Span
 
 
 def read_target(raw: Raw) -> Target:
-    """Return where to go: a step, or one of the words for the end, a person, or another agent."""
+    """Return a transition: a step, or a word such as COMPLETE, ESCALATE or HANDOFF."""
     reason = _REASON.fullmatch(raw.text)
     if reason:
         word = part(raw, 0, len("ESCALATE"))
@@ -181,25 +309,25 @@ def read_target(raw: Raw) -> Target:
 
 
 def read_set(reader: Reader, line: Line) -> Set | None:
-    """Return assignments: on the line, or one a line, with or without dashes, or as `name: expression`."""
+    """Return assignments: on the same line, one per line with or without dashes, or as `name: expression`."""
     found: list[Assignment] = []
     if line.value is not None:
-        whole = verbatim(line.value)
-        for name, value in inline_object(whole) or ():
+        whole = line.value.raw
+        for name, value in object_fields(whole) or ():
             found.append(Assignment(name, value, span=name.span.to(value.span)))
         for piece in [] if found else split(whole, "\n") if line.value.style == "block" else [whole]:
             _assign(reader, piece, found)
     for child in line.children:
-        if child.key is not None and child.value is not None and assignment(_before_colon(child)) is None:
+        if child.key is not None and child.value is not None and split_assignment(_before_colon(child)) is None:
             target = child.name
-            found.append(Assignment(target, verbatim(child.value), span=child.span))
+            found.append(Assignment(target, child.value.raw, span=child.span))
         else:
             _assign(reader, item_text(child), found)
             for below in child.body:
                 message = "nothing can be nested below an assignment"
-                reader.said.error("wrong_nesting", message, below.span, hint="Put it on a line of its own")
+                reader.error("wrong_nesting", message, below.span, hint="Put it on a line of its own")
     if not found and not line.children and line.value is None:
-        reader.said.error("wrong_value", "`SET` assigns nothing", line.key_span, hint="SET: name = expression")
+        reader.error("wrong_value", "`SET` assigns nothing", line.key_span, hint="SET: name = expression")
         return None
     for one in found:
         reader.target(one.target)
@@ -211,10 +339,10 @@ def _before_colon(line: Line) -> Raw:
 
 
 def _assign(reader: Reader, raw: Raw, found: list[Assignment]) -> None:
-    sides = assignment(raw)
+    sides = split_assignment(raw)
     if sides is None or not sides[0].text or not sides[1].text:
-        message = f"{quote(raw.text, longest=40)} is no assignment"
-        reader.said.error("wrong_value", message, raw.span, hint="Write it as `name = expression`")
+        message = f"{quote(raw.text, longest=40)} is not an assignment"
+        reader.error("wrong_value", message, raw.span, hint="Write it as `name = expression`")
         return
     found.append(Assignment(*sides, span=raw.span))
 
@@ -222,14 +350,14 @@ def _assign(reader: Reader, raw: Raw, found: list[Assignment]) -> None:
 def _clear(reader: Reader, line: Line) -> Clear | None:
     names = tuple(reader.target(name) for name in elements(line))
     if not names:
-        reader.said.error("wrong_value", "`CLEAR` names nothing", line.key_span, hint="CLEAR: [name, name]")
+        reader.error("wrong_value", "`CLEAR` names nothing", line.key_span, hint="CLEAR: [name, name]")
         return None
     return Clear(names, span=line.span)
 
 
 def _transform(reader: Reader, line: Line) -> Transform | None:
     found = reader.properties(line.children, "transform", owner=line.span)
-    header = verbatim(line.value) if line.value is not None else found.expression("SOURCE")
+    header = line.value.raw if line.value is not None else found.expression("SOURCE")
     source: Raw | None = None
     item, into = found.text("AS"), found.text("INTO")
     if header is not None:
@@ -241,13 +369,13 @@ def _transform(reader: Reader, line: Line) -> Transform | None:
     missing = [name for name, given in (("SOURCE", source), ("AS", item), ("INTO", into)) if given is None]
     if source is None or item is None or into is None:
         message = f"`TRANSFORM` needs {' and '.join(f'`{name}`' for name in missing)}"
-        reader.said.error("missing", message, line.key_span, hint="SOURCE: array AS item, INTO: name")
+        reader.error("missing", message, line.key_span, hint="SOURCE: array AS item, INTO: name")
         return None
     order = found.text("SORT_BY")
     sort = _SORT.fullmatch(order.text) if order else None
     if order and not sort:
         message = f"`SORT_BY` cannot be {quote(order.text)}"
-        reader.said.error("wrong_value", message, order.span, hint="A field, then asc or desc")
+        reader.error("wrong_value", message, order.span, hint="A field, then asc or desc")
     return Transform(
         source=source,
         item=reader.name(item, "an item"),
@@ -263,16 +391,16 @@ def _transform(reader: Reader, line: Line) -> Transform | None:
 
 def _call(reader: Reader, line: Line) -> Call | None:
     found = reader.properties(line.children, "call", owner=line.span)
-    written = unquoted(line.value) if line.value is not None else found.text("TOOL")
+    written = line.value.unquoted if line.value is not None else found.text("TOOL")
     if written is None:
-        reader.said.error("wrong_value", "`CALL` names no tool", line.key_span, hint="CALL: tool(argument, …)")
+        reader.error("wrong_value", "`CALL` names no tool", line.key_span, hint="CALL: tool(argument, …)")
         return None
     called = _CALLED.fullmatch(written.text)
     tool = part(written, *called.span(1)) if called else written
     positional: list[Raw] = []
     named: list[Argument] = list(found.mapping("WITH"))
     for argument in split(part(written, *called.span(2)), ",") if called else []:
-        sides = assignment(argument)
+        sides = split_assignment(argument)
         if sides:
             named.append(Argument(*sides, span=argument.span))
         elif argument.text:
@@ -287,7 +415,7 @@ def _call(reader: Reader, line: Line) -> Call | None:
 
 
 def _check(reader: Reader, line: Line) -> Check | None:
-    return Check(unquoted(line.value), span=line.span) if line.value else None
+    return Check(line.value.unquoted, span=line.span) if line.value else None
 
 
 def _respond(reader: Reader, line: Line) -> Respond | None:
@@ -306,7 +434,7 @@ def _present(reader: Reader, line: Line) -> Present | None:
 
 
 def _consult(reader: Reader, line: Line) -> Consult | None:
-    return Consult(unquoted(line.value), span=line.span) if line.value else None
+    return Consult(line.value.unquoted, span=line.span) if line.value else None
 
 
 _MAKERS: dict[str, _Maker] = {

@@ -1,4 +1,4 @@
-"""The lines of `HANDOFF`, `DELEGATE`, `ESCALATE` and `COMPLETE` in; who takes over when, and the end, out."""
+"""Read `HANDOFF`, `DELEGATE`, `ESCALATE` and `COMPLETE`."""
 
 from __future__ import annotations
 
@@ -15,11 +15,10 @@ from memoranda.abl.document import (
     OnReturn,
     Trigger,
 )
-from memoranda.abl.forms import mapping
 from memoranda.abl.keywords import RETURN_ACTIONS
-from memoranda.abl.reader import Properties, Reader
-from memoranda.abl.tree import Line, Raw
-from memoranda.abl.values import arrow, inline_object, unquote, unquoted, verbatim
+from memoranda.abl.lines import Line, object_fields, split_arrow, unquote
+from memoranda.abl.reader import Properties, Reader, mapping
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
 
 
@@ -67,7 +66,7 @@ def _context(reader: Reader, line: Line) -> Context:
 
 
 def _context_beside(found: Properties, line: Line) -> Context | None:
-    """Return what stands beside the other properties of a handoff instead of below `CONTEXT`."""
+    """Return the context that is written directly in a handoff instead of below `CONTEXT`."""
     history = found.line("history")
     mode, count = _history(history) if history else (None, None)
     given = Context(found.names("pass"), found.text("summary"), mode, count, span=line.span)
@@ -75,9 +74,9 @@ def _context_beside(found: Properties, line: Line) -> Context | None:
 
 
 def _history(line: Line) -> tuple[Raw | None, int | None]:
-    """Return how much of the conversation goes along: a word, or a mode and how many."""
-    if line.value is not None and inline_object(verbatim(line.value)) is None:
-        return unquoted(line.value), None
+    """Return how much of the conversation goes along: a mode, and a count for `last_n`."""
+    if line.value is not None and object_fields(line.value.raw) is None:
+        return line.value.unquoted, None
     given = {argument.name.text.casefold(): unquote(argument.value) for argument in mapping(line)}
     count = given.get("count")
     return given.get("mode"), int(count.text) if count and count.text.isdecimal() else None
@@ -86,7 +85,7 @@ def _history(line: Line) -> tuple[Raw | None, int | None]:
 def _grant(reader: Reader, line: Line) -> Grant:
     if line.key is None and not line.text.startswith("{"):
         return Grant(reader.path(line.raw, "a persistent variable"), span=line.span)
-    fields = inline_object(line.raw) if line.key is None else None
+    fields = object_fields(line.raw) if line.key is None else None
     if fields is not None:
         given = {name.text.casefold(): unquote(value) for name, value in fields}
         path, access = given.get("path"), given.get("access")
@@ -95,14 +94,14 @@ def _grant(reader: Reader, line: Line) -> Grant:
         found = reader.properties(line.entries, "grant", owner=line.span)
         path, word = found.text("path"), found.choice("access") or "read"
     if path is None:
-        reader.said.error("missing", "a grant without a path", line.span, hint="path: user.name")
+        reader.error("missing", "a grant without a path", line.span, hint="path: user.name")
         path = Raw("", span=line.span)
     return Grant(path, cast("Access", word), span=line.span)
 
 
 def _on_return(reader: Reader, line: Line) -> OnReturn:
     if line.value is not None:
-        word = unquoted(line.value)
+        word = line.value.unquoted
         if word.text.casefold() in RETURN_ACTIONS:
             return OnReturn(action=word.text.casefold(), span=line.span)
         return OnReturn(handler=word, span=line.span)
@@ -119,7 +118,7 @@ def _on_return(reader: Reader, line: Line) -> OnReturn:
 
 
 def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, ...]:
-    """Read the list of agents that are asked."""
+    """Read the list of agents that do a part of the work."""
     delegates: list[Delegate] = []
     for line in reader.items(lines, "DELEGATE"):
         found = reader.properties(line.entries, "delegate", owner=line.span)
@@ -136,7 +135,7 @@ def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, .
                 returns=found.mapping("RETURNS"),
                 use_result=found.text("USE_RESULT"),
                 timeout=found.text("TIMEOUT"),
-                on_failure=unquoted(failure.value) if failure and failure.value else None,
+                on_failure=failure.value.unquoted if failure and failure.value else None,
                 kept=(*found.kept, *((failure,) if failure and failure.children else ())),
                 span=line.span,
             )
@@ -145,7 +144,7 @@ def read_delegates(reader: Reader, lines: tuple[Line, ...]) -> tuple[Delegate, .
 
 
 def read_escalate(reader: Reader, lines: tuple[Line, ...], span: Span) -> Escalate:
-    """Read when a person is called; triggers may stand below their keyword or right below the section."""
+    """Read when a person is called; triggers may be below `triggers` or directly below the section."""
     loose = tuple(line for line in lines if line.dash)
     found = reader.properties((line for line in lines if not line.dash), "escalate", owner=span)
     triggers = [
@@ -165,7 +164,7 @@ def _trigger(reader: Reader, line: Line) -> Trigger | None:
 
 
 def read_completes(reader: Reader, lines: tuple[Line, ...]) -> tuple[Complete, ...]:
-    """Read when the agent is done."""
+    """Read the conditions under which the agent is done."""
     completes: list[Complete] = []
     for line in reader.items(lines, "COMPLETE"):
         found = reader.properties(line.entries, "complete", owner=line.span)
@@ -177,8 +176,8 @@ def read_completes(reader: Reader, lines: tuple[Line, ...]) -> tuple[Complete, .
 
 
 def _store(found: Properties) -> tuple[Raw | None, Raw | None]:
-    """Return what is stored and where; a name alone is stored as it is."""
+    """Return the value to store and its target; without an arrow, the name is both."""
     line = found.line("STORE")
     if line is None or line.value is None:
         return None, None
-    return arrow(verbatim(line.value)) or (unquoted(line.value), None)
+    return split_arrow(line.value.raw) or (line.value.unquoted, None)

@@ -1,17 +1,16 @@
-"""The lines of `FLOW` in; steps, their branches and digressions out."""
+"""Read `FLOW` with its steps and digressions, error handlers, lifecycle handlers and named templates."""
 
 from __future__ import annotations
 
 import msgspec
 
-from memoranda.abl.document import ActionHandler, ErrorHandler, Flow, Interruption, Step, Target
-from memoranda.abl.forms import item_text
+from memoranda.abl.document import ActionHandler, ErrorHandler, Flow, Handler, Interruption, NamedTemplate, Step, Target
 from memoranda.abl.keywords import LEVELS
-from memoranda.abl.reader import Properties, Reader
+from memoranda.abl.lines import Line, Value, split
+from memoranda.abl.reader import Properties, Reader, item_text, text_of
 from memoranda.abl.sections.actions import read_actions, read_branches, read_outcome, read_target
-from memoranda.abl.tree import Line, Raw, Value
-from memoranda.abl.values import split, unquoted
 from memoranda.lang.diagnostics import did_you_mean
+from memoranda.lang.document import Raw
 from memoranda.lang.source import Span
 from memoranda.model.text import quote
 
@@ -29,13 +28,13 @@ def read_flow(reader: Reader, lines: tuple[Line, ...], span: Span) -> Flow:
         if line.key is None and "->" in line.text:
             order.extend(name for name in split(line.raw, "->") if name.text)
         else:
-            step = _named_step(reader, line)
+            step = _read_step_line(reader, line)
             if step is not None:
                 steps.append(step)
-    reader.refuse_doubles(step.name for step in steps)
+    reader.note_duplicates(step.name for step in steps)
     if not steps:
         message = "`FLOW` has no steps"
-        reader.said.error("missing", message, span, hint="Add a step: a name with a colon, and its lines below it")
+        reader.error("missing", message, span, hint="Add a step: a name with a colon, and its lines below it")
     return Flow(
         tuple(steps),
         entry_point=found.text("entry_point"),
@@ -47,49 +46,51 @@ def read_flow(reader: Reader, lines: tuple[Line, ...], span: Span) -> Flow:
 
 
 def _order(reader: Reader, line: Line | None) -> tuple[list[Raw], list[Line]]:
-    """Return the names that `steps` lists, and the steps that stand below it themselves."""
+    """Return the names that `steps` lists, and the steps written below it."""
     if line is None:
         return [], []
     if line.value is not None:
-        inner = unquoted(line.value)
+        inner = line.value.unquoted
         arrows = split(inner, "->")
         if len(arrows) > 1:
             return [name for name in arrows if name.text], []
         message = f"`steps` needs its items below it, not {quote(inner.text, longest=40)}"
-        reader.said.error("wrong_value", message, inner.span, hint="One `- name` a line")
+        reader.error("wrong_value", message, inner.span, hint="Write one `- name` per line")
         return [], []
     names = [item_text(child) for child in line.children if child.key is None and "->" not in child.text]
     return names, [child for child in line.children if child.key is not None or "->" in child.text]
 
 
-def _named_step(reader: Reader, line: Line) -> Step | None:
+def _read_step_line(reader: Reader, line: Line) -> Step | None:
     if line.key is None:
-        message = f"{quote(line.text, longest=40)} is no step"
-        reader.said.error("wrong_nesting", message, line.span, hint="A step is a name with a colon, its lines below it")
+        message = f"{quote(line.text, longest=40)} is not a step"
+        reader.error(
+            "wrong_nesting", message, line.span, hint="Write a name with a colon, and the lines of the step below it"
+        )
         return None
     if line.dash and line.key.casefold() == "name" and line.value is not None:
-        return read_step(reader, unquoted(line.value), line.body, line.span)
+        return read_step(reader, line.value.unquoted, line.body, line.span)
     if line.value is not None:
         near = did_you_mean(line.key, LEVELS["flow"].names)
         message = f"{quote(line.key)} is neither a keyword of `FLOW` nor a step"
-        reader.said.error("unknown_keyword", message, line.key_span, hint=near or "A step has its lines below it")
+        reader.error("unknown_keyword", message, line.key_span, hint=near or "A step has its lines below it")
         return None
     name = line.name
     return read_step(reader, name, line.body, line.span)
 
 
 def read_step(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span, *, fragment: bool = False) -> Step:
-    """Read one step; `fragment` is for lines that stand without a step around them."""
+    """Read one step; `fragment` is for loose lines without a step around them."""
     if not fragment:
         name = reader.name(name, "a step")
     found = reader.properties(lines, "step", owner=span, required=False)
-    if not fragment and found.line("REASONING") is None and not _said_something(lines, "reasoning"):
+    if not fragment and found.line("REASONING") is None and not _has_key(lines, "reasoning"):
         message = f"Step '{name.text}' must declare REASONING: true or REASONING: false."
-        reader.said.error("missing", message, name.span, hint="REASONING says whether the model drives the step")
+        reader.error("missing", message, name.span, hint="REASONING says whether the model drives the step")
     then = found.line("THEN")
     keyword = LEVELS["step"].find("THEN")
     if then is not None and keyword is not None and then.value is None and not then.children:
-        reader.expected(then, keyword, "a target, or a list of IF and ELSE below it")
+        reader.note_wrong_value(then, keyword, "a target, or a list of IF and ELSE below it")
     exhausted = found.text("ON_EXHAUSTED")
     return Step(
         name=name,
@@ -116,8 +117,8 @@ def read_step(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span, *,
     )
 
 
-def _said_something(lines: tuple[Line, ...], word: str) -> bool:
-    """Say whether a word stands there, even with a value that was refused already."""
+def _has_key(lines: tuple[Line, ...], word: str) -> bool:
+    """Return whether a keyword is present, even with an invalid value."""
     return any(line.key is not None and line.key.casefold() == word for line in lines)
 
 
@@ -130,7 +131,7 @@ def _interruptions(
         intent = given.text("INTENT")
         if intent is None:
             continue
-        ordered = _ordered(reader, given)
+        ordered = _do_list(reader, given)
         goto = _leads_to(given) or _leads_to(ordered)
         interruptions.append(
             Interruption(
@@ -153,8 +154,8 @@ def _leads_to(given: Properties) -> Target | None:
     return Target("handoff", agent, span=agent.span) if agent else None
 
 
-def _ordered(reader: Reader, given: Properties) -> Properties:
-    """Return the entries of a `DO` list as properties of one level, in their order."""
+def _do_list(reader: Reader, given: Properties) -> Properties:
+    """Return the entries of a `DO` list as properties of one level, in order."""
     lines: list[Line] = []
     for item in reader.items(given.below("DO"), "DO"):
         lines.extend(_as_entries(item))
@@ -164,7 +165,7 @@ def _ordered(reader: Reader, given: Properties) -> Properties:
 
 
 def _as_entries(item: Line) -> tuple[Line, ...]:
-    """Return the entries of an item; `- RESUME` alone says `RESUME: true`."""
+    """Return the entries of an item; `- RESUME` alone means `RESUME: true`."""
     if item.key is None and item.text.upper() == "RESUME":
         value = Value("true", span=item.span)
         item = msgspec.structs.replace(item, key=item.text, value=value)
@@ -190,18 +191,18 @@ def _action_handlers(reader: Reader, found: Properties) -> tuple[ActionHandler, 
 
 
 def read_error_handlers(reader: Reader, line: Line | None) -> tuple[ErrorHandler, ...]:
-    """Read `ON_ERROR`: one block an error, `error: ACTION` on a line, or a list with TYPE."""
+    """Read `ON_ERROR`: a block per error, `error: ACTION` lines, or a list with TYPE."""
     handlers: list[ErrorHandler] = []
     if line is None:
         return ()
     if line.value is not None:
         message = f"`ON_ERROR` needs errors below it, not {quote(line.value.text, longest=40)}"
-        reader.said.error("wrong_value", message, line.value.span, hint="Write `tool_error:` and what follows below it")
+        reader.error("wrong_value", message, line.value.span, hint="Write `tool_error:` and what follows below it")
     for child in line.children:
         handler = _error_handler(reader, child)
         if handler is not None:
             handlers.append(handler)
-    reader.refuse_doubles(handler.type for handler in handlers if not handler.subtypes)
+    reader.note_duplicates(handler.type for handler in handlers if not handler.subtypes)
     return tuple(handlers)
 
 
@@ -211,16 +212,16 @@ def _error_handler(reader: Reader, line: Line) -> ErrorHandler | None:
         kind = found.text("TYPE")
         if kind is None:
             message = "`TYPE` is missing in an item of `ON_ERROR`"
-            reader.said.error("missing", message, line.span, hint="Name the error: `- TYPE: tool_error`")
+            reader.error("missing", message, line.span, hint="Name the error: `- TYPE: tool_error`")
             return None
         return _handler(reader, found, kind, line.span)
     if line.key is None:
-        reader.misplaced(line, LEVELS["error handler"])
+        reader.note_misplaced(line, LEVELS["error handler"])
         return None
     kind = line.name
     handler = _handler(reader, reader.properties(line.children, "error handler", owner=line.span), kind, line.span)
     if line.value is not None:
-        return msgspec.structs.replace(handler, then=read_target(unquoted(line.value)))
+        return msgspec.structs.replace(handler, then=read_target(line.value.unquoted))
     return handler
 
 
@@ -242,3 +243,61 @@ def _handler(reader: Reader, found: Properties, kind: Raw, span: Span) -> ErrorH
         kept=found.kept,
         span=span,
     )
+
+
+HOOKS = ("before_agent", "after_agent", "before_turn", "after_turn")
+
+
+def read_handler(reader: Reader, name: Raw, lines: tuple[Line, ...], span: Span) -> Handler:
+    """Read the actions of one handler."""
+    found = reader.properties(lines, "handler", owner=span)
+    then = found.text("THEN")
+    return Handler(
+        name,
+        read_actions(reader, found),
+        branches=read_branches(reader, found.below("BRANCHES"), "BRANCHES"),
+        then=read_target(then) if then else None,
+        critical=found.flag("critical"),
+        resume_intent=found.flag("RESUME_INTENT"),
+        kept=found.kept,
+        span=span,
+    )
+
+
+def read_handlers(reader: Reader, lines: tuple[Line, ...], section: str) -> tuple[Handler, ...]:
+    """Read handlers by name; hooks have fixed names."""
+    handlers: list[Handler] = []
+    for line in lines:
+        if line.key is None or line.value is not None:
+            message = f"{quote(line.text, longest=40)} is not a handler of `{section}`"
+            reader.error(
+                "wrong_nesting", message, line.span, hint="Write a name with a colon, and its actions below it"
+            )
+            continue
+        name = line.name
+        if section == "HOOKS" and line.key.casefold() not in HOOKS:
+            hint = did_you_mean(line.key, HOOKS, otherwise=f"One of {', '.join(HOOKS)}")
+            reader.error("unknown_keyword", f"{quote(line.key)} is not a hook", line.key_span, hint=hint)
+            continue
+        handlers.append(read_handler(reader, name, line.body, line.span))
+    reader.note_duplicates(handler.name for handler in handlers)
+    return tuple(handlers)
+
+
+def read_templates(reader: Reader, lines: tuple[Line, ...]) -> tuple[NamedTemplate, ...]:
+    """Read templates by name: a text, or a block with a default text and other formats."""
+    templates: list[NamedTemplate] = []
+    for line in lines:
+        if line.key is None:
+            message = f"{quote(line.text, longest=40)} is not a template"
+            reader.error("wrong_nesting", message, line.span, hint="Write it as `name: text`")
+            continue
+        name = line.name
+        text = text_of(line)
+        if text is not None:
+            templates.append(NamedTemplate(name, text, span=line.span))
+        else:
+            found = reader.properties(line.body, "template", owner=line.span)
+            templates.append(NamedTemplate(name, found.text("DEFAULT"), found.kept, span=line.span))
+    reader.note_duplicates(template.name for template in templates)
+    return tuple(templates)

@@ -1,1 +1,1 @@
-"""Tools: a declared tool and its arguments in, a result or a failure as a value out."""
+"""Call the tools of an agent: Python functions and HTTP endpoints."""

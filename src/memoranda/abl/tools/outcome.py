@@ -1,4 +1,4 @@
-"""What a tool call comes to: a value, or a failure that says what went wrong."""
+"""The outcome of a tool call: a value or a failure."""
 
 from __future__ import annotations
 
@@ -9,33 +9,33 @@ import msgspec
 FailureKind = Literal["tool_error", "tool_timeout", "validation_error", "api_error"]
 
 
-class Failure(msgspec.Struct, frozen=True):
-    """Why a call gave no result: its kind as `ON_ERROR` names it, and a message."""
+class ToolFailure(msgspec.Struct, frozen=True):
+    """Why a call failed: its kind as `ON_ERROR` names it, and a message."""
 
     kind: FailureKind
     message: str
     subtype: str = ""
-    """The class of the exception, the code of one of ours, or the status of an HTTP answer."""
+    """The class of an exception, the code of a MemorandaError, or an HTTP status."""
     details: dict[str, Any] = {}
-    """What one of our errors says beside its message."""
+    """The details of a MemorandaError."""
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """The result of a call as plain JSON values, or a failure."""
+    """The result of a call as JSON values, or a failure."""
 
     value: Any = None
-    failure: Failure | None = None
+    failure: ToolFailure | None = None
 
 
-def failed(kind: FailureKind, message: str, subtype: str = "") -> Outcome:
-    """Return the outcome of a call that failed."""
-    return Outcome(failure=Failure(kind, message, subtype))
+def failure_outcome(kind: FailureKind, message: str, subtype: str = "") -> Outcome:
+    """Return the outcome of a failed call."""
+    return Outcome(failure=ToolFailure(kind, message, subtype))
 
 
-class Failed(Exception):
-    """Raised where a call is carried out, to end it with a failure of a kind of its own."""
+class ToolError(Exception):
+    """Raised inside a call to end it with a failure of a certain kind."""
 
     def __init__(self, kind: FailureKind, message: str, subtype: str = "") -> None:
-        """Keep the failure."""
+        """Create an error with its failure."""
         super().__init__(message)
-        self.failure = Failure(kind, message, subtype)
+        self.failure = ToolFailure(kind, message, subtype)

@@ -1,14 +1,13 @@
-"""A whole answer in; the text that is its value, without the words around it, out."""
+"""Fill the text field that was asked for with the answer, without the phrases around its value."""
 
 from __future__ import annotations
 
 import re
 
-from memoranda.abl.understanding.people import NO_NAMES
-from memoranda.abl.understanding.reading import STOPS, Reading
-from memoranda.abl.understanding.vocabulary import MONEY_WORDS, NO, NOT, UNIT_WORDS, YES, bag
-from memoranda.abl.understanding.wanted import Plan
-from memoranda.abl.understanding.words import Said, words_of
+from memoranda.abl.understanding.extraction import STOPS, Extraction
+from memoranda.abl.understanding.fields import FieldProfile
+from memoranda.abl.understanding.vocabulary import MONEY_WORDS, NO, NOT, NOT_NAMES, UNIT_WORDS, YES, word_set
+from memoranda.abl.understanding.words import Utterance, words_of
 
 _EVASIONS = frozenset(
     tuple(phrase.split())
@@ -26,9 +25,9 @@ _EVASIONS = frozenset(
         "/bonjour/no se/no lo se/ayuda/hola/nao sei/ajuda/ola/bom dia"
     ).split("/")
 )
-_OPENS_EVASION = bag("i i'm im i'd no not don't ich je keine nao let")
+_OPENS_EVASION = word_set("i i'm im i'd no not don't ich je keine nao let")
 _EVASIVE_OPENINGS = frozenset(phrase for phrase in _EVASIONS if len(phrase) > 1 and phrase[0] in _OPENS_EVASION)
-_NO_NAMES = bag(
+_SENTENCE_WORDS = word_set(
     """
     i i'm i'd i'll i've we we're you he she they it am is are was were do does did have has want wants need know
     think don't can can't could would will should not cancel help why what how because please me this that my
@@ -37,16 +36,16 @@ _NO_NAMES = bag(
     sorry ok okay actually wait wherever whatever depends there hurry
     """
 )
-"""Words of sentences: the name of a person or a place has none."""
-_AFTER_NAMES = bag(
+"""Words of sentences, which do not occur in names of people and places."""
+_AFTER_NAMES = word_set(
     """
     for on with at next this or oder ou until till tomorrow today tonight then from and but because if in to
     please by via between after before fur pour mit
     """
 )
-"""What follows a name of capital letters and is no part of it."""
+"""Words after a capitalized name that are not part of it."""
 _ALTERNATIVES = frozenset({"or", "oder", "ou"})
-_BEFORE_NAMES = bag("from to for on with at the same as if and or but by of not a an in")
+_BEFORE_NAMES = word_set("from to for on with at the same as if and or but by of not a an in")
 _PEOPLE = frozenset({"person", "first name", "last name"})
 _I_AM = re.compile(r"\b(?:i['’]?m|i am|ich bin|je suis|soy|sono)\s", re.IGNORECASE)
 _NAMED = frozenset({"person", "first name", "last name", "recipient", "place", "origin", "language"})
@@ -95,25 +94,25 @@ _AND_NOT = re.compile(r"(?<=\w)[\s,(–-]+(?:and )?not\s[^,;.!?\n]{1,60}$", re.I
 """The end of `Ada, not Eve`."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "„": "“", "«": "»", "\u2018": "\u2019", "`": "`"}
 _INITIALS = re.compile(r"\b[A-Za-z]\.[A-Za-z]\.$")
-"""The end of `Washington, D.C.`, whose point is no full stop."""
+"""The end of `Washington, D.C.`, whose point does not end a sentence."""
 _COMMAS = re.compile(r"[,;\n]")
 _ANDS = frozenset({"and", "und", "et", "y", "e", "plus", "&"})
-_FILLERS = bag(
+_FILLERS = word_set(
     """
     for from to on at in with of and the a an about around until till by is are my our we we're it's i'm i
     starting staying arriving leaving going up only just - = : also please there will be as this next fur pour
     para por und et y am vom bis ab email phone it total us email's
     """
 )
-"""What leads to a value that another field took, and belongs to nobody else."""
-_LEAD_WORDS = bag("call me number reach mail address name you can order account reference code write text contact")
+"""Words that introduce a value which another field took."""
+_LEAD_WORDS = word_set("call me number reach mail address name you can order account reference code write text contact")
 _LONGEST_NAME = 7
 _LONGEST_ANSWER = 400
-"""What is longer is prose, in which no word leads to a value."""
+"""A longer answer is prose, and no phrase is stripped from it."""
 _FEW_WORDS = 4
 
 
-def is_evasive(said: Said, first: int, last: int) -> bool:
+def is_evasive(said: Utterance, first: int, last: int) -> bool:
     """Say whether words avoid an answer: `I don't know`, `help`, `hello`."""
     words = tuple([word for word in said.words[first:last] if word not in STOPS])
     if not words or words in _EVASIONS:
@@ -122,7 +121,7 @@ def is_evasive(said: Said, first: int, last: int) -> bool:
 
 
 def tidy(text: str) -> str:
-    """Return a value without spaces, quotes and the marks of a sentence around it.
+    """Return a value without surrounding spaces, quotes and punctuation.
 
     >>> tidy(' "Lisbon". '), tidy("St. Gallen,"), tidy("Washington, D.C.")
     ('Lisbon', 'St. Gallen', 'Washington, D.C.')
@@ -135,10 +134,10 @@ def tidy(text: str) -> str:
     return text
 
 
-def listed(text: str) -> list[str]:
+def list_items(text: str) -> list[str]:
     """Return the items of `a, b and c`.
 
-    >>> listed("sauna, pool and a bar")
+    >>> list_items("sauna, pool and a bar")
     ['sauna', 'pool', 'a bar']
     """
     items: list[list[str]] = [[]]
@@ -152,91 +151,91 @@ def listed(text: str) -> list[str]:
     return [item for words in items if (item := tidy(" ".join(words)))]
 
 
-def take_text(reading: Reading, plan: Plan, first: int, last: int, text: str) -> None:
-    """Give a text to a field, as its items if the field has several values."""
-    value = listed(text) if plan.many else text
+def take_text(extraction: Extraction, profile: FieldProfile, first: int, last: int, text: str) -> None:
+    """Give a text to a field; to a list field, its items."""
+    value = list_items(text) if profile.many else text
     if value:
-        reading.take(plan, first, last, value)
+        extraction.take(profile, first, last, value)
 
 
-def take_answers(reading: Reading, plans: list[Plan]) -> None:
-    """Fill the text field that was asked for with the answer: the whole of it, or what other fields left."""
-    for plan in plans:
-        if plan.asked and reading.open(plan):
-            _take_answer(reading, plan)
+def take_answers(extraction: Extraction, profiles: list[FieldProfile]) -> None:
+    """Fill the text field that was asked for with the whole answer, or with what other fields left."""
+    for profile in profiles:
+        if profile.asked and extraction.is_open(profile):
+            _take_answer(extraction, profile)
 
 
-def _take_answer(reading: Reading, plan: Plan) -> None:
-    said = reading.said
-    if plan.role in ("free", "question"):
-        _take_whole(reading, plan)
+def _take_answer(extraction: Extraction, profile: FieldProfile) -> None:
+    said = extraction.said
+    if profile.role in ("free", "question"):
+        _take_whole(extraction, profile)
     elif is_evasive(said, 0, len(said.words)):
         return
-    elif 1 in reading.taken or reading.request is not None or reading.asking is not None:
-        rests = [(rest, value) for rest in _rests(reading) if (value := _value(reading, plan, *rest))]
+    elif 1 in extraction.taken or extraction.request is not None or extraction.asking is not None:
+        rests = [(rest, value) for rest in _free_runs(extraction) if (value := _value_in(extraction, profile, *rest))]
         if len(rests) == 1:
             (first, last), value = rests[0]
-            if plan.role != "plain" or last - first <= _FEW_WORDS:
-                take_text(reading, plan, first, last, value)
-    elif value := _value(reading, plan, 0, len(said.words)):
-        take_text(reading, plan, 0, len(said.words), value)
+            if profile.role != "plain" or last - first <= _FEW_WORDS:
+                take_text(extraction, profile, first, last, value)
+    elif value := _value_in(extraction, profile, 0, len(said.words)):
+        take_text(extraction, profile, 0, len(said.words), value)
 
 
-def _take_whole(reading: Reading, plan: Plan) -> None:
-    """Fill a field for prose. It is worth more than a day or a number inside of it, which can be asked for again."""
-    said = reading.said
-    rests = _rests(reading, requests=True)
-    if is_evasive(said, 0, len(said.words)) or (plan.role == "free" and not rests):
+def _take_whole(extraction: Extraction, profile: FieldProfile) -> None:
+    """Fill a field for prose, even if other fields took a day or a number from it: those can be asked for again."""
+    said = extraction.said
+    rests = _free_runs(extraction, requests=True)
+    if is_evasive(said, 0, len(said.words)) or (profile.role == "free" and not rests):
         return
-    if reading.values:
-        if not any(_tells(reading, *rest) for rest in rests):
+    if extraction.values:
+        if not any(_is_informative(extraction, *rest) for rest in rests):
             return
-        rests = [rest for rest in rests if rest[1] - rest[0] > 1 and _alone(reading, *rest)]
+        rests = [rest for rest in rests if rest[1] - rest[0] > 1 and _is_delimited(extraction, *rest)]
         if len(rests) == 1:
-            take_text(reading, plan, *rests[0], tidy(said.part(*rests[0])))
+            take_text(extraction, profile, *rests[0], tidy(said.part(*rests[0])))
             return
-        reading.values.clear()
-    take_text(reading, plan, 0, len(said.words), said.text.strip())
+        extraction.values.clear()
+    take_text(extraction, profile, 0, len(said.words), said.text.strip())
 
 
-def _tells(reading: Reading, first: int, last: int) -> bool:
-    """Say whether words say something themselves, and do not just lead to what another field took."""
-    words = reading.said.words[first:last]
+def _is_informative(extraction: Extraction, first: int, last: int) -> bool:
+    """Say whether words have a meaning of their own, beyond introducing what another field took."""
+    words = extraction.said.words[first:last]
     return sum(1 for word in words if word not in _FILLERS and word not in _LEAD_WORDS) > 1
 
 
-def _alone(reading: Reading, first: int, last: int) -> bool:
-    """Say whether words stand between marks, or the ends of the text."""
-    said = reading.said
+def _is_delimited(extraction: Extraction, first: int, last: int) -> bool:
+    """Say whether words are enclosed by punctuation or the ends of the text."""
+    said = extraction.said
     return (first == 0 or said.words[first - 1] in STOPS) and (last == len(said.words) or said.words[last] in STOPS)
 
 
-def _value(reading: Reading, plan: Plan, first: int, last: int) -> str:
-    """Return the value in some words, or nothing when they are none for this field."""
-    said = reading.said
+def _value_in(extraction: Extraction, profile: FieldProfile, first: int, last: int) -> str:
+    """Return the value in some words, or an empty string if they are not a value of this field."""
+    said = extraction.said
     whole = first == 0 and last == len(said.words)
     text = said.text if whole else said.part(first, last)
-    value = _stripped(text, plan)
+    value = _strip_phrases(text, profile)
     if not value or (not whole and is_evasive(said, first, last)):
         return ""
     if not any(map(str.isalnum, value)):
         return ""
-    if plan.role in _PEOPLE and (found := _I_AM.search(text)) and _is_state(text[found.end() :]):
+    if profile.role in _PEOPLE and (found := _I_AM.search(text)) and _is_state(text[found.end() :]):
         return ""
-    if plan.role in _NAMED:
+    if profile.role in _NAMED:
         value = tidy(_AND_NOT.sub("", value))
-        return _name_in(value, digits=plan.role in ("place", "origin"))
-    if plan.role == "code" and words_of(value)[0] in NOT:
+        return _name_in(value, digits=profile.role in ("place", "origin"))
+    if profile.role == "code" and words_of(value)[0] in NOT:
         return ""
-    if plan.role == "code" and not any(map(str.isdecimal, value)):
+    if profile.role == "code" and not any(map(str.isdecimal, value)):
         return value if value.isupper() and value.isalnum() and len(value) > 1 else ""
     return "" if not whole and all(map(_is_slight, words_of(value))) else value
 
 
 def _is_state(text: str) -> bool:
-    """Say whether what follows "I am" is no name: `tired`, `Ada's husband`, `calling for Ada`."""
+    """Say whether the text after "I am" is not a name: `tired`, `Ada's husband`, `calling for Ada`."""
     first, *_ = words_of(text) or [""]
-    return first in NO_NAMES or first.endswith("'s") or (first.endswith("ing") and text.lstrip()[:1].islower())
+    return first in NOT_NAMES or first.endswith("'s") or (first.endswith("ing") and text.lstrip()[:1].islower())
 
 
 def _is_slight(word: str) -> bool:
@@ -244,43 +243,45 @@ def _is_slight(word: str) -> bool:
 
 
 def _name_in(value: str, *, digits: bool) -> str:
-    """Return the name of a person or a place that an answer is, or begins with; nothing if it is none.
+    """Return the name of a person or a place that an answer is or begins with, or an empty string.
 
-    A name has a few words, and those between capital ones are small: `Rio de Janeiro`. After a capital name something
-    else may follow: `Barcelona next weekend`; but not a second name: `Lisbon or Porto`.
+    A name has a few words, and may have lower-case words inside: `Rio de Janeiro`. A capitalized name may be followed
+    by something else, `Barcelona next weekend`, but not by an alternative: `Lisbon or Porto`.
     """
-    said = Said(value)
+    said = Utterance(value)
     if (not digits and said.digits) or said.words[0] in _BEFORE_NAMES or not any(map(str.isalpha, value)):
         return ""
     for place, word in enumerate(said.words):
         if place and word in _ALTERNATIVES:
             return ""
-        if place and word in _AFTER_NAMES and said.capital(0) and not _goes_on(said, place):
+        if place and word in _AFTER_NAMES and said.is_capitalized(0) and not _goes_on(said, place):
             return tidy(said.part(0, place))
-        if word in UNIT_WORDS or place >= _LONGEST_NAME or (word in _NO_NAMES and not _is_in_name(said, place)):
+        if word in UNIT_WORDS or place >= _LONGEST_NAME or (word in _SENTENCE_WORDS and not _is_in_name(said, place)):
             return ""
     return value
 
 
-def _goes_on(said: Said, place: int) -> bool:
-    """Say whether a name goes on behind "and": `Trinidad and Tobago`."""
+def _goes_on(said: Utterance, place: int) -> bool:
+    """Say whether a name continues after "and": `Trinidad and Tobago`."""
     after = said.word(place + 1)
-    return said.words[place] == "and" and after != "" and after not in _NO_NAMES and said.capital(place + 1)
+    return (
+        said.words[place] == "and" and after != "" and after not in _SENTENCE_WORDS and said.is_capitalized(place + 1)
+    )
 
 
-def _is_in_name(said: Said, place: int) -> bool:
-    """Say whether a word of sentences belongs to a name here: `Will Smith`, `Frankfurt am Main`."""
+def _is_in_name(said: Utterance, place: int) -> bool:
+    """Say whether a word of sentences is part of a name: `Will Smith`, `Frankfurt am Main`."""
     word = said.words[place]
     if word == "am":
-        return place + 1 < len(said.words) and said.capital(place + 1)
-    return word in ("will", "can", "do") and said.capital(place)
+        return place + 1 < len(said.words) and said.is_capitalized(place + 1)
+    return word in ("will", "can", "do") and said.is_capitalized(place)
 
 
-def _stripped(text: str, plan: Plan) -> str:
+def _strip_phrases(text: str, profile: FieldProfile) -> str:
     value = tidy(text).rstrip("? ")
     if len(value) > _LONGEST_ANSWER:
         return value
-    for pattern in (_OPENING, *_LEADS.get(plan.role, (_LEAD_INS,))):
+    for pattern in (_OPENING, *_LEADS.get(profile.role, (_LEAD_INS,))):
         found = pattern.match(value)
         if found:
             value = value[found.end() :]
@@ -297,14 +298,19 @@ _LEADS = {
 }
 
 
-def _rests(reading: Reading, *, requests: bool = False) -> list[tuple[int, int]]:
-    """Return the runs of words that no field took, without the small words that lead to what was taken."""
-    words = reading.said.words
+def _free_runs(extraction: Extraction, *, requests: bool = False) -> list[tuple[int, int]]:
+    """Return the runs of words that no field took, without the fillers before taken words."""
+    words = extraction.said.words
     found: list[tuple[int, int]] = []
     first = 0
     for place, word in enumerate([*words, "."]):
-        spent = place == len(words) or reading.taken[place]
-        if spent or word in STOPS or not reading.told(place) or (reading.requested(place) and not requests):
+        spent = place == len(words) or extraction.taken[place]
+        if (
+            spent
+            or word in STOPS
+            or not extraction.is_statement(place)
+            or (extraction.is_request(place) and not requests)
+        ):
             last = place
             while spent and last > first and words[last - 1] in _FILLERS:
                 last -= 1

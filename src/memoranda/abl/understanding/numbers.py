@@ -1,4 +1,4 @@
-"""The words of a user in; the numbers they name, each with its place, out."""
+"""Find the numbers that a text names, in digits or in words."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from memoranda.abl.understanding.vocabulary import (
     SMALL,
     SUFFIXES,
     UNIT_WORDS,
-    bag,
+    word_set,
 )
-from memoranda.abl.understanding.words import Said
+from memoranda.abl.understanding.words import Utterance
 
 _MOST_DIGITS = 15
 _MOST_NUMBERS = 64
@@ -27,33 +27,33 @@ _SPELLED = frozenset(SMALL) | frozenset(SCALES) | _PAIRS | _DOZENS
 _SHORT = 2
 _SPELLED_SHORTLY = _SPELLED | (ARTICLES - {"a", "an"})
 _JOINED = frozenset({"y", "e", "et", "und"})
-_ONES = bag("un une una um uma")
-"""Articles that end a number: `vingt et un`."""
+_ONES = word_set("un une una um uma")
+"""Articles that can end a number: `vingt et un`."""
 _HALVES = {"half": 0.5, "quarter": 0.25, "halbe": 0.5, "demi": 0.5, "medio": 0.5, "meio": 0.5}
-_CENTS = bag("cent cents ¢ pence penny pennies rappen centimes centimos centavos")
-_FRENCH = bag("deux trois quatre cinq sept huit neuf onze douze treize quatorze quinze seize")
-"""Words before "cents" that make it a hundred: `deux cents`."""
+_CENTS = word_set("cent cents ¢ pence penny pennies rappen centimes centimos centavos")
+_FRENCH = word_set("deux trois quatre cinq sept huit neuf onze douze treize quatorze quinze seize")
+"""Words before "cents" that make it hundreds: `deux cents`."""
 _CONTINENTAL = UNIT_WORDS | {"€", "eur", "euro", "euros"}
-"""Words before which `1.500` has thousands: nobody counts a thousandth of a guest."""
+"""Words before which `1.500` means 1500: guests are not counted in thousandths."""
 _SPACED = re.compile(r"\d{3}(?:[.,]\d{1,2})?")
 _APOSTROPHES = frozenset("'\u2019")
 _THOUSANDS = frozenset({"k", "tsd"})
-_NOT_ONE = bag("the this that which other another any each every no some")
+_NOT_ONE = word_set("the this that which other another any each every no some")
 _POINTED = re.compile(r"\d+(?:[.,]\d+)*")
 _GROUPED = re.compile(r"\d{1,3}(?:([.,])\d{3})(?:\1\d{3})*")
 _IN_CODES = frozenset("-.#/")
 _MINUS = frozenset({"-", "\u2212"})
-_NEGATIVE = bag("minus negative moins menos meno")
-_AT_LEAST = bag("al au pelo lo du")
+_NEGATIVE = word_set("minus negative moins menos meno")
+_AT_LEAST = word_set("al au pelo lo du")
 """Words before "menos" that make it "at least"."""
 _PARTS = {"½": 0.5, "¼": 0.25, "¾": 0.75}
-_FRACTIONS = bag("third thirds quarters fifths sixths eighths tenths hundredths")
+_FRACTIONS = word_set("third thirds quarters fifths sixths eighths tenths hundredths")
 _MILLIONS = frozenset({"m", "mn", "mio", "mm"})
 _BILLIONS = frozenset({"bn", "b"})
 
 
 class Number(NamedTuple):
-    """A number from the word `first` up to, and without, the word `last`."""
+    """A number in the words `first` to `last`, exclusive."""
 
     first: int
     last: int
@@ -61,8 +61,8 @@ class Number(NamedTuple):
     money: bool = False
 
 
-def find_numbers(said: Said, spent: bytearray) -> list[Number]:
-    """Return the numbers of a text from left to right, without those whose words are spent (on a date, say)."""
+def find_numbers(said: Utterance, spent: bytearray) -> list[Number]:
+    """Return the numbers of a text from left to right, without those whose words are used, such as by a date."""
     places = said.digits
     spelled = _SPELLED if len(said.words) > _SHORT else _SPELLED_SHORTLY
     if not said.known.isdisjoint(spelled):
@@ -74,15 +74,15 @@ def find_numbers(said: Said, spent: bytearray) -> list[Number]:
             break
         if place < end or spent[place]:
             continue
-        number = _digits(said, place) if said.words[place][0].isdecimal() else _spelled(said, place)
+        number = _number_in_digits(said, place) if said.words[place][0].isdecimal() else _number_in_words(said, place)
         if number is not None and not any(spent[number.first : number.last]):
-            found.append(_negated(said, number))
+            found.append(_with_sign(said, number))
             end = number.last
     return _with_cents(said, found) if not said.known.isdisjoint(_CENTS) else found
 
 
-def _with_cents(said: Said, numbers: list[Number]) -> list[Number]:
-    """Return numbers with cents as parts of the whole: `50 cents` is 0.5, `20 dollars and 50 cents` one number."""
+def _with_cents(said: Utterance, numbers: list[Number]) -> list[Number]:
+    """Return numbers with cents as fractions: `50 cents` is 0.5, `20 dollars and 50 cents` is one number."""
     found: list[Number] = []
     for number in numbers:
         if said.word(number.last) not in _CENTS:
@@ -96,8 +96,8 @@ def _with_cents(said: Said, numbers: list[Number]) -> list[Number]:
     return found
 
 
-def _negated(said: Said, number: Number) -> Number:
-    """Return a number with the sign that a word before it gives: `minus 5`, not `8 minus 5`."""
+def _with_sign(said: Utterance, number: Number) -> Number:
+    """Return a number with its sign, if a word gives it: `minus 5`, but not `8 minus 5`."""
     before = said.word(number.first - 2)
     counted = before[:1].isdecimal() or before in _SPELLED or before in _AT_LEAST
     if said.word(number.first - 1) not in _NEGATIVE or counted:
@@ -106,12 +106,12 @@ def _negated(said: Said, number: Number) -> Number:
 
 
 def read_number(text: str) -> int | float | None:
-    """Return the number that a whole text names, in digits or in words, or None.
+    """Return the number that a whole text is, in digits or in words, or None.
 
     >>> read_number("1,200.50"), read_number("twenty-five"), read_number("5k"), read_number("$20"), read_number("soon")
     (1200.5, 25, 5000, 20, None)
     """
-    said = Said(text.strip())
+    said = Utterance(text.strip())
     found = find_numbers(said, bytearray(len(said.words)))
     if len(found) != 1:
         return None
@@ -121,7 +121,7 @@ def read_number(text: str) -> int | float | None:
 
 
 def parse_digits(word: str, *, continental: bool = False) -> int | float | None:
-    """Return the number that digits, points and commas write; `1.200` is 1200 only in continental money.
+    """Return the value of digits with points and commas; `1.200` is 1200 only in continental notation.
 
     >>> parse_digits("1,200"), parse_digits("1.200,50"), parse_digits("12,5"), parse_digits("1.200")
     (1200, 1200.5, 12.5, 1.2)
@@ -147,16 +147,16 @@ def parse_digits(word: str, *, continental: bool = False) -> int | float | None:
     return float(plain) if "." in plain else int(plain)
 
 
-def _digits(said: Said, place: int) -> Number | None:
-    """Return the number that begins with digits, with its sign, its thousands and its currency."""
+def _number_in_digits(said: Utterance, place: int) -> Number | None:
+    """Return the number that begins with digits, including its sign, thousands and currency."""
     before, first = said.word(place - 1), place
-    if said.glued(place):
-        hangs = said.glued(place - 1)
+    if said.is_attached(place):
+        hangs = said.is_attached(place - 1)
         if before.isalpha() or (hangs and before in _IN_CODES and said.word(place - 2).isalpha()):
             return None  # A part of a code such as A-12.
         if before in _MINUS and (not hangs or said.word(place - 2) in MONEY_SIGNS):
             first = place - 1
-    written, last = _grouped(said, place)
+    written, last = _join_thousands(said, place)
     after = said.word(last)
     sign = said.word(first - 1)
     signed = sign in MONEY_SIGNS or sign in MONEY_WORDS
@@ -165,9 +165,9 @@ def _digits(said: Said, place: int) -> Number | None:
     if value is None:
         return None
     negative = first < place
-    if signed and not negative and said.word(first - 2) in _MINUS and said.glued(first - 1):
+    if signed and not negative and said.word(first - 2) in _MINUS and said.is_attached(first - 1):
         negative, first = True, first - 1
-    multiplied = _multiplied(said, last, value, money=money)
+    multiplied = _with_suffix(said, last, value, money=money)
     if multiplied is None:
         return None
     last, value = multiplied
@@ -177,32 +177,36 @@ def _digits(said: Said, place: int) -> Number | None:
     return Number(first - signed, last, _whole(-value if negative else value), money)
 
 
-def _multiplied(said: Said, last: int, value: int | float, *, money: bool) -> tuple[int, int | float] | None:
-    """Return where a number ends with what stands behind its digits, and its value: `2½`, `5k`, `5 million`."""
+def _with_suffix(said: Utterance, last: int, value: int | float, *, money: bool) -> tuple[int, int | float] | None:
+    """Return the end and the value of a number including its suffix: `2½`, `5k`, `5 million`."""
     after = said.word(last)
-    if after in _PARTS and said.glued(last):
+    if after in _PARTS and said.is_attached(last):
         return last + 1, value + _PARTS[after]
-    if after and said.glued(last) and after.isalpha():
-        # A measure such as 2x4 is no number.
-        scale = None if after == "x" and said.glued(last + 1) else _glued_scale(after, money)
+    if after and said.is_attached(last) and after.isalpha():
+        # A measure such as 2x4 is not a number.
+        scale = None if after == "x" and said.is_attached(last + 1) else _suffix_scale(after, money)
         return None if scale is None else (last + (scale > 0), value * (scale or 1))
     if after in SCALES or after in _DOZENS or after in _THOUSANDS:
         return last + 1, value * SCALES.get(after, 1_000 if after in _THOUSANDS else 12)
-    # "1 1/2" is more than its first digit.
+    # "1 1/2" is not 1.
     return None if _is_fraction(after) else (last, value)
 
 
-def _grouped(said: Said, place: int) -> tuple[str, int]:
-    """Return digits without the spaces or apostrophes between their thousands, and where they end: `1 200`, `1'200`."""
+def _join_thousands(said: Utterance, place: int) -> tuple[str, int]:
+    """Return digits without spaces or apostrophes between thousands, and their end: `1 200`, `1'200`."""
     written, last = said.words[place], place + 1
     if not written.isdecimal() or len(written) > 3 or said.word(place - 1)[:1].isdecimal():
         return written, last
     while True:
-        at = last + 1 if said.word(last) in _APOSTROPHES and said.glued(last) and said.glued(last + 1) else last
+        at = (
+            last + 1
+            if said.word(last) in _APOSTROPHES and said.is_attached(last) and said.is_attached(last + 1)
+            else last
+        )
         if not _SPACED.fullmatch(said.word(at)) or not written.isdecimal():
             break
         written, last = written + said.words[at], at + 1
-    # Four digits behind them are those of a telephone number.
+    # Followed by more digits, it is a phone number.
     return (said.words[place], place + 1) if said.word(last)[:1].isdecimal() else (written, last)
 
 
@@ -211,8 +215,8 @@ def _is_fraction(word: str) -> bool:
     return top.isdecimal() and bottom.isdecimal() and len(word) == 3
 
 
-def _glued_scale(after: str, money: bool) -> int | None:
-    """Return what letters right behind digits multiply by, 0 for a unit, None where the whole is no number."""
+def _suffix_scale(after: str, money: bool) -> int | None:
+    """Return the factor of letters directly after digits; 0 for a unit, None if the whole is not a number."""
     if after == "k":
         return 1_000
     if after in _MILLIONS and (money or len(after) > 1):
@@ -225,23 +229,23 @@ def _glued_scale(after: str, money: bool) -> int | None:
 
 
 def _whole(value: int | float) -> int | float:
-    """Return 1500 for 1500.0; a product such as 1.1 k is rounded to what was written."""
+    """Return an int where possible; a product such as 1.1 k is rounded to what was written."""
     if type(value) is float:
         value = round(value, 9)
         return int(value) if value.is_integer() else value
     return value
 
 
-def _spelled(said: Said, place: int) -> Number | None:
+def _number_in_words(said: Utterance, place: int) -> Number | None:
     """Return the number that begins with a word: `two hundred and fifty`, `a dozen`, `a couple of`."""
     words = said.words
     word = words[place]
-    if said.glued(place) and said.word(place - 1)[-1:].isdecimal():
+    if said.is_attached(place) and said.word(place - 1)[-1:].isdecimal():
         return None
     if word in ARTICLES:
         return None if said.word(place + 1) in _SPELLED else Number(place, place + 1, 1)
-    if word == "paar" and not said.capital(place):
-        return None  # "Ein paar" are some.
+    if word == "paar" and not said.is_capitalized(place):
+        return None  # "Ein paar" means "some".
     if word in _PAIRS or word in _DOZENS:
         return _collective(said, place)
     if (word == "one" and _is_pronoun(said, place)) or said.word(place - 1) == "cent":
@@ -262,14 +266,14 @@ def _spelled(said: Said, place: int) -> Number | None:
     return Number(first, last + money, _whole(value), money)
 
 
-def _is_pronoun(said: Said, place: int) -> bool:
-    """Say whether "one" stands for a thing: "the second one", "one of them"."""
+def _is_pronoun(said: Utterance, place: int) -> bool:
+    """Say whether "one" is a pronoun: "the second one", "one of them"."""
     before, after = said.word(place - 1), said.word(place + 1)
     ordinal = before in ORDINALS or before in SUFFIXES or before in LAST_WORDS
     return ordinal or before in _NOT_ONE or after in ("of", "way")
 
 
-def _collective(said: Said, place: int) -> Number:
+def _collective(said: Utterance, place: int) -> Number:
     """Return `a couple of` as 2, `a dozen` as 12, `half a dozen` as 6."""
     value = 2 if said.words[place] in _PAIRS else 12
     first = place - 1 if said.word(place - 1) in ARTICLES else place
@@ -280,7 +284,7 @@ def _collective(said: Said, place: int) -> Number:
 
 
 def _sum_up(words: list[str], place: int) -> tuple[int, int | float]:
-    """Return where a number in words ends, and its value: `two thousand five hundred` is 2500."""
+    """Return the end and the value of a number in words: `two thousand five hundred` is 2500."""
     total, current, end = 0, 0, place
     begun = False
     while end < len(words):
@@ -292,7 +296,7 @@ def _sum_up(words: list[str], place: int) -> tuple[int, int | float]:
         elif scale := _scale(words, end, begun=begun):
             if begun and current == 0:
                 break
-            total, current = _scaled(total, current, scale)
+            total, current = _apply_scale(total, current, scale)
         elif begun and _joins(words, end, total + current, current):
             end += 1
             continue
@@ -304,7 +308,7 @@ def _sum_up(words: list[str], place: int) -> tuple[int, int | float]:
 
 
 def _small(words: list[str], place: int) -> int | None:
-    """Return the number below a thousand that a word adds: the `vingts` of `quatre-vingts` makes 80 of 4."""
+    """Return what a word below a thousand adds: the `vingts` of `quatre-vingts` turns 4 into 80."""
     word = words[place]
     before = words[place - 1] if place else ""
     if word in _ONES and before in _JOINED:
@@ -321,14 +325,14 @@ def _scale(words: list[str], place: int, *, begun: bool) -> int | None:
     return SCALES.get(word)
 
 
-def _scaled(total: int, current: int, scale: int) -> tuple[int, int]:
+def _apply_scale(total: int, current: int, scale: int) -> tuple[int, int]:
     if scale == 100:
         return total, (current or 1) * 100
     return total + (current or 1) * scale, 0
 
 
 def _fits(current: int, small: int) -> bool:
-    """Say whether a small number goes on with one: after `two hundred`, after `twenty`, after `soixante`."""
+    """Say whether a small number continues another: after `two hundred`, `twenty` or `soixante`."""
     rest = current % 100
     if small >= 100:
         return current == 0
@@ -340,7 +344,7 @@ def _fits(current: int, small: int) -> bool:
 
 
 def _joins(words: list[str], place: int, sum: int, current: int) -> bool:
-    """Say whether a word between two numbers makes them one: `hundred and five`, `twenty-five`, `treinta y cinco`."""
+    """Say whether a word joins two numbers into one: `hundred and five`, `twenty-five`, `treinta y cinco`."""
     word = words[place]
     small = _small(words, place + 1) if place + 1 < len(words) else None
     if small is None or not sum or not _fits(current, small):

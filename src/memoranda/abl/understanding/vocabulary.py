@@ -1,14 +1,14 @@
-"""The words that stand for numbers, days, money and answers, as tables; folded: small letters without accents.
+"""Tables of words for numbers, days, money and answers, folded: lower case without accents.
 
-English is whole; German, French, Spanish and Portuguese have what is said often, Italian the days. A word that would
-mean something else in another of these languages (French "hier", Spanish "once") is left out.
+English is complete; German, French, Spanish and Portuguese have the common words, Italian the days. A word that means
+something else in another of these languages (French "hier", Spanish "once") is left out.
 """
 
 from __future__ import annotations
 
 
-def bag(words: str) -> frozenset[str]:
-    """Return words with spaces between them as a set."""
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text as a set."""
     return frozenset(words.split())
 
 
@@ -78,8 +78,8 @@ SCALES = _many(
 1000 thousand tausend mille mil
 1000000 million millions millionen millones milhoes milhao mio"""
 )
-ARTICLES = bag("a an ein eine einen einem einer un une una um uma")
-"""Words for one that mostly mean nothing: they count only as a whole answer, or before a scale."""
+ARTICLES = word_set("a an ein eine einen einem einer un une una um uma")
+"""Articles mean "one" only as a whole answer, or before a scale."""
 ORDINALS = _many(
     """\
 1 first erste ersten premier premiere primero primera primeiro primeira
@@ -104,9 +104,9 @@ ORDINALS = _many(
 20 twentieth
 30 thirtieth"""
 )
-LAST_WORDS = bag("last letzte letzten dernier derniere ultimo ultima")
-SUFFIXES = bag("st nd rd th er ere eme o º ª")
-"""What stands right behind the digits of an ordinal."""
+LAST_WORDS = word_set("last letzte letzten dernier derniere ultimo ultima")
+SUFFIXES = word_set("st nd rd th er ere eme o º ª")
+"""Suffixes of ordinals in digits."""
 
 MONTHS = _many(
     """\
@@ -143,7 +143,7 @@ SHORT_WEEKDAYS = _many(
 5 sat
 6 sun"""
 )
-"""These are other words as well, so they need a word such as "on" before them."""
+"""These have other meanings as well, so they need a word such as "on" before them."""
 RELATIVE_DAYS = {
     **dict.fromkeys(("today", "tonight", "heute", "hoy", "hoje", "aujourd'hui", "oggi"), 0),
     **dict.fromkeys(("tomorrow", "tmrw", "morgen", "demain", "manana", "amanha", "domani"), 1),
@@ -159,17 +159,17 @@ DAY_UNITS = {
     **dict.fromkeys(("year", "years", "jahr", "jahre", "jahren", "ans", "ano", "anos"), (0, 12)),
 }
 """Unit → days, months."""
-NEXT_WORDS = bag("next nachsten nachste nachster prochain prochaine proximo proxima prossimo prossima")
-PAST_WORDS = bag("last past previous letzten letzte dernier derniere pasado passado")
+NEXT_WORDS = word_set("next nachsten nachste nachster prochain prochaine proximo proxima prossimo prossima")
+PAST_WORDS = word_set("last past previous letzten letzte dernier derniere pasado passado")
 
-NIGHTS = bag("night nights nite nites nacht nachte nuit nuits noche noches noite noites")
-_ADULTS = bag("adult adults erwachsene erwachsener adulte adultes adulto adultos")
-_CHILDREN = bag(
+NIGHTS = word_set("night nights nite nites nacht nachte nuit nuits noche noches noite noites")
+_ADULTS = word_set("adult adults erwachsene erwachsener adulte adultes adulto adultos")
+_CHILDREN = word_set(
     """
     child children kid kids kinder enfant enfants nino ninos crianca criancas infant infants baby babies
     """
 )
-_PEOPLE = bag(
+_PEOPLE = word_set(
     """
     guest guests person persons people traveler travelers traveller travellers passenger passengers pax visitor
     visitors attendee attendees participant participants friends us party group headcount personen leute gast gaste
@@ -186,9 +186,9 @@ COUNTED = {
     "weeks": frozenset(word for word, size in DAY_UNITS.items() if size == (7, 0)),
     "months": frozenset(word for word, size in DAY_UNITS.items() if size == (0, 1)),
     "years": frozenset(word for word, size in DAY_UNITS.items() if size == (0, 12)),
-    "hours": bag("hour hours hrs stunde stunden heure heures hora horas"),
-    "minutes": bag("minute minutes mins minuten minuto minutos"),
-    "rooms": bag("room rooms zimmer chambre chambres habitacion habitaciones quarto quartos"),
+    "hours": word_set("hour hours hrs stunde stunden heure heures hora horas"),
+    "minutes": word_set("minute minutes mins minuten minuto minutos"),
+    "rooms": word_set("room rooms zimmer chambre chambres habitacion habitaciones quarto quartos"),
 }
 """What is counted → the words for it."""
 COUNT_NAMES = {word: what for what, words in COUNTED.items() for word in words}
@@ -196,22 +196,22 @@ COUNT_NAMES = {word: what for what, words in COUNTED.items() for word in words}
 UNIT_WORDS = frozenset(COUNT_NAMES) | {"old"}
 
 MONEY_SIGNS = frozenset("$€£¥₹")
-MONEY_WORDS = bag(
+MONEY_WORDS = word_set(
     """
     dollar dollars bucks usd euro euros eur pound pounds gbp quid franc francs franken chf yen jpy rupees inr
     reais brl pesos mxn cad aud sek nok dkk pln
     """
 )
 
-YES = bag(
+YES = word_set(
     """
     yes yep yeah yup ya y sure ok okay correct right absolutely definitely certainly indeed affirmative true
     confirmed agreed agree exactly ja jawohl klar genau gerne naturlich oui si claro sim certo vale 👍 ✅ 是 是的 对 好
     好的 はい
     """
 )
-NO = bag("no nope nah n negative false never nein nee non nao incorrect wrong 👎 不 不是 不要 いいえ")
-NOT = bag(
+NO = word_set("no nope nah n negative false never nein nee non nao incorrect wrong 👎 不 不是 不要 いいえ")
+NOT = word_set(
     """
     not no don't dont doesn't doesnt won't wont can't cannot isn't aren't without never non nor neither nicht
     kein keine keinen ohne pas sans sin sem nao except wouldn't didn't shouldn't wasn't weren't haven't hasn't hadn't
@@ -219,12 +219,21 @@ NOT = bag(
     sauf excepto exceto salvo
     """
 )
-"""What turns the words behind it into their opposite."""
-NONE = bag("no without zero kein keine keinen ohne sans sin sem")
-"""What says that there is nothing of the word behind it."""
-LANGUAGES = bag(
+"""Words that negate what follows."""
+NONE = word_set("no without zero kein keine keinen ohne sans sin sem")
+"""Words that say there is none of what follows."""
+LANGUAGES = word_set(
     """
     english german french spanish portuguese italian dutch chinese japanese russian arabic polish swedish
     american british deutsch englisch francais espanol portugues italiano
     """
 )
+_STATES = word_set(
+    """
+    sorry fine interested here not ok okay looking back the a an at in going i ready done from calling tomorrow today
+    maybe later good great tired hungry busy married single late lost new very so too really still already just
+    waiting trying happy sad sick ill afraid glad sure unsure confused
+    """
+)
+NOT_NAMES = LANGUAGES | YES | NO | _STATES
+"""Words after "I am" that are not a name."""

@@ -1,4 +1,4 @@
-"""What a user said in; its words, folded and with their places, out."""
+"""Split what a user said into words: folded for comparison, with their positions in the text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 from unicodedata import combining, normalize
 
 LONGEST = 4_000
-"""How many characters are looked at. What a person says in one turn is shorter; a longer text is a document."""
+"""Characters that are read. What a person says in one turn is shorter; a longer text is a document."""
 
 _WORD = (
     r"\d{4}-\d{1,2}-\d{1,2}(?:[Tt]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|z|[+-]\d{2}:?\d{2})?)?(?![\d-])"
@@ -27,7 +27,7 @@ _ADDRESSES = re.compile(
 
 
 def fold(word: str) -> str:
-    """Return a word in small letters without accents, so that `Märchen` and `marchen` are one.
+    """Return a word in lower case without accents, so that `Märchen` and `marchen` are equal.
 
     >>> fold("Über"), fold("don’t")
     ('uber', "don't")
@@ -38,13 +38,13 @@ def fold(word: str) -> str:
     return "".join(letter for letter in parted if not combining(letter)).replace("’", "'") or word
 
 
-class Said:
-    """A text and its words: what each is when folded, and where it begins and ends."""
+class Utterance:
+    """A text and its words, folded, with the position of each."""
 
     __slots__ = ("_pattern", "_seen", "_spans", "digits", "known", "text", "words")
 
     def __init__(self, text: str) -> None:
-        """Read the words of a text, up to the limit."""
+        """Split a text, up to `LONGEST` characters."""
         plain = text.isascii()
         self.text = text if plain else normalize("NFC", text)
         self._seen = seen = text[:LONGEST].lower() if plain else self.text[:LONGEST]
@@ -59,39 +59,39 @@ class Said:
 
     @property
     def spans(self) -> list[tuple[int, int]]:
-        """Where each word begins and ends. Short answers are mostly understood without it."""
+        """Start and end of each word; computed when first needed, since short answers rarely need them."""
         if self._spans is None:
             self._spans = [found.span() for found in self._pattern.finditer(self._seen)]
         return self._spans
 
     def part(self, first: int, last: int) -> str:
-        """Return the text from one word up to, and without, another, as it was written."""
+        """Return the original text of the words `first` to `last`, exclusive."""
         return self.text[self.spans[first][0] : self.spans[last - 1][1]] if first < last else ""
 
     def word(self, place: int) -> str:
-        """Return the folded word at a place, or nothing outside of the text."""
+        """Return the folded word at a position, or an empty string outside the text."""
         return self.words[place] if 0 <= place < len(self.words) else ""
 
-    def glued(self, place: int) -> bool:
-        """Say whether a word follows the one before it without a space."""
+    def is_attached(self, place: int) -> bool:
+        """Say whether there is no space between a word and the one before it."""
         return 0 < place < len(self.words) and self.spans[place][0] == self.spans[place - 1][1]
 
     def places(self, phrase: tuple[str, ...]) -> Iterator[int]:
-        """Yield where folded words stand one behind the other."""
+        """Yield the positions where a phrase of folded words begins."""
         if phrase and phrase[0] in self.known and phrase[-1] in self.known:
             size = len(phrase)
             for place, word in enumerate(self.words):
                 if word == phrase[0] and (size == 1 or tuple(self.words[place : place + size]) == phrase):
                     yield place
 
-    def capital(self, place: int) -> bool:
-        """Say whether a word begins like a name: with a letter that is no small one."""
+    def is_capitalized(self, place: int) -> bool:
+        """Say whether a word begins with a letter that is not lower case, as names do."""
         letter = self.text[self.spans[place][0]]
         return letter.isalpha() and not letter.islower()
 
 
-read_words = lru_cache(maxsize=16)(Said)
-"""The words of a text that several look at in one turn: for its intent, its values, and what it corrects."""
+utterance_of = lru_cache(maxsize=16)(Utterance)
+"""Return the words of a text; cached, since one turn reads the same text for intents, values and corrections."""
 
 
 def words_of(text: str) -> list[str]:
@@ -100,7 +100,7 @@ def words_of(text: str) -> list[str]:
 
 
 def name_words(name: str) -> tuple[str, ...]:
-    """Return the folded words of a name, however it joins them.
+    """Return the folded words of an identifier, however it joins them.
 
     >>> name_words("checkin_date"), name_words("numGuests"), name_words("guest-name")
     (('checkin', 'date'), ('num', 'guests'), ('guest', 'name'))

@@ -1,1 +1,1 @@
-"""The client for asyncio: what is written by hand. `memoranda.client.sync` is made from it."""
+"""The async client. `memoranda.client.sync` is generated from it."""

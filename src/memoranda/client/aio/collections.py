@@ -1,4 +1,4 @@
-"""Semantic memory through the server: `client.collections`."""
+"""Semantic memory: `client.collections`."""
 
 from __future__ import annotations
 
@@ -7,13 +7,22 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from memoranda.client.aio.connection import AsyncConnection
-from memoranda.client.aio.pages import collect
-from memoranda.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path, seconds
+from memoranda.client.aio.connection import AsyncConnection, collect
+from memoranda.client.requests import (
+    Request,
+    body,
+    filter_object,
+    item_object,
+    moment,
+    parameters,
+    path,
+    seconds,
+    without_none,
+)
 from memoranda.errors import UsageError
-from memoranda.model.duration import Duration
-from memoranda.model.recall import Mode
-from memoranda.wire.collections import (
+from memoranda.model.clock import Duration
+from memoranda.model.entry import Mode
+from memoranda.wire.memory import (
     AllRemembered,
     Collections,
     Entries,
@@ -27,13 +36,13 @@ from memoranda.wire.collections import (
 
 
 class AsyncCollectionCalls:
-    """What the user that the API key belongs to has remembered, found by meaning.
+    """The entries of the API key's user, found by meaning.
 
-    `scope` narrows to a place below the user: `agent:emails` is what belongs to the user and that agent.
+    `scope` is a scope below the user, such as `agent:emails`.
     """
 
     def __init__(self, connection: AsyncConnection) -> None:
-        """Stand on a connection; `client.collections` makes these."""
+        """Use a connection; created as `client.collections`."""
         self._connection = connection
 
     async def remember(
@@ -48,24 +57,24 @@ class AsyncCollectionCalls:
         source: str | None = None,
         scope: str | None = None,
     ) -> Remembered:
-        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
+        """Store text or JSON so that `recall` finds it by meaning; the collection is created on first use.
 
-        The same content with the same metadata is stored once in a namespace, so after a lost answer it may be said
-        again: `duplicate` then says that it was there.
+        The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
+        response: `duplicate` tells whether it existed.
         """
-        asked = given(
+        asked = without_none(
             metadata=metadata,
             ttl=seconds(ttl),
             key=key,
             source=source,
         )
-        call = Call(
+        request = Request(
             method="POST",
             path=path("collections", collection, "remember"),
             query=parameters(scope=scope),
             body=body(content=content, namespace=namespace, **asked),
         )
-        return await self._connection.fetch(call, Remembered)
+        return await self._connection.fetch(request, Remembered)
 
     async def remember_many(
         self,
@@ -77,18 +86,18 @@ class AsyncCollectionCalls:
         source: str | None = None,
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
-        asked = given(ttl=seconds(ttl), source=source)
-        sent = [checked_item(item, number) for number, item in enumerate(items)]
+        """Store several entries, all or none: mappings with `content`, and optionally `metadata` and `key`."""
+        asked = without_none(ttl=seconds(ttl), source=source)
+        sent = [item_object(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
-        call = Call(
+        request = Request(
             method="POST",
             path=path("collections", collection, "entries"),
             query=parameters(scope=scope),
             body=body(items=sent, namespace=namespace, **asked),
         )
-        return (await self._connection.fetch(call, AllRemembered)).remembered
+        return (await self._connection.fetch(request, AllRemembered)).remembered
 
     async def remember_text(
         self,
@@ -102,15 +111,15 @@ class AsyncCollectionCalls:
         source: str | None = None,
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences."""
-        asked = given(metadata=metadata, ttl=seconds(ttl), source=source)
-        call = Call(
+        """Store a long text in chunks of at most `chunk` characters, split between paragraphs or sentences."""
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
+        request = Request(
             method="POST",
             path=path("collections", collection, "texts"),
             query=parameters(scope=scope),
             body=body(text=text, chunk=chunk, namespace=namespace, **asked),
         )
-        return (await self._connection.fetch(call, AllRemembered)).remembered
+        return (await self._connection.fetch(request, AllRemembered)).remembered
 
     async def recall(
         self,
@@ -126,20 +135,20 @@ class AsyncCollectionCalls:
         expand: int = 0,
         scope: str | None = None,
     ) -> Recalled:
-        """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
-        asked = given(namespace=namespace, filter=checked_filter(filter), as_of=moment(as_of))
+        """Return the entries that match a query, best first, each with a score from 0 to 1 and an explanation."""
+        asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
         asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
         results: builtins.list[Match] = []
         after: str | None = None
         while True:
-            call = Call(
+            request = Request(
                 method="POST",
                 path=path("collections", collection, "recall"),
                 query=parameters(scope=scope, after=after),
                 body=body(**asked),
                 repeatable=True,
             )
-            found = await self._connection.fetch(call, Recalled)
+            found = await self._connection.fetch(request, Recalled)
             results += found.results
             after = found.next
             if after is None:
@@ -148,7 +157,7 @@ class AsyncCollectionCalls:
     async def entries(
         self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None
     ) -> builtins.list[Entry]:
-        """Return the entries of a collection in the order they came, page by page until all or `limit` are there."""
+        """Return the entries of a collection, oldest first, at most `limit`."""
         place = path("collections", collection, "entries")
         asked = parameters(namespace=namespace, scope=scope)
         return await collect(self._connection, place, asked, Entries, lambda page: page.entries, limit)
@@ -162,23 +171,23 @@ class AsyncCollectionCalls:
         namespace: str = "",
         scope: str | None = None,
     ) -> bool:
-        """Forget one entry, by its id or by its key; say whether it was there."""
+        """Forget an entry by its id or key; return whether it existed."""
         if (id is None) == (key is None):
-            raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
+            raise UsageError("`forget` needs an id or a key", hint="Pass one of them")
         place = path("collections", collection, "entries")
-        call = Call(
+        request = Request(
             method="DELETE",
             path=place if id is None else path("collections", collection, "entries", id),
             query=parameters(key=key, namespace=namespace or None, scope=scope),
         )
-        return (await self._connection.send(call, missing=True)).status_code != 404
+        return (await self._connection.send(request, missing=True)).status_code != 404
 
     async def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
-        """Return the collections with something of the user, by name; for an administrator, those of the tenant."""
+        """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
         place = path("collections")
         return await collect(self._connection, place, {}, Collections, lambda page: page.collections, limit)
 
     async def delete(self, collection: str) -> int:
-        """Delete a collection with the entries of everybody in the tenant; return how many there were."""
-        call = Call(method="DELETE", path=path("collections", collection))
-        return (await self._connection.fetch(call, Removed)).entries
+        """Delete a collection with the entries of all users of the tenant; return their number."""
+        request = Request(method="DELETE", path=path("collections", collection))
+        return (await self._connection.fetch(request, Removed)).entries

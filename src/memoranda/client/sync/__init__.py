@@ -1,1 +1,1 @@
-"""The client without asyncio: made from `memoranda.client.aio`, word by word."""
+"""The sync client, generated from `memoranda.client.aio`."""

@@ -1,5 +1,5 @@
-# Made from client/aio/client.py by memoranda.client.generate: change that one.
-"""A client of a Memoranda server: memory, programs, chat, and what an administrator does."""
+# Generated from client/aio/client.py by memoranda.client.generate; do not edit.
+"""The client of a Memoranda server."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, Self
 
 import httpx
 
-from memoranda.client.address import DEFAULT_URL
-from memoranda.client.calls import Call, body, path
-from memoranda.client.messages import new_message
-from memoranda.client.sync.approvals import ApprovalCalls
-from memoranda.client.sync.batch import Batch
-from memoranda.client.sync.blocks import BlockCalls
-from memoranda.client.sync.chat import ConversationCalls, preview, say, stream
+from memoranda.client.config import DEFAULT_URL
+from memoranda.client.requests import Request, body, new_message, path
+from memoranda.client.sync.admin import (
+    ApprovalCalls,
+    KeyCalls,
+    LedgerCalls,
+    PermissionCalls,
+    export_to,
+    import_from,
+)
+from memoranda.client.sync.chat import ConversationCalls, SleepCalls, preview, say, stream
 from memoranda.client.sync.collections import CollectionCalls
 from memoranda.client.sync.connection import Connection
-from memoranda.client.sync.definitions import DefinitionCalls
-from memoranda.client.sync.facts import FactCalls
-from memoranda.client.sync.keys import KeyCalls
-from memoranda.client.sync.ledger import LedgerCalls
-from memoranda.client.sync.permissions import PermissionCalls
+from memoranda.client.sync.memory import Batch, BlockCalls, DefinitionCalls, FactCalls
 from memoranda.client.sync.programs import (
     AgentCalls,
     MachineCalls,
@@ -31,17 +31,14 @@ from memoranda.client.sync.programs import (
     SessionCalls,
     WorkflowCalls,
 )
-from memoranda.client.sync.sleep import SleepCalls
-from memoranda.client.sync.transfer import export_to, import_from
+from memoranda.wire.admin import Ended, Health, Imported, Receipt, Swept
 from memoranda.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
-from memoranda.wire.health import Health
-from memoranda.wire.upkeep import Ended, Imported, Receipt, Swept
 
 
 class Client:
-    """One server and one key, so one tenant and one user; a context manager.
+    """A client for one server and one key, and so for one tenant and user; a context manager.
 
-    Inside of `with memoranda.Client(url, key) as client:` one says `client.memory.get("core")`.
+    Inside `with memoranda.Client(url, key) as client:`, call `client.memory.get("core")`.
     """
 
     def __init__(
@@ -53,10 +50,10 @@ class Client:
         retries: int = 2,
         transport: httpx.BaseTransport | None = None,
     ) -> None:
-        """Take the address and the key; without one, `MEMORANDA_API_KEY` is read. Nothing is sent yet.
+        """Create a client; nothing is sent yet. Without a key, `MEMORANDA_API_KEY` is used.
 
-        `timeout` is how many seconds a connection, and then each part of an answer, may take. `retries` is how often a
-        call is sent again where that is safe. A `transport` of httpx takes the place of its own.
+        `timeout` is in seconds, for connecting and for each part of a response. `retries` is how often a request is
+        sent again where that is safe. A `transport` of httpx replaces the default one.
         """
         self._connection = Connection(base_url, api_key, timeout=timeout, retries=retries, transport=transport)
         self.url = self._connection.url
@@ -77,7 +74,7 @@ class Client:
         self.keys = KeyCalls(self._connection)
 
     def batch(self, *, idempotency_key: str | None = None) -> Batch:
-        """Return a batch of writes that are kept all together when its `with` block ends, or not at all."""
+        """Return a batch of writes, applied all or none when its `with` block ends."""
         return Batch(self._connection, idempotency_key)
 
     def chat(
@@ -93,10 +90,10 @@ class Client:
         max_tokens: int | None = None,
         timeout: float | None = None,
     ) -> Answer:
-        """Say something to an agent and return its answer; without a `conversation_id` a conversation begins.
+        """Send a message to an agent and return its reply; without a `conversation_id`, start a conversation.
 
-        A message is answered once: sent again under its `message_id`, it gets the same answer. Each gets an id of its
-        own unless one is given.
+        A message is answered once: sent again with the same `message_id`, it gets the same reply. By default each
+        message gets a new id.
         """
         sent = new_message(
             message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=False
@@ -116,11 +113,11 @@ class Client:
         max_tokens: int | None = None,
         timeout: float | None = None,
     ) -> Generator[ChatEvent]:
-        """Say something to an agent and yield what happens while it answers; raise what goes wrong.
+        """Send a message to an agent and yield the events of its reply; raise its error.
 
-        `delta` events have the words as they come; `end` has the whole answer. A connection that is lost is taken up
-        after the last event that came. Who stops listening loses nothing: the turn is taken to its end, and its answer
-        is there for `chat` under the same `message_id`.
+        `delta` events contain the text as it is generated, `end` the whole reply. A lost connection is resumed after
+        the last event. If you stop listening, the turn is still completed: `chat` with the same `message_id` returns
+        its reply.
         """
         sent = new_message(
             message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=True
@@ -135,40 +132,39 @@ class Client:
         conversation_id: str | None = None,
         memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
     ) -> Prompt:
-        """Return what a model would be sent for a message; nothing is asked, and nothing written."""
+        """Return what a model would be sent for a message; no model is called and nothing is written."""
         return preview(self._connection, agent_id, message, conversation_id, memory_policy)
 
     def health(self) -> Health:
-        """Return what the server says of itself."""
-        return self._connection.fetch(Call(method="GET", path="/health", repeatable=True), Health)
+        """Return the health of the server."""
+        return self._connection.fetch(Request(method="GET", path="/health", repeatable=True), Health)
 
     def erase(self, **ids: str) -> Receipt:
-        """Remove everything of a user, project, session… history included; return what went, by kind."""
-        return self._connection.fetch(Call(method="POST", path=path("erase"), body=body(**ids)), Receipt)
+        """Erase all data of a user, project, session or other subject, including history; return a receipt."""
+        return self._connection.fetch(Request(method="POST", path=path("erase"), body=body(**ids)), Receipt)
 
     def end(self, scope: str) -> dict[str, int]:
-        """End a session, run or tree below the user, such as `session:s1`; return what went with it, by kind."""
-        call = Call(method="POST", path=path("memory", "end"), body=body(scope=scope), repeatable=True)
-        return (self._connection.fetch(call, Ended)).removed
+        """End a session, run or tree below the user, such as `session:s1`; return what was removed, by kind."""
+        request = Request(method="POST", path=path("memory", "end"), body=body(scope=scope), repeatable=True)
+        return (self._connection.fetch(request, Ended)).removed
 
     def sweep(self) -> Swept:
-        """Remove what has expired in the tenant; return counts by kind."""
-        return self._connection.fetch(Call(method="POST", path=path("sweep"), repeatable=True), Swept)
+        """Remove expired data of the tenant; return counts by kind."""
+        return self._connection.fetch(Request(method="POST", path=path("sweep"), repeatable=True), Swept)
 
     def export(self, path: str | Path, *, scope: str | None = None) -> int:
-        """Write an export of the tenant, or of what lies at and below a scope, to a file.
+        """Write an export of the tenant, or of a scope and those below, to a file.
 
-        It is JSON Lines, and appears only when it is whole: a stream that broke off leaves nothing behind. Return how
-        many facts and entries it holds.
+        The file contains JSON Lines and appears only when complete. Return the number of facts and entries.
         """
         return export_to(self._connection, path, scope)
 
     def import_file(self, path: str | Path) -> Imported:
-        """Write what an export holds, all or nothing. What was erased since it was made stays erased."""
+        """Import an export, all or none. Data that was erased since the export stays erased."""
         return import_from(self._connection, Path(path).read_bytes(), Path(path).name)
 
     def import_lines(self, lines: Iterable[bytes], *, source: str | None = None) -> Imported:
-        """Write what the lines of an export hold, all or nothing; `source` is where they come from."""
+        """Import the lines of an export, all or none; `source` is where they come from."""
         return import_from(self._connection, b"\n".join(lines), source)
 
     def close(self) -> None:
@@ -186,5 +182,5 @@ class Client:
         self.close()
 
     def __repr__(self) -> str:
-        """Return where it leads, without the key."""
+        """Return the URL, without the key."""
         return f"<memoranda.Client {self.url}>"

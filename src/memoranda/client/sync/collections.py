@@ -1,5 +1,5 @@
-# Made from client/aio/collections.py by memoranda.client.generate: change that one.
-"""Semantic memory through the server: `client.collections`."""
+# Generated from client/aio/collections.py by memoranda.client.generate; do not edit.
+"""Semantic memory: `client.collections`."""
 
 from __future__ import annotations
 
@@ -8,13 +8,22 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any
 
-from memoranda.client.calls import Call, body, checked_filter, checked_item, given, moment, parameters, path, seconds
-from memoranda.client.sync.connection import Connection
-from memoranda.client.sync.pages import collect
+from memoranda.client.requests import (
+    Request,
+    body,
+    filter_object,
+    item_object,
+    moment,
+    parameters,
+    path,
+    seconds,
+    without_none,
+)
+from memoranda.client.sync.connection import Connection, collect
 from memoranda.errors import UsageError
-from memoranda.model.duration import Duration
-from memoranda.model.recall import Mode
-from memoranda.wire.collections import (
+from memoranda.model.clock import Duration
+from memoranda.model.entry import Mode
+from memoranda.wire.memory import (
     AllRemembered,
     Collections,
     Entries,
@@ -28,13 +37,13 @@ from memoranda.wire.collections import (
 
 
 class CollectionCalls:
-    """What the user that the API key belongs to has remembered, found by meaning.
+    """The entries of the API key's user, found by meaning.
 
-    `scope` narrows to a place below the user: `agent:emails` is what belongs to the user and that agent.
+    `scope` is a scope below the user, such as `agent:emails`.
     """
 
     def __init__(self, connection: Connection) -> None:
-        """Stand on a connection; `client.collections` makes these."""
+        """Use a connection; created as `client.collections`."""
         self._connection = connection
 
     def remember(
@@ -49,24 +58,24 @@ class CollectionCalls:
         source: str | None = None,
         scope: str | None = None,
     ) -> Remembered:
-        """Store text or JSON so that `recall` finds it by meaning; the collection is made on first use.
+        """Store text or JSON so that `recall` finds it by meaning; the collection is created on first use.
 
-        The same content with the same metadata is stored once in a namespace, so after a lost answer it may be said
-        again: `duplicate` then says that it was there.
+        The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
+        response: `duplicate` tells whether it existed.
         """
-        asked = given(
+        asked = without_none(
             metadata=metadata,
             ttl=seconds(ttl),
             key=key,
             source=source,
         )
-        call = Call(
+        request = Request(
             method="POST",
             path=path("collections", collection, "remember"),
             query=parameters(scope=scope),
             body=body(content=content, namespace=namespace, **asked),
         )
-        return self._connection.fetch(call, Remembered)
+        return self._connection.fetch(request, Remembered)
 
     def remember_many(
         self,
@@ -78,18 +87,18 @@ class CollectionCalls:
         source: str | None = None,
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store many things, all or nothing: maps with `content`, and `metadata` and `key` where there are any."""
-        asked = given(ttl=seconds(ttl), source=source)
-        sent = [checked_item(item, number) for number, item in enumerate(items)]
+        """Store several entries, all or none: mappings with `content`, and optionally `metadata` and `key`."""
+        asked = without_none(ttl=seconds(ttl), source=source)
+        sent = [item_object(item, number) for number, item in enumerate(items)]
         if not sent:
             return []
-        call = Call(
+        request = Request(
             method="POST",
             path=path("collections", collection, "entries"),
             query=parameters(scope=scope),
             body=body(items=sent, namespace=namespace, **asked),
         )
-        return (self._connection.fetch(call, AllRemembered)).remembered
+        return (self._connection.fetch(request, AllRemembered)).remembered
 
     def remember_text(
         self,
@@ -103,15 +112,15 @@ class CollectionCalls:
         source: str | None = None,
         scope: str | None = None,
     ) -> builtins.list[Remembered]:
-        """Store a long text in parts of at most `chunk` characters, cut between paragraphs or sentences."""
-        asked = given(metadata=metadata, ttl=seconds(ttl), source=source)
-        call = Call(
+        """Store a long text in chunks of at most `chunk` characters, split between paragraphs or sentences."""
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
+        request = Request(
             method="POST",
             path=path("collections", collection, "texts"),
             query=parameters(scope=scope),
             body=body(text=text, chunk=chunk, namespace=namespace, **asked),
         )
-        return (self._connection.fetch(call, AllRemembered)).remembered
+        return (self._connection.fetch(request, AllRemembered)).remembered
 
     def recall(
         self,
@@ -127,20 +136,20 @@ class CollectionCalls:
         expand: int = 0,
         scope: str | None = None,
     ) -> Recalled:
-        """Return what was remembered that answers a query, best first, each with a score from 0 to 1 and why."""
-        asked = given(namespace=namespace, filter=checked_filter(filter), as_of=moment(as_of))
+        """Return the entries that match a query, best first, each with a score from 0 to 1 and an explanation."""
+        asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
         asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
         results: builtins.list[Match] = []
         after: str | None = None
         while True:
-            call = Call(
+            request = Request(
                 method="POST",
                 path=path("collections", collection, "recall"),
                 query=parameters(scope=scope, after=after),
                 body=body(**asked),
                 repeatable=True,
             )
-            found = self._connection.fetch(call, Recalled)
+            found = self._connection.fetch(request, Recalled)
             results += found.results
             after = found.next
             if after is None:
@@ -149,7 +158,7 @@ class CollectionCalls:
     def entries(
         self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None
     ) -> builtins.list[Entry]:
-        """Return the entries of a collection in the order they came, page by page until all or `limit` are there."""
+        """Return the entries of a collection, oldest first, at most `limit`."""
         place = path("collections", collection, "entries")
         asked = parameters(namespace=namespace, scope=scope)
         return collect(self._connection, place, asked, Entries, lambda page: page.entries, limit)
@@ -163,23 +172,23 @@ class CollectionCalls:
         namespace: str = "",
         scope: str | None = None,
     ) -> bool:
-        """Forget one entry, by its id or by its key; say whether it was there."""
+        """Forget an entry by its id or key; return whether it existed."""
         if (id is None) == (key is None):
-            raise UsageError("an entry is forgotten by its id or by its key", hint="Pass one of them")
+            raise UsageError("`forget` needs an id or a key", hint="Pass one of them")
         place = path("collections", collection, "entries")
-        call = Call(
+        request = Request(
             method="DELETE",
             path=place if id is None else path("collections", collection, "entries", id),
             query=parameters(key=key, namespace=namespace or None, scope=scope),
         )
-        return (self._connection.send(call, missing=True)).status_code != 404
+        return (self._connection.send(request, missing=True)).status_code != 404
 
     def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
-        """Return the collections with something of the user, by name; for an administrator, those of the tenant."""
+        """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
         place = path("collections")
         return collect(self._connection, place, {}, Collections, lambda page: page.collections, limit)
 
     def delete(self, collection: str) -> int:
-        """Delete a collection with the entries of everybody in the tenant; return how many there were."""
-        call = Call(method="DELETE", path=path("collections", collection))
-        return (self._connection.fetch(call, Removed)).entries
+        """Delete a collection with the entries of all users of the tenant; return their number."""
+        request = Request(method="DELETE", path=path("collections", collection))
+        return (self._connection.fetch(request, Removed)).entries

@@ -1,33 +1,33 @@
-# Made from client/aio/connection.py by memoranda.client.generate: change that one.
-"""One server and one key: calls in, answers as typed values out, or the error that the engine would have raised."""
+# Generated from client/aio/connection.py by memoranda.client.generate; do not edit.
+"""A connection to one server: sends requests, retries, decodes responses and raises errors."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import httpx
 import msgspec
 
-from memoranda.client.address import check_address, check_patience, key_from
-from memoranda.client.calls import Call
-from memoranda.client.certificates import certificates
-from memoranda.client.events import BEGINNING, EventReader, ServerEvent
+from memoranda.client.config import check_address, check_timeouts, resolve_key, ssl_context
 from memoranda.client.problems import error_of
-from memoranda.client.repeating import may_repeat, retry_after, wait_before
+from memoranda.client.requests import Request, parameters
+from memoranda.client.retry import may_repeat, retry_after, wait_before
+from memoranda.client.sse import BEGINNING, EventReader, ServerEvent
 from memoranda.errors import Conflict, MemorandaError, NotFound, Unavailable
+from memoranda.model.limits import check_count
 from memoranda.model.text import quote
 
 T = TypeVar("T")
 
-# Servers close what is idle for 5 seconds. A connection that we let go of earlier cannot be closed under a request.
+# Servers close connections that are idle for 5 seconds; closing earlier avoids a race with the next request.
 _IDLE_SECONDS = 4.0
 
 
 class Connection:
-    """Sends calls to one server. The key goes into one header and nowhere else."""
+    """Sends requests to one server. The key is sent in one header and used nowhere else."""
 
     def __init__(
         self,
@@ -38,87 +38,87 @@ class Connection:
         retries: int,
         transport: httpx.BaseTransport | None,
     ) -> None:
-        """Check what is given; nothing is sent before the first call."""
-        check_patience(timeout, retries)
+        """Check the arguments; nothing is sent yet."""
+        check_timeouts(timeout, retries)
         self.url = check_address(base_url)
         self._timeout = timeout
         self._retries = retries
-        key = key_from(api_key)
+        key = resolve_key(api_key)
         self._http = httpx.Client(
             base_url=self.url,
             headers={"Authorization": f"Bearer {key}"} if key else {},
             timeout=timeout,
             limits=httpx.Limits(max_connections=None, max_keepalive_connections=100, keepalive_expiry=_IDLE_SECONDS),
             transport=transport,
-            verify=certificates(),
+            verify=ssl_context(),
         )
 
-    def fetch(self, call: Call, kind: type[T]) -> T:
-        """Send a call and return its answer as a value of this kind."""
-        return self._decoded(self.send(call), kind)
+    def fetch(self, request: Request, kind: type[T]) -> T:
+        """Send a request and decode its response."""
+        return self._decode(self.send(request), kind)
 
-    def find(self, call: Call, kind: type[T]) -> T | None:
-        """Send a read and return its answer, or None where there is nothing by that name."""
-        response = self.send(call, missing=True)
-        return None if response.status_code == 404 else self._decoded(response, kind)
+    def find(self, request: Request, kind: type[T]) -> T | None:
+        """Send a request and decode its response; None if it is not found."""
+        response = self.send(request, missing=True)
+        return None if response.status_code == 404 else self._decode(response, kind)
 
-    def fetch_linked(self, call: Call, kind: type[T]) -> tuple[list[T], str | None]:
-        """Send a call and return the items of its answer, and the `after` of the next one that its `Link` names."""
-        response = self.send(call)
+    def fetch_linked(self, request: Request, kind: type[T]) -> tuple[list[T], str | None]:
+        """Send a request and return the items of its response, and the `after` of its `Link` to the next page."""
+        response = self.send(request)
         following = httpx.URL(response.links.get("next", {}).get("url", ""))
-        return self._decoded(response, list[kind]), following.params.get("after")
+        return self._decode(response, list[kind]), following.params.get("after")
 
-    def send(self, call: Call, *, missing: bool = False) -> httpx.Response:
-        """Send a call, again where that is safe, and return a good answer; `missing` lets a 404 of ours pass as one."""
+    def send(self, request: Request, *, missing: bool = False) -> httpx.Response:
+        """Send a request, with retries, and return a successful response, or with `missing` a 404 of the server."""
         attempt, in_doubt = 0, False
         while True:
             attempt += 1
-            response = self._once(call, may_fail=attempt <= self._retries)
+            response = self._once(request, may_fail=attempt <= self._retries)
             if isinstance(response, httpx.Response):
                 if response.is_success:
                     return response
                 error = self._error(response)
-                if missing and _is_ours_and_missing(error):
+                if missing and _is_not_found(error):
                     return response
                 asked = retry_after(response.headers.get("retry-after"))
-                again = may_repeat(call, error, status=response.status_code)
+                again = may_repeat(request, error, status=response.status_code)
             else:
                 error, asked, again = response, None, True
             wait = wait_before(attempt, asked) if again and attempt <= self._retries else None
             if wait is None:
-                raise _told_of_doubt(error) if in_doubt else error
-            in_doubt = in_doubt or (call.method != "GET" and _may_have_happened(error))
+                raise _with_retry_hint(error) if in_doubt else error
+            in_doubt = in_doubt or (request.method != "GET" and _may_have_happened(error))
             time.sleep(wait)
 
-    def stream(self, call: Call) -> Generator[ServerEvent]:
-        """Send a call whose answer is a stream of events, and yield them until its reader has heard enough.
+    def stream(self, request: Request) -> Generator[ServerEvent]:
+        """Send a request whose response is an event stream, and yield its events.
 
-        A stream that is lost, or ends by itself, is taken up after the last event that came, where that is safe.
+        A stream that is lost or ends early is resumed after the last event, where that is safe.
         """
         attempt, last = 0, BEGINNING
         while True:
             reader = EventReader()
             try:
-                with self._opened(call) as response:
+                with self._open(request) as response:
                     for chunk in response.iter_bytes():
                         for event in reader.feed(chunk):
                             attempt, last = 0, event.id or last
                             yield event
-                error: MemorandaError = self._broken_off()
+                error: MemorandaError = self._incomplete()
             except MemorandaError as failure:
                 error = failure
             attempt += 1
-            again = attempt <= self._retries and _may_go_on(call, error)
+            again = attempt <= self._retries and _may_resume(request, error)
             wait = wait_before(attempt, error.details.get("retry_after")) if again else None
             if wait is None:
                 raise error
             time.sleep(wait)
-            call = msgspec.structs.replace(call, headers={**call.headers, "Last-Event-ID": last})
+            request = msgspec.structs.replace(request, headers={**request.headers, "Last-Event-ID": last})
 
-    def lines(self, call: Call) -> Generator[bytes]:
-        """Send a call whose answer is JSON Lines, once, and yield them as they come."""
+    def lines(self, request: Request) -> Generator[bytes]:
+        """Send a request once and yield the lines of its JSON Lines response."""
         rest = b""
-        with self._opened(call) as response:
+        with self._open(request) as response:
             for chunk in response.iter_bytes():
                 *whole, rest = (rest + chunk).split(b"\n")
                 yield from whole
@@ -130,56 +130,57 @@ class Connection:
         self._http.close()
 
     @contextmanager
-    def _opened(self, call: Call) -> Generator[httpx.Response]:
-        """Send a call once and give its good answer while it still comes in."""
+    def _open(self, request: Request) -> Generator[httpx.Response]:
+        """Send a request once and yield its successful response as a stream."""
         try:
-            with self._http.stream(**self._options(call)) as response:
+            with self._http.stream(**self._options(request)) as response:
                 if not response.is_success:
                     response.read()
                     raise self._error(response)
                 yield response
         except httpx.TransportError as error:
-            raise self._unreachable(call, error) from error
+            raise self._unreachable(request, error) from error
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            raise self._closed() from error
+            raise self._closed_error() from error
 
-    def _once(self, call: Call, *, may_fail: bool) -> httpx.Response | MemorandaError:
-        """Send a call one time; return the answer, or the error where the call may be sent again."""
+    def _once(self, request: Request, *, may_fail: bool) -> httpx.Response | MemorandaError:
+        """Send a request once; return the response, or the error if the request may be retried."""
         try:
-            return self._http.request(**self._options(call))
+            return self._http.request(**self._options(request))
         except httpx.TransportError as error:
-            failure = self._unreachable(call, error)
+            failure = self._unreachable(request, error)
             failure.__cause__ = error
-            if may_fail and not isinstance(error, httpx.TimeoutException) and (call.repeatable or not failure.sent):
+            if may_fail and not isinstance(error, httpx.TimeoutException) and (request.repeatable or not failure.sent):
                 return failure
             raise failure from error
         except RuntimeError as error:
             if not self._http.is_closed:
                 raise
-            raise self._closed() from error
+            raise self._closed_error() from error
 
-    def _options(self, call: Call) -> dict[str, Any]:
-        headers = {"Content-Type": "application/json", **call.headers} if call.body is not None else call.headers
+    def _options(self, request: Request) -> dict[str, Any]:
+        headers = (
+            {"Content-Type": "application/json", **request.headers} if request.body is not None else request.headers
+        )
         return {
-            "method": call.method,
-            "url": call.path,
-            "params": call.query,
-            # As bytes: an idempotency key may be in any script, and text httpx takes for ASCII.
+            "method": request.method,
+            "url": request.path,
+            "params": request.query,
+            # As bytes: httpx encodes text as ASCII, but an idempotency key may be any Unicode.
             "headers": {name: value.encode() for name, value in headers.items()},
-            "content": call.body,
-            "timeout": call.timeout or self._timeout,
+            "content": request.body,
+            "timeout": request.timeout or self._timeout,
         }
 
-    def _decoded(self, response: httpx.Response, kind: type[T]) -> T:
-        """Return a good answer as a value of this kind."""
+    def _decode(self, response: httpx.Response, kind: type[T]) -> T:
         try:
             return msgspec.json.decode(response.content, type=kind)
         except (msgspec.DecodeError, RecursionError) as error:
             raise Unavailable(
-                f"{quote(self.url)} answered what this client cannot read: {error}",
-                hint="See whether the address is that of a Memoranda server, of this version or a newer one",
+                f"{quote(self.url)} sent a response that this client cannot decode: {error}",
+                hint="Check that the URL is that of a Memoranda server, and that the versions match",
                 url=self.url,
                 status=response.status_code,
                 sent=True,
@@ -194,52 +195,106 @@ class Connection:
             request_id=response.headers.get("x-request-id", ""),
         )
 
-    def _broken_off(self) -> Unavailable:
+    def _incomplete(self) -> Unavailable:
         return Unavailable(
-            "the answer broke off before its end",
-            hint="Ask for it again under the same message_id: the turn goes on without you",
+            "the reply ended early",
+            hint="Send the message again with the same message_id: the turn is completed by the server",
             url=self.url,
             sent=True,
         )
 
-    def _closed(self) -> Unavailable:
-        return Unavailable("this client is closed", hint="Make another one", url=self.url, sent=False)
+    def _closed_error(self) -> Unavailable:
+        return Unavailable("this client is closed", hint="Create a new one", url=self.url, sent=False)
 
-    def _unreachable(self, call: Call, error: httpx.TransportError) -> Unavailable:
-        """Return the error for a server that gave no answer; `.sent` says whether it may have carried out the call."""
+    def _unreachable(self, request: Request, error: httpx.TransportError) -> Unavailable:
+        """Return the error for a missing response; `.sent` tells whether the request may have been carried out."""
         sent = not isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
         if isinstance(error, httpx.TimeoutException):
-            what = f"did not answer within {call.timeout or self._timeout:g} s"
-            hint = "Try again, or give it more time with timeout=…"
+            what = f"did not answer within {request.timeout or self._timeout:g} s"
+            hint = "Try again, or pass a longer timeout=…"
         else:
             what = f"cannot be reached ({str(error) or type(error).__name__})"
-            hint = "See whether the server runs there; `memoranda serve` starts one"
+            hint = "Check that the server is running; `memoranda serve` starts one"
         return Unavailable(f"{quote(self.url)} {what}", hint=hint, url=self.url, sent=sent)
 
 
-def _may_go_on(call: Call, error: MemorandaError) -> bool:
-    """Say whether a stream that was lost in this way may be asked for again."""
+def _may_resume(request: Request, error: MemorandaError) -> bool:
+    """Return whether a stream may be resumed after this error."""
     if isinstance(error.__cause__, httpx.TimeoutException):
         return False
     if "status" in error.details:
-        return may_repeat(call, error, status=error.details["status"])
-    return call.repeatable or not error.details.get("sent", True)
+        return may_repeat(request, error, status=error.details["status"])
+    return request.repeatable or not error.details.get("sent", True)
 
 
-def _is_ours_and_missing(error: MemorandaError) -> bool:
-    """Say whether what was asked for is not there; an address that is no route of the server is something else."""
+def _is_not_found(error: MemorandaError) -> bool:
+    """Return whether the server did not find the resource; an unknown route does not count."""
     return isinstance(error, NotFound) and "remote_code" not in error.details
 
 
 def _may_have_happened(error: MemorandaError) -> bool:
-    """Say whether a call that failed like this may have been carried out all the same."""
+    """Return whether a request with this error may have been carried out all the same."""
     return isinstance(error, Unavailable) and bool(error.details.get("sent", True))
 
 
-def _told_of_doubt(error: MemorandaError) -> MemorandaError:
-    """Return a conflict with the news that the change it met may be the caller's own."""
+def _with_retry_hint(error: MemorandaError) -> MemorandaError:
+    """Add to a conflict that the conflicting change may be the caller's own."""
     if isinstance(error, Conflict):
-        told = "The call was sent again after its answer was lost, so the change may be your own"
-        error.hint = f"{error.hint}. {told}" if error.hint else told
+        note = "The request was retried after its response was lost, so the change may be your own"
+        error.hint = f"{error.hint}. {note}" if error.hint else note
         error.details["repeated"] = True
     return error
+
+
+_LARGEST_PAGE = 100
+
+
+class Page(Protocol):
+    """A page of a list; `next` is the cursor of the next page, None after the last."""
+
+    @property
+    def next(self) -> str | None:
+        """The cursor of the next page."""
+        ...
+
+
+Sent = TypeVar("Sent", bound=Page)
+Element = TypeVar("Element")
+
+
+def collect(
+    connection: Connection,
+    path: str,
+    asked: dict[str, str],
+    kind: type[Sent],
+    items: Callable[[Sent], list[Element]],
+    limit: int | None,
+    *,
+    missing: bool = False,
+) -> list[Element]:
+    """Read all pages, or up to `limit` items; with `missing`, a 404 is an empty list."""
+    check_count("limit", limit)
+    found: list[Element] = []
+    after: str | None = None
+    while limit is None or len(found) < limit:
+        size = _LARGEST_PAGE if limit is None else min(_LARGEST_PAGE, limit - len(found))
+        request = Request(method="GET", path=path, query=asked | parameters(limit=size, after=after), repeatable=True)
+        page = connection.find(request, kind) if missing else connection.fetch(request, kind)
+        if page is None:
+            break
+        found += items(page)
+        after = page.next
+        if after is None:
+            break
+    return found
+
+
+def collect_linked(connection: Connection, path: str, asked: dict[str, str], kind: type[Element]) -> list[Element]:
+    """Read all pages of a plain list, following its `Link` headers."""
+    found: list[Element] = []
+    query: dict[str, str] | None = asked
+    while query is not None:
+        items, onwards = connection.fetch_linked(Request(method="GET", path=path, query=query, repeatable=True), kind)
+        found += items
+        query = None if onwards is None else asked | parameters(after=onwards)
+    return found

@@ -1,5 +1,5 @@
-# Made from client/aio/programs.py by memoranda.client.generate: change that one.
-"""What the server has loaded: agents and their sessions, machines and workflows and their runs."""
+# Generated from client/aio/programs.py by memoranda.client.generate; do not edit.
+"""Agents and their sessions, machines and workflows and their runs."""
 
 from __future__ import annotations
 
@@ -9,48 +9,48 @@ from typing import Any, Literal
 
 import msgspec
 
-from memoranda.client.calls import Call, body, given, parameters, path
-from memoranda.client.sync.connection import Connection
-from memoranda.client.sync.pages import collect
-from memoranda.model.run import Language, RunStatus
-from memoranda.wire.approvals import Approval
-from memoranda.wire.runs import Run, RunEvent, RunEvents, Runs, RunSummary, RunVerification
-from memoranda.wire.sessions import Session, SessionTurn
+from memoranda.client.requests import Request, body, parameters, path, without_none
+from memoranda.client.sync.connection import Connection, collect
+from memoranda.model.event import Language, RunStatus
+from memoranda.wire.chat import Session, SessionTurn
+from memoranda.wire.runs import Approval, Run, RunEvent, RunEvents, Runs, RunSummary, RunVerification
 
 
 class AgentCalls:
-    """The agents that the server has loaded."""
+    """The ABL agents of the server."""
 
     def __init__(self, connection: Connection) -> None:
-        """Stand on a connection; `client.agents` makes these."""
+        """Use a connection; created as `client.agents`."""
         self._connection = connection
 
     def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
         """Start a session; its first turn is what the agent says before any input."""
-        asked = body(**given(project=project, vars=vars))
-        return self._connection.fetch(Call(method="POST", path=path("agents", agent, "sessions"), body=asked), Session)
+        asked = body(**without_none(project=project, vars=vars))
+        return self._connection.fetch(
+            Request(method="POST", path=path("agents", agent, "sessions"), body=asked), Session
+        )
 
 
 class SessionCalls:
-    """The sessions of the user that the API key belongs to."""
+    """The sessions of the API key's user."""
 
     def __init__(self, connection: Connection) -> None:
-        """Stand on a connection; `client.sessions` makes these."""
+        """Use a connection; created as `client.sessions`."""
         self._connection = connection
 
     def say(self, session: str, text: str, *, timeout: float | None = None) -> SessionTurn:
-        """Say something in a session and return what came of it."""
+        """Send a message to a session and return the turn."""
         place = path("sessions", session, "messages")
-        call = Call(method="POST", path=place, body=body(text=text), timeout=timeout)
-        return self._connection.fetch(call, SessionTurn)
+        request = Request(method="POST", path=place, body=body(text=text), timeout=timeout)
+        return self._connection.fetch(request, SessionTurn)
 
     def end(self, session: str, *, timeout: float | None = None) -> SessionTurn:
-        """End a session: its variables go, what it remembered stays, and it is not found any more."""
-        call = Call(method="POST", path=path("sessions", session, "end"), timeout=timeout)
-        return self._connection.fetch(call, SessionTurn)
+        """End a session: it is removed with its variables, but what it remembered stays."""
+        request = Request(method="POST", path=path("sessions", session, "end"), timeout=timeout)
+        return self._connection.fetch(request, SessionTurn)
 
     def get(self, session: str) -> Session:
-        """Return where a session stands, with what was said in it; raise NotFound where there is none."""
+        """Return a session with its turns; raise NotFound if there is none."""
         found = self._read(session, None)
         turns, after = [*found.turns], found.next
         while after is not None:
@@ -60,15 +60,15 @@ class SessionCalls:
         return msgspec.structs.replace(found, turns=turns, next=None)
 
     def _read(self, session: str, after: int | None) -> Session:
-        call = Call(method="GET", path=path("sessions", session), query=parameters(after=after), repeatable=True)
-        return self._connection.fetch(call, Session)
+        request = Request(method="GET", path=path("sessions", session), query=parameters(after=after), repeatable=True)
+        return self._connection.fetch(request, Session)
 
 
 class MachineCalls:
-    """The machines that the server has loaded."""
+    """The machines of the server."""
 
     def __init__(self, connection: Connection) -> None:
-        """Stand on a connection; `client.machines` makes these."""
+        """Use a connection; created as `client.machines`."""
         self._connection = connection
 
     def run(
@@ -79,17 +79,17 @@ class MachineCalls:
         mode: Literal["live", "test"] = "live",
         timeout: float | None = None,
     ) -> Run:
-        """Run a machine until it ends or waits; a run that failed says why in its `error`."""
+        """Run a machine until it ends or waits; a failed run has an `error`."""
         asked = body(input={} if input is None else input, mode=mode)
-        call = Call(method="POST", path=path("machines", machine, "runs"), body=asked, timeout=timeout)
-        return self._connection.fetch(call, Run)
+        request = Request(method="POST", path=path("machines", machine, "runs"), body=asked, timeout=timeout)
+        return self._connection.fetch(request, Run)
 
 
 class WorkflowCalls:
-    """The workflows that the server has loaded."""
+    """The workflows of the server."""
 
     def __init__(self, connection: Connection) -> None:
-        """Stand on a connection; `client.workflows` makes these."""
+        """Use a connection; created as `client.workflows`."""
         self._connection = connection
 
     def run(
@@ -100,17 +100,17 @@ class WorkflowCalls:
         thread: str | None = None,
         timeout: float | None = None,
     ) -> Run:
-        """Run a workflow until it ends or waits; `thread` is the conversation that it stands in."""
-        asked = body(input={} if input is None else input, **given(thread=thread))
-        call = Call(method="POST", path=path("workflows", workflow, "runs"), body=asked, timeout=timeout)
-        return self._connection.fetch(call, Run)
+        """Run a workflow until it ends or waits; `thread` is the conversation it belongs to."""
+        asked = body(input={} if input is None else input, **without_none(thread=thread))
+        request = Request(method="POST", path=path("workflows", workflow, "runs"), body=asked, timeout=timeout)
+        return self._connection.fetch(request, Run)
 
 
 class RunCalls:
-    """The runs of the user that the API key belongs to."""
+    """The runs of the API key's user."""
 
     def __init__(self, connection: Connection) -> None:
-        """Stand on a connection; `client.runs` makes these."""
+        """Use a connection; created as `client.runs`."""
         self._connection = connection
 
     def list(
@@ -121,45 +121,49 @@ class RunCalls:
         language: Language | None = None,
         limit: int | None = None,
     ) -> builtins.list[RunSummary]:
-        """Return where runs stand, those that started last first; all, or those of one status, program or language."""
+        """Return the runs, newest first; all, or those of one status, program or language."""
         asked = parameters(status=status, program=program, language=language)
         return collect(self._connection, path("runs"), asked, Runs, lambda page: page.runs, limit)
 
     def get(self, run: str) -> Run:
-        """Return a run as it stands; raise NotFound where there is none."""
-        return self._connection.fetch(Call(method="GET", path=path("runs", run), repeatable=True), Run)
+        """Return a run; raise NotFound if there is none."""
+        return self._connection.fetch(Request(method="GET", path=path("runs", run), repeatable=True), Run)
 
     def deliver(self, run: str, payload: Any = None, *, timeout: float | None = None) -> Run:
-        """Give a run the event that it waits for, and return it once it has ended or waits again."""
-        call = Call(method="POST", path=path("runs", run, "deliver"), body=body(payload=payload), timeout=timeout)
-        return self._connection.fetch(call, Run)
+        """Deliver the event that a run waits for, and return it once it has ended or waits again."""
+        request = Request(method="POST", path=path("runs", run, "deliver"), body=body(payload=payload), timeout=timeout)
+        return self._connection.fetch(request, Run)
 
     def resume(self, run: str, *, timeout: float | None = None) -> Run:
-        """Let a run go on if what it waits for is there: a decision, the end of a time, the end of another run."""
-        call = Call(method="POST", path=path("runs", run, "resume"), timeout=timeout)
-        return self._connection.fetch(call, Run)
+        """Resume a run if what it waits for has happened: a decision, a timer, or the end of another run."""
+        request = Request(method="POST", path=path("runs", run, "resume"), timeout=timeout)
+        return self._connection.fetch(request, Run)
 
     def approve(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
-        """Approve the step that a run of somebody else waits with; it goes on when its owner resumes it."""
-        call = Call(method="POST", path=path("runs", run, "approve"), body=body(reason=reason, **given(step=step)))
-        return self._connection.fetch(call, Approval)
+        """Approve the pending step of another user's run; it continues when its owner resumes it."""
+        request = Request(
+            method="POST", path=path("runs", run, "approve"), body=body(reason=reason, **without_none(step=step))
+        )
+        return self._connection.fetch(request, Approval)
 
     def refuse(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
-        """Refuse the step that a run of somebody else waits with."""
-        call = Call(method="POST", path=path("runs", run, "refuse"), body=body(reason=reason, **given(step=step)))
-        return self._connection.fetch(call, Approval)
+        """Refuse the pending step of another user's run."""
+        request = Request(
+            method="POST", path=path("runs", run, "refuse"), body=body(reason=reason, **without_none(step=step))
+        )
+        return self._connection.fetch(request, Approval)
 
     def verify(self, run: str) -> RunVerification:
-        """Walk the chain of a run and say whether it is whole."""
-        call = Call(method="GET", path=path("runs", run, "verify"), repeatable=True)
-        return self._connection.fetch(call, RunVerification)
+        """Verify the hash chain of a run."""
+        request = Request(method="GET", path=path("runs", run, "verify"), repeatable=True)
+        return self._connection.fetch(request, RunVerification)
 
     def cancel(self, run: str, *, reason: str = "", force: bool = False) -> Run:
-        """End a run that waits; with `force`, also one whose process may be gone."""
-        call = Call(method="POST", path=path("runs", run, "cancel"), body=body(reason=reason, force=force))
-        return self._connection.fetch(call, Run)
+        """Cancel a waiting run; with `force`, also one that seems to be active."""
+        request = Request(method="POST", path=path("runs", run, "cancel"), body=body(reason=reason, force=force))
+        return self._connection.fetch(request, Run)
 
     def events(self, run: str, *, limit: int | None = None) -> builtins.list[RunEvent]:
-        """Return what the ledger says of a run, in order, page by page until all or `limit` are there."""
+        """Return the ledger events of a run, in order, at most `limit`."""
         place = path("runs", run, "events")
         return collect(self._connection, place, {}, RunEvents, lambda page: page.events, limit)

@@ -1,17 +1,34 @@
-"""Nodes in, closures out: an expression is compiled once and run many times."""
+"""Compile expression nodes to closures. Languages with functions as values add `FUNCTIONAL`."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-from memoranda.lang.expression.bounds import check_text, exceeded
-from memoranda.lang.expression.dialect import Closure, Compilation, Dialect, Names, Resolve, Run
+from memoranda.lang.expression.dialect import (
+    Closure,
+    Compilation,
+    Dialect,
+    ExpressionRun,
+    Names,
+    Resolve,
+    check_text,
+    evaluation_error,
+    exceeded,
+    with_span,
+)
 from memoranda.lang.expression.nodes import (
+    HELD,
     Binary,
+    Block,
     Call,
+    Conditional,
     Constant,
+    Fallback,
+    IfPresent,
     Index,
+    Invoke,
+    Lambda,
     ListOf,
     Logical,
     Matches,
@@ -20,22 +37,24 @@ from memoranda.lang.expression.nodes import (
     Node,
     ObjectOf,
     Path,
+    Pattern,
     Unary,
+    measure,
     path_of,
 )
 from memoranda.lang.expression.patterns import compile_pattern, search
 
 MISSING: Any = object()
-"""What a lookup gives when a name is not there at all; a null that is there is None."""
+"""The result of a lookup without a value; null is None."""
 
 
 class Layer:
-    """Variables of a loop or a function in front of those around it."""
+    """Variables of a loop or a function that shadow the outer ones."""
 
     __slots__ = ("inner", "outer")
 
     def __init__(self, inner: Mapping[str, Any], outer: Names) -> None:
-        """Put some names in front of others."""
+        """Combine inner and outer names."""
         self.inner = inner
         self.outer = outer
 
@@ -50,7 +69,7 @@ class Layer:
         return names.get(name, default)
 
 
-def _shadowed(names: Names, name: str) -> bool:
+def _is_shadowed(names: Names, name: str) -> bool:
     while type(names) is Layer:
         if name in names.inner:
             return True
@@ -89,7 +108,7 @@ class _Compiling:
         if not self._looped:
             return special
         head = path[0]
-        return lambda names, run: plain(names, run) if _shadowed(names, head) else special(names, run)
+        return lambda names, run: plain(names, run) if _is_shadowed(names, head) else special(names, run)
 
     def _plain_path(self, path: Path) -> Closure:
         head = path[0]
@@ -102,7 +121,7 @@ def _descend(read: Closure, rest: Path, dialect: Dialect) -> Closure:
         return read
     member = dialect.member
 
-    def descend(names: Names, run: Run) -> Any:
+    def descend(names: Names, run: ExpressionRun) -> Any:
         value = read(names, run)
         for name in rest:
             if type(value) is dict and name in value:
@@ -115,9 +134,9 @@ def _descend(read: Closure, rest: Path, dialect: Dialect) -> Closure:
 
 
 def compile_node(node: Node, dialect: Dialect, *, resolve: Resolve | None = None) -> Closure:
-    """Return a closure that gives the value of a node.
+    """Compile a node to a closure.
 
-    `resolve` lets a caller read some paths in its own way, such as those that are kept in a memory.
+    `resolve` lets a caller read some paths in its own way, such as those stored in a memory.
     """
     return _Compiling(dialect, resolve, looped=False).compile(node)
 
@@ -150,16 +169,16 @@ def _call(node: Call, to: Compilation) -> Closure:
     call, uses_run = function.call, function.uses_run
     if len(arguments) == 1 and not uses_run:
         (only,) = arguments
-        return lambda names, run: _kept_small(call(only(names, run)), run)
+        return lambda names, run: _check_size(call(only(names, run)), run)
 
-    def run_call(names: Names, run: Run) -> Any:
+    def run_call(names: Names, run: ExpressionRun) -> Any:
         values = [argument(names, run) for argument in arguments]
-        return _kept_small(call(run, *values) if uses_run else call(*values), run)
+        return _check_size(call(run, *values) if uses_run else call(*values), run)
 
     return run_call
 
 
-def _kept_small(value: Any, run: Run) -> Any:
+def _check_size(value: Any, run: ExpressionRun) -> Any:
     if type(value) is str:
         check_text(value, run.bounds.text)
     elif type(value) is list and len(cast("list[Any]", value)) > run.bounds.items:
@@ -171,7 +190,7 @@ def _unary(node: Unary, to: Compilation) -> Closure:
     operate, operand = to.dialect.unary[node.operator], to.compile(node.operand)
     name = to.plain_name(node.operand)
     if name is not None:
-        # Most conditions are about one variable: reading it here spares a call each.
+        # Most conditions are about one variable: reading it here saves a call.
         return lambda names, run: operate(names.get(name))
     return lambda names, run: operate(operand(names, run))
 
@@ -179,15 +198,15 @@ def _unary(node: Unary, to: Compilation) -> Closure:
 def _binary(node: Binary, to: Compilation) -> Closure:
     operate, left, right = to.dialect.binary[node.operator], to.compile(node.left), to.compile(node.right)
     if node.operator == "+":
-        # The one operator whose result can be larger than both operands.
-        return lambda names, run: _kept_small(operate(left(names, run), right(names, run)), run)
+        # The only operator whose result can be larger than both operands.
+        return lambda names, run: _check_size(operate(left(names, run), right(names, run)), run)
     if type(node.right) is Constant:
         value, name = node.right.value, to.plain_name(node.left)
         if name is not None:
             return lambda names, run: operate(names.get(name), value)
         return lambda names, run: operate(left(names, run), value)
     if node.operator == "in" and type(node.right) is ListOf:
-        # A list that is only looked through, and always the same, is made once.
+        # Build a constant list once.
         items = [item.value for item in node.right.items if type(item) is Constant]
         if len(items) == len(node.right.items):
             return lambda names, run: operate(left(names, run), items)
@@ -202,7 +221,7 @@ def _logical(node: Logical, to: Compilation) -> Closure:
         return lambda names, run: not truthy(condition(names, run)) or truthy(consequence(names, run))
     stop = node.operator == "or"
 
-    def decide(names: Names, run: Run) -> bool:
+    def decide(names: Names, run: ExpressionRun) -> bool:
         for operand in operands:
             value = operand(names, run)
             if (value if type(value) is bool else truthy(value)) is stop:
@@ -216,7 +235,7 @@ def _matches(node: Matches, to: Compilation) -> Closure:
     text, word, flags = to.compile(node.text), to.dialect.word, node.flags
     written = to.compile(node.pattern)
 
-    def match(names: Names, run: Run) -> bool:
+    def match(names: Names, run: ExpressionRun) -> bool:
         value, pattern = text(names, run), written(names, run)
         if value is None or type(pattern) is not str:
             return False
@@ -252,4 +271,154 @@ CORE: Mapping[type[Node], Callable[[Any, Compilation], Closure]] = {
     ListOf: _list,
     ObjectOf: _object,
 }
-"""How the nodes that every language has are compiled."""
+"""Compilers of the nodes that every language has."""
+
+
+class Expression:
+    """A compiled expression, which can be run many times and from any thread."""
+
+    __slots__ = ("closure", "node", "truthy")
+
+    def __init__(self, node: Node, dialect: Dialect, *, resolve: Resolve | None = None) -> None:
+        """Compile a node once; see `compile_node`."""
+        self.node = node
+        self.closure = compile_node(node, dialect, resolve=resolve)
+        """Computes the value, for callers with an `ExpressionRun` of their own."""
+        self.truthy = dialect.truthy
+        """Returns whether a value counts as true."""
+
+    def value(self, names: Names, run: ExpressionRun | None = None) -> Any:
+        """Compute the value with variables."""
+        return self.closure(names, run or ExpressionRun())
+
+    def test(self, names: Names, run: ExpressionRun | None = None) -> bool:
+        """Return whether the value counts as true."""
+        value = self.closure(names, run or ExpressionRun())
+        return value if type(value) is bool else self.truthy(value)
+
+
+_NODES_A_ROUND = 20
+"""Nodes of a function that cost as much as one loop iteration."""
+
+
+class Arrow:
+    """A function value: a closure over the variables where it is written."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Callable[..., Any]) -> None:
+        """Wrap a callable that takes a run and the arguments."""
+        self.call = call
+
+
+def _conditional(node: Conditional, to: Compilation) -> Closure:
+    test, truthy = to.compile(node.test), to.dialect.truthy
+    then, otherwise = to.compile(node.then), to.compile(node.otherwise)
+    return lambda names, run: then(names, run) if truthy(test(names, run)) else otherwise(names, run)
+
+
+def _fallback(node: Fallback, to: Compilation) -> Closure:
+    value, otherwise = to.compile(node.value), to.compile(node.otherwise)
+
+    def first_there(names: Names, run: ExpressionRun) -> Any:
+        found = value(names, run)
+        return otherwise(names, run) if found is None else found
+
+    return first_there
+
+
+def _if_present(node: IfPresent, to: Compilation) -> Closure:
+    of, then = to.compile(node.of), to.compile(node.then)
+
+    def go_on(names: Names, run: ExpressionRun) -> Any:
+        value = of(names, run)
+        return None if value is None else then(Layer({HELD: value}, names), run)
+
+    return go_on
+
+
+def _block(node: Block, to: Compilation) -> Closure:
+    bindings = tuple((name, to.compile(value)) for name, value in node.bindings)
+    result = to.compile(node.result)
+
+    def compute(names: Names, run: ExpressionRun) -> Any:
+        own: dict[str, Any] = {}
+        inside = Layer(own, names)
+        for name, value in bindings:
+            own[name] = value(inside, run)
+        return result(inside, run)
+
+    return compute
+
+
+def _lambda(node: Lambda, to: Compilation) -> Closure:
+    body = to.compile(node.body)
+    binders = tuple(_binder(taken) for taken in node.parameters)
+    cost = 1 + measure(node.body)[0] // _NODES_A_ROUND
+
+    def make(names: Names, run: ExpressionRun) -> Arrow:
+        def call(run: ExpressionRun, *arguments: Any) -> Any:
+            run.step(cost)
+            own: dict[str, Any] = {}
+            for place, bind in enumerate(binders):
+                bind(arguments[place] if place < len(arguments) else None, own)
+            run.calls += 1
+            try:
+                if run.calls > run.bounds.calls:
+                    raise exceeded("the nesting of functions that call one another", run.bounds.calls)
+                return body(Layer(own, names), run)
+            finally:
+                run.calls -= 1
+
+        return Arrow(call)
+
+    return make
+
+
+def _binder(taken: Pattern) -> Callable[[Any, dict[str, Any]], None]:
+    names = taken.names
+    if taken.kind == "whole":
+        ((_, name),) = names
+        return lambda value, own: own.__setitem__(name, value)
+    if taken.kind == "items":
+
+        def bind_items(value: Any, own: dict[str, Any]) -> None:
+            if type(value) is not list:
+                raise evaluation_error("a function that destructures a list was called with something else")
+            items = cast("list[Any]", value)
+            own.update((name, items[at] if at < len(items) else None) for at, (_, name) in enumerate(names))
+
+        return bind_items
+
+    def bind_fields(value: Any, own: dict[str, Any]) -> None:
+        if type(value) is not dict:
+            raise evaluation_error("a function that destructures an object was called with something else")
+        fields = cast("dict[str, Any]", value)
+        own.update((name, fields.get(field)) for field, name in names)
+
+    return bind_fields
+
+
+def _invoke(node: Invoke, to: Compilation) -> Closure:
+    function = to.compile(node.function)
+    arguments = tuple(to.compile(argument) for argument in node.arguments)
+    shown = f"`{node.function.name}`" if isinstance(node.function, Name) else "this"
+
+    def call(names: Names, run: ExpressionRun) -> Any:
+        called = function(names, run)
+        if type(called) is not Arrow:
+            raise with_span(evaluation_error(f"{shown} is not a function", "Only functions can be called"), node.span)
+        return called.call(run, *[argument(names, run) for argument in arguments])
+
+    return call
+
+
+FUNCTIONAL: Mapping[type[Node], Callable[[Any, Compilation], Closure]] = {
+    Conditional: _conditional,
+    Fallback: _fallback,
+    IfPresent: _if_present,
+    Block: _block,
+    Lambda: _lambda,
+    Invoke: _invoke,
+}
+"""Compilers of the nodes of languages with function values, local names and choices."""

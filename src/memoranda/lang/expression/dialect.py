@@ -1,29 +1,79 @@
-"""What differs between languages, as one value: operators, functions, names, and how each node is compiled."""
+"""What differs between languages (`Dialect`), what one run of an expression uses, and its bounds."""
 
 from __future__ import annotations
 
+import hashlib
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
-from memoranda.errors import Conflict
-from memoranda.lang.expression.bounds import DEFAULT_BOUNDS, Bounds, exceeded
+from memoranda.errors import Conflict, EvaluationFailed, LimitExceeded
 from memoranda.lang.expression.nodes import Node, Path
-from memoranda.model.clock import Clock, SystemClock
-from memoranda.model.ids import Ids, SystemIds
+from memoranda.lang.source import Span
+from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
+
+
+class Bounds(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits of expressions and templates; exceeding one is a diagnostic or a `LimitExceeded`."""
+
+    source: int = 20_000
+    """Characters of one expression."""
+    nodes: int = 2_000
+    """Nodes of one expression."""
+    depth: int = 32
+    """Nesting of brackets, calls and prefixes."""
+    height: int = 150
+    """Height of the tree, including long sums: how deep closures call one another."""
+    text: int = 100_000
+    """Characters of a computed text."""
+    items: int = 100_000
+    """Items of a computed list."""
+    pattern: int = 1_000
+    """Characters of a regular expression."""
+    calls: int = 32
+    """Nesting of calls of the program's own functions."""
+    steps: int = 100_000
+    """Loop iterations of one run, all loops together."""
+    template: int = 100_000
+    """Characters of one template."""
+    blocks: int = 32
+    """Nesting of template blocks."""
+    output: int = 100_000
+    """Characters of a rendered template."""
+
+
+DEFAULT_BOUNDS = Bounds()
+
+
+def exceeded(what: str, limit: int, actual: int | None = None) -> LimitExceeded:
+    """Return the exception for a limit exceeded at run time."""
+    return LimitExceeded(
+        f"{what} is larger than the limit of {limit:,}",
+        hint="Compute less at once, or keep the value in smaller parts",
+        limit=limit,
+        actual=limit + 1 if actual is None else actual,
+    )
+
+
+def check_text(text: str, most: int) -> str:
+    """Return a computed text; raise LimitExceeded if it is too long."""
+    if len(text) > most:
+        raise exceeded("the text that an expression made", most, len(text))
+    return text
 
 
 class Names(Protocol):
-    """Where an expression finds its variables: a dict, or anything else that gives a value or a default."""
+    """The variables of an expression: a dict, or anything with `get`."""
 
     def get(self, name: str, default: Any = None, /) -> Any:
-        """Return the value of a name, or the default when there is none."""
+        """Return the value of a name, or the default."""
         ...
 
 
-class Run:
-    """What one run may use and has used: the time, a source of ids, rounds of loops, and the last match."""
+class ExpressionRun:
+    """The state of one run of an expression: clock, ids, loop count, and the last match."""
 
     __slots__ = ("_recorded", "bounds", "calls", "captures", "clock", "drawn", "ids", "steps", "written")
 
@@ -35,25 +85,25 @@ class Run:
         bounds: Bounds = DEFAULT_BOUNDS,
         recorded: Sequence[tuple[str, Any]] | None = None,
     ) -> None:
-        """Begin with nothing used; without a clock or ids, the machine's are asked.
+        """Start a run, with the system's clock and ids unless others are given.
 
-        With `recorded`, what an earlier run has `drawn`, the same moments and chances come again in the same order.
+        With `recorded`, the `drawn` values of an earlier run, the same values are drawn again in the same order.
         """
         self.clock: Clock = clock or _CLOCK
         self.ids: Ids = ids or _IDS
         self.bounds = bounds
         self.captures: dict[str, str | None] | None = None
-        """The groups of the last `matches` that was true, for `match.1` here and in what follows."""
+        """The groups of the last successful `matches`, for `match.1`."""
         self.drawn: list[tuple[str, Any]] = []
-        """What no expression can compute, in the order it was asked for: moments, chances and ids, by kind."""
+        """Values that are not computed (moments, random numbers, ids) with their kind, in order."""
         self._recorded = recorded
         self.calls = 0
-        """Functions of the program that are running inside one another."""
+        """Current nesting of function calls."""
         self.steps = 0
         self.written = 0
 
     def draw(self, kind: str, make: Callable[[], Any]) -> Any:
-        """Return a value that is not computed and write it down; in a replay, the one that was written down."""
+        """Return a value that is not computed and record it; in a replay, return the recorded one."""
         value = make() if self._recorded is None else self._again(kind, self._recorded)
         self.drawn.append((kind, value))
         return value
@@ -71,7 +121,7 @@ class Run:
         return value
 
     def step(self, rounds: int = 1) -> None:
-        """Count rounds of a loop, and stop at the limit."""
+        """Count loop iterations; raise LimitExceeded at the bound."""
         self.steps += rounds
         if self.steps > self.bounds.steps:
             raise exceeded("the work of the loops", self.bounds.steps)
@@ -80,46 +130,46 @@ class Run:
 _CLOCK = SystemClock()
 _IDS = SystemIds()
 
-Closure: TypeAlias = Callable[[Names, Run], Any]
-"""A compiled node: variables and a run in, its value out."""
+Closure: TypeAlias = Callable[[Names, ExpressionRun], Any]
+"""A compiled node: computes its value from variables and a run."""
 
 Resolve: TypeAlias = Callable[[Path], "tuple[int, Closure] | None"]
-"""Asked while compiling for each path: how many of its segments are read in a special way, and how."""
+"""Called for each path at compile time: how many segments are read in a special way, and the closure for them."""
 
 
 class Function(msgspec.Struct, frozen=True):
-    """A function that expressions may call, and how many arguments it takes."""
+    """A function that expressions may call, with its minimum and maximum number of arguments."""
 
     name: str
     call: Callable[..., Any]
     least: int
     most: int | None
     uses_run: bool = False
-    """Whether the run is its first argument: for the clock, ids and limits."""
+    """Whether the run is passed as first argument: for clock, ids and bounds."""
 
 
 class Compilation(Protocol):
-    """What a compiler of one kind of node is given."""
+    """The compilation that compilers of single nodes work with."""
 
     @property
     def dialect(self) -> Dialect:
-        """The language that is compiled."""
+        """The dialect of the language."""
         ...
 
     def compile(self, node: Node) -> Closure:
-        """Return the closure of another node."""
+        """Compile another node."""
         ...
 
     def path(self, path: Path) -> Closure:
-        """Return the closure that reads a dotted path."""
+        """Compile a dotted path."""
         ...
 
     def plain_name(self, node: Node) -> str | None:
-        """Return the name that a node is, if it is read from the variables as it stands; None for all other nodes."""
+        """Return the name of a node that reads a plain variable; None for all other nodes."""
         ...
 
     def inside_loop(self) -> Compilation:
-        """Return a compilation for a body whose names may be shadowed by the fields of an item."""
+        """Return a compilation for a loop body, whose names the fields of an item may shadow."""
         ...
 
 
@@ -128,15 +178,46 @@ class Dialect(msgspec.Struct, frozen=True, kw_only=True):
 
     truthy: Callable[[Any], bool]
     word: Callable[[Any], str]
-    """A value as text, where one is shown."""
+    """Converts a value to text."""
     unary: Mapping[str, Callable[[Any], Any]]
     binary: Mapping[str, Callable[[Any, Any], Any]]
     member: Callable[[Any, str], Any]
-    """A field of a value that is not an object; objects are read directly."""
+    """Reads a field of a value that is not an object; objects are read directly."""
     index: Callable[[Any, Any], Any]
     functions: Mapping[str, Function]
-    """By the spelling that the grammar writes into `Call`."""
+    """Functions by the name in `Call`."""
     names: Mapping[str, Closure]
-    """Names that are read in their own way, such as the time."""
+    """Names with a closure of their own, such as the current time."""
     compilers: Mapping[type[Node], Callable[[Any, Compilation], Closure]]
-    """How each kind of node becomes a closure; a language adds its own to `CORE` of the compiler."""
+    """A compiler per kind of node; a language adds its own to `CORE` of the compiler."""
+
+
+def evaluation_error(message: str, hint: str = "") -> EvaluationFailed:
+    """Return the exception of an operator or function, which does not know its place."""
+    return EvaluationFailed(message, hint=hint, span=None)
+
+
+def with_span(fault: EvaluationFailed, span: Span) -> EvaluationFailed:
+    """Set the span of an exception, unless an inner part already has."""
+    if fault.details.get("span") is None:
+        fault.details["span"] = span
+    return fault
+
+
+_BITS = 53
+"""The precision of a float."""
+
+
+def random_float(run: ExpressionRun) -> float:
+    """Return a random float in [0, 1)."""
+    return run.draw("random", lambda: (int.from_bytes(_digest(run, "random")[:8]) >> 64 - _BITS) / 2**_BITS)
+
+
+def new_uuid(run: ExpressionRun) -> str:
+    """Return a random UUID, version 4 of RFC 9562."""
+    return run.draw("uuid", lambda: str(uuid.UUID(bytes=_digest(run, "uuid")[:16], version=4)))
+
+
+def _digest(run: ExpressionRun, kind: str) -> bytes:
+    # Tests replace the source of ids, so randomness is derived from it.
+    return hashlib.sha256(run.ids.new(kind).encode("utf-8", "replace")).digest()

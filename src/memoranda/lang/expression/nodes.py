@@ -1,4 +1,4 @@
-"""What an expression is made of: frozen nodes that know where they stand in the source."""
+"""Expression nodes: frozen values that know their place in the source."""
 
 from __future__ import annotations
 
@@ -11,39 +11,39 @@ from memoranda.lang.source import Span
 
 
 class Node(msgspec.Struct, frozen=True):
-    """Anything that has a value. A language adds nodes of its own, and a compiler for each to its dialect."""
+    """Anything with a value. A language adds nodes of its own, and a compiler for each to its dialect."""
 
     span: Span
 
 
 class Constant(Node, frozen=True):
-    """A value written down: `3`, `"east"`, `true`, `null`."""
+    """A literal: `3`, `"east"`, `true`, `null`."""
 
     value: str | int | float | bool | None
 
 
 class Name(Node, frozen=True):
-    """The first segment of a path, or all of it."""
+    """A name: the first segment of a path."""
 
     name: str
 
 
 class Member(Node, frozen=True):
-    """A field of what stands left of the dot."""
+    """A field of the value left of a dot."""
 
     of: Node
     name: str
 
 
 class Index(Node, frozen=True):
-    """An item of a list by its place, or a field by a computed name."""
+    """An item of a list by its index, or a field by a computed name."""
 
     of: Node
     at: Node
 
 
 class Call(Node, frozen=True):
-    """A function of the dialect and its arguments; of a method, the first is what it is called on."""
+    """A call of a function of the dialect; the receiver of a method is the first argument."""
 
     function: str
     arguments: tuple[Node, ...]
@@ -65,14 +65,14 @@ class Binary(Node, frozen=True):
 
 
 class Logical(Node, frozen=True):
-    """Operands of which only as many are evaluated as it takes; `implies` has exactly two."""
+    """A short-circuit operator; `implies` has exactly two operands."""
 
     operator: Literal["and", "or", "implies"]
     operands: tuple[Node, ...]
 
 
 class Matches(Node, frozen=True):
-    """Whether a text matches a pattern; what the groups held can be read afterwards."""
+    """Whether a text matches a pattern; its groups can be read afterwards."""
 
     text: Node
     pattern: Node
@@ -80,19 +80,19 @@ class Matches(Node, frozen=True):
 
 
 class ListOf(Node, frozen=True):
-    """A list written down."""
+    """A list literal."""
 
     items: tuple[Node, ...]
 
 
 class ObjectOf(Node, frozen=True):
-    """An object written down: names and their values, in order."""
+    """An object literal."""
 
     fields: tuple[tuple[str, Node], ...]
 
 
 class Conditional(Node, frozen=True):
-    """One value or another; only the one that is chosen is evaluated."""
+    """One value or another; only the chosen one is evaluated."""
 
     test: Node
     then: Node
@@ -100,14 +100,14 @@ class Conditional(Node, frozen=True):
 
 
 class Fallback(Node, frozen=True):
-    """A value, or another where it is null."""
+    """A value, or another if it is null."""
 
     value: Node
     otherwise: Node
 
 
 class Method(Node, frozen=True):
-    """A method of the dialect, called on a value that decides what it means."""
+    """A method call; the type of the receiver decides its meaning."""
 
     of: Node
     name: str
@@ -115,40 +115,40 @@ class Method(Node, frozen=True):
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """What a parameter takes apart: a whole value, the items of a list, or the fields of an object."""
+    """A parameter of a function: a whole value, or a destructured list or object."""
 
     kind: Literal["whole", "items", "fields"]
     names: tuple[tuple[str, str], ...]
-    """Pairs (what is read, the name it gets); of items and whole values the first is empty."""
+    """Pairs (field, local name); for items and whole values the field is empty."""
 
 
 class Lambda(Node, frozen=True):
-    """A function written down: parameters, and the expression that they are for."""
+    """A function literal."""
 
     parameters: tuple[Pattern, ...]
     body: Node
 
 
 class Invoke(Node, frozen=True):
-    """A function that is a value, called."""
+    """A call of a function value."""
 
     function: Node
     arguments: tuple[Node, ...]
 
 
 class Block(Node, frozen=True):
-    """Names for values, each seen by those after it, and the value of it all."""
+    """Local bindings, each visible to those after it, and a result."""
 
     bindings: tuple[tuple[str, Node], ...]
     result: Node
 
 
 HELD = "?."
-"""The name of what `IfPresent` holds; no grammar can write it."""
+"""The name of the value of `IfPresent`; no grammar can write it."""
 
 
 class IfPresent(Node, frozen=True):
-    """Null where a value is null; otherwise what is read from it, where it is called `HELD`."""
+    """Null if a value is null; otherwise an expression over it, where its name is `HELD`."""
 
     of: Node
     then: Node
@@ -158,7 +158,7 @@ Path: TypeAlias = tuple[str, ...]
 
 
 def children(node: Node) -> Iterator[Node]:
-    """Give the nodes right below a node, in the order of the source."""
+    """Yield the direct children of a node, in source order."""
     for name in node.__struct_fields__:
         value: Any = getattr(node, name)
         if isinstance(value, Node):
@@ -171,7 +171,7 @@ def children(node: Node) -> Iterator[Node]:
 
 
 def measure(node: Node) -> tuple[int, int]:
-    """Return how many nodes there are and how high they are stacked, without recursion."""
+    """Return the number of nodes and the height of the tree, without recursion."""
     count, height, level = 0, 0, [node]
     while level:
         count += len(level)
@@ -181,7 +181,7 @@ def measure(node: Node) -> tuple[int, int]:
 
 
 def path_of(node: Node) -> Path | None:
-    """Return `a.b.c` as its segments; None for anything that is not names and dots."""
+    """Return the segments of `a.b.c`; None for anything but names and dots."""
     names: list[str] = []
     while isinstance(node, Member):
         names.append(node.name)
@@ -193,10 +193,7 @@ def path_of(node: Node) -> Path | None:
 
 
 def paths_read(node: Node) -> Iterator[tuple[Path, Span]]:
-    """Give each path that an expression reads, as long as it is written, for those who check names and access.
-
-    Names that the expression itself gives, to parameters or to values, are not read from outside.
-    """
+    """Yield each path that an expression reads, with its span; local names are left out."""
     waiting: list[tuple[Node, frozenset[str]]] = [(node, frozenset())]
     while waiting:
         here, bound = waiting.pop()
@@ -221,3 +218,22 @@ def _below(node: Node, bound: frozenset[str]) -> Iterator[tuple[Node, frozenset[
     else:
         for below in children(node):
             yield below, bound
+
+
+UNKNOWN: Any = object()
+"""A value that only a run can tell."""
+
+
+def literal(node: Node | None) -> Any:
+    """Return the value of a literal, an empty list or dict for list and object literals, else UNKNOWN."""
+    match node:
+        case Constant():
+            return node.value
+        case Unary(operator="-", operand=Constant(value=int() | float() as value)) if not isinstance(value, bool):
+            return -value
+        case ListOf():
+            return list[Any]()
+        case ObjectOf():
+            return dict[str, Any]()
+        case _:
+            return UNKNOWN

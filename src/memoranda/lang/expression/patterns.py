@@ -1,8 +1,7 @@
-"""Regular expressions in, patterns that always end out.
+"""Regular expressions that always terminate, on RE2.
 
-RE2 searches in time that is linear in the text, whatever the pattern, so there is nothing to time out and the answer
-does not depend on how busy the machine is. Look-around and back-references, which would break that promise, are refused
-where the pattern is compiled.
+RE2 searches in time linear in the text, whatever the pattern, so nothing has to time out and the answer does not depend
+on the load of the machine. Look-around and back-references, which would break that promise, are refused.
 """
 
 from __future__ import annotations
@@ -12,13 +11,13 @@ from importlib import import_module
 from typing import Any, Protocol
 
 from memoranda.errors import UsageError
-from memoranda.lang.expression.bounds import DEFAULT_BOUNDS
+from memoranda.lang.expression.dialect import DEFAULT_BOUNDS
 from memoranda.model.text import quote, without_halves
 
 _MEMORY = 4 * 1024 * 1024
-"""Bytes that one compiled pattern may take."""
+"""Maximum bytes of a compiled pattern."""
 _FLAGS = {"i": "i", "m": "m", "s": "s", "g": "", "u": ""}
-"""JavaScript's flags: one search is never global, and all text is Unicode, so two of them change nothing."""
+"""The flags of JavaScript; `g` and `u` have no effect, since a search is never global and text is Unicode."""
 
 
 class Pattern(Protocol):
@@ -31,13 +30,13 @@ class Pattern(Protocol):
 
 @lru_cache(maxsize=512)
 def compile_pattern(text: str, flags: str = "") -> Pattern:
-    """Return a pattern compiled once, or refuse it with what is wrong with it."""
+    """Compile a pattern, with a cache; raise UsageError if it is not valid."""
     most = DEFAULT_BOUNDS.pattern
     if len(text) > most:
-        raise _refused(text, f"it has {len(text):,} characters, the limit is {most:,}", "Write a shorter one")
+        raise _pattern_error(text, f"it has {len(text):,} characters, the limit is {most:,}", "Write a shorter one")
     unknown = [flag for flag in flags if flag not in _FLAGS]
     if unknown:
-        raise _refused(text, f"`{unknown[0]}` is not a flag", "Flags are i, m and s")
+        raise _pattern_error(text, f"`{unknown[0]}` is not a flag", "Flags are i, m and s")
     known = "".join(dict.fromkeys(_FLAGS[flag] for flag in flags))
     re2: Any = import_module("re2")
     options = re2.Options()
@@ -46,13 +45,13 @@ def compile_pattern(text: str, flags: str = "") -> Pattern:
     try:
         return re2.compile(f"(?{known}){text}" if known else text, options=options)
     except re2.error as fault:
-        raise _refused(text, _reason(fault), _advice(text)) from None
+        raise _pattern_error(text, _reason(fault), _advice(text)) from None
     except UnicodeEncodeError:
-        raise _refused(text, "it holds half of a surrogate pair", "Remove it") from None
+        raise _pattern_error(text, "it contains half of a surrogate pair", "Remove it") from None
 
 
 def search(pattern: Pattern, text: str) -> dict[str, str | None] | None:
-    """Return what the groups of the first match held, by number and by name; None without a match."""
+    """Return the groups of the first match, by number and by name; None without a match."""
     try:
         found = pattern.search(text)
     except UnicodeEncodeError:
@@ -72,9 +71,9 @@ def _reason(fault: Exception) -> str:
 
 def _advice(text: str) -> str:
     if any(mark in text for mark in ("(?=", "(?!", "(?<=", "(?<!")):
-        return "Look-around is not supported, because it can take for ever; test the parts with AND"
-    return "Correct the pattern; back-references are not supported, because they can take for ever"
+        return "Look-around is not supported, because it can take forever; test the parts with AND"
+    return "Correct the pattern; back-references are not supported, because they can take forever"
 
 
-def _refused(text: str, reason: str, hint: str) -> UsageError:
+def _pattern_error(text: str, reason: str, hint: str) -> UsageError:
     return UsageError(f"the pattern {quote(text)} cannot be used: {reason}", hint=hint, pattern=text)

@@ -1,5 +1,4 @@
-"""mashin's expressions: text in, programs that are compiled once and run many times out.
+"""mashin expressions: `tokenizer` and `parser` read them, `compiler` makes closures of them.
 
-`programs` is the way in. `tokens` and `parser` are the grammar, `semantics` says what the operators mean, `methods` and
-`namespaces` are what can be called, and `compiling` puts names and calls together.
+`operators`, `methods` and `functions` are what they can use.
 """

@@ -1,8 +1,8 @@
-"""Tokens in, the nodes of one mashin expression out, or diagnostics that say where it goes wrong.
+"""Parse a mashin expression into nodes, or note diagnostics.
 
 From loose to tight: `? :`, `??`, or, and, `|`, `^`, `&`, equality, `in`, order, `|>`, `..`, shifts, `+ -`, `* / %`,
 `**`, prefixes, and what follows an operand: `.field`, `?.field`, `[index]`, `(arguments)`. Operators that are words
-make the same nodes as their signs.
+make the same nodes as their symbols.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import NoReturn
 import msgspec
 
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean
-from memoranda.lang.expression.bounds import DEFAULT_BOUNDS, Bounds
+from memoranda.lang.expression.dialect import DEFAULT_BOUNDS, Bounds
 from memoranda.lang.expression.nodes import (
     HELD,
     Binary,
@@ -34,12 +34,12 @@ from memoranda.lang.expression.nodes import (
     Unary,
     measure,
 )
-from memoranda.lang.expression.parsing import OPENING, Stop, TokenParser, is_too_long
+from memoranda.lang.expression.parser import OPENING, ParseAbort, TokenParser, is_too_long
 from memoranda.lang.source import Excerpt, Span
 from memoranda.lang.template import Template
+from memoranda.mashin.expression.functions import CONSTANTS, FUNCTIONS, GLOBALS, NAMESPACES
 from memoranda.mashin.expression.methods import METHODS
-from memoranda.mashin.expression.namespaces import CONSTANTS, FUNCTIONS, GLOBALS, NAMESPACES
-from memoranda.mashin.expression.tokens import Token, code_end, tokenize, unescape
+from memoranda.mashin.expression.tokenizer import Token, code_end, tokenize, unescape
 from memoranda.model.text import quote
 
 _POWERS = {
@@ -68,7 +68,7 @@ _POWERS = {
     "%": 14,
     "**": 15,
 }
-"""How tightly each operator binds; `**` alone binds to the right."""
+"""The precedence of each operator; only `**` is right-associative."""
 _COMPARISONS = frozenset({"==", "!=", "<", ">", "<=", ">=", "in", "not in"})
 _ALIASES = {"&&": "and", "||": "or", "===": "==", "!==": "!="}
 _WORDED = (
@@ -83,7 +83,7 @@ _WORDED = (
     (("or",), "or"),
     (("in",), "in"),
 )
-"""Operators that are words, the longer before those that they begin with."""
+"""Operators that are words; longer ones come before their prefixes."""
 _PREFIXES = {"-": "-", "!": "not", "not": "not", "~": "~", "typeof": "typeof"}
 _LITERALS = {"true": True, "false": False, "null": None}
 RESERVED = frozenset({*_LITERALS, "and", "or", "not", "is", "in", "typeof", "let"})
@@ -91,30 +91,30 @@ RESERVED = frozenset({*_LITERALS, "and", "or", "not", "is", "in", "typeof", "let
 
 
 class Place(msgspec.Struct, frozen=True):
-    """What the grammar has to know around an expression: where to report, how much is allowed, which names it has."""
+    """The surroundings of an expression: diagnostics, limits, and the names that are defined."""
 
     said: Diagnostics
     bounds: Bounds = DEFAULT_BOUNDS
     names: frozenset[str] = frozenset()
-    """Names of functions and values that the program gave, by `let` or as parameters."""
+    """Names of functions and values that are defined by `let` or as parameters."""
     depth: int = 0
 
 
 def parse_stretch(text: Excerpt, start: int, end: int, place: Place) -> Node | None:
-    """Return the node of the expression that stands there; None after noting every fault that was found."""
+    """Return the node of the expression in a part of a text; None after noting what is wrong."""
     if is_too_long(text, start, end, most=place.bounds.source, said=place.said):
         return None
     return parse_tokens(tokenize(text, start, end, place.said), text, place)
 
 
 def parse_tokens(tokens: list[Token], text: Excerpt, place: Place) -> Node | None:
-    """Return the node that tokens make, the last of which is the end; None after noting every fault."""
+    """Return the node of some tokens, the last of which is the end; None after noting what is wrong."""
     if any(token.kind == "bad" for token in tokens):
         return None
     parser = _Parser(tokens, text, place)
     try:
         node = parser.whole()
-    except Stop:
+    except ParseAbort:
         return None
     except RecursionError:
         span = text.locate(tokens[0].start, tokens[0].end)
@@ -140,7 +140,7 @@ class _Parser(TokenParser[Token]):
     def _name(self, wanted: str) -> Token:
         token = self._next
         if token.kind != "word" or token.text in RESERVED:
-            self._unexpected(wanted)
+            self._fail_unexpected(wanted)
         return self._take()
 
     # Whole expressions
@@ -150,7 +150,7 @@ class _Parser(TokenParser[Token]):
             return did_you_mean(token.text, ("and", "or", "is", "in", "not"))
         if token.text == "=":
             return "To compare write `==` or `is`"
-        return "Nothing is open that it could close" if token.text in OPENING.values() else ""
+        return "There is no open bracket that it could close" if token.text in OPENING.values() else ""
 
     def _expression(self) -> Node:
         self._deeper()
@@ -162,7 +162,7 @@ class _Parser(TokenParser[Token]):
         self._depth += 1
         limit = self._place.bounds.depth
         if self._depth > limit:
-            message = f"more than {limit} levels stand inside one another"
+            message = f"more than {limit} levels are nested"
             self._fail("too_deep", message, self._next, "Compute it in several steps, with `let`")
 
     def _choice(self) -> Node:
@@ -178,7 +178,7 @@ class _Parser(TokenParser[Token]):
 
     def _operation(self, least: int) -> Node:
         """Read operands joined by operators that bind more tightly than `least`."""
-        left = self._prefixed()
+        left = self._prefix()
         while True:
             name, count = self._operator()
             power = _POWERS.get(name, 0)
@@ -186,10 +186,10 @@ class _Parser(TokenParser[Token]):
                 return left
             sign = self._next
             self._at += count
-            left = self._joined(left, name, power, sign)
+            left = self._join(left, name, power, sign)
 
     def _operator(self) -> tuple[str, int]:
-        """Return the operator that is next, and how many tokens it is written with."""
+        """Return the next operator and its number of tokens."""
         token = self._next
         if token.kind == "symbol":
             return _ALIASES.get(token.text, token.text), 1
@@ -203,9 +203,9 @@ class _Parser(TokenParser[Token]):
         token = self._ahead(places)
         return token.kind == "word" and token.text == word
 
-    def _joined(self, left: Node, name: str, power: int, sign: Token) -> Node:
+    def _join(self, left: Node, name: str, power: int, sign: Token) -> Node:
         if name == "|>":
-            return self._piped(left)
+            return self._pipe(left)
         if name == "**":
             self._deeper()
             right = self._operation(power - 1)
@@ -241,12 +241,12 @@ class _Parser(TokenParser[Token]):
         if isinstance(left, Unary) and left.operator == "not" and left.span not in self._grouped:
             self._place.said.warning(
                 "not_before_comparison",
-                f"`not` belongs to what stands before {quote(sign.text)}, not to the comparison",
+                f"`not` applies to what comes before {quote(sign.text)}, not to the comparison",
                 left.span,
                 hint="Put the comparison in brackets, or write the opposite comparison",
             )
 
-    def _prefixed(self) -> Node:
+    def _prefix(self) -> Node:
         signs: list[Token] = []
         while self._next.kind in ("symbol", "word") and self._next.text in _PREFIXES:
             signs.append(self._take())
@@ -257,13 +257,15 @@ class _Parser(TokenParser[Token]):
 
     # Pipes
 
-    def _piped(self, left: Node) -> Node:
+    def _pipe(self, left: Node) -> Node:
         token = self._next
         if self._at_symbol("("):
             function = self._primary()
             return self._operand(Invoke(self._span(left, function), function, (left,)))
         if token.kind != "word" or token.text in RESERVED:
-            self._unexpected("a function", "The left side becomes its first argument: `items |> Set.union(others)`")
+            self._fail_unexpected(
+                "a function", "The left side becomes its first argument: `items |> Set.union(others)`"
+            )
         self._take()
         written = token.text
         if written not in self._names and written in NAMESPACES and self._symbol("."):
@@ -274,7 +276,7 @@ class _Parser(TokenParser[Token]):
         if token.text in self._names:
             node: Node = Invoke(span, Name(self._span(token), token.text), (left, *arguments))
         elif written in FUNCTIONS:
-            node = self._called(written, (left, *arguments), span, self._span(token, last))
+            node = self._function_call(written, (left, *arguments), span, self._span(token, last))
         elif written in METHODS:
             node = self._method(left, written, arguments, span, self._span(token))
         else:
@@ -292,7 +294,7 @@ class _Parser(TokenParser[Token]):
             elif self._symbol("["):
                 node = self._item(node)
             elif self._at_symbol("("):
-                node = self._invoked(node)
+                node = self._invoke(node)
             else:
                 return node
 
@@ -307,7 +309,7 @@ class _Parser(TokenParser[Token]):
         at = self._expression()
         return Index(self._span(of, self._expect("]", "`]`")), of, at)
 
-    def _invoked(self, function: Node) -> Node:
+    def _invoke(self, function: Node) -> Node:
         if not isinstance(function, (Lambda, Invoke, Name)):
             self._fail("not_a_function", "this cannot be called", self._next, "Only functions and methods can")
         arguments = self._arguments()
@@ -316,7 +318,7 @@ class _Parser(TokenParser[Token]):
     def _field(self, of: Node) -> Node:
         name = self._next
         if name.kind != "word":
-            self._unexpected("the name of a field")
+            self._fail_unexpected("the name of a field")
         self._take()
         space = of.name if isinstance(of, Name) and of.name in NAMESPACES and of.name not in self._names else None
         if space is not None and (name.text in NAMESPACES[space] or space != "form"):
@@ -332,7 +334,7 @@ class _Parser(TokenParser[Token]):
         arguments = self._arguments() if called else ()
         span = self._span(of, self._last)
         if called and written in FUNCTIONS:
-            return self._called(written, arguments, span, self._span(name))
+            return self._function_call(written, arguments, span, self._span(name))
         if not called and written in CONSTANTS:
             return Constant(span, CONSTANTS[written])
         hint = did_you_mean(name.text, NAMESPACES[space], otherwise=f"It has {', '.join(NAMESPACES[space])}")
@@ -350,7 +352,7 @@ class _Parser(TokenParser[Token]):
         self._check_arguments(name, len(arguments), method.least, method.most, at)
         return Method(span, of, name, arguments)
 
-    def _called(self, name: str, arguments: tuple[Node, ...], span: Span, at: Span) -> Node:
+    def _function_call(self, name: str, arguments: tuple[Node, ...], span: Span, at: Span) -> Node:
         function = FUNCTIONS[name]
         self._check_arguments(name, len(arguments), function.least, function.most, at)
         return Call(span, name, arguments)
@@ -370,15 +372,15 @@ class _Parser(TokenParser[Token]):
         if token.kind == "number":
             return self._number()
         if token.kind == "text":
-            return self._quoted()
+            return self._string()
         if token.kind == "word":
-            return self._worded()
+            return self._word()
         if token.kind == "symbol" and token.text in OPENING:
             return {"(": self._group, "[": self._list, "{": self._object}[token.text]()
         hint = "There is no spread; use `concat` or `Object.merge`" if token.text == "..." else ""
-        self._unexpected("a value", hint)
+        self._fail_unexpected("a value", hint)
 
-    def _worded(self) -> Node:
+    def _word(self) -> Node:
         token = self._next
         if token.text in _LITERALS:
             self._take()
@@ -388,10 +390,10 @@ class _Parser(TokenParser[Token]):
             return Name(self._span(token), token.text)
         arguments = self._arguments()
         if token.text in GLOBALS:
-            return self._called(token.text, arguments, self._span(token, self._last), self._span(token))
+            return self._function_call(token.text, arguments, self._span(token, self._last), self._span(token))
         return self._unknown_function(token.text, self._span(token))
 
-    def _quoted(self) -> Node:
+    def _string(self) -> Node:
         token = self._take()
         parts: list[Node] = []
         place, end = token.start + 1, token.end - 1
@@ -403,7 +405,7 @@ class _Parser(TokenParser[Token]):
             place = code
             if code < end:
                 close = code_end(self._text.text, code + 2, end)
-                self._filled(code, close, parts)
+                self._interpolate(code, close, parts)
                 place = close + 1
         span = self._span(token)
         if all(isinstance(part, Constant) for part in parts) and "${" not in token.text:
@@ -411,7 +413,7 @@ class _Parser(TokenParser[Token]):
         return Template(span, tuple(parts))
 
     def _next_code(self, place: int, end: int) -> int:
-        """Return where the next `${` of a text begins, or where the text ends; an escaped one is text."""
+        """Return the offset of the next `${` in a text, or its end; an escaped one is text."""
         content = self._text.text
         while place < end:
             if content[place] == "\\":
@@ -422,7 +424,7 @@ class _Parser(TokenParser[Token]):
                 place += 1
         return end
 
-    def _filled(self, start: int, end: int, parts: list[Node]) -> None:
+    def _interpolate(self, start: int, end: int, parts: list[Node]) -> None:
         if not self._text.text[start + 2 : end].strip():
             at = self._text.locate(start, end + 1)
             self._note("empty_code", "there is nothing between the braces", at, "Name a value, or write `\\${`")
@@ -438,8 +440,8 @@ class _Parser(TokenParser[Token]):
     def _deeper_text(self, start: int) -> NoReturn:
         limit = self._place.bounds.depth
         at = self._text.locate(start, start + 2)
-        self._note("too_deep", f"more than {limit} levels stand inside one another", at, "Compute it in several steps")
-        raise Stop
+        self._note("too_deep", f"more than {limit} levels are nested", at, "Compute it in several steps")
+        raise ParseAbort
 
     def _listed(self, closing: str) -> list[Node]:
         items: list[Node] = []
@@ -448,8 +450,8 @@ class _Parser(TokenParser[Token]):
             try:
                 items.append(self._expression())
                 if not (self._at_symbol(",") or self._at_symbol(closing)):
-                    self._unexpected(f"`,` or `{closing}`")
-            except Stop:
+                    self._fail_unexpected(f"`,` or `{closing}`")
+            except ParseAbort:
                 self._recover(closing, depth)
             if not self._symbol(","):
                 self._expect(closing, f"`,` or `{closing}`")
@@ -457,7 +459,7 @@ class _Parser(TokenParser[Token]):
         return items
 
     def _recover(self, closing: str, depth: int) -> None:
-        """Go on behind a fault, where the next item of what is open begins; stop if it never ends."""
+        """Continue after an error at the next item of the open bracket; stop if it never ends."""
         self._depth = depth
         open_brackets = 0
         while (token := self._next).kind != "end":
@@ -468,7 +470,7 @@ class _Parser(TokenParser[Token]):
             if open_brackets < 0:
                 break
             self._at += 1
-        raise Stop
+        raise ParseAbort
 
     def _object(self) -> Node:
         first = self._take()
@@ -477,7 +479,7 @@ class _Parser(TokenParser[Token]):
             depth = self._depth
             try:
                 self._entry(fields)
-            except Stop:
+            except ParseAbort:
                 self._recover("}", depth)
             if not self._symbol(","):
                 self._expect("}", "`,` or `}`")
@@ -488,7 +490,7 @@ class _Parser(TokenParser[Token]):
         name = self._next
         if name.kind not in ("word", "text", "number"):
             hint = "For a computed name use `Object.fromEntries([[name, value]])`" if name.text == "[" else ""
-            self._unexpected("the name of a field", hint)
+            self._fail_unexpected("the name of a field", hint)
         self._take()
         key = name.text
         if name.kind == "text":
@@ -502,9 +504,9 @@ class _Parser(TokenParser[Token]):
         elif name.kind == "word" and name.text not in RESERVED:
             fields[key] = Name(self._span(name), key)
         else:
-            self._unexpected("`:`")
+            self._fail_unexpected("`:`")
         if not (self._at_symbol(",") or self._at_symbol("}")):
-            self._unexpected("`,` or `}`")
+            self._fail_unexpected("`,` or `}`")
 
     # Functions
 

@@ -1,1 +1,1 @@
-"""A compiled machine and its input in; a run with its output, its journal and its events out."""
+"""Run a compiled machine: `flow` goes through its steps, `steps` carries out each, `effects` governs what they do."""

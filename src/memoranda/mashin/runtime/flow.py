@@ -1,213 +1,269 @@
-"""The items of a block in, its value out: steps in their order, flows, branches, attempts and failures."""
+"""Run the steps of a machine in order: flows, branches, retries and failures, from the first event to the last."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, cast
 
 import msgspec
 
 from memoranda.errors import MemorandaError
-from memoranda.mashin.expression.semantics import is_whole
-from memoranda.mashin.keywords import BACKOFFS
-from memoranda.mashin.runtime.calling import ask_model, call_machine
-from memoranda.mashin.runtime.failures import Failed, Failure, Jumped, failed, failure_of
-from memoranda.mashin.runtime.plan import (
-    AskModel,
-    Attempts,
+from memoranda.mashin.document import (
+    Ask,
     Block,
-    CallMachine,
     Compute,
+    Config,
     Decide,
     Flow,
     Item,
+    NamedStep,
     Recall,
     Remember,
+    Result,
     Retry,
     RunFlow,
-    Step,
-    Value,
     WaitFor,
 )
-from memoranda.mashin.runtime.remembering import recall, remember
-from memoranda.mashin.runtime.waiting import wait_for
-from memoranda.mashin.runtime.work import Taking, Work
+from memoranda.mashin.expression.operators import is_whole
+from memoranda.mashin.keywords import BACKOFFS
+from memoranda.mashin.runtime.effects import values_of
+from memoranda.mashin.runtime.execution import Execution, Jumped, Visit, failure_of, step_failed
+from memoranda.mashin.runtime.steps import ask, recall, remember, wait_for
+from memoranda.model.value import encode_checked
+from memoranda.runs import outcome
+from memoranda.runs.outcome import Failure, Outcome, Paused, StepFailed
+
+T = TypeVar("T")
 
 _ATTEMPTS, _DELAY, _LONGEST_DELAY = 3, 1000, 3_600_000
 _FINAL = frozenset({"permission_denied", "budget_exceeded"})
 """Failures that another attempt would not change."""
-_TYPES: dict[type[Step], str] = {
-    Compute: "compute",
-    Decide: "decide",
-    AskModel: "reason",
-    CallMachine: "call",
-    Remember: "memory",
-    Recall: "memory",
-    WaitFor: "control",
-}
-"""What the ledger calls each kind of step."""
 
 
-def run_main(work: Work) -> Any:
-    """Run the main steps and return the last value; what the machine does on failure holds wherever they lead."""
-    main = work.plan.main
-    flow = Flow("", main.body, None)
+def execute(execution: Execution, keep: Callable[[Outcome], T]) -> T:
+    """Run a machine; `keep` stores the outcome with the last events."""
+    plan, mode = execution.plan, execution.mode
+    execution.recorder.note(
+        "exec_start",
+        payload=encode_checked(execution.input, execution.limits),
+        detail={"machine": plan.name, "digest": plan.digest, "mode": mode},
+    )
+    return outcome.execute(
+        execution.recorder, lambda: _outcome(execution), keep, limits=execution.limits, said={"mode": mode}
+    )
+
+
+def _outcome(execution: Execution) -> Outcome:
+    try:
+        output = _output(execution, _run_main(execution))
+    except Paused as pause:
+        return Outcome(status="waiting", waiting=pause.waiting)
+    except StepFailed as caught:
+        return Outcome(status="failed", error=caught.failure)
+    return Outcome(status="completed", output=output)
+
+
+def _output(execution: Execution, value: Any) -> Any:
+    """Return the output: the value of the last step, or of the steps that its fields name."""
+    plan = execution.plan
+    try:
+        if plan.responds is not None:
+            given = dict(cast("dict[str, Any]", value)) if isinstance(value, dict) else {}
+            for field, path in plan.origins.items():
+                given[field] = _read_path(execution, field, path)
+            visit = execution.enter("responds with")
+            value = plan.responds.respond(given, run=visit.run, names=execution.names)
+            visit.leave()
+        encode_checked(value, execution.limits)
+    except MemorandaError as error:
+        failure = failure_of(error, "")
+        raise StepFailed(msgspec.structs.replace(failure, type="contract")) from error
+    return value
+
+
+def _read_path(execution: Execution, field: str, path: tuple[str, ...]) -> Any:
+    first, *rest = path if path[0] not in ("steps", "state") or len(path) == 1 else list(path[1:])
+    place: dict[str, Any] = execution.names if first in ("input", "context") else execution.steps
+    if first not in place:
+        raise step_failed("contract", f"the output `{field}` comes from `{'.'.join(path)}`, which gave nothing", "")
+    value: Any = place[first]
+    for name in rest:
+        value = cast("dict[str, Any]", value).get(name) if isinstance(value, dict) else None
+    if not rest and isinstance(value, dict):
+        return cast("dict[str, Any]", value).get(field, value)
+    return value
+
+
+# flows
+
+
+def _run_main(execution: Execution) -> Any:
+    """Run the main steps and return the last value; the machine's `on failure` covers every flow they lead to."""
+    plan = execution.plan
+    flow = plan.main
     while True:
         try:
-            return _caught(work, partial(run_flow, work, flow), main.on_failure)
-        except Jumped as jump:  # out of what is done on failure
-            work.spending.step(jump.flow)
-            flow = work.plan.flows[jump.flow]
+            return _catch(execution, partial(_run_flow, execution, flow), plan.on_failure)
+        except Jumped as jump:  # out of `on failure`
+            execution.spending.step(jump.flow)
+            flow = plan.flows[jump.flow]
 
 
-def run_flow(work: Work, flow: Flow) -> Any:
-    """Run a flow to its end, and those it jumps to in its place; return the last value."""
-    spending, most = work.spending, work.behaviour.flows
+def _run_flow(execution: Execution, flow: Flow) -> Any:
+    """Run a flow, and the flows that it jumps to; return the last value."""
+    spending, most = execution.spending, execution.behaviour.flows
     spending.flows += 1
     try:
         if spending.flows > most:
-            message = f"more than {most} flows run inside one another"
-            raise failed("runtime", message, "", hint="Let a flow end before it is run again, or use goto", limit=most)
+            message, hint = f"more than {most} flows are nested", "Let a flow end before it runs again, or use goto"
+            raise step_failed("runtime", message, "", hint=hint, limit=most)
         while True:
             try:
-                return _caught(work, partial(run_block, work, flow.body), flow.on_failure)
+                return _catch(execution, partial(_run_block, execution, flow.body), flow.on_failure)
             except Jumped as jump:
-                spending.step(flow.name)
-                flow = work.plan.flows[jump.flow]
+                spending.step(flow.name.text)
+                flow = execution.plan.flows[jump.flow]
     finally:
         spending.flows -= 1
 
 
-def _caught(work: Work, act: Callable[[], Any], failing: Block | None) -> Any:
-    """Do something; where it fails and something is to be done on failure, do that with the `error` at hand."""
-    if failing is None:
+def _catch(execution: Execution, act: Callable[[], Any], handler: Block | None) -> Any:
+    """Do something; if it fails and there is a handler, run that with the failure as `error`."""
+    if handler is None:
         return act()
     try:
         return act()
-    except Failed as caught:
+    except StepFailed as caught:
         error = msgspec.to_builtins(caught.failure)
-    before = work.names["error"]
-    work.names["error"] = error
+    before = execution.names["error"]
+    execution.names["error"] = error
     try:
-        return run_block(work, failing)
+        return _run_block(execution, handler)
     finally:
-        work.names["error"] = before
+        execution.names["error"] = before
 
 
-def run_block(work: Work, block: Block) -> Any:
-    """Run the items of a block; return the value of the last one."""
+def _run_block(execution: Execution, block: Block) -> Any:
     value: Any = None
     for item in block:
-        value = _run_item(work, item)
+        value = _run_item(execution, item)
     return value
 
 
-def _run_item(work: Work, item: Item) -> Any:
+def _run_item(execution: Execution, item: Item) -> Any:
     if type(item) is RunFlow:
         if item.jump:
-            raise Jumped(item.flow)
-        return run_flow(work, work.plan.flows[item.flow])
-    if type(item) is Value:
-        return _with(work, "", lambda taking: taking.value(item.program))
+            raise Jumped(item.flow.text)
+        return _run_flow(execution, execution.plan.flows[item.flow.text])
+    if type(item) is Result:
+        return _compute(execution, "", lambda visit: visit.value(item.value))
     if type(item) is Retry:
-        return _again(work, item.attempts, "", lambda: run_block(work, item.body))
-    attempts = getattr(item, "attempts", None)
-    if attempts is None:
-        return take_step(work, item)
-    return _again(work, attempts, item.name, lambda: take_step(work, item))
+        return _retry(execution, item, "", lambda: _run_block(execution, item.steps))
+    retry = getattr(item, "retry", None)
+    if retry is None:
+        return _run_step(execution, item)
+    return _retry(execution, retry, item.name.text, lambda: _run_step(execution, item))
 
 
-def take_step(work: Work, step: Step) -> Any:
-    """Take one step: its value goes under its name, and the ledger gets to know."""
-    work.spending.step(step.name)
-    taking = work.take(step.name)
+# steps
+
+
+def _run_step(execution: Execution, step: NamedStep) -> Any:
+    """Run one step: its value is stored under its name, and its event is noted."""
+    name = step.name.text
+    execution.spending.step(name)
+    visit = execution.enter(name)
     try:
-        value = _STEPS[type(step)](taking, step)
-        payload = _payload(taking, value)
+        value = _STEPS[type(step)](visit, step)
+        payload = _payload(visit, value)
     except Jumped:
-        if not taking.noted:
-            note_step(taking, step)
+        if not visit.noted:
+            _note_step(visit, step)
         raise
-    except Failed as caught:
-        if caught.failure.step == step.name:  # a step inside of this one has said so itself
-            _note_failure(taking, step, caught.failure)
+    except StepFailed as caught:
+        if caught.failure.step == name:  # otherwise a nested step has noted it
+            _note_failure(visit, step, caught.failure)
         raise
     except (MemorandaError, RecursionError) as error:
-        failure = _failure_of(error, step.name)
-        _note_failure(taking, step, failure)
-        raise Failed(failure) from error
+        failure = _failure_of(error, name)
+        _note_failure(visit, step, failure)
+        raise StepFailed(failure) from error
     finally:
-        taking.done()
-    if not taking.noted:
-        note_step(taking, step, payload=payload)
-    work.steps[step.name] = value
+        visit.leave()
+    if not visit.noted:
+        _note_step(visit, step, payload=payload)
+    execution.steps[name] = value
     return value
 
 
-def _with(work: Work, name: str, act: Callable[[Taking], Any]) -> Any:
-    """Compute something that is no step of its own; whatever goes wrong in it is a failure of this name."""
-    taking = work.take(name)
+def _compute(execution: Execution, name: str, compute: Callable[[Visit], T]) -> T:
+    """Compute something that is not a step; an error is a failure under this name."""
+    visit = execution.enter(name)
     try:
-        return act(taking)
+        return compute(visit)
     except (MemorandaError, RecursionError) as error:
-        raise Failed(_failure_of(error, name)) from error
+        raise StepFailed(_failure_of(error, name)) from error
     finally:
-        taking.done()
+        visit.leave()
 
 
 def _failure_of(error: MemorandaError | RecursionError, step: str) -> Failure:
     if isinstance(error, MemorandaError):
         return failure_of(error, step)
-    hint = {"hint": "Call fewer flows inside one another"}
-    return Failure(type="runtime", message="the steps are nested too deeply", step=step, details=hint)
+    details = {"hint": "Nest fewer flows"}
+    return Failure(type="runtime", message="the steps are nested too deeply", step=step, details=details)
 
 
-def _note_failure(taking: Taking, step: Step, failure: Failure) -> None:
-    taking.about["error"] = failure.type
-    note_step(taking, step)
+def _note_failure(visit: Visit, step: NamedStep, failure: Failure) -> None:
+    visit.about["error"] = failure.type
+    _note_step(visit, step)
 
 
-def note_step(taking: Taking, step: Step, *, payload: bytes | None = None) -> None:
-    """Make the event of a step that was taken."""
-    detail = {"type": _TYPES[type(step)], "mode": taking.work.mode, **taking.about}
-    taking.work.recorder.note("step_record", step.name, payload=payload, detail=detail)
-    taking.noted = True
+def _note_step(visit: Visit, step: NamedStep, *, payload: bytes | None = None) -> None:
+    kind = "call" if isinstance(step, Ask) and step.machine is not None else _TYPES[type(step)]
+    detail = {"type": kind, "mode": visit.execution.mode, **visit.about}
+    visit.execution.recorder.note("step_record", visit.step, payload=payload, detail=detail)
+    visit.noted = True
 
 
-def _payload(taking: Taking, value: Any) -> bytes:
+def _payload(visit: Visit, value: Any) -> bytes:
     try:
-        return taking.written(value)
+        return visit.payload(value)
     except (OverflowError, ValueError, TypeError) as error:
-        raise failed("runtime", f"the value cannot be written down: {error}", taking.step) from error
+        raise step_failed("runtime", f"the value cannot be stored: {error}", visit.step) from error
 
 
-def _compute(taking: Taking, step: Compute) -> Any:
-    return taking.value(step.program)
-
-
-def _decide(taking: Taking, step: Decide) -> Any:
+def _decide(visit: Visit, step: Decide) -> Any:
     for number, branch in enumerate(step.branches, start=1):
-        if branch.test.test(taking.work.names, taking.run):
-            return _branch(taking, step, f"when {number}", branch.body)
+        if visit.test(branch.test):
+            return _run_branch(visit, step, f"when {number}", branch.body)
     if step.otherwise is not None:
-        return _branch(taking, step, "otherwise", step.otherwise)
-    taking.about["branch"] = None
+        return _run_branch(visit, step, "otherwise", step.otherwise)
+    visit.about["branch"] = None
     return None
 
 
-def _branch(taking: Taking, step: Decide, name: str, body: Block) -> Any:
-    # On record before its steps are: they may jump elsewhere.
-    taking.about["branch"] = name
-    note_step(taking, step)
-    return run_block(taking.work, body)
+def _run_branch(visit: Visit, step: Decide, name: str, body: Block) -> Any:
+    # The event comes before those of its steps: they may jump elsewhere.
+    visit.about["branch"] = name
+    _note_step(visit, step)
+    return _run_block(visit.execution, body)
 
 
-_STEPS: dict[type[Step], Callable[[Taking, Any], Any]] = {
-    Compute: _compute,
+_TYPES: dict[type[NamedStep], str] = {
+    Compute: "compute",
+    Decide: "decide",
+    Ask: "reason",
+    Remember: "memory",
+    Recall: "memory",
+    WaitFor: "control",
+}
+"""The type of each kind of step in the ledger; an `ask` of a machine is a `call`."""
+_STEPS: dict[type[NamedStep], Callable[[Visit, Any], Any]] = {
+    Compute: Visit.value,
     Decide: _decide,
-    AskModel: ask_model,
-    CallMachine: call_machine,
+    Ask: ask,
     Remember: remember,
     Recall: recall,
     WaitFor: wait_for,
@@ -217,35 +273,32 @@ _STEPS: dict[type[Step], Callable[[Taking, Any], Any]] = {
 # attempts
 
 
-def _again(work: Work, attempts: Attempts, name: str, act: Callable[[], Any]) -> Any:
-    """Do something until it succeeds, as often as it may be tried; wait longer each time."""
-    most, delay, backoff = _attempts(work, attempts, name)
+def _retry(execution: Execution, retry: Retry, name: str, act: Callable[[], Any]) -> Any:
+    """Do something until it succeeds or the attempts are used up, with growing delays."""
+    most, delay, backoff = _retry_options(execution, retry.config, name)
     for number in range(1, most + 1):
         try:
             return act()
-        except Failed as caught:
+        except StepFailed as caught:
             if number == most or caught.failure.type in _FINAL:
                 raise
-            _wait_before(work, delay, backoff, number)
+            _sleep(execution, delay, backoff, number)
     raise AssertionError("unreachable: the last attempt returns or raises")
 
 
-def _attempts(work: Work, attempts: Attempts, name: str) -> tuple[int, int, str]:
-    def read(taking: Taking) -> dict[str, Any]:
-        return {key: taking.value(program) for key, program in attempts.config}
-
-    given = _with(work, f"{name} retry".lstrip(), read)
+def _retry_options(execution: Execution, config: tuple[Config, ...], name: str) -> tuple[int, int, str]:
+    given = _compute(execution, f"{name} retry".lstrip(), lambda visit: values_of(visit, config))
     most, delay, backoff = given.get("max", _ATTEMPTS), given.get("delay", _DELAY), given.get("backoff", BACKOFFS[0])
     if not is_whole(most, least=1) or not is_whole(delay, least=0) or backoff not in BACKOFFS:
         message = "`max` and `delay` are whole numbers, and `backoff` is exponential, linear or fixed"
-        raise failed("runtime", message, name)
+        raise step_failed("runtime", message, name)
     return int(most), int(delay), backoff
 
 
-def _wait_before(work: Work, delay: int, backoff: str, number: int) -> None:
-    # Nothing is waited for where nothing is reached.
-    if work.outside is None or work.mode == "test" or work.recorder.catching_up:
+def _sleep(execution: Execution, delay: int, backoff: str, number: int) -> None:
+    # A replay, a test and an execution that catches up have nothing to wait for.
+    if execution.resources is None or execution.mode == "test" or execution.recorder.catching_up:
         return
     factor = {"exponential": 2 ** min(number - 1, 32), "linear": number}.get(backoff, 1)
-    work.recorder.flush()
-    work.behaviour.sleep(min(delay * factor, _LONGEST_DELAY) / 1000)
+    execution.recorder.flush()
+    execution.behaviour.sleep(min(delay * factor, _LONGEST_DELAY) / 1000)

@@ -1,1 +1,1 @@
-"""What words a text has: text in, stems, counts and a few signs of what it says out."""
+"""Text analysis: words, stems, languages, dates, and a few features of what a text says."""

@@ -1,4 +1,4 @@
-"""The time of an entry in, its day out; the words of a query in, the years and months that they name out."""
+"""Read dates: the day of an entry's `time`, and the years and months that a query names."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from calendar import monthrange
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from memoranda.retrieval.analysis.languages import AMBIGUOUS_MONTHS, TIME_WORDS
 from memoranda.retrieval.analysis.stemming import term
-from memoranda.retrieval.analysis.vocabulary import AMBIGUOUS_MONTHS, TIME_WORDS
 
 
 class Day(NamedTuple):
-    """A day, or a month or a year: what the time does not say is 0."""
+    """A day, month or year; parts that are not given are 0."""
 
     year: int
     month: int
@@ -23,7 +23,7 @@ _ISO = re.compile(r"([0-9]{4})(?:-([0-9]{2})(?:-([0-9]{2})(?:[Tt ][0-9].*)?)?)?|
 
 
 def read_day(time: object) -> Day | None:
-    """Return the day of a time in ISO 8601 as it is written, without regard to its offset; None if it is none.
+    """Return the day of an ISO 8601 time as written, ignoring its UTC offset; None if it is not one.
 
     >>> read_day("2023-05-08T13:56:00+02:00"), read_day("2023-05"), read_day("yesterday"), read_day(20230508)
     (Day(year=2023, month=5, day=8), Day(year=2023, month=5, day=0), None, None)
@@ -32,14 +32,14 @@ def read_day(time: object) -> Day | None:
     if found is None:
         return None
     year, month, day = (int(number or 0) for number in (found.groups()[:3] if found[1] else found.groups()[3:]))
-    # A group that is missing gives 0; one that says 00 is no date.
+    # A missing group gives 0; "00" is not valid.
     if not year or month > 12 or (found[2] or found[5] or "01") == "00" or (found[3] or found[6] or "01") == "00":
         return None
     return Day(year, month, day) if not day or day <= monthrange(year, month)[1] else None
 
 
 def date_terms(day: Day, language: str) -> tuple[str, ...]:
-    """Return the terms by which an entry can be found through its time: the name of its month, its year.
+    """Return the terms by which an entry is found through its time: the stemmed month and the year.
 
     >>> date_terms(Day(2023, 9, 1), "en"), date_terms(Day(2023, 9, 1), "de"), date_terms(Day(2023, 0, 0), "en")
     (('septemb', '2023'), ('septemb', '2023'), ('2023',))
@@ -70,9 +70,9 @@ _ISO_DAY = re.compile(r"((?:19|20)[0-9]{2})-(0[1-9]|1[0-2])(?:-(?:0[1-9]|[12][0-
 
 
 def month_at(words: Sequence[str], place: int, languages: Sequence[str]) -> int:
-    """Return the number of the month that a folded word names where it stands, or 0.
+    """Return the number of the month that the word at `place` names, or 0; the words are case-folded.
 
-    "may" and "march" count only beside a day, a year or a word such as "in".
+    "may" and "march" count only next to a day, a year or a word such as "in".
     """
     word = words[place]
     for language in languages:
@@ -87,14 +87,14 @@ def month_at(words: Sequence[str], place: int, languages: Sequence[str]) -> int:
 
 
 class Dates(NamedTuple):
-    """The years and the months that a text names, each by itself."""
+    """The years and the months that a text names, independently of each other."""
 
     years: frozenset[int]
     months: frozenset[int]
 
 
 def read_dates(words: Sequence[str], languages: Sequence[str]) -> Dates:
-    """Return the years and months that the folded words of a text name, in the languages given.
+    """Return the years and months that the case-folded words of a text name in these languages.
 
     >>> read_dates(["on", "may", "5th", "2023"], ["en"])
     Dates(years=frozenset({2023}), months=frozenset({5}))
@@ -116,6 +116,5 @@ def read_dates(words: Sequence[str], languages: Sequence[str]) -> Dates:
 
 
 def _may_be_a_day(word: str) -> bool:
-    """Say whether a word such as `8` or `8th` may be a day of the month."""
     found = _DAY.fullmatch(word)
     return found is not None and 0 < int(found[1]) <= 31

@@ -1,17 +1,67 @@
-"""Which language a text is in: its scripts and its little words vote.
+"""Language detection by scripts, letters and stop words, with the word lists of `vocabulary.toml`.
 
-Plain text in which nothing votes is taken as English, the commonest case. A wrong guess costs little, because a query
-is read under every language that the shelf holds: what matters is that equal words meet, and within one language
-they always do.
+Latin text in which nothing votes counts as English, the commonest case. A wrong guess costs little, because a query is
+read under every language of the entries it searches: what matters is that equal words get equal stems, and within one
+language they always do.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
+
+import msgspec
 
 from memoranda.retrieval.analysis.stemming import script_of
-from memoranda.retrieval.analysis.vocabulary import ALSO_ENGLISH, LETTERS, STOP_WORDS
 from memoranda.retrieval.analysis.words import ELISIONS, LONGEST_WORD, is_unsegmented, read_chunk
+
+
+class _Lists(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    stop: str
+    also: str = ""
+    letters: str = ""
+    months: str = ""
+    moments: str = ""
+    units: str = ""
+    before: str = ""
+    numbers: str = ""
+
+
+class TimeWords(msgspec.Struct, frozen=True, gc=False):
+    """The words of a language for times, durations and numbers."""
+
+    months: dict[str, int]
+    moments: frozenset[str]
+    units: frozenset[str]
+    before: frozenset[str]
+    numbers: frozenset[str]
+
+
+AMBIGUOUS_MONTHS = frozenset({"may", "march"})
+"""Months that are also ordinary words; their neighbours tell which is meant."""
+
+ARTICLES = frozenset("the la le les el il lo der die das den dem het de o a os as".split())
+"""Words that may come between "during" and "summer"."""
+
+
+def _time_words(lists: _Lists) -> TimeWords:
+    months = {name: number for number, names in enumerate(lists.months.split(), 1) for name in names.split("/")}
+    return TimeWords(
+        months,
+        frozenset(lists.moments.split()) | months.keys() - AMBIGUOUS_MONTHS,
+        frozenset(lists.units.split()),
+        frozenset(lists.before.split()),
+        frozenset(lists.numbers.split()),
+    )
+
+
+_LISTS = msgspec.toml.decode(Path(__file__).with_name("vocabulary.toml").read_bytes(), type=dict[str, _Lists])
+
+STOP_WORDS: dict[str, frozenset[str]] = {language: frozenset(lists.stop.split()) for language, lists in _LISTS.items()}
+ALSO_ENGLISH: frozenset[str] = frozenset(_LISTS["en"].also.split())
+LETTERS: dict[str, frozenset[str]] = {language: frozenset(lists.letters.split()) for language, lists in _LISTS.items()}
+TIME_WORDS: dict[str, TimeWords] = {language: _time_words(lists) for language, lists in _LISTS.items() if lists.months}
+
 
 # Each language and each script has a field of bits in one number, so that all votes of a text are one sum.
 _BITS = 24
@@ -33,7 +83,7 @@ _BY_SCRIPT = {"Greek": "el", "Hebrew": "he", "Devanagari": "hi", "Tamil": "ta", 
 
 
 def language_of(text: Sequence[str]) -> str:
-    """Return the language of a text, given as its chunks, as a code of two letters, or "" where nothing tells.
+    """Return the ISO 639-1 code of the language of a text, given as its chunks, or "" if it is unknown.
 
     >>> [language_of(text.split()) for text in ("Where is the harbour?", "Wo ist der Hafen?", "港はどこですか", "42")]
     ['en', 'de', 'ja', '']
@@ -53,7 +103,7 @@ def language_of(text: Sequence[str]) -> str:
             return "" if 2 * votes("accented") > votes("Latin") else "en"
         if 3 * votes("accented") >= votes("Latin"):
             return best
-        # A name may hold a word of another language ("La La Land"), so little is not enough against English.
+        # A name may contain a word of another language ("La La Land"), so one such word does not outvote English.
         return best if votes(best) >= max(3, votes("en") + 2) else "en"
     if script == "Cyrillic":
         return max(("ru", "uk"), key=votes)
@@ -65,14 +115,14 @@ def language_of(text: Sequence[str]) -> str:
 
 
 MOST_LEANING = 128
-"""How many pieces of a text may lean together: with at most two chunks each, all of their votes count."""
+"""Maximum number of pieces whose `english_lean` may be added up: with two chunks each, all of their votes count."""
 
 
 def english_lean(chunks: Sequence[str]) -> int:
-    """Return by how many votes a piece of a text, given as its chunks, is for English rather than any one language.
+    """Return the lead in votes of English over every other language in a piece of text, given as its chunks.
 
-    Where the pieces of a text are for English taken together, so is `language_of`, which need not count the votes of
-    every language then. A piece that could tip the scales in another way is against English by more than all others.
+    If the leads of all pieces add up to more than 0, `language_of` returns "en", so the votes of every language need
+    not be counted. A piece that could decide otherwise gets a lead so negative that no others outweigh it.
 
     >>> english_lean(["the"]), english_lean(["nicht"]), english_lean(["harbour"])
     (3, -3, 0)
@@ -83,7 +133,7 @@ def english_lean(chunks: Sequence[str]) -> int:
         if votes >> _OTHERS:
             return _AGAINST
         if not votes & _LANGUAGES:
-            continue  # most words are no language's own
+            continue  # most words belong to several languages or to none
         of_each = {name: votes >> _PLACES[name] & _FIELD for name in STOP_WORDS}
         lean += of_each.pop("en") - max(of_each.values())
     return lean if len(chunks) * MOST_LEANING <= _ENOUGH else _AGAINST
@@ -93,7 +143,7 @@ _AGAINST = -(1 << _BITS)
 
 
 def is_stop_word(word: str, language: str) -> bool:
-    """Say whether a folded word carries grammar rather than meaning in a language."""
+    """Return whether a case-folded word is a stop word of a language."""
     return word in STOP_WORDS.get(language, _NO_WORDS)
 
 
@@ -105,7 +155,7 @@ def _share(name: str, votes: int) -> int:
 
 
 def _word_votes() -> dict[str, int]:
-    """Return the votes of each little word: three for its language, fewer where several share it."""
+    """Return the votes of each stop word: three for its language, fewer if several languages share it."""
     owners: dict[str, list[str]] = {}
     for language, words in STOP_WORDS.items():
         for word in words | ALSO_ENGLISH if language == "en" else words:
@@ -131,11 +181,11 @@ _ENGLISH_ENDINGS = frozenset({"s", "t", "m", "d", "ll", "re", "ve"})
 
 
 class _Votes(dict[str, int]):
-    """The votes of the chunks that were seen lately; emptied when full."""
+    """A cache of the votes of chunks, cleared when full."""
 
     def __missing__(self, chunk: str) -> int:
         if is_unsegmented(chunk):
-            # Its beginning will do, but it counts for more than a single word.
+            # The first characters suffice, and together they count for more than a single word.
             return sum(_SCRIPT_VOTES[script_of(character)] for character in chunk[:8])
         votes = _vote(chunk)
         if len(chunk) <= LONGEST_WORD:
@@ -149,7 +199,7 @@ _VOTES = _Votes()
 
 
 def _vote(chunk: str) -> int:
-    if chunk.isascii():  # none of the letters that vote is
+    if chunk.isascii():  # letters that vote are never ASCII
         if not chunk[:1].isalpha() and not any(map(str.isalpha, chunk[:LONGEST_WORD])):
             return 0
         votes = _LATIN_VOTE

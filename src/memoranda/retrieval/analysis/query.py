@@ -1,4 +1,4 @@
-"""A query in, its words under every language that could hold the answer out, and what kind of answer it expects."""
+"""Parse a query: its stems in every language that an answer may be in, and the kind of answer it expects."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from enum import IntFlag
 
 import msgspec
 
-from memoranda.retrieval.analysis.analyse import whole_term
+from memoranda.retrieval.analysis.analyser import whole_term
 from memoranda.retrieval.analysis.dates import read_dates
 from memoranda.retrieval.analysis.languages import is_stop_word, language_of
 from memoranda.retrieval.analysis.stemming import term
@@ -17,7 +17,7 @@ from memoranda.retrieval.analysis.words import Word, chunks, read_chunk
 
 
 class Expects(IntFlag):
-    """What an answer would hold. The first two are the same bits as in `Signs`."""
+    """What an answer would contain. The first two are the same bits as in `Features`."""
 
     TEMPORAL = 2
     """When, how long, which day."""
@@ -28,17 +28,17 @@ class Expects(IntFlag):
 
 
 class QueryWord(msgspec.Struct, frozen=True, gc=False):
-    """A word of a query. An entry holds it if it holds one of its stems."""
+    """A word of a query. An entry contains it if it contains any of its stems."""
 
     text: str
-    """As it is written."""
+    """As written."""
     stems: tuple[str, ...]
-    """Its terms under the languages it may be of, the query's own first; other spellings of an identifier after."""
+    """Its terms in the possible languages, the query's own first; other spellings of an identifier last."""
     stop: bool
 
 
 class Query(msgspec.Struct, frozen=True):
-    """A query as it is looked for."""
+    """A parsed query."""
 
     words: tuple[QueryWord, ...]
     language: str
@@ -49,16 +49,16 @@ class Query(msgspec.Struct, frozen=True):
 
 
 def read_query(text: str, languages: Collection[str], *, words_only: bool = False) -> Query:
-    """Return a query as it is looked for among entries in these languages (as `Analysed.language` names them).
+    """Parse a query for entries in these languages (codes as in `Analysis.language`).
 
-    An identifier is looked for as a whole, also where its hyphen is missing or was added: `GPT-4` and `GPT4`.
-    Where only its words count, it is not read for the dates that it names and what it expects.
+    An identifier is searched as a whole, with and without its hyphen: `GPT-4` and `GPT4`. With `words_only`, dates and
+    the expected kind of answer are not read.
 
     >>> query = read_query("How many houses are in INV-2041?", ["en", "de"])
     >>> [word.stems for word in query.words if not word.stop], Expects(query.expects)
     ([('hous',), ('inv-2041', 'inv2041')], <Expects.NUMERAL: 4>)
     """
-    read = _read_again if len(text) <= _LONGEST_KNOWN else _read
+    read = _read_cached if len(text) <= _LONGEST_CACHED else _read
     return read(text, tuple(sorted(languages)), words_only)
 
 
@@ -66,7 +66,7 @@ def _read(text: str, languages: tuple[str, ...], words_only: bool) -> Query:
     pieces = chunks(text)
     language = language_of(pieces)
     under = tuple(dict.fromkeys([language, *languages]))
-    # Where nothing tells the language of the query, it may be any of those it is read under.
+    # A query of unknown language may be in any of the languages of the entries.
     stop_under = (language,) if language else under
     words = [word for piece in pieces for word in read_chunk(piece)]
     looked_for = tuple([found for word in words if (found := _look_for(word, under, stop_under)).stems])
@@ -74,12 +74,12 @@ def _read(text: str, languages: tuple[str, ...], words_only: bool) -> Query:
         return Query(looked_for, language)
     folded = [word.whole or word.parts[0] for word in words]
     dates = read_dates(folded, (language, "en") if language != "en" else ("en",))
-    return Query(looked_for, language, _expected(text, language), dates.years, dates.months)
+    return Query(looked_for, language, _expectation(text, language), dates.years, dates.months)
 
 
-# Questions come again: in every mode, from whoever waits for a change, and of every namespace that is asked.
-_LONGEST_KNOWN = 300
-_read_again = functools.lru_cache(maxsize=1_024)(_read)
+# The same query often comes again: in another mode or namespace, or from a client that polls.
+_LONGEST_CACHED = 300
+_read_cached = functools.lru_cache(maxsize=1_024)(_read)
 
 
 @functools.lru_cache(maxsize=8_192)
@@ -97,7 +97,7 @@ _BOUNDARY = re.compile(r"(?<=[^\W\d_])(?=\d)")
 
 
 def _spellings(whole: str) -> tuple[str, ...]:
-    """Return an identifier and the other ways to write it.
+    """Return an identifier and its other spellings.
 
     >>> _spellings("gpt4"), _spellings("inv-2041"), _spellings("node.js"), _spellings("#12"), _spellings("2023-05-08")
     (('gpt4', 'gpt-4'), ('inv-2041', 'inv2041'), ('node.js', 'nodejs'), ('#12', '12'), ('2023-05-08',))
@@ -111,14 +111,14 @@ def _spellings(whole: str) -> tuple[str, ...]:
     return whole, "".join(character for character in whole if character.isalnum())
 
 
-def _expected(text: str, language: str) -> int:
-    """Return what kind of answer a question in this language expects."""
+def _expectation(text: str, language: str) -> int:
+    """Return the kinds of answer that a question in this language expects, as flags of `Expects`."""
     asked = _ASKED.get(language) or _ASKED["en"]
     folded = text.casefold()
     return sum(flag for flag, pattern in zip((2, 4, 8), asked, strict=True) if pattern.search(folded))
 
 
-# For each language what asks for a time, a number and a name. Words stand whole, except where a script has no spaces.
+# Patterns that ask for a time, a number and a name. They match whole words, except in scripts without spaces.
 _QUESTIONS = {
     "en": (
         # "when" inside a sentence joins two of them, unless a question follows it.

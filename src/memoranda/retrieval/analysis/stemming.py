@@ -1,4 +1,4 @@
-"""A folded word and a language in, the term under which it is indexed out."""
+"""Stemming: the index term of a case-folded word in a language."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _ALGORITHMS = {
     "ar": "arabic", "hi": "hindi", "ta": "tamil", "hy": "armenian",
 }  # fmt: skip
 
-# Where each script begins; what lies between those named here belongs to none that we stem.
+# The first code point of each script; "" is a range without a stemmer.
 _SCRIPTS = [
     (0x0000, "Latin"), (0x0370, "Greek"), (0x0400, "Cyrillic"), (0x0530, "Armenian"), (0x0590, "Hebrew"),
     (0x0600, "Arabic"), (0x0700, ""), (0x0750, "Arabic"), (0x0780, ""), (0x0900, "Devanagari"), (0x0980, ""),
@@ -29,7 +29,7 @@ _SCRIPTS = [
 ]  # fmt: skip
 _STARTS = [start for start, _ in _SCRIPTS]
 
-# The language whose rules hold for a script, where the text itself is in another script.
+# The language whose rules apply to a word when the text itself is in another script.
 _USUAL = {
     "Latin": "en", "Cyrillic": "ru", "Greek": "el", "Arabic": "ar", "Devanagari": "hi", "Tamil": "ta", "Armenian": "hy",
 }  # fmt: skip
@@ -40,35 +40,36 @@ _SCRIPT_OF = {
 
 
 def script_of(character: str) -> str:
-    """Return the name of the script that a letter belongs to, or "" where that is none we know."""
+    """Return the name of a letter's script, or "" if it is unknown."""
     return _SCRIPTS[bisect_right(_STARTS, ord(character)) - 1][1]
 
 
 def term(word: str, language: str) -> str:
-    """Return the term of a folded word in a text of this language; "" is a language without rules.
+    """Return the term of a case-folded word in a text of this language; the language "" has no rules.
 
-    A language has a say over words in its own script. Others follow the usual language of theirs, so that the
-    English words of a Japanese text are found as everywhere. Accents go last, after the stem: `Café` meets `cafe`.
+    A language's rules apply to words in its own script. Other words follow the usual language of their script, so the
+    English words of a Japanese text are stemmed as English. Accents are removed after stemming: `Café` equals `cafe`.
 
     >>> term("houses", "en"), term("häuser", "de"), term("deployments", "ja"), term("bought", "en")
     ('hous', 'haus', 'deploy', 'buy')
     """
-    found = _KNOWN.get(language, _NOTHING).get(word)
-    return _find(word, language) if found is None else found
+    cached = _CACHE.get(language, _EMPTY).get(word)
+    return _find(word, language) if cached is None else cached
 
 
-_FULL = 65_536
-_KNOWN: dict[str, dict[str, str]] = {}
-_NOTHING: dict[str, str] = {}
+_CACHE_SIZE = 65_536
+_CACHE: dict[str, dict[str, str]] = {}
+"""The terms of words, by language."""
+_EMPTY: dict[str, str] = {}
 
 
 def _find(word: str, language: str) -> str:
-    found = _settle(_stem(word, language))
-    known = _KNOWN.setdefault(language if language in _ALGORITHMS or language in _SCRIPT_OF else "", {})
-    if len(known) >= _FULL:
-        known.clear()
+    found = _without_accents(_stem(word, language))
+    cache = _CACHE.setdefault(language if language in _ALGORITHMS or language in _SCRIPT_OF else "", {})
+    if len(cache) >= _CACHE_SIZE:
+        cache.clear()
     if len(word) <= LONGEST_WORD:
-        known[word] = found
+        cache[word] = found
     return found
 
 
@@ -81,7 +82,7 @@ def _stem(word: str, language: str) -> str:
         return word
     if language == "en":
         word = _IRREGULAR.get(word, word)
-    # A stemmer keeps its working memory in itself, so two threads must not share it at once.
+    # Stemmers have internal state, so threads must take turns.
     with _stemming:
         stemmer = _STEMMERS.get(algorithm)
         if stemmer is None:
@@ -98,27 +99,27 @@ _stemming = threading.Lock()
 
 
 def _make_stemmer(algorithm: str) -> _Stemmer:
-    # The package is compiled and has no types. The second argument: no cache of its own, there is one here.
+    # The package is compiled and untyped. The second argument turns off its own cache.
     return cast("_Stemmer", importlib.import_module("Stemmer").Stemmer(algorithm, 0))
 
 
-# What remains of letters with a stroke, which do not decompose, and of what sounds alike to those who type.
+# Letters that do not decompose, by what people type instead.
 _PLAIN_LETTERS = str.maketrans(
     {"ø": "o", "æ": "ae", "œ": "oe", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "\u0131": "i", "\u03c2": "\u03c3"}
 )
 _ACCENTS = re.compile("[\u0300-\u036f\u0591-\u05c7\u0610-\u061a\u0640\u064b-\u065f\u0670\u06d6-\u06ed]+")
 
 
-def _settle(stem: str) -> str:
-    """Return a stem without accents, vowel points and stretching, so that it is found however it is typed."""
+def _without_accents(stem: str) -> str:
+    """Return a stem without accents, vowel points and tatweel, so that it is found however it is typed."""
     if stem.isascii():
         return stem
     bare = _ACCENTS.sub("", unicodedata.normalize("NFKD", stem)).translate(_PLAIN_LETTERS)
-    # What decomposes to a space (a lone accent) would tear the term apart where terms are joined.
+    # A lone accent decomposes to a space, which would split the term, because stored terms are joined by spaces.
     return unicodedata.normalize("NFC", "".join(bare.split()))
 
 
-# English forms that no rule leads back. Left out where the form is more often another word ("rose", "bore", "lay").
+# Irregular English forms, without those that are more often another word ("rose", "bore", "lay").
 _IRREGULAR = {
     form: base
     for base, _, forms in (

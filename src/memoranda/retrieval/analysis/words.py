@@ -1,14 +1,15 @@
-"""Text in, words out: as they are written, and in the forms under which they can be found.
+"""Split texts into words, each as written and in the forms by which it is found.
 
-A word is found by its folded form (NFKC, case folded). What is not an ordinary word has rules of its own:
+A word is found by its case-folded form (NFKC). Anything that is not an ordinary word has rules of its own:
 
 - Identifiers (`INV-2041`, `v2.3.1`, `foo_bar`, `ada@example.org`, `C++`, `#1234`, `parseConfig`) are one word with a
   `whole` form, and `parts` by which a stored text can be found as well: `2041`, `2.3.1`, `bar`, `config`.
 - Hyphenated words without a digit (`well-known`) are separate words. After a single letter (`e-mail`, `T-shirt`) they
-  are one, `email`, so that both spellings meet. A stop before a capital (`end.Start`) lacks only its space.
-- A number loses the commas between its thousands (`1,200`), a time stamp keeps its date.
-- A possessive loses its ending (`Ada's`), an elided article goes (`l'homme`), other apostrophes vanish (`O'Brien`).
-- Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) become overlapping pairs.
+  are one, `email`, so that both spellings are equal. A full stop before a capital (`end.Start`) ends a word.
+- A number loses the commas between its thousands (`1,200`), a timestamp keeps only its date.
+- A possessive loses its ending (`Ada's`), an elided article is dropped (`l'homme`), other apostrophes are removed
+  (`O'Brien`).
+- Scripts written without spaces (Han, kana, Hangul, Thai, Lao, Khmer, Burmese) become overlapping bigrams.
 """
 
 from __future__ import annotations
@@ -20,28 +21,28 @@ import unicodedata
 import msgspec
 
 LONGEST_WORD = 64
-"""Longer words (encoded data, mostly) are cut to this many characters, and longer identifiers have no whole form."""
+"""Longer words (encoded data, mostly) are cut to this many characters; longer identifiers have no `whole` form."""
 
 
 class Word(msgspec.Struct, frozen=True, gc=False):
-    """One word of a text; `whole` and `parts` are folded, and not both empty."""
+    """One word of a text; `whole` and `parts` are case-folded, and not both empty."""
 
     text: str
-    """As it is written."""
+    """As written."""
     whole: str
-    """An identifier, a number, or a pair of characters; empty for an ordinary word."""
+    """An identifier, a number, or a bigram; empty for an ordinary word."""
     parts: tuple[str, ...]
-    """Ordinary words: the word itself (and another spelling of it), or those of which an identifier is made."""
+    """An ordinary word (and another spelling of it), or the words that make up an identifier."""
 
 
-# Written without spaces. The marks of Thai, Lao, Burmese and Khmer are among them.
+# Scripts written without spaces, including the combining marks of Thai, Lao, Burmese and Khmer.
 _UNSEGMENTED = (
     "\u0e01-\u0e3a\u0e40-\u0e4e\u0e81-\u0ece\u0edc-\u0edf\u1000-\u103f\u1050-\u109f\u1100-\u11ff\u1780-\u17d3"
     "\u3005-\u3007\u3021-\u3029\u3031-\u3035\u3041-\u3096\u3099\u309a\u309d-\u309f\u30a1-\u30fa\u30fc-\u30ff"
     "\u3105-\u312f\u3131-\u318e\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 )
-# Marks that belong to the letter before them, which Python's `\w` leaves out: accents and the vowel signs of Indic
-# and other scripts. Whole blocks, less the punctuation in them; letters may be among them, which does no harm.
+# Combining marks, which Python's `\w` does not match: accents and the vowel signs of Indic and other scripts. Whole
+# blocks without their punctuation; that they include some letters does no harm.
 _MARKS = (
     "\u0300-\u036f\u0483-\u0489\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670"
     "\u06d6-\u06dc\u06df-\u06e8\u06ea-\u06ed\u0711\u0730-\u074a\u07a6-\u07b0\u07eb-\u07f3\u0816-\u082d\u0859-\u085b"
@@ -52,34 +53,34 @@ _MARKS = (
     "\ua8e0-\ua8f1\ua926-\ua953\ua980-\ua9c0\uaa29-\uaa4d\uabe3-\uabed\ufe20-\ufe2f"
 )
 
-# Possessive quantifiers: a run is never given back, so that no text takes more than one pass.
+# Possessive quantifiers, so that matching never backtracks.
 _JOINED = r"""\#?+{run}(?:(?:[-.'@&’\u2010]|(?<=\d)[,:/](?=\d)){run})*+(?:\+\+|\#(?!\w))?+"""
 _PLAIN_CHUNKS = re.compile(_JOINED.format(run=r"\w++"), re.ASCII)
 
 
 @functools.cache
 def _every_script() -> tuple[re.Pattern[str], re.Pattern[str]]:
-    """Return what finds the chunks of any text, and what one of an unsegmented script begins with.
+    """Return the patterns of a chunk of any text, and of the first character of an unsegmented one.
 
-    Their wide classes take some 20 ms to compile, so they wait for the first text that is not plain ASCII.
+    Their wide character classes take some 20 ms to compile, so this waits for the first text that is not ASCII.
     """
     run = rf"[^\W{_UNSEGMENTED}]++(?:[{_MARKS}]++[^\W{_UNSEGMENTED}]*+)*+"
     return re.compile(f"[{_UNSEGMENTED}]++|" + _JOINED.format(run=run)), re.compile(f"[{_UNSEGMENTED}]")
 
 
-# Invisible characters that may stand inside a word, and ™ and ℠, which NFKC would spell out.
-_UNSEEN = re.compile("[\u00ad\u200c-\u200f\u202a-\u202e\u2060-\u2069\u2120\u2122\ufe00-\ufe0f\ufeff]+")
+# Invisible characters inside words, and ™ and ℠, which NFKC would spell out.
+_INVISIBLE = re.compile("[\u00ad\u200c-\u200f\u202a-\u202e\u2060-\u2069\u2120\u2122\ufe00-\ufe0f\ufeff]+")
 
 
 def chunks(text: str) -> list[str]:
-    """Return what a text is made of, for `read_chunk`: runs of letters and digits with what joins them."""
+    """Split a text into chunks for `read_chunk`: runs of letters and digits with the characters that join them."""
     if text.isascii():
         return _PLAIN_CHUNKS.findall(text)
-    return _every_script()[0].findall(unicodedata.normalize("NFKC", _UNSEEN.sub("", text)))
+    return _every_script()[0].findall(unicodedata.normalize("NFKC", _INVISIBLE.sub("", text)))
 
 
 def split(text: str) -> list[Word]:
-    """Return the words of a text in their order.
+    """Return the words of a text in order.
 
     >>> [word.whole or word.parts[0] for word in split("Ada's well-known ticket INV-2041")]
     ['ada', 'well', 'known', 'ticket', 'inv-2041']
@@ -96,16 +97,16 @@ def read_chunk(chunk: str) -> tuple[Word, ...]:
 
 
 def is_unsegmented(chunk: str) -> bool:
-    """Say whether a chunk is of a script that is written without spaces."""
+    """Return whether a chunk is in a script that is written without spaces."""
     return chunk > "\u0e00" and _every_script()[1].match(chunk) is not None
 
 
 class _Read(dict[str, tuple[Word, ...]]):
-    """The words of the chunks that were seen lately. Emptied when full: a plain dictionary needs no lock."""
+    """A cache of the words of chunks, cleared when full: a plain dictionary needs no lock."""
 
     def __missing__(self, chunk: str) -> tuple[Word, ...]:
         if is_unsegmented(chunk):
-            return tuple(Word(pair, pair, ()) for pair in pairs(chunk))
+            return tuple(Word(pair, pair, ()) for pair in bigrams(chunk))
         words = _read(chunk)
         if len(chunk) <= LONGEST_WORD:
             if len(self) >= 32_768:
@@ -121,10 +122,10 @@ _CLUSTERS = re.compile("[^\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0
 _LONE_HAN = re.compile("(?<![\u3400-\u9fff])[\u3400-\u9fff](?![\u3400-\u9fff])")
 
 
-def pairs(run: str) -> list[str]:
-    """Return the overlapping pairs of a run, then the Han characters that stand alone between kana.
+def bigrams(run: str) -> list[str]:
+    """Return the overlapping bigrams of a run, then its Han characters that have kana on both sides.
 
-    >>> pairs("猫が好き")
+    >>> bigrams("猫が好き")
     ['猫が', 'が好', '好き', '猫', '好']
     """
     if len(run) == 1:
@@ -133,8 +134,7 @@ def pairs(run: str) -> list[str]:
         starts = [match.start() for match in _CLUSTERS.finditer(run)] or [0]
         ends = [*starts[2:], len(run)]
         return [run[start:end] for start, end in zip(starts, ends, strict=False)]
-    pairs = [run[at : at + 2] for at in range(len(run) - 1)]
-    return pairs + _LONE_HAN.findall(run)
+    return [run[at : at + 2] for at in range(len(run) - 1)] + _LONE_HAN.findall(run)
 
 
 def _read(chunk: str) -> tuple[Word, ...]:
@@ -146,7 +146,7 @@ def _read(chunk: str) -> tuple[Word, ...]:
     if not any(map(str.isalnum, bare)):
         return ()
     if any(map(str.isdecimal, bare)):
-        return _with_digits(chunk, bare if bare.isascii() else _western(bare))
+        return _with_digits(chunk, bare if bare.isascii() else _with_ascii_digits(bare))
     if bare[-1] in "+#":
         return (_identifier(chunk, bare.lstrip("#")),)
     if _MAIL.fullmatch(bare):
@@ -179,7 +179,7 @@ _ENDINGS = frozenset({"s", "d", "m", "ll", "re", "ve"})
 ELISIONS = frozenset(
     "l d j c n s m t qu jusqu lorsqu puisqu quoiqu dell all nell sull dall coll un quest quell dov com".split()
 )
-"""What loses its vowel before another, in French, Italian and Catalan: it stands before the apostrophe."""
+"""Elided words of French, Italian and Catalan, as written before an apostrophe."""
 
 
 def _with_letters(piece: str, as_written: str) -> Word:
@@ -191,7 +191,6 @@ def _with_letters(piece: str, as_written: str) -> Word:
 
 
 def _with_digits(chunk: str, bare: str) -> tuple[Word, ...]:
-    """Return what a chunk with digits stands for: a number, a date, or an identifier with its parts."""
     if bare.startswith("#"):
         number = bare[1:]
         return (Word(chunk, bare, (number,)),) if number.isdigit() else _read(number)
@@ -207,7 +206,8 @@ def _with_digits(chunk: str, bare: str) -> tuple[Word, ...]:
     if amount := _AMOUNT.fullmatch(bare):
         number, unit = amount.groups()
         unit = _fold(unit)
-        return (Word(chunk, number + unit, tuple(part for part in (number, unit) if _tells(part))),)
+        parts = tuple(part for part in (number, unit) if len(part) > 1 and part not in _ORDINALS)
+        return (Word(chunk, number + unit, parts),)
     if version := _VERSION.fullmatch(bare):
         return (Word(chunk, _fold(bare), (_fold(version[1]),)),)
     stem, apostrophe, ending = bare.partition("'")
@@ -216,24 +216,20 @@ def _with_digits(chunk: str, bare: str) -> tuple[Word, ...]:
     return (_identifier(chunk, bare),)
 
 
-def _western(text: str) -> str:
-    """Return a text with the digits of every script as 0 to 9, which NFKC leaves as they are."""
+def _with_ascii_digits(text: str) -> str:
+    """Return a text with the digits of every script as 0 to 9; NFKC does not convert them."""
     return "".join(str(unicodedata.decimal(one)) if one.isdecimal() else one for one in text)
 
 
-def _tells(part: str) -> bool:
-    return len(part) > 1 and part not in _ORDINALS
-
-
 def _identifier(as_written: str, bare: str) -> Word:
-    """Return an identifier with those of its parts that are longer than a character."""
+    """Return an identifier with its parts that are longer than one character."""
     whole = _fold(bare)
     parts = dict.fromkeys(_fold(part) for piece in _PIECES.findall(bare) for part in _humps(piece))
     return Word(as_written, whole, tuple(part for part in parts if len(part) > 1 and part != whole))
 
 
 def _humps(piece: str) -> list[str]:
-    """Return the words of camel case; a lone first letter (`iPhone`) begins a name and no word."""
+    """Split camel case into words; a single first letter (`iPhone`) is not a word of its own."""
     if not _CAMEL.search(piece) or piece[1:2].isupper():
         return [piece]
     return _HUMPS.findall(piece)

@@ -1,4 +1,4 @@
-"""Texts in, vectors of hashed words out: no model and no meaning, only the words that two texts share. For tests."""
+"""An embedder for tests: feature hashing of words, without a model. Only shared words make texts similar."""
 
 from __future__ import annotations
 
@@ -10,41 +10,40 @@ from hashlib import blake2b
 import numpy as np
 
 from memoranda.errors import UsageError
-from memoranda.model.collection import Calibration
+from memoranda.model.entry import Calibration
 from memoranda.model.text import quote
-from memoranda.retrieval.embed.base import Vectors
-from memoranda.retrieval.embed.unit import to_unit
+from memoranda.retrieval.embed.base import Vectors, to_unit
 
 _WORDS = re.compile(r"\w+")
 
-# Its cosine is about the share of words in common: two words of five in each make a text as relevant as not.
+# The cosine is about the share of common words: two words of five make a relevance of one half.
 _CALIBRATION = Calibration(middle=0.4, steepness=10.0)
 
 
 class Hashing:
-    """Each word adds or takes one at a place that its hash names; equal on every machine, in every version."""
+    """Each word adds or subtracts 1 at a position given by its hash; the same on every machine and in every version."""
 
     reproducible = True
 
     def __init__(self, dimension: int = 256) -> None:
-        """Take how many numbers a vector has; the fewer, the more words fall on one place."""
+        """Create an embedder; the smaller the dimension, the more words collide."""
         if dimension < 1:
-            raise UsageError(f"{quote(dimension)} is no dimension", hint="Give a number from 1 on, such as 256")
+            raise UsageError(f"{quote(dimension)} is not a valid dimension", hint="Use at least 1, for example 256")
         self._dimension = dimension
 
     @property
     def id(self) -> str:
-        """Return the name of the space."""
+        """Return `hashing:` and the dimension."""
         return f"hashing:{self._dimension}"
 
     @property
     def dimension(self) -> int:
-        """Return how many numbers a vector has."""
+        """Return the dimension of the vectors."""
         return self._dimension
 
     @property
     def calibration(self) -> Calibration:
-        """Return how the share of words in common becomes a relevance."""
+        """Return how the share of common words becomes a relevance."""
         return _CALIBRATION
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -55,14 +54,14 @@ class Hashing:
         return to_unit(sums)
 
     def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Vectors:
-        """Return one unit vector (a single row) of a query whose words count as much as their weights say."""
+        """Return the unit vector (a single row) of a query with weighted words."""
         sums = np.zeros((1, self._dimension), np.float32)
         for word, weight in zip(words, weights, strict=True):
             self._add(sums, 0, word, weight)
         return to_unit(sums)
 
     def __repr__(self) -> str:
-        """Return how to make it."""
+        """Return the expression that creates it."""
         return f"Hashing({self._dimension})"
 
     def _add(self, sums: Vectors, row: int, text: str, weight: float) -> None:
@@ -73,6 +72,6 @@ class Hashing:
 
 @lru_cache(maxsize=16_384)
 def _hash(word: str) -> tuple[int, int]:
-    """Return a large number for a word, and a sign that does not depend on it."""
+    """Return a large number for a word, and an independent sign."""
     digest = blake2b(word.encode("utf-8", "replace"), digest_size=8).digest()
     return int.from_bytes(digest[:7], "little"), 1 if digest[7] & 1 else -1

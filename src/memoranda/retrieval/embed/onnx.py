@@ -1,7 +1,7 @@
-"""A folder with a model in, its embedder out: any sentence model in ONNX form, run on this machine.
+"""Sentence models in ONNX format, run on this machine.
 
-The folder is what model hubs hand out: `model.onnx` (or `onnx/model.onnx`), `tokenizer.json`, and the JSON files that
-say how long a text may be. Longer texts are cut there.
+A model is a folder as model hubs provide it: `model.onnx` (or `onnx/model.onnx`), `tokenizer.json`, and the JSON files
+with the maximum length of a text. Longer texts are truncated.
 """
 
 from __future__ import annotations
@@ -19,24 +19,23 @@ from numpy.typing import NDArray
 
 from memoranda.errors import EmbeddingFailed, UsageError
 from memoranda.model.text import quote, without_halves
-from memoranda.retrieval.embed.base import Vectors
-from memoranda.retrieval.embed.unit import to_unit
+from memoranda.retrieval.embed.base import Vectors, to_unit
 
 if TYPE_CHECKING:
     from tokenizers import Tokenizer
 
-    from memoranda.model.collection import Calibration
+    from memoranda.model.entry import Calibration
 
 _MODELS = ("model.onnx", "onnx/model.onnx")
 _TOKENIZER = "tokenizer.json"
-# Where a length may be written, the most telling first.
+# Where the maximum length may be given, the most specific first.
 _LENGTHS = (
     ("sentence_bert_config.json", "max_seq_length"),
     ("tokenizer_config.json", "model_max_length"),
     ("config.json", "max_position_embeddings"),
 )
 _USUAL_LENGTH = 512
-# Some tokenizers say 10^30 where they mean that they have no limit.
+# Some tokenizers give 10^30 if they have no limit.
 _LONGEST_LENGTH = 32_768
 _POOLED = "sentence_embedding"
 
@@ -44,16 +43,17 @@ Tokens = NDArray[np.int64]
 
 
 class Onnx:
-    """A sentence model from a folder. Loads when it first embeds; after that any number of threads may use it."""
+    """A sentence model from a folder, loaded on first use. Thread-safe."""
 
     reproducible = True
 
     def __init__(self, folder: str | Path, *, threads: int | None = None, batch: int = 32) -> None:
-        """Take the folder, how many threads one text may use (all when None) and how many texts go in at once."""
+        """Take the folder, the number of threads for one text (None: all) and the number of texts to run at once."""
         self._folder = Path(folder).expanduser()
         if batch < 1 or (threads is not None and threads < 1):
             raise UsageError(
-                f"a model cannot run {quote(batch)} texts at once in {quote(threads)} threads", hint="Both start at 1"
+                f"a model cannot run {quote(batch)} texts at once in {quote(threads)} threads",
+                hint="Both must be at least 1",
             )
         self._threads = threads
         self._batch = batch
@@ -64,7 +64,7 @@ class Onnx:
 
     @property
     def id(self) -> str:
-        """Return the name of the space: that of the folder, and what tells one model file from another."""
+        """Return the name of the folder with a digest of the model file."""
         if self._id is None:
             with self._path.open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").hexdigest()
@@ -73,12 +73,12 @@ class Onnx:
 
     @property
     def dimension(self) -> int:
-        """Return how many numbers a vector has; the model is loaded to see."""
+        """Return the dimension of the vectors; this loads the model."""
         return self._load().dimension
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return None: how cosines become relevances is measured when the model is first used."""
+        """Return None: the calibration is measured when the model is first used."""
         return None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -91,7 +91,7 @@ class Onnx:
         return to_unit(sums)
 
     def __repr__(self) -> str:
-        """Return how to make it."""
+        """Return the expression that creates it."""
         return f"Onnx({str(self._folder)!r})"
 
     def _load(self) -> _Model:
@@ -103,7 +103,7 @@ class Onnx:
 
 
 class _Model:
-    """A model that is loaded: tokens in, sums of vectors out."""
+    """A loaded model with its tokenizer."""
 
     def __init__(self, folder: Path, path: Path, threads: int | None) -> None:
         self._path = path
@@ -118,7 +118,7 @@ class _Model:
         self.dimension = self.run([self.tokens("a")]).shape[1]
 
     def tokens(self, text: str) -> list[int]:
-        """Return the tokens of a text, cut where the model's length ends."""
+        """Return the tokens of a text, truncated to the model's maximum length."""
         return self._tokenizer.encode(without_halves(text)).ids
 
     def run(self, tokens: Sequence[list[int]]) -> Vectors:
@@ -130,7 +130,7 @@ class _Model:
         except self._failures as error:
             raise EmbeddingFailed(
                 f"the model {quote(str(self._path), longest=250)} failed on {len(tokens)} texts: {quote(str(error))}",
-                hint="Nothing was stored; see whether the model and the tokenizer in its folder belong together",
+                hint="Nothing was stored; check that the model and the tokenizer in its folder belong together",
                 retryable=False,
             ) from error
         vectors: NDArray[Any] = np.asarray(given, np.float32)
@@ -144,7 +144,7 @@ class _Model:
 def _find_model(folder: Path) -> Path:
     if not folder.is_dir():
         raise UsageError(
-            f"there is no folder {quote(str(folder), longest=250)}", hint="Name a folder with `model.onnx` in it"
+            f"the folder {quote(str(folder), longest=250)} does not exist", hint="Name a folder with `model.onnx` in it"
         )
     found = [folder / name for name in _MODELS if (folder / name).is_file()]
     if not found or not (folder / _TOKENIZER).is_file():
@@ -157,14 +157,14 @@ def _find_model(folder: Path) -> Path:
 
 
 def _open_session(path: Path, threads: int | None) -> tuple[Any, tuple[type[Exception], ...]]:
-    """Return a session with the model, and what it raises when it fails."""
+    """Return a session of the model, and the exceptions that it raises."""
     try:
         # By name, because the package has no types to check against.
         runtime: Any = import_module("onnxruntime")
         state = import_module("onnxruntime.capi.onnxruntime_pybind11_state")
     except ImportError as error:
         raise _not_installed("onnxruntime") from error
-    # Its errors have no ancestor in common.
+    # They have no common base class.
     failures = tuple(kind for kind in vars(state).values() if isinstance(kind, type) and issubclass(kind, Exception))
     options = runtime.SessionOptions()
     options.log_severity_level = 3
@@ -182,13 +182,12 @@ def _open_tokenizer(folder: Path) -> Tokenizer:
     except ImportError as error:
         raise _not_installed("tokenizers") from error
     tokenizer: Any = Tokenizer.from_file(str(folder / _TOKENIZER))
-    tokenizer.no_padding()  # a batch is padded to its own longest text, not to a length that the file names
+    tokenizer.no_padding()  # a batch is padded to its own longest text, not to a length from the file
     tokenizer.enable_truncation(_longest(folder))
     return tokenizer
 
 
 def _longest(folder: Path) -> int:
-    """Return how many tokens the model takes."""
     for name, field in _LENGTHS:
         path = folder / name
         if path.is_file():
@@ -202,14 +201,14 @@ def _longest(folder: Path) -> int:
 
 
 def _batches(lengths: Sequence[int], size: int) -> Iterator[list[int]]:
-    """Yield the rows of each batch; texts of a length go together, so that little is padded."""
+    """Yield the rows of each batch, by length, to reduce padding."""
     order = sorted(range(len(lengths)), key=lengths.__getitem__)
     for start in range(0, len(order), size):
         yield order[start : start + size]
 
 
 def _pad(tokens: Sequence[list[int]]) -> tuple[Tokens, Tokens]:
-    """Return the tokens as a matrix, and where it holds tokens; at least one column, also for empty texts."""
+    """Return the tokens as a padded matrix with at least one column, and its mask."""
     ids = np.zeros((len(tokens), max(1, *map(len, tokens))), np.int64)
     mask = np.zeros_like(ids)
     for row, one in enumerate(tokens):

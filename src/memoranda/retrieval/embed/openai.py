@@ -1,6 +1,6 @@
-"""Texts in, vectors of a server that speaks OpenAI's `/v1/embeddings` out: OpenAI itself, Ollama, vLLM and the like.
+"""Embeddings from a server with OpenAI's `/v1/embeddings` API: OpenAI itself, Ollama, vLLM and others.
 
-The key goes into one header and nowhere else: not into the id, not into what is printed, not into an error.
+The API key is sent in one header and appears nowhere else: not in the id, the `repr` or an error.
 """
 
 from __future__ import annotations
@@ -17,25 +17,24 @@ import numpy as np
 from memoranda.errors import EmbeddingFailed, UsageError
 from memoranda.model.environment import variable
 from memoranda.model.text import quote, without_halves
-from memoranda.retrieval.embed.base import Vectors
-from memoranda.retrieval.embed.checked import check_vectors
+from memoranda.retrieval.embed.base import Vectors, check_vectors
 
 if TYPE_CHECKING:
     import httpx
 
-    from memoranda.model.collection import Calibration
+    from memoranda.model.entry import Calibration
 
 PUBLIC = "https://api.openai.com/v1"
 URL_VARIABLES = ("MEMORANDA_OPENAI_BASE_URL", "OPENAI_BASE_URL")
 KEY_VARIABLES = ("MEMORANDA_OPENAI_API_KEY", "OPENAI_API_KEY")
 
-# Seconds: the first wait before trying again, each next one being twice as long, and the longest we wait at all.
+# Exponential backoff in seconds: the first wait, doubled each time, and the longest.
 _FIRST_WAIT = 0.5
 _LONGEST_WAIT = 30.0
 
 
 class OpenAI:
-    """A model on a server. Waits and tries again when the server is busy; every vector is checked."""
+    """A model on a server. Retries when the server is busy; checks every vector."""
 
     def __init__(
         self,
@@ -49,13 +48,13 @@ class OpenAI:
         retries: int = 3,
         pause: Callable[[float], None] = time.sleep,
     ) -> None:
-        """Take the model; the address and the key come from the environment unless they are given.
+        """Take the model; the URL and the API key default to the environment.
 
-        `dimension` asks the server for shorter vectors, which not every model can give. `timeout` is how many
-        seconds one answer may take, `retries` how often to try again when the server is busy or cannot be reached.
+        `dimension` requests shorter vectors, which not every model supports. `timeout` is the time limit of one request
+        in seconds, `retries` the number of retries if the server is busy or unreachable.
         """
         if not model:
-            raise UsageError("an embedder on a server needs the name of a model", hint="Say which one it should use")
+            raise UsageError("an embedder on a server needs a model", hint="Name the model to use")
         self._model = model
         self._url = (base_url or _from_environment(URL_VARIABLES) or PUBLIC).rstrip("/")
         self._key = api_key or _from_environment(KEY_VARIABLES)
@@ -70,122 +69,120 @@ class OpenAI:
 
     @property
     def id(self) -> str:
-        """Return the name of the space: the model, and the dimension where another than its own was asked for."""
+        """Return the model, with the dimension if one was requested."""
         return f"openai:{self._model}" + (f":{self._asked_dimension}" if self._asked_dimension else "")
 
     @property
     def dimension(self) -> int:
-        """Return how many numbers a vector has; unless it was given, the server is asked once."""
+        """Return the dimension of the vectors; unless it was given, the server is asked once."""
         if self._dimension is None:
             self._dimension = len(self._request(["dimension"])[0])
         return self._dimension
 
     @property
     def calibration(self) -> Calibration | None:
-        """Return None: how cosines become relevances is measured when the model is first used."""
+        """Return None: the calibration is measured when the model is first used."""
         return None
 
     def embed(self, texts: Sequence[str]) -> Vectors:
-        """Return one unit vector for each text, in order; raise EmbeddingFailed, and never return only some."""
-        given: list[list[float]] = []
+        """Return one unit vector for each text, in order; raise `EmbeddingFailed` rather than return only some."""
+        vectors: list[list[float]] = []
         for start in range(0, len(texts), self._batch):
-            given += self._request(texts[start : start + self._batch])
-            self._check_lengths(given, first=start)
-        if not given:
+            vectors += self._request(texts[start : start + self._batch])
+            self._check_dimensions(vectors, first=start)
+        if not vectors:
             return np.empty((0, self.dimension), np.float32)
-        return check_vectors(given, embedder=self.id, count=len(texts), dimension=self.dimension)
+        return check_vectors(vectors, embedder=self.id, count=len(texts), dimension=self.dimension)
 
     def close(self) -> None:
-        """Close the connections; the next text opens them again."""
+        """Close the connections; the next request opens them again."""
         with self._opening:
             if self._opened is not None:
                 self._opened.close()
                 self._opened = None
 
     def __repr__(self) -> str:
-        """Return how to make it, without the key."""
+        """Return the expression that creates it, without the key."""
         return f"OpenAI({self._model!r})"
 
     def _request(self, texts: Sequence[str]) -> list[list[float]]:
-        """Return the vectors that the server gave, in the order of the texts."""
-        # An empty text is refused by some servers, a space by none.
-        asked: dict[str, Any] = {"model": self._model, "input": [without_halves(text) or " " for text in texts]}
+        """Request the vectors of texts and return them in the same order."""
+        # Some servers reject an empty text, none a space.
+        body: dict[str, Any] = {"model": self._model, "input": [without_halves(text) or " " for text in texts]}
         if self._asked_dimension:
-            asked["dimensions"] = self._asked_dimension
-        response = self._post(asked)
+            body["dimensions"] = self._asked_dimension
+        response = self._post(body)
         try:
-            answered: Any = json.loads(response.content)
-            found: dict[int, list[float]] = {int(one["index"]): list(one["embedding"]) for one in answered["data"]}
+            answer: Any = json.loads(response.content)
+            found: dict[int, list[float]] = {int(one["index"]): list(one["embedding"]) for one in answer["data"]}
         except (ValueError, KeyError, TypeError) as error:
-            raise self._failed(f"gave what is no list of vectors ({type(error).__name__})") from error
+            raise self._failure(f"did not return a list of vectors ({type(error).__name__})") from error
         if sorted(found) != list(range(len(texts))):
-            raise self._failed(f"gave {len(found)} vectors for {len(texts)} texts")
+            raise self._failure(f"returned {len(found)} vectors for {len(texts)} texts")
         return [found[place] for place in range(len(texts))]
 
-    def _check_lengths(self, given: list[list[float]], *, first: int) -> None:
-        """Refuse vectors of another length than the server's others, naming the text."""
-        for row in range(first, len(given)):
-            length = len(given[row])
+    def _check_dimensions(self, vectors: list[list[float]], *, first: int) -> None:
+        for row in range(first, len(vectors)):
+            length = len(vectors[row])
             if length != self.dimension:
-                hint = "See whether the server still runs the same model, and whether it takes `dimensions`"
-                message = f"gave a vector of dimension {length} for text number {row + 1}, not {self.dimension}"
-                raise self._failed(message, hint=hint, row=row)
+                hint = "Check that the server still runs the same model, and supports `dimensions`"
+                message = f"returned a vector of dimension {length} for text number {row + 1}, not {self.dimension}"
+                raise self._failure(message, hint=hint, row=row)
 
-    def _post(self, asked: dict[str, Any]) -> httpx.Response:
-        """Return the server's answer once it is a good one; raise EmbeddingFailed when it does not come to that."""
+    def _post(self, body: dict[str, Any]) -> httpx.Response:
+        """Send a request, with retries, and return the successful response."""
         httpx = _httpx()
         client = self._client()
         for attempt in range(self._retries + 1):
             wait = _FIRST_WAIT * 2**attempt * random.uniform(1.0, 1.25)
             try:
-                response = client.post("/embeddings", json=asked)
+                response = client.post("/embeddings", json=body)
             except httpx.TimeoutException as error:
                 hint = "Try again, or give the embedder a longer `timeout`"
                 message = f"did not answer within {self._timeout:g} s"
-                raise self._failed(message, hint=hint, retryable=True) from error
+                raise self._failure(message, hint=hint, retryable=True) from error
             except httpx.TransportError as error:
-                failure = self._failed(f"cannot be reached ({error})", hint="See whether it runs", retryable=True)
+                failure = self._failure(f"cannot be reached ({error})", hint="Check that it runs", retryable=True)
                 failure.__cause__ = error
             else:
                 if response.is_success:
                     return response
-                failure = self._refused(response)
+                failure = self._failure_of(response)
                 wait = max(wait, failure.details.get("retry_after", 0.0))
             if not failure.retryable or attempt == self._retries or wait > _LONGEST_WAIT:
                 raise failure
             self._pause(wait)
         raise AssertionError("the last attempt returns or raises")
 
-    def _refused(self, response: httpx.Response) -> EmbeddingFailed:
-        """Return what a status other than success means."""
+    def _failure_of(self, response: httpx.Response) -> EmbeddingFailed:
         status = response.status_code
         if status in (401, 403):
-            # What such a server says often repeats a part of the key.
+            # The body of such a response often repeats a part of the key.
             hint = f"Set `{KEY_VARIABLES[-1]}`, or give the embedder an `api_key`"
-            return self._failed(f"refused the key (status {status})", hint=hint)
-        said = response.text
+            return self._failure(f"rejected the key (status {status})", hint=hint)
+        text = response.text
         if self._key:
-            said = said.replace(self._key, "…")
-        message = f"answered with status {status}: {quote(said, longest=200)}"
+            text = text.replace(self._key, "…")
+        message = f"answered with status {status}: {quote(text, longest=200)}"
         if status != 429 and status < 500:
-            return self._failed(message, hint="See whether the server has this model and takes texts of this length")
+            return self._failure(message, hint="Check that the server has this model and accepts texts of this length")
         details: dict[str, float] = {}
-        told = response.headers.get("retry-after", "")
-        # The header may also be a date. That form is rare, and then our own wait has to do.
-        if told.isdecimal():
-            details["retry_after"] = float(told)
-        return self._failed(message, hint="Try again later", retryable=True, **details)
+        retry_after = response.headers.get("retry-after", "")
+        # The header may also be a date, but that is rare, and then our own backoff has to do.
+        if retry_after.isdecimal():
+            details["retry_after"] = float(retry_after)
+        return self._failure(message, hint="Try again later", retryable=True, **details)
 
-    def _failed(self, what: str, *, hint: str = "", retryable: bool = False, **details: float) -> EmbeddingFailed:
+    def _failure(self, what: str, *, hint: str = "", retryable: bool = False, **details: float) -> EmbeddingFailed:
         return EmbeddingFailed(
             f"the server of {quote(self.id)} at {quote(self._host())} {what}",
-            hint=hint or "See whether the address is that of an OpenAI-compatible server",
+            hint=hint or "Check that the address is that of an OpenAI-compatible server",
             retryable=retryable,
             **details,
         )
 
     def _host(self) -> str:
-        """Return whom we talk to; the rest of the address may hold a password."""
+        """Return the host; the rest of the URL may contain a password."""
         return _httpx().URL(self._url).host
 
     def _client(self) -> httpx.Client:
@@ -202,7 +199,6 @@ def _from_environment(names: Sequence[str]) -> str:
 
 
 def _httpx() -> Any:
-    """Return the package, which is there only when somebody wanted an embedder on a server."""
     try:
         import httpx
     except ImportError as error:

@@ -1,26 +1,164 @@
-"""The default embedder: WordLlama's vectors, whose weights are installed with the package and never fetched.
+"""The default embedder: WordLlama's vectors, whose weights are installed with the package and never downloaded.
 
-A text's vector is the mean of its tokens' vectors. The weights and the tokenizer are in `weights/`, as the wheel of
-WordLlama has them, byte for byte: other files would give other vectors for what is stored already.
+A text's vector is the mean of its tokens' vectors. The weights and the tokenizer in `weights/` are byte for byte those
+of WordLlama's wheel: other files would give other vectors than those already stored.
+
+The tokenizer is byte-pair encoding as in Llama 2. Its ids are those of the `tokenizers` package, which is not used here
+because installing it brings an HTTP client, and loading the file with it takes three times as long.
 """
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator, Sequence
+from heapq import heapify, heappop, heappush
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from memoranda.errors import EmbeddingFailed
-from memoranda.model.collection import Calibration
-from memoranda.model.text import quote
-from memoranda.retrieval.embed.base import Vectors
-from memoranda.retrieval.embed.tokenizer import Tokenizer
-from memoranda.retrieval.embed.unit import to_unit
+from memoranda.model.entry import Calibration
+from memoranda.model.text import quote, without_halves
+from memoranda.retrieval.embed.base import Vectors, to_unit
+
+# A space is written as ▁ in the vocabulary. No token has it after another character, so the tokens of a text are those
+# of these pieces, and the tokens of a piece can be cached.
+_SPACE = "▁"
+_PIECES = re.compile(" ++[^ ]*+|[^ ]++")
+_CACHED_PIECES = 32_768
+_LONGEST_CACHED = 32
+
+# A queue entry is a number: the rank of a merge above these bits, the place in the piece within them.
+_PLACE_BITS = 40
+_PLACE = (1 << _PLACE_BITS) - 1
+
+
+class _Model(msgspec.Struct):
+    type: Literal["BPE"]
+    vocab: dict[str, int]
+    merges: list[str]
+    byte_fallback: Literal[True]
+
+
+class _Added(msgspec.Struct):
+    id: int
+    content: str
+
+
+class _Description(msgspec.Struct):
+    model: _Model
+    added_tokens: list[_Added]
+
+
+class Tokenizer:
+    """A byte-pair tokenizer. Thread-safe."""
+
+    def __init__(self, description: bytes) -> None:
+        """Read the JSON of a tokenizer; raise `msgspec.DecodeError` if it is of another kind."""
+        read = msgspec.json.decode(description, type=_Description)
+        self._ids = read.model.vocab
+        # By the two symbols of a merge with a space between, as in the file: no symbol contains a space.
+        self._ranks = {pair: rank for rank, pair in enumerate(read.model.merges)}
+        self._bytes = [f"<0x{byte:02X}>" for byte in range(256)]
+        missing = [symbol for symbol in (_SPACE, *self._bytes) if symbol not in self._ids]
+        if missing:
+            raise msgspec.ValidationError(f"the vocabulary has no `{missing[0]}`")
+        # Special tokens are split off first. None is a prefix of another.
+        self._special = {added.content: added.id for added in read.added_tokens}
+        self._specials = re.compile(f"({'|'.join(map(re.escape, self._special))})")
+        self._cache: dict[str, list[int]] = {}
+
+    @property
+    def size(self) -> int:
+        """Return the number of token ids."""
+        return max(*self._ids.values(), *self._special.values()) + 1
+
+    def encode(self, text: str) -> list[int]:
+        """Return the token ids of a text; white space alone has none. The caller must not modify the list."""
+        if not text or text.isspace():
+            return []
+        known = self._cache.get(f" {text}")
+        if known is not None:  # a single word of a query
+            return known
+        if self._specials.search(text) is None:
+            return self._ids_of(text)
+        ids: list[int] = []
+        for part in self._specials.split(text):
+            if part in self._special:
+                ids.append(self._special[part])
+            elif part:
+                ids += self._ids_of(part)
+        return ids
+
+    def _ids_of(self, text: str) -> list[int]:
+        """Return the ids of a text without special tokens. A space is prepended, as in training."""
+        cache = self._cache
+        ids: list[int] = []
+        for piece in _PIECES.findall(f" {text.replace(_SPACE, ' ')}"):
+            known = cache.get(piece)
+            ids += self._learn(piece) if known is None else known
+        return ids
+
+    def _learn(self, piece: str) -> list[int]:
+        ids = [self._ids[symbol] for symbol in self._merge(self._symbols(piece))]
+        if len(piece) <= _LONGEST_CACHED:
+            if len(self._cache) >= _CACHED_PIECES:
+                self._cache = {}
+            self._cache[piece] = ids
+        return ids
+
+    def _symbols(self, piece: str) -> list[str]:
+        """Return the characters of a piece; those that the vocabulary lacks as UTF-8 bytes."""
+        characters = list(without_halves(piece).replace(" ", _SPACE))
+        if all(map(self._ids.__contains__, characters)):
+            return characters
+        symbols: list[str] = []
+        for character in characters:
+            symbols += (character,) if character in self._ids else (self._bytes[byte] for byte in character.encode())
+        return symbols
+
+    def _merge(self, symbols: list[str]) -> list[str]:
+        """Merge neighbours until no merge applies: the lowest rank first, of equal ranks the leftmost.
+
+        A priority queue of the possible merges makes this O(n log n); with a linear search for each, one long word
+        could take minutes. Entries whose symbols have changed meanwhile are skipped.
+        """
+        ranks, end = self._ranks, len(symbols)
+        queue = [
+            rank << _PLACE_BITS | place
+            for place, pair in enumerate(map(" ".join, pairwise(symbols)))
+            if (rank := ranks.get(pair)) is not None
+        ]
+        if not queue:
+            return symbols
+        heapify(queue)
+        before, after = list(range(-1, end - 1)), list(range(1, end + 1))
+        while queue:
+            entry = heappop(queue)
+            place = entry & _PLACE
+            right = after[place]
+            if right == end or ranks.get(f"{symbols[place]} {symbols[right]}") != entry >> _PLACE_BITS:
+                continue
+            symbols[place] += symbols[right]
+            symbols[right] = ""  # no merge has an empty symbol, so entries of this place are skipped
+            after[place] = following = after[right]
+            if following < end:
+                before[following] = place
+                rank = ranks.get(f"{symbols[place]} {symbols[following]}")
+                if rank is not None:
+                    heappush(queue, rank << _PLACE_BITS | place)
+            preceding = before[place]
+            if preceding >= 0:
+                rank = ranks.get(f"{symbols[preceding]} {symbols[place]}")
+                if rank is not None:
+                    heappush(queue, rank << _PLACE_BITS | preceding)
+        return [symbol for symbol in symbols if symbol]
+
 
 DIMENSION = 256
 
@@ -28,34 +166,34 @@ _FOLDER = Path(__file__).with_name("weights")
 _WEIGHTS = f"l2_supercat_{DIMENSION}.safetensors"
 _TOKENIZER = "l2_supercat_tokenizer_config.json"
 
-# What `bench/calibrate.py wordllama` prints.
+# From `bench/calibrate.py wordllama`.
 _CALIBRATION = Calibration(middle=0.167, steepness=23.2)
 
-# Tokens whose vectors are summed at once: half a megabyte, which stays in the processor's cache. A text that has
-# more is summed by how often it has each token, so that its length never decides how much memory it takes.
+# Tokens whose vectors are summed at once: half a megabyte, which stays in the processor's cache. A longer text is
+# summed by the counts of its distinct tokens, so that memory does not grow with its length.
 _PORTION = 1_024
 
 _Portion = tuple[list[int], list[int], list[int]]
 
 
 class WordLlama:
-    """WordLlama's 256 dimensions. Loads when it first embeds, once for all instances in a process."""
+    """WordLlama with 256 dimensions, loaded on first use, once per process."""
 
     reproducible = True
 
     @property
     def id(self) -> str:
-        """Return the name of the space."""
+        """Return `wordllama:` and the dimension."""
         return f"wordllama:{DIMENSION}"
 
     @property
     def dimension(self) -> int:
-        """Return how many numbers a vector has."""
+        """Return the dimension of the vectors."""
         return DIMENSION
 
     @property
     def calibration(self) -> Calibration:
-        """Return how its cosines become relevances, as it was measured."""
+        """Return how cosines become relevances, as measured."""
         return _CALIBRATION
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -71,7 +209,7 @@ class WordLlama:
         return to_unit(sums)
 
     def embed_weighted(self, words: Sequence[str], weights: Sequence[float]) -> Vectors:
-        """Return one unit vector (a single row) of a query whose words count as much as their weights say."""
+        """Return the unit vector (a single row) of a query with weighted words."""
         table = _load()
         ids: list[int] = []
         counting: list[float] = []
@@ -84,7 +222,7 @@ class WordLlama:
         return to_unit(np.array([counting], np.float32).dot(table.vectors(ids)))
 
     def __repr__(self) -> str:
-        """Return how to make it."""
+        """Return the expression that creates it."""
         return "WordLlama()"
 
 
@@ -101,9 +239,9 @@ class _Table:
 
 
 def _portions(texts: Sequence[list[int]]) -> Iterator[_Portion]:
-    """Yield (rows, tokens, where each row's tokens start), at most a portion of tokens or one long text at a time.
+    """Yield (rows, tokens, start of each row's tokens), with at most a portion of tokens or one long text at a time.
 
-    The rows are those of the texts that have tokens.
+    Texts without tokens are skipped.
     """
     rows: list[int] = []
     ids: list[int] = []
@@ -125,7 +263,7 @@ _loaded: _Table | None = None
 
 
 def _load() -> _Table:
-    """Return the table, read when it is first needed."""
+    """Return the table, loading it on first use."""
     global _loaded
     if _loaded is None:
         with _loading:
@@ -139,9 +277,9 @@ def _read(folder: Path) -> _Table:
         tokenizer = _read_tokenizer(folder / _TOKENIZER)
         weights = _map_weights(folder / _WEIGHTS)
     except OSError as error:
-        raise _damaged(error.filename, error.strerror or "it cannot be read") from error
+        raise _file_error(error.filename, error.strerror or "it cannot be read") from error
     if tokenizer.size > len(weights):
-        raise _damaged(folder / _WEIGHTS, "it has fewer vectors than the tokenizer has tokens")
+        raise _file_error(folder / _WEIGHTS, "it has fewer vectors than the tokenizer has tokens")
     return _Table(tokenizer, weights)
 
 
@@ -149,7 +287,7 @@ def _read_tokenizer(path: Path) -> Tokenizer:
     try:
         return Tokenizer(path.read_bytes())
     except msgspec.DecodeError as error:
-        raise _damaged(path, f"it does not describe the tokenizer ({error})") from error
+        raise _file_error(path, f"it does not describe the tokenizer ({error})") from error
 
 
 class _Tensor(msgspec.Struct):
@@ -163,24 +301,24 @@ class _Header(msgspec.Struct):
 
 
 def _map_weights(path: Path) -> NDArray[Any]:
-    """Return the token vectors of a safetensors file, mapped: only the pages that are used take memory."""
+    """Memory-map the token vectors of a safetensors file: only the pages that are used take memory."""
     size = path.stat().st_size
     with path.open("rb") as file:
         begin = 8 + int.from_bytes(file.read(8), "little")
         try:
             tensor = msgspec.json.decode(file.read(max(0, min(begin, size) - 8)), type=_Header).weights
         except msgspec.DecodeError as error:
-            raise _damaged(path, f"its header cannot be read ({error})") from error
+            raise _file_error(path, f"its header cannot be read ({error})") from error
     rows, columns = tensor.shape
     if tensor.dtype != "F16" or columns != DIMENSION:
-        raise _damaged(path, f"it holds {columns} columns of {tensor.dtype}, not {DIMENSION} of F16")
+        raise _file_error(path, f"it holds {columns} columns of {tensor.dtype}, not {DIMENSION} of F16")
     first, last = tensor.data_offsets
     if last - first != rows * columns * 2 or begin + last > size:
-        raise _damaged(path, "it is shorter than its header says")
+        raise _file_error(path, "it is shorter than its header says")
     return np.asarray(np.memmap(path, np.dtype("<f2"), "r", offset=begin + first, shape=(rows, columns)))
 
 
-def _damaged(path: object, why: str) -> EmbeddingFailed:
+def _file_error(path: object, why: str) -> EmbeddingFailed:
     return EmbeddingFailed(
         f"the file {quote(str(path), longest=250)} of the default embedder cannot be used: {why}",
         hint="Install Memoranda again with `pip install --force-reinstall memoranda`, or name another embedder",

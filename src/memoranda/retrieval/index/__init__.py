@@ -1,1 +1,1 @@
-"""What is kept in memory to answer a recall: derived from entries, thrown away and made again at will."""
+"""The search index in memory: derived from entries, and rebuilt from them at any time."""

@@ -1,7 +1,7 @@
-"""Metadata rows in, columns of codes out: a filter is asked once for each distinct value, not for each row.
+"""A column store for metadata, with dictionary encoding, and the growing arrays that it shares with the index.
 
-A column belongs to one key. It holds the distinct values of that key and, for each row, the number of its value.
-A key that few rows have keeps only those rows, so that odd keys cost what they hold and not a number for every row.
+A column has the distinct values of one key and, for each row, the code of its value. So a filter is evaluated once for
+each distinct value, not for each row. A key of few rows is stored sparsely, so that rare keys cost little.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import DTypeLike, NDArray
 
 from memoranda.retrieval.filter import (
     Compares,
@@ -28,19 +28,67 @@ from memoranda.retrieval.filter import (
     identity,
 )
 
+_SMALLEST = 16
+
+
+class GrowingArray:
+    """An array that grows by half when it is full. `rows` is a view of it, valid until the next change."""
+
+    __slots__ = ("_filled", "_room")
+
+    def __init__(self, dtype: DTypeLike) -> None:
+        """Create an empty array."""
+        self._room: NDArray[Any] = np.empty(_SMALLEST, dtype)
+        self._filled = 0
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return self._filled
+
+    @property
+    def rows(self) -> NDArray[Any]:
+        """The values, which may be changed in place."""
+        return self._room[: self._filled]
+
+    @property
+    def nbytes(self) -> int:
+        """Size in bytes."""
+        return self._room.nbytes
+
+    def extend(self, values: Sequence[Any] | NDArray[Any]) -> None:
+        """Add rows with these values."""
+        end = self._filled + len(values)
+        if end > len(self._room):
+            room = np.empty(max(end, len(self._room) * 3 // 2), self._room.dtype)
+            room[: self._filled] = self.rows
+            self._room = room
+        if len(values) == 1:
+            self._room[self._filled] = values[0]
+        else:
+            self._room[self._filled : end] = values
+        self._filled = end
+
+    def keep(self, rows: NDArray[np.intp]) -> None:
+        """Keep only these rows, renumbered in this order."""
+        self._room = self._room[rows]
+        self._filled = len(rows)
+        if not self._filled:
+            self._room = np.empty(_SMALLEST, self._room.dtype)
+
+
 Mask = NDArray[np.bool_]
 Codes = NDArray[np.int32]
 
 _MISSING = -1
 """The code of a row without the key."""
 
-# From one row in so many on, a number for every row is smaller than pairs of row and number; the way back is
-# further, so that a column at the border does not change its form with each append.
+# A column becomes dense when one row in two has the key, and sparse again below one in eight: the gap keeps a column at
+# the border from changing its form with each append.
 _DENSE_FROM, _SPARSE_BEYOND = 2, 8
-# Below so many distinct values, asking each is quicker than a sorted order is worth.
+# With fewer distinct values, testing each is faster than keeping a sorted order.
 _WORTH_SORTING = 256
 _FEWEST = 8
-# What one more distinct value takes besides itself: its place in the dictionary and in the list.
+# The size of a distinct value's slots in the dictionary and the list.
 _BYTES_OF_A_PLACE = 112
 
 _PLAIN = frozenset({str, int, float, type(None)})
@@ -48,28 +96,28 @@ _decode = msgspec.json.Decoder(dict[str, Any]).decode
 
 
 class Columns:
-    """The metadata of rows, by key. Rows are numbered as they come and move only in `keep`.
+    """The metadata of rows, by key. Rows are numbered in order of arrival and renumbered only by `keep`.
 
-    It takes no lock: one writer at a time, and nobody reads meanwhile.
+    Not thread-safe: the caller excludes readers while it writes.
     """
 
     def __init__(self) -> None:
-        """Start without rows."""
+        """Create a store without rows."""
         self._columns: dict[str, _Column] = {}
         self._rows = 0
 
     def __len__(self) -> int:
-        """Return how many rows there are, those that their owner took for dead too."""
+        """Return the number of rows, including removed ones that the owner has not dropped yet."""
         return self._rows
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes the columns take."""
+        """Approximate size in bytes."""
         return sum(column.nbytes for column in self._columns.values())
 
     def append(self, metadata: Sequence[bytes]) -> None:
         """Add rows of metadata, each a JSON object."""
-        # All are read before any is added, so that one that is no object leaves nothing behind.
+        # All are decoded before any is added, so that an invalid row leaves nothing behind.
         rows = [_decode(row) for row in metadata]
         first, self._rows = self._rows, self._rows + len(rows)
         if len(rows) == 1:
@@ -89,7 +137,7 @@ class Columns:
                     self._column(key).put(numbers, [row[key] for row in members])
 
     def mask(self, filter: Filter | None) -> Mask:
-        """Return for each row whether its metadata fulfil a filter; all do when there is none."""
+        """Return for each row whether its metadata match a filter; without a filter all do."""
         match filter:
             case None:
                 return np.ones(self._rows, dtype=np.bool_)
@@ -111,7 +159,7 @@ class Columns:
                 return np.zeros(self._rows, dtype=np.bool_) if column is None else column.mask(filter, self._rows)
 
     def keep(self, rows: NDArray[np.integer[Any]]) -> None:
-        """Let only these rows stay, numbered anew in the order given; what nobody needs any more is freed."""
+        """Keep only these rows, renumbered in this order, and free unused values."""
         kept: dict[str, _Column] = {}
         for key, column in self._columns.items():
             codes = column.codes(self._rows)[rows]
@@ -133,7 +181,7 @@ class Columns:
 
 
 class _Column:
-    """The values of one key: `_codes` by row, or, where `_numbers` says of which rows they are, by place."""
+    """The values of one key. Dense: `_codes` by row. Sparse: `_codes` of the rows in `_numbers`."""
 
     __slots__ = ("_bytes", "_code_of", "_codes", "_distinct", "_end", "_held", "_numbers", "_orders")
 
@@ -143,9 +191,9 @@ class _Column:
         self._codes: Codes = np.empty(_FEWEST, dtype=np.int32)
         self._numbers: NDArray[np.int32] | None = np.empty(_FEWEST, dtype=np.int32)
         self._held = 0
-        """How many rows have the key."""
+        """Number of rows that have the key."""
         self._end = 0
-        """The number after the last row that has it."""
+        """One more than the last row that has it."""
         self._orders: dict[type[float] | type[str], _Order] = {}
         self._bytes = 0
 
@@ -157,7 +205,7 @@ class _Column:
     # writing
 
     def put_one(self, number: int, value: Any) -> None:
-        """Add the value of one row, which is none of those before."""
+        """Add the value of a new row."""
         name = value if type(value) is str else identity(value)
         code = self._code_of.get(name)
         if code is None:
@@ -172,11 +220,11 @@ class _Column:
         self._end = max(self._end, number + 1)
 
     def put(self, numbers: NDArray[np.int32], values: list[Any]) -> None:
-        """Add the values of some rows, ascending and none of those before."""
+        """Add the values of new rows, in ascending order."""
         self._put_codes(numbers, self._encode(values))
 
     def only(self, numbers: NDArray[np.int32], codes: Codes) -> _Column:
-        """Return a column with these rows and codes of this one, and only the values that they still need."""
+        """Return a column with these rows and codes, and only the values that they use."""
         used, renumbered = np.unique(codes, return_inverse=True)
         column = _Column()
         names = list(self._code_of)
@@ -221,7 +269,7 @@ class _Column:
         return code
 
     def _make_room(self, count: int, end: int) -> None:
-        """See that `count` more rows fit, the last of them before `end`, in the form that takes less."""
+        """Make room for `count` more rows, all before `end`, and choose the smaller form."""
         held, end = self._held + count, max(self._end, end)
         if self._numbers is None and end > held * _SPARSE_BEYOND:
             numbers = np.flatnonzero(self._codes[: self._end] != _MISSING).astype(np.int32)
@@ -233,10 +281,10 @@ class _Column:
         if needed > len(self._codes):
             room = max(needed, len(self._codes) * 3 // 2)
             if self._numbers is None:
-                self._codes = _grown(self._codes, len(self._codes), room)
+                self._codes = _larger(self._codes, len(self._codes), room)
             else:
-                self._codes = _grown(self._codes, self._held, room)
-                self._numbers = _grown(self._numbers, self._held, room)
+                self._codes = _larger(self._codes, self._held, room)
+                self._numbers = _larger(self._numbers, self._held, room)
 
     # reading
 
@@ -252,48 +300,48 @@ class _Column:
         return codes
 
     def mask(self, condition: Equals | OneOf | Compares | Exists, rows: int) -> Mask:
-        """Return for each row whether its value fulfils a condition; one without the key never does."""
+        """Return for each row whether its value matches a condition; a row without the key never does."""
         held = self._codes[: self._end if self._numbers is None else self._held]
         match condition:
             case Equals(_, name):
                 code = self._code_of.get(name)
-                fulfilled = np.zeros(len(held), dtype=np.bool_) if code is None else held == code
+                matching = np.zeros(len(held), dtype=np.bool_) if code is None else held == code
             case Exists():
-                fulfilled = held != _MISSING
+                matching = held != _MISSING
             case OneOf(_, names):
                 wanted = [code for code in map(self._code_of.get, names) if code is not None]
-                fulfilled = self._table(wanted)[held]
+                matching = self._table(wanted)[held]
             case Compares():
-                fulfilled = self._table(self._admitted(condition))[held]
+                matching = self._table(self._matching_codes(condition))[held]
         mask = np.zeros(rows, dtype=np.bool_)
         if self._numbers is None:
-            mask[: self._end] = fulfilled
+            mask[: self._end] = matching
         else:
-            mask[self._numbers[: self._held]] = fulfilled
+            mask[self._numbers[: self._held]] = matching
         return mask
 
     def _table(self, wanted: list[int] | NDArray[np.intp]) -> Mask:
-        """Return for each code whether it is wanted. The place after the last is that of `_MISSING`, which is -1."""
+        """Return for each code whether it is wanted. The last place is that of `_MISSING`, which is -1."""
         table = np.zeros(len(self._distinct) + 1, dtype=np.bool_)
         table[wanted] = True
         return table
 
-    def _admitted(self, condition: Compares) -> NDArray[np.intp]:
+    def _matching_codes(self, condition: Compares) -> NDArray[np.intp]:
         """Return the codes of the values that are greater or less than a bound."""
         kind = comparable(condition.bound)
         assert kind is not None
         order = self._orders.get(kind)
-        # New values stand behind the order until they are an eighth of it: a write must not cost a sort.
+        # New values are not sorted in until they are an eighth of all: a write must not cost a sort.
         if (len(self._distinct) - (order.covers if order else 0)) * 8 > max(len(self._distinct), _WORTH_SORTING * 8):
             order = self._orders[kind] = _Order.of(self._distinct, kind)
         start = order.covers if order else 0
         rest = [code for code in range(start, len(self._distinct)) if condition.admits(self._distinct[code])]
         later = np.array(rest, dtype=np.intp)
-        return later if order is None else np.concatenate((order.admitted(condition), later))
+        return later if order is None else np.concatenate((order.matching_codes(condition), later))
 
 
 class _Order:
-    """The codes of those of the first `covers` values that are numbers, or text, by value."""
+    """The first `covers` values of one type (numbers or text), sorted, with their codes."""
 
     __slots__ = ("_codes", "_values", "covers")
 
@@ -312,7 +360,7 @@ class _Order:
         codes.sort(key=distinct.__getitem__)
         return cls([distinct[code] for code in codes], np.array(codes, dtype=np.intp), len(distinct))
 
-    def admitted(self, condition: Compares) -> NDArray[np.intp]:
+    def matching_codes(self, condition: Compares) -> NDArray[np.intp]:
         match condition.comparison:
             case "$gt":
                 return self._codes[bisect_right(self._values, condition.bound) :]
@@ -324,14 +372,14 @@ class _Order:
                 return self._codes[: bisect_right(self._values, condition.bound)]
 
 
-def _grown(array: NDArray[np.int32], filled: int, room: int) -> NDArray[np.int32]:
-    grown = np.full(room, _MISSING, dtype=np.int32)
-    grown[:filled] = array[:filled]
-    return grown
+def _larger(array: NDArray[np.int32], filled: int, room: int) -> NDArray[np.int32]:
+    larger = np.full(room, _MISSING, dtype=np.int32)
+    larger[:filled] = array[:filled]
+    return larger
 
 
 def _size(value: Any) -> int:
-    """Return about how many bytes a value takes, counting what it holds twice: as a value and in its identity."""
+    """Return the approximate size of a value in bytes; containers count twice, as value and as identity."""
     if isinstance(value, dict):
         held = cast(dict[str, Any], value)
         return 2 * (sys.getsizeof(held) + sum(sys.getsizeof(name) + _size(item) for name, item in held.items()))

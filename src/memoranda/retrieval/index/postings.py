@@ -1,7 +1,8 @@
-"""Words of entries in, and for each word the entries that hold it out.
+"""The inverted index: for each word the postings of the rows that contain it.
 
-A posting is one number: the row, whether the row's metadata say the word, and how often its text does. A word has one
-posting for a row at most, and its postings ascend. Many rows at once are sorted together when they are first asked for.
+A posting is one integer: the row, whether a metadata field of the row contains the word, and the word's count in the
+text. A word has at most one posting per row, in ascending order. Postings of many new rows are sorted together, when
+they are first needed.
 """
 
 from __future__ import annotations
@@ -11,40 +12,39 @@ from array import array
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Sequence, Set
 from itertools import chain, islice
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.retrieval.analysis.analysed import Analysed
+from memoranda.retrieval.analysis.analyser import Analysis
 
 _COUNT_BITS = 8
 _ROW_SHIFT = _COUNT_BITS + 1
 _POSTING_BITS = 39
 _POSTING = (1 << _POSTING_BITS) - 1
 _MOST = (1 << _COUNT_BITS) - 1
-LABEL = 1 << _COUNT_BITS
-"""Set in a posting of which the row's metadata say the word."""
+FIELD = 1 << _COUNT_BITS
+"""Set in a posting if a metadata field of the row contains the word."""
 
 _Packed = NDArray[np.uint64]
 T = TypeVar("T", bound=Hashable)
-# Below so many rows, a loop over words is quicker than sorting them.
+# With fewer rows, a loop over words is faster than sorting.
 _WORTH_SORTING = 32
-# New postings are merged with the old ones once they are one to so many of them: until then each goes to its word.
+# New postings are merged with the old ones once they are a quarter as many: until then each is appended to its word.
 _WORTH_MERGING = 4
 _PORTION = 65_536
 _BYTES_OF_A_WORD, _BYTES_OF_AN_ARRAY = 90, 180
 
 
 class _Numbers(dict[T, int]):
-    """The number of each thing; a new one gets the next number when it is looked up."""
+    """Consecutive numbers for things; a new thing gets the next number when it is looked up."""
 
     def __missing__(self, thing: T) -> int:
         number = self[thing] = len(self)
         return number
 
     def of(self, things: Sequence[T]) -> _Packed:
-        """Return the numbers of some things."""
         return np.fromiter(map(self.__getitem__, things), np.uint64, len(things))
 
 
@@ -52,21 +52,21 @@ class Postings:
     """The postings of every word. Rows are numbered by the owner, who adds them in ascending order."""
 
     def __init__(self) -> None:
-        """Start without words."""
+        """Create an index without words."""
         self._number_of = _Numbers[str]()
         self._sorted: _Packed = np.empty(0, np.uint64)
-        """The postings of all words, word after word."""
+        """The postings of all words, word by word."""
         self._starts: NDArray[np.intp] = np.zeros(1, np.intp)
-        """Where in them those of each word begin, and where the last end."""
+        """Where the postings of each word start in `_sorted`, and the end."""
         self._later: defaultdict[int, array[int]] = defaultdict(_nothing)
-        """The postings of rows that came after those, by word."""
+        """The postings of later rows, by word."""
         self._unsorted: list[_Packed] = []
-        """Those of rows that came after these, each behind the number of its word."""
+        """The postings of still later rows, with the number of the word in the high bits."""
         self._letters: set[str] = set()
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         later = sum(map(len, self._later.values())) * 8 + len(self._later) * _BYTES_OF_AN_ARRAY
         arrays = (self._sorted, self._starts, *self._unsorted)
         words = len(self._number_of) * _BYTES_OF_A_WORD + sys.getsizeof(self._number_of)
@@ -74,34 +74,34 @@ class Postings:
 
     @property
     def letters(self) -> set[str]:
-        """Every letter that any word has."""
+        """All letters of all words."""
         return self._letters
 
-    def known(self, words: Set[str]) -> Set[str]:
-        """Return those of some words that any row ever held."""
+    def vocabulary(self, words: Set[str]) -> Set[str]:
+        """Return those of these words that any row ever contained."""
         return self._number_of.keys() & words
 
-    def add(self, first: int, texts: Sequence[Analysed], *labels: Sequence[frozenset[str]]) -> None:
-        """Add rows from `first` on: the words of their texts, and those of each thing that their metadata say."""
+    def add(self, first: int, texts: Sequence[Analysis], *fields: Sequence[frozenset[str]]) -> None:
+        """Add rows from `first` on, with the words of their texts and of their metadata fields."""
         if len(texts) < _WORTH_SORTING:
             self._sort()
-            for row, (text, *said) in enumerate(zip(texts, *labels, strict=True), start=first):
-                self._add_row(row, text, frozenset[str]().union(*said))
+            for row, (text, *values) in enumerate(zip(texts, *fields, strict=True), start=first):
+                self._add_row(row, text, frozenset[str]().union(*values))
         else:
-            self._add_rows(first, texts, labels)
+            self._add_rows(first, texts, fields)
 
     def find(self, words: Iterable[str]) -> _Packed:
-        """Return the postings of a term, ascending: those of one word, or of several that stand for the same."""
+        """Return the postings of a term in ascending order; several words are merged as synonyms."""
         self._sort()
         numbers = [number for number in map(self._number_of.get, words) if number is not None]
         if len(numbers) == 1:
             return self._of(numbers[0])
         if not numbers:
             return np.empty(0, np.uint64)
-        return _merged(np.sort(np.concatenate([self._of(number) for number in numbers])))
+        return _merge_rows(np.sort(np.concatenate([self._of(number) for number in numbers])))
 
     def keep(self, renumbered: NDArray[np.int64]) -> None:
-        """Give each row its new number; a row whose new number is -1 is dropped, with words that nothing holds."""
+        """Renumber the rows; a row whose new number is -1 is dropped, and so are words without postings."""
         self._sort()
         keys = self._all()
         moved = renumbered[((keys & np.uint64(_POSTING)) >> np.uint64(_ROW_SHIFT)).astype(np.int64)]
@@ -115,58 +115,57 @@ class Postings:
         self._replace(np.sort(keys))
 
     def _of(self, number: int) -> _Packed:
-        """Return the postings of one word."""
         later = self._later.get(number)
         if number + 1 >= len(self._starts):
             return np.array(later or _nothing(), np.uint64)
         postings = self._sorted[self._starts[number] : self._starts[number + 1]]
         return postings if later is None else np.concatenate((postings, np.array(later, np.uint64)))
 
-    def _add_row(self, row: int, text: Analysed, labels: frozenset[str]) -> None:
+    def _add_row(self, row: int, text: Analysis, fields: frozenset[str]) -> None:
         known = len(self._number_of)
         place = row << _ROW_SHIFT
         words = text.terms.split(" ") if text.terms else []
         for word, count in zip(words, text.counts, strict=True):
-            self._later[self._number_of[word]].append(place | count | LABEL if word in labels else place | count)
-        for word in labels.difference(words):
-            self._later[self._number_of[word]].append(place | LABEL)
-        self._spell(known)
+            self._later[self._number_of[word]].append(place | count | FIELD if word in fields else place | count)
+        for word in fields.difference(words):
+            self._later[self._number_of[word]].append(place | FIELD)
+        self._add_letters(known)
 
-    def _spell(self, known: int) -> None:
-        """Note the letters of the words that came after so many."""
+    def _add_letters(self, known: int) -> None:
+        """Add the letters of all words after the first `known`."""
         self._letters.update(*islice(reversed(self._number_of), len(self._number_of) - known))
 
-    def _add_rows(self, first: int, texts: Sequence[Analysed], labels: Iterable[Sequence[frozenset[str]]]) -> None:
+    def _add_rows(self, first: int, texts: Sequence[Analysis], fields: Iterable[Sequence[frozenset[str]]]) -> None:
         known = len(self._number_of)
         rows = np.arange(first, first + len(texts), dtype=np.uint64)
-        # One list of words for all rows: a list for each would cost more than all the rest.
+        # One list of words for all rows: a list for each row would cost more than everything else here.
         words = " ".join([text.terms for text in texts if text.terms])
         numbers = self._number_of.of(words.split(" ") if words else [])
         owners = rows.repeat([len(text.counts) for text in texts])
         counts = np.frombuffer(b"".join([text.counts for text in texts]), np.uint8)
         self._unsorted.append(_keys(numbers, owners) | counts)
-        for said in labels:
-            # Few different things are said of many rows: the words of each are looked up once.
+        for values in fields:
+            # Many rows share few distinct values: the words of each are looked up once.
             distinct = _Numbers[frozenset[str]]()
-            codes = distinct.of(said).astype(np.intp)
+            codes = distinct.of(values).astype(np.intp)
             numbers = self._number_of.of(list(chain.from_iterable(distinct)))
             sizes = np.fromiter(map(len, distinct), np.intp, len(distinct))
             places = _ranges((sizes.cumsum() - sizes)[codes], sizes[codes])
-            self._unsorted.append(_keys(numbers[places], rows.repeat(sizes[codes])) | np.uint64(LABEL))
-        self._spell(known)
+            self._unsorted.append(_keys(numbers[places], rows.repeat(sizes[codes])) | np.uint64(FIELD))
+        self._add_letters(known)
 
     def _sort(self) -> None:
-        """Bring the postings of many rows to their words."""
+        """Sort the unsorted postings into their words."""
         if not self._unsorted:
             return
-        # One sort of plain numbers puts the words together and the rows of each in order.
+        # One sort of plain integers groups them by word and orders the rows of each.
         keys = np.concatenate(self._unsorted)
         self._unsorted.clear()
         keys.sort()
-        # A word that text and metadata of a row both have came twice: first with its count, then with the label.
-        both = _repeated(keys)
+        # A word in both the text and a field of a row comes twice: first with its count, then with the field's bit.
+        both = _duplicates(keys)
         if len(both):
-            keys[both] |= np.uint64(LABEL)
+            keys[both] |= np.uint64(FIELD)
             keys = np.delete(keys, both + 1)
         if len(keys) * _WORTH_MERGING < len(self._sorted):
             self._spread(keys)
@@ -174,7 +173,7 @@ class Postings:
             self._replace(np.sort(np.concatenate((self._all(), keys))) if len(self._sorted) or self._later else keys)
 
     def _all(self) -> _Packed:
-        """Return all postings but the unsorted, each behind the number of its word, in any order."""
+        """Return all postings except unsorted ones, with the number of the word in the high bits, in any order."""
         numbers = np.arange(len(self._starts) - 1, dtype=np.uint64).repeat(np.diff(self._starts))
         words = np.fromiter(self._later, np.uint64, len(self._later))
         words = words.repeat(np.fromiter(map(len, self._later.values()), np.intp, len(self._later)))
@@ -183,7 +182,7 @@ class Postings:
         return (numbers << np.uint64(_POSTING_BITS)) | postings
 
     def _replace(self, keys: _Packed) -> None:
-        """Let these be all postings: sorted, each behind the number of its word, and nobody else's."""
+        """Replace all postings by these, which are sorted and owned by this index."""
         words = np.arange(len(self._number_of) + 1, dtype=np.uint64) << np.uint64(_POSTING_BITS)
         self._starts = np.searchsorted(keys, words)
         keys &= np.uint64(_POSTING)
@@ -191,7 +190,7 @@ class Postings:
         self._later.clear()
 
     def _spread(self, keys: _Packed) -> None:
-        """Add sorted postings, each behind the number of its word, to those that came later."""
+        """Append sorted postings to the later ones of their words."""
         numbers = keys >> np.uint64(_POSTING_BITS)
         starts = np.flatnonzero(np.concatenate(([True], numbers[1:] != numbers[:-1])))
         ends = [*map(int, starts[1:]), len(numbers)]
@@ -205,14 +204,14 @@ def _nothing() -> array[int]:
 
 
 def _keys(numbers: _Packed, rows: _Packed) -> _Packed:
-    """Return postings with nothing but their rows, each behind the number of its word."""
+    """Return postings without counts, with the number of the word in the high bits."""
     return (numbers << np.uint64(_POSTING_BITS)) | (rows << np.uint64(_ROW_SHIFT))
 
 
-def _repeated(keys: _Packed) -> NDArray[np.intp]:
-    """Return the places of those sorted postings that have the word and the row of the next one."""
+def _duplicates(keys: _Packed) -> NDArray[np.intp]:
+    """Return the places of sorted postings that have the same word and row as the next one."""
     found: list[NDArray[np.intp]] = []
-    # By portions that stay in the processor's cache: new memory for all would take longer than comparing them.
+    # In portions that stay in the processor's cache: allocating memory for all would take longer than comparing.
     for start in range(0, len(keys) - 1, _PORTION):
         portion = keys[start : start + _PORTION + 1]
         found.append(np.flatnonzero(portion[1:] ^ portion[:-1] < 1 << _ROW_SHIFT) + start)
@@ -220,25 +219,76 @@ def _repeated(keys: _Packed) -> NDArray[np.intp]:
 
 
 def _ranges(starts: NDArray[np.intp], sizes: NDArray[np.intp]) -> NDArray[np.intp]:
-    """Return the places of ranges, one range after the other."""
+    """Return the members of ranges, concatenated."""
     ends = sizes.cumsum()
     return np.arange(ends[-1] if len(ends) else 0) + (starts - ends + sizes).repeat(sizes)
 
 
 def unpack_postings(packed: _Packed) -> tuple[NDArray[np.intp], NDArray[np.float32], NDArray[np.float32]]:
-    """Return the rows of postings, how often the text of each has the word, and 1 where its metadata say it."""
+    """Return the rows of postings, the counts in their texts, and 1 where a metadata field contains the word."""
     counts = (packed & np.uint64(_MOST)).astype(np.float32)
-    labels = (packed & np.uint64(LABEL)).astype(np.float32) * np.float32(1 / LABEL)
-    return (packed >> np.uint64(_ROW_SHIFT)).astype(np.intp), counts, labels
+    fields = (packed & np.uint64(FIELD)).astype(np.float32) * np.float32(1 / FIELD)
+    return (packed >> np.uint64(_ROW_SHIFT)).astype(np.intp), counts, fields
 
 
-def _merged(packed: NDArray[Any]) -> NDArray[Any]:
-    """Return sorted postings with those of the same row made one: the counts added up, a label where one has it."""
+def _merge_rows(packed: NDArray[Any]) -> NDArray[Any]:
+    """Merge sorted postings of the same row: add up the counts, combine the field bits."""
     places = packed >> np.uint64(_ROW_SHIFT)
     first = np.concatenate(([True], places[1:] != places[:-1])) if len(places) else np.empty(0, np.bool_)
     if first.all():
         return packed
     starts = np.flatnonzero(first)
     counts = np.minimum(np.add.reduceat(packed & np.uint64(_MOST), starts), np.uint64(_MOST))
-    labels = np.bitwise_or.reduceat(packed & np.uint64(LABEL), starts)
-    return (places[starts] << np.uint64(_ROW_SHIFT)) | labels | counts
+    fields = np.bitwise_or.reduceat(packed & np.uint64(FIELD), starts)
+    return (places[starts] << np.uint64(_ROW_SHIFT)) | fields | counts
+
+
+Numbers = NDArray[np.floating[Any]]
+Places = NDArray[np.intp]
+
+# Up to this many rows, a dictionary is faster than a binary search, and cheap to build.
+_WORTH_A_DICTIONARY = 1_024
+
+
+class TermPostings:
+    """The postings of a term, with what rankings computed from them: the same terms are searched again and again.
+
+    Valid for one state of the index, and discarded with it.
+    """
+
+    __slots__ = ("_by_row", "evidence", "line", "postings", "size")
+
+    def __init__(self, postings: NDArray[np.uint64]) -> None:
+        """Take the postings; the rest is computed by rankings."""
+        self.postings = postings
+        self.size = len(postings)
+        """Number of entries that contain the term."""
+        self.evidence: Evidence | None = None
+        self.line: Numbers | None = None
+        """By row of the index: 1 + the evidence for the term in the row and its neighbours."""
+        self._by_row: dict[int, float] | None = None
+
+    def evidence_by_row(self, rows: Places) -> dict[int, float]:
+        """Return the row's own evidence for the term, for these rows as far as they contain it, and perhaps others."""
+        if self._by_row is not None:
+            return self._by_row
+        assert self.evidence is not None
+        own, text, field = self.evidence
+        if self.size <= _WORTH_A_DICTIONARY:
+            self._by_row = dict(zip(own.tolist(), (text + field).tolist(), strict=True))
+            return self._by_row
+        places = own.searchsorted(rows)
+        found = own.take(places, mode="clip") == rows
+        places = places[found]
+        return dict(zip(rows[found].tolist(), (text.take(places) + field.take(places)).tolist(), strict=True))
+
+
+class Evidence(NamedTuple):
+    """The evidence for a term in the rows that contain it."""
+
+    rows: Places
+    """In ascending order."""
+    text: Numbers
+    """From the text of the row, from 0 to about 2."""
+    field: Numbers
+    """1 where a metadata field of the row contains the term."""

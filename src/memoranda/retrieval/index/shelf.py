@@ -1,8 +1,8 @@
-"""The entries of one shelf in, kept in memory so that a recall reads arrays and no disk.
+"""The index of one shelf in memory, so that a recall reads arrays and not the disk.
 
-Everything here is derived from entries and grows with them: adding or removing one touches that entry, its words and
-its neighbours. Rows are numbered by arrival; a row that was removed or has expired lends nothing to the others and is
-dropped when enough of them are gone.
+A shelf is an index partition: the entries of one scope, collection and namespace. The index is derived from entries and
+updated incrementally: adding or removing one touches that entry, its words and its neighbours. Rows are numbered by
+arrival; a removed or expired row lends nothing to others, and is dropped when there are enough of them.
 """
 
 from __future__ import annotations
@@ -19,103 +19,100 @@ from numpy.typing import NDArray
 
 from memoranda.errors import Corrupt
 from memoranda.model.entry import Indexed
-from memoranda.retrieval.analysis.analysed import Analysed, unpack, unpack_all
+from memoranda.retrieval.analysis.analyser import Analysis, unpack, unpack_all
 from memoranda.retrieval.filter import Filter
-from memoranda.retrieval.index.columns import Columns
-from memoranda.retrieval.index.context import Context, read_context
-from memoranda.retrieval.index.growing import Growing
-from memoranda.retrieval.index.holders import Holders
-from memoranda.retrieval.index.labels import Labels
-from memoranda.retrieval.index.postings import Postings, unpack_postings
-from memoranda.retrieval.index.pruned import PrunedTable
-from memoranda.retrieval.index.threads import Threads
+from memoranda.retrieval.index.columns import Columns, GrowingArray
+from memoranda.retrieval.index.fields import Fields
+from memoranda.retrieval.index.neighbours import Context, Threads, make_context
+from memoranda.retrieval.index.postings import Postings, TermPostings, unpack_postings
+from memoranda.retrieval.index.vectors import PrunedTable
 
 Rows = NDArray[np.intp]
 
 _NEVER = np.iinfo(np.int64).max
-# Rows that are gone are dropped once they are so many and more than those that are left.
+# Removed rows are dropped once there are this many, and more than the rows that are left.
 _WORTH_DROPPING = 256
-# What was found of terms is kept until something changes, because the same names are asked for again and again: so many
-# numbers for each row, and as many more on every shelf. A term takes as much as these besides.
-_REMEMBERED, _REMEMBERED_ANYWAY, _AS_A_TERM = 8, 65_536, 32
-# How far the square of a vector's length may be from one.
+# Postings of terms are cached until something changes, because the same names are searched again and again. The limit
+# in numbers: per row, in addition, and the fixed cost of a term.
+_CACHED_PER_ROW, _CACHED_IN_ADDITION, _COST_OF_A_TERM = 8, 65_536, 32
+# Tolerance for the squared length of a unit vector.
 _ROUNDING = 1e-3
-# Rows that are added together: so few that what is made of them on the way stays in the processor's cache.
+# Rows that are added together: few enough that intermediate results stay in the processor's cache.
 _PORTION = 1_024
 _BYTES_OF_AN_OBJECT = 48
 
 
 class ShelfIndex:
-    """What is known of the entries of one shelf. Whoever reads more than one thing holds `lock` meanwhile."""
+    """The index of one shelf. Hold `lock` to read several things consistently."""
 
     def __init__(self, dimension: int) -> None:
-        """Start without entries, for vectors of so many numbers."""
+        """Create an index without entries, for vectors of this dimension."""
         self.lock = threading.RLock()
         self.postings = Postings()
         self.threads = Threads(dimension)
-        self.labels = Labels()
+        self.fields = Fields()
         self.vectors = PrunedTable(dimension)
-        self._sequence = Growing(np.int64)
-        self._expires = Growing(np.int64)
-        self._present = Growing(np.bool_)
-        self._length = Growing(np.int64)
-        self._distinct = Growing(np.int64)
-        self._signs = Growing(np.uint8)
-        self._names = Growing(np.int32)
+        self._sequence = GrowingArray(np.int64)
+        self._expires = GrowingArray(np.int64)
+        self._present = GrowingArray(np.bool_)
+        self._length = GrowingArray(np.int64)
+        self._distinct = GrowingArray(np.int64)
+        self._features = GrowingArray(np.uint8)
+        self._names = GrowingArray(np.int32)
         self._columns = Columns()
         self._unread: list[bytes] = []
-        """The metadata of the last rows, which no filter has asked for yet."""
+        """The metadata of the last rows, which no filter has needed yet."""
         self._unread_bytes = 0
         self._languages: dict[str, int] = {}
-        self._language_of = Growing(np.int16)
-        self._spoken: list[int] = []
+        self._language_of = GrowingArray(np.int16)
+        self._language_counts: list[int] = []
         self._count = 0
         self._newest = 0
         self._next_expiry = _NEVER
         self._expired_at = 0
         self._lapsed: set[int] = set()
         self._context: Context | None = None
-        self._found: dict[tuple[str, ...], Holders] = {}
-        self._remembered = 0
+        self._found: dict[tuple[str, ...], TermPostings] = {}
+        self._cached = 0
         self._corrections: dict[str, str | None] = {}
 
     def __len__(self) -> int:
-        """Return how many entries there are, without those that were removed or found expired."""
+        """Return the number of entries, without removed and expired ones."""
         return self._count
 
     @property
     def expired_at(self) -> int:
-        """The latest moment, in microseconds, at which entries were found expired and dropped; 0 if none were."""
+        """The latest time in microseconds at which expired entries were removed; 0 if never."""
         return self._expired_at
 
     @property
     def lapsed(self) -> frozenset[int]:
-        """The sequences that were dropped because they expired, and not removed since."""
+        """The sequence numbers of entries that expired and have not been removed since."""
         with self.lock:
             return frozenset(self._lapsed)
 
     @property
     def languages(self) -> frozenset[str]:
-        """The languages that its entries are written in."""
-        return frozenset([name for name, number in self._languages.items() if self._spoken[number]])
+        """The languages of the entries."""
+        return frozenset([name for name, number in self._languages.items() if self._language_counts[number]])
 
     @property
     def nbytes(self) -> int:
-        """About how many bytes it takes."""
+        """Approximate size in bytes."""
         with self.lock:
-            parts = (self.postings, self.threads, self.labels, self._columns, self.vectors, *self._by_row())
-            made = 0 if self._context is None else self._context.nbytes
-            return sum(part.nbytes for part in parts) + made + self._unread_bytes + self._remembered * 8
+            parts = (self.postings, self.threads, self.fields, self._columns, self.vectors, *self._by_row())
+            context = 0 if self._context is None else self._context.nbytes
+            return sum(part.nbytes for part in parts) + context + self._unread_bytes + self._cached * 8
 
     def sequences(self) -> NDArray[np.int64]:
-        """Return the sequences of the entries there are, ascending."""
+        """Return the sequence numbers of the entries, in ascending order."""
         with self.lock:
             return self._sequence.rows[self._present.rows]
 
     def add(self, rows: Iterable[Indexed]) -> None:
-        """Add entries by ascending sequence; those up to the newest are known already and left out.
+        """Add entries by ascending sequence number; those up to the newest are already indexed and skipped.
 
-        Many are added in portions. Where one cannot be read, the portions before it stay.
+        Entries are added in portions. If one is corrupt, the portions before it stay.
         """
         with self.lock:
             self.vectors.reserve(self.rows + length_hint(rows))
@@ -126,7 +123,7 @@ class ShelfIndex:
                     self._add(new)
 
     def remove(self, sequences: Iterable[int]) -> None:
-        """Forget entries; a sequence that is not there is no error."""
+        """Remove entries by sequence number; unknown ones are ignored."""
         with self.lock:
             asked = np.array(sorted(set(sequences)), np.int64)
             self._lapsed.difference_update(asked.tolist())
@@ -137,7 +134,7 @@ class ShelfIndex:
             self._drop(places[(held[places] == asked) & self._present.rows[places]])
 
     def expire(self, now: int) -> None:
-        """Forget the entries that are expired at a moment, in microseconds, which never goes back."""
+        """Remove the entries that have expired at a time in microseconds, which never goes back."""
         with self.lock:
             if now >= self._next_expiry:
                 self._expired_at = max(self._expired_at, now)
@@ -148,33 +145,33 @@ class ShelfIndex:
                 self._next_expiry = int(left.min()) if len(left) else _NEVER
 
     def visible(self, now: int, where: Filter | None = None) -> NDArray[np.int64]:
-        """Return the sequences of the entries that can be seen at a moment and fulfil a filter, ascending."""
+        """Return the sequence numbers of unexpired entries that match a filter, in ascending order."""
         with self.lock:
             self.expire(now)
             return self._sequence.rows[
                 self._present.rows if where is None else self._present.rows & self.columns.mask(where)
             ]
 
-    # what a ranking reads, by row
+    # read by rankings, by row
 
     @property
     def rows(self) -> int:
-        """How many rows there are, those that are gone too."""
+        """Number of rows, including removed ones."""
         return len(self._sequence)
 
     @property
     def present(self) -> NDArray[np.bool_] | None:
-        """Which rows are entries that can be seen; None when all are."""
+        """Which rows are not removed; None if all are present."""
         return None if self._count == len(self._sequence) else self._present.rows
 
     @property
     def sequence(self) -> NDArray[np.int64]:
-        """The sequence of each row."""
+        """The sequence number of each row."""
         return self._sequence.rows
 
     @property
     def columns(self) -> Columns:
-        """The metadata of each row, for filters. They are read when a filter first asks for them."""
+        """The metadata of each row, for filters; decoded when a filter first needs them."""
         if self._unread:
             try:
                 self._columns.append(self._unread)
@@ -186,64 +183,64 @@ class ShelfIndex:
         return self._columns
 
     @property
-    def signs(self) -> NDArray[np.uint8]:
-        """What can be seen in each text (`Signs`)."""
-        return self._signs.rows
+    def features(self) -> NDArray[np.uint8]:
+        """The features of each text (`Features`)."""
+        return self._features.rows
 
     @property
     def names(self) -> NDArray[np.int32]:
-        """How many names and quotations each text seems to have."""
+        """The estimated number of names and quotations in each text."""
         return self._names.rows
 
     @property
     def context(self) -> Context:
-        """What rows lend each other and are by themselves, as of the last change."""
+        """What rows lend each other, as of the last change."""
         if self._context is None:
-            self._context = read_context(
+            self._context = make_context(
                 self.threads,
-                signs=self.signs,
+                features=self.features,
                 lengths=self._length.rows,
                 distinct=self._distinct.rows,
                 entries=self._count,
             )
         return self._context
 
-    def find(self, stems: tuple[str, ...]) -> Holders:
-        """Return who holds a term, of the entries that can be seen; any of its stems stands for it."""
+    def find(self, stems: tuple[str, ...]) -> TermPostings:
+        """Return the postings of a term with these stems, without removed rows."""
         found = self._found.get(stems)
         if found is None:
             postings = self.postings.find(stems)
             if self.present is not None:
                 postings = postings[self.present[unpack_postings(postings)[0]]]
-            found = Holders(postings)
-            self.remember(found.size + _AS_A_TERM)
+            found = TermPostings(postings)
+            self.count_cached(found.size + _COST_OF_A_TERM)
             self._found[stems] = found
         return found
 
-    def remember(self, numbers: int) -> None:
-        """Count what is kept of a term; where it would become too much, let go of what was found before."""
-        self._remembered += numbers
-        if self._remembered > _REMEMBERED * self.rows + _REMEMBERED_ANYWAY:
+    def count_cached(self, numbers: int) -> None:
+        """Count numbers that are about to be cached for a term, and clear the cache if they are too many."""
+        self._cached += numbers
+        if self._cached > _CACHED_PER_ROW * self.rows + _CACHED_IN_ADDITION:
             self._found.clear()
             self._corrections.clear()
-            self._remembered = numbers
+            self._cached = numbers
 
     def correction(self, stem: str, correct: Callable[[ShelfIndex, str], str | None]) -> str | None:
-        """Return what was probably meant by a word that no entry has, looked for again only after a change."""
+        """Return the correction of a word that no entry contains, cached until the next change."""
         if stem not in self._corrections:
             found = correct(self, stem)
-            self.remember(_AS_A_TERM)
+            self.count_cached(_COST_OF_A_TERM)
             self._corrections[stem] = found
         return self._corrections[stem]
 
-    def _by_row(self) -> tuple[Growing, ...]:
+    def _by_row(self) -> tuple[GrowingArray, ...]:
         return (
             self._sequence,
             self._expires,
             self._present,
             self._length,
             self._distinct,
-            self._signs,
+            self._features,
             self._names,
             self._language_of,
         )
@@ -256,9 +253,9 @@ class ShelfIndex:
         self.vectors.append([row.vector for row in new])
         try:
             _check_vectors(new, self.vectors.matrix[first:])
-            threads, actors, dates = self._read_labels(new, metadata, languages)
+            threads, actors, dates = self._add_fields(new, metadata, languages)
         except Corrupt:
-            self.vectors.keep(np.arange(first))  # whoever else reads this index finds it as it was
+            self.vectors.keep(np.arange(first))  # other readers find the index unchanged
             raise
         self._unread += metadata
         self._unread_bytes += sum(map(len, metadata)) + _BYTES_OF_AN_OBJECT * len(metadata)
@@ -270,31 +267,30 @@ class ShelfIndex:
         self._present.extend(np.ones(len(new), np.bool_))
         self._length.extend([text.length for text in texts])
         self._distinct.extend([len(text.counts) for text in texts])
-        self._signs.extend([text.signs for text in texts])
+        self._features.extend([text.features for text in texts])
         self._names.extend([text.names for text in texts])
-        self._speak(languages)
+        self._add_languages(languages)
         self._count += len(new)
         self._newest = new[-1].sequence
         self._next_expiry = min(self._next_expiry, min(expiries))
-        self._forget()
+        self._clear_cache()
 
-    def _read_labels(
+    def _add_fields(
         self, new: list[Indexed], metadata: list[bytes], languages: list[str]
     ) -> tuple[list[str | int | None], list[frozenset[str]], list[frozenset[str]]]:
         try:
-            b"".join(metadata).decode()  # of what they do not need, labels do not see that it is text
-            return self.labels.add(metadata, languages)
+            b"".join(metadata).decode()  # the decoder does not check the text of fields that it skips
+            return self.fields.add(metadata, languages)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             damaged = next(row for row in new if not _is_map(row.metadata))
             raise _corrupt("metadata", damaged.sequence, str(error)) from error
 
-    def _speak(self, languages: list[str]) -> None:
-        """Add the languages of rows."""
+    def _add_languages(self, languages: list[str]) -> None:
         for language, rows in Counter(languages).items():
-            number = self._languages.setdefault(language, len(self._spoken))
-            if number == len(self._spoken):
-                self._spoken.append(0)
-            self._spoken[number] += rows
+            number = self._languages.setdefault(language, len(self._language_counts))
+            if number == len(self._language_counts):
+                self._language_counts.append(0)
+            self._language_counts[number] += rows
         self._language_of.extend(list(map(self._languages.__getitem__, languages)))
 
     def _drop(self, rows: Rows) -> None:
@@ -302,39 +298,38 @@ class ShelfIndex:
             return
         self._present.rows[rows] = False
         self.threads.remove(rows.tolist(), self.vectors.matrix)
-        self.labels.remove(rows)
+        self.fields.remove(rows)
         for number in self._language_of.rows[rows].tolist():
-            self._spoken[number] -= 1
+            self._language_counts[number] -= 1
         self._count -= len(rows)
-        # So that they do not count in any mean.
+        # So that they do not count in averages.
         self._length.rows[rows] = 0
         self._distinct.rows[rows] = 0
-        self._forget()
+        self._clear_cache()
         if self.rows - self._count >= max(_WORTH_DROPPING, self._count):
             self._compact()
 
-    def _forget(self) -> None:
-        """Let go of what was made of an earlier state."""
+    def _clear_cache(self) -> None:
         self._context = None
         self._found.clear()
         self._corrections.clear()
-        self._remembered = 0
+        self._cached = 0
 
     def _compact(self) -> None:
-        """Let go of the rows that are gone; the others are numbered anew."""
+        """Drop removed rows and renumber the others."""
         rows = np.flatnonzero(self._present.rows)
         renumbered = np.full(self.rows, -1, np.int64)
         renumbered[rows] = np.arange(len(rows))
         self.postings.keep(renumbered)
         self.threads.keep(rows, renumbered)
-        self.labels.keep(rows)
+        self.fields.keep(rows)
         self.columns.keep(rows)
         self.vectors.keep(rows)
         for column in self._by_row():
             column.keep(rows)
 
 
-def _words_of(new: list[Indexed]) -> list[Analysed]:
+def _words_of(new: list[Indexed]) -> list[Analysis]:
     try:
         texts = unpack_all([row.analysis for row in new])
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
@@ -344,12 +339,12 @@ def _words_of(new: list[Indexed]) -> list[Analysed]:
     counts = [len(text.counts) for text in texts]
     if words != counts:
         damaged = next(row for row, one, other in zip(new, words, counts, strict=True) if one != other)
-        raise _corrupt("words", damaged.sequence, "there are more or fewer counts than words")
+        raise _corrupt("words", damaged.sequence, "the numbers of counts and words differ")
     return texts
 
 
 def _check_vectors(new: list[Indexed], vectors: NDArray[np.float32]) -> None:
-    """Refuse vectors that are not of unit length: no embedder made them, and a NaN makes every comparison one."""
+    """Reject vectors that are not of unit length: no embedder made them, and NaN would spread to every comparison."""
     with np.errstate(all="ignore"):
         squares = np.einsum("ij,ij->i", vectors, vectors)
     whole = np.abs(squares - 1) <= _ROUNDING  # never true of NaN
@@ -374,7 +369,7 @@ def _is_map(metadata: bytes) -> bool:
 
 def _corrupt(what: str, sequence: int, why: str) -> Corrupt:
     return Corrupt(
-        f"the {what} kept for entry {sequence} cannot be read: {why}",
+        f"the stored {what} of entry {sequence} cannot be read: {why}",
         hint="Keep a copy of the file as it is, and restore a backup",
         sequence=sequence,
     )

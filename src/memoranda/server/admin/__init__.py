@@ -1,1 +1,1 @@
-"""The web pages at `/admin`: what is remembered, for people to look at, to correct and to take away."""
+"""The admin pages at `/admin`: browse, correct and delete what is remembered."""

@@ -1,1 +1,1 @@
-"""Who is calling: a token in, a caller out. Keys and signed tokens; what a caller may do is in `callers.py`."""
+"""Authentication: API keys, signed tokens, rate limits, and the principals that they identify."""

@@ -1,8 +1,7 @@
-"""API keys: `mk_<id>_<secret>` in, whose it is out. Kept as facts of a tenant of their own, only by a hash.
+"""API keys, `mk_<id>_<secret>`, stored as facts in a system tenant, only as hashes.
 
-A secret has 256 random bits, so a plain hash of it can be kept: nobody finds it by trying. A key that was found is
-looked up again as soon as anything was written beside it: one that was revoked is refused from then on, by every
-worker.
+A secret has 256 random bits, so an unsalted hash is safe. Cached keys are read again after any write to the system
+tenant, so a revoked key is rejected at once by every worker.
 """
 
 from __future__ import annotations
@@ -20,31 +19,30 @@ import msgspec
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, NotFound, Unauthenticated, UsageError
-from memoranda.model.clock import from_micros, parse_moment
-from memoranda.model.duration import Duration, parse_duration
-from memoranda.model.key import check_key
+from memoranda.model.clock import Duration, from_micros, parse_duration, parse_moment
+from memoranda.model.names import check_key, check_label
 from memoranda.model.policy import Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
-from memoranda.model.text import check_label, quote
-from memoranda.wire.keys import Role
+from memoranda.model.text import quote
+from memoranda.wire.admin import Role
 
 T = TypeVar("T")
 
 ROLES: tuple[Role, ...] = get_args(Role)
 
 SYSTEM_TENANT = "recollect.system"
-"""Where keys are kept. No key and no token is of this tenant, so no request reaches it.
+"""The tenant that stores keys. No key or token belongs to it, so no request reaches it.
 
 The name is from 0.1.0, when the project was called Recollect. Ledgers are hashed over it, so it stays."""
 
 LONGEST_USER = 200
-"""Signs of a user's id, so that there is room for it in the name that the ledger knows the user by."""
+"""Maximum characters of a user id, so that it fits into the actor name of the ledger."""
 
 SHORTEST_ADMIN_KEY = 12
 
-_MOST_KNOWN = 10_000
-_USES_APART = timedelta(hours=1)
-_USES_KEPT = "366d"
+_MAX_CACHED = 10_000
+_USE_INTERVAL = timedelta(hours=1)
+_USE_TTL = "366d"
 _FIRST = "first"
 _ID_SECRET = "id_secret"
 _OWN = "own"
@@ -54,43 +52,43 @@ _ADMIN_LABELS = (_ADMIN_LABEL, "RECOLLECT_ADMIN_KEY")
 _TOKEN = re.compile(r"[mr]k_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{20,200})", re.ASCII)
 _CHOSEN = re.compile(r"[!-~]+", re.ASCII)
 _UNKNOWN = "the token of this request is not valid"
-_ASK = "Ask whoever runs this server for a key: memoranda keys create"
+_ASK = "Ask the operator for a new key: memoranda keys create"
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a key; the key itself was shown once and is kept nowhere."""
+    """A key without its token, which was shown once and is not stored."""
 
     id: str
     tenant: str
     user: str
     role: Role
     allow: tuple[str, ...] = ()
-    """Capabilities that the key is narrowed to; without any it may do what its role may."""
+    """Capabilities that the key is restricted to; empty for all those of its role."""
     label: str = ""
     created_at: datetime
     expires_at: datetime | None = None
     revoked_at: datetime | None = None
     last_used_at: datetime | None = None
-    """When it was last used, to the hour."""
+    """The time of the last use, to the hour."""
 
     def active_at(self, moment: datetime) -> bool:
-        """Say whether the key still opens anything."""
+        """Return whether the key is neither revoked nor expired."""
         return self.revoked_at is None and (self.expires_at is None or self.expires_at > moment)
 
 
 class NewKey(msgspec.Struct, frozen=True):
-    """A key that was just made: its token, which cannot be shown again, and what is known about it."""
+    """A new key with its token, which cannot be shown again."""
 
     token: str
     key: Key
 
     def __repr__(self) -> str:
-        """Return what is known about the key; the token is left out, since a `repr` ends up in logs."""
+        """Return a text without the token, because it may end up in logs."""
         return f"NewKey(token=…, key={self.key!r})"
 
 
-class _Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """A key as the database holds it."""
+class _StoredKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A key as it is stored."""
 
     tenant: str
     user: str
@@ -103,9 +101,6 @@ class _Kept(msgspec.Struct, frozen=True, kw_only=True):
     revoked_at: datetime | None = None
 
 
-# making
-
-
 def create_key(
     memory: Memory,
     *,
@@ -116,7 +111,7 @@ def create_key(
     expires: Duration | datetime | None = None,
     label: str = "",
 ) -> NewKey:
-    """Make a key for a user of a tenant and return it with its token, which is not kept.
+    """Create a key for a user of a tenant and return it with its token, which is not stored.
 
     >>> import memoranda
     >>> with memoranda.open(":memory:") as memory:
@@ -126,23 +121,23 @@ def create_key(
     """
     token, id = _new_token(memory)
     now = memory.clock.now()
-    kept = _kept(token, tenant, user, role, tuple(allow), label, now, _end(expires, now))
+    kept = _new_record(token, tenant, user, role, tuple(allow), label, now, _end(expires, now))
     _place(memory).set(_name(id), _plain(kept), expect=0)
-    return NewKey(token, _shown(id, kept))
+    return NewKey(token, _public(id, kept))
 
 
 def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> NewKey:
-    """Make a key that stands for the same user and rights; the old one ends now, or after `grace`.
+    """Create a key with the same user and permissions; the old one ends now, or after `grace`.
 
-    A key that was to expire gets as much time as the old one had when it was made.
+    The new key has the same lifetime as the old one had.
     """
     old, version = _read(memory, id)
     now = memory.clock.now()
-    if not _shown(id, old).active_at(now):
-        raise Conflict(f"key `{id}` no longer opens anything", hint="Make another: memoranda keys create")
+    if not _public(id, old).active_at(now):
+        raise Conflict(f"the key `{id}` is revoked or has expired", hint="Create a new one: memoranda keys create")
     token, new_id = _new_token(memory)
     end = None if old.expires_at is None else now + (old.expires_at - old.created_at)
-    new = _kept(token, old.tenant, old.user, old.role, old.allow, old.label, now, end)
+    new = _new_record(token, old.tenant, old.user, old.role, old.allow, old.label, now, end)
     if grace is None:
         ended = msgspec.structs.replace(old, revoked_at=now)
     else:
@@ -152,56 +147,53 @@ def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> New
     with memory.batch() as batch:
         batch.set(place, _name(new_id), _plain(new), expect=0)
         batch.set(place, _name(id), _plain(ended), expect=version)
-    return NewKey(token, _shown(new_id, new))
+    return NewKey(token, _public(new_id, new))
 
 
 def first_key(memory: Memory, *, admin_key: str | None = None) -> NewKey | None:
-    """Make an admin's key where there is no key at all, and return it; None where nothing is to be shown.
+    """Create and return an administrator's key if there is no key at all; otherwise return None.
 
-    With an `admin_key` of one's own, that one is made to work instead, and the one before it ends. Of several servers
-    that start at once, one makes the key.
+    An `admin_key` is stored instead, replaces the previous one, and is not returned. Of several servers that start at
+    once, one creates the key.
     """
     place = _place(memory)
-    _rename_own_keys(memory, _id_secret(memory))
+    _migrate_legacy_ids(memory, _id_secret(memory))
     if admin_key is not None:
-        _keep_admin_key(memory, admin_key)
+        _store_admin_key(memory, admin_key)
         return None
     if place.list("keys", limit=1):
         return None
     token, id = _new_token(memory)
     now = memory.clock.now()
-    kept = _kept(token, DEFAULT_TENANT, "admin", "admin", (), "made at the first start", now, None)
+    kept = _new_record(token, DEFAULT_TENANT, "admin", "admin", (), "created at the first start", now, None)
     try:
         with memory.batch() as batch:
             batch.set(place, _FIRST, id, expect=0)
             batch.set(place, _name(id), _plain(kept), expect=0)
     except Conflict:
         return None
-    return NewKey(token, _shown(id, kept))
-
-
-# finding
+    return NewKey(token, _public(id, kept))
 
 
 def find_key(memory: Memory, token: str) -> Key:
-    """Return the key that a token is, or refuse it.
+    """Return the key of a token, or raise Unauthenticated.
 
-    Who does not hold the whole token learns nothing: an unknown id and a wrong secret look the same.
+    An unknown id and a wrong secret cannot be told apart.
     """
     return _find(memory, token)[0]
 
 
 def _find(memory: Memory, token: str) -> tuple[Key, int]:
-    """Return the key that a token is, and the version at which it is kept."""
+    """Return the key of a token, and the version of its fact."""
     place, digest = _place(memory), _digest(token)
     for id in _possible_ids(place, token, digest):
         fact = place.get(_name(id))
-        # The digest is compared also where there is no such key, so that the time it takes says nothing either.
-        kept = None if fact is None else msgspec.convert(fact.value, _Kept)
+        # Compare a digest even if there is no such key, so that the timing reveals nothing.
+        kept = None if fact is None else msgspec.convert(fact.value, _StoredKey)
         right = hmac.compare_digest(digest, kept.digest if kept is not None else _digest(""))
         if fact is None or kept is None or not right:
             continue
-        key = _shown(id, kept)
+        key = _public(id, kept)
         if key.revoked_at is not None:
             raise Unauthenticated("the key of this request was revoked", hint=_ASK, genuine=True)
         if not key.active_at(memory.clock.now()):
@@ -211,42 +203,41 @@ def _find(memory: Memory, token: str) -> tuple[Key, int]:
 
 
 def _possible_ids(place: ScopedMemory, token: str, digest: str) -> Iterator[str]:
-    """Yield the ids under which a token may be kept: the one that its hash has here, and the one that it names.
+    """Yield the ids under which a token may be stored: the one derived from its hash, and the one it contains.
 
-    A ledger that records reads keeps the ids that are looked up, so nothing is looked up under a bare hash.
+    A ledger that records reads contains these ids, so none of them is a bare hash of the token.
     """
     secret = place.get(_ID_SECRET)
     if secret is not None:
         yield _own_id(secret.value, digest)
-    elif any(fact.key == _name(_released_id(digest)) for fact in place.list("keys")):
-        yield _released_id(digest)
+    elif any(fact.key == _name(_legacy_id(digest)) for fact in place.list("keys")):
+        yield _legacy_id(digest)
     match = _TOKEN.fullmatch(token)
     if match:
         yield match[1]
 
 
-class _Known(msgspec.Struct, Generic[T], frozen=True):
+class _CachedKey(msgspec.Struct, Generic[T], frozen=True):
     mark: Hashable
     key: Key
     version: int
     made: T
 
 
-class KnownKeys(Generic[T]):
-    """Tokens in, what was made of their keys out; each looked up again only after somebody has changed a key."""
+class KeyCache(Generic[T]):
+    """Caches a value for each key; a key is read again only after a write to the system tenant."""
 
     def __init__(self, memory: Memory, make: Callable[[Key], T]) -> None:
-        """Know none yet; `make` is given a key, and gives what stands for it for as long as that does not change."""
+        """Create an empty cache; `make` returns the value for a key."""
         self._memory = memory
         self._place = _place(memory)
         self._make = make
-        self._known: dict[str, _Known[T]] = {}
+        self._known: dict[str, _CachedKey[T]] = {}
 
     def find(self, token: str, now: datetime, mark: Hashable) -> T:
-        """Return what was made of the key that a token is, or refuse it, as `find_key` does.
+        """Return the value for the key of a token, or raise as `find_key` does.
 
-        `mark` is one that the memory gave for `SYSTEM_TENANT` after the token had arrived. It is kept with what is read
-        after it.
+        `mark` is the memory's mark of `SYSTEM_TENANT`, taken after the token arrived.
         """
         digest = _digest(token)
         known = self._known.get(digest)
@@ -256,30 +247,30 @@ class KnownKeys(Generic[T]):
             return known.made
         else:
             fact = self._place.get(_name(known.key.id))
-            # No version is used twice: at the same one it is the same key, and nothing about it has to be read again.
+            # Versions are never reused: the same version is the same key.
             same = fact is not None and fact.version == known.version
-            found = _Known(mark, known.key, known.version, known.made) if same else self._look_up(token, mark)
-        if len(self._known) >= _MOST_KNOWN:
+            found = _CachedKey(mark, known.key, known.version, known.made) if same else self._look_up(token, mark)
+        if len(self._known) >= _MAX_CACHED:
             self._known.clear()
         self._known[digest] = found
         return found.made
 
-    def _look_up(self, token: str, mark: Hashable) -> _Known[T]:
+    def _look_up(self, token: str, mark: Hashable) -> _CachedKey[T]:
         key, version = _find(self._memory, token)
-        return _Known(mark, key, version, self._make(key))
+        return _CachedKey(mark, key, version, self._make(key))
 
 
 def is_chosen(id: str) -> bool:
-    """Say whether a key is one that the operator chose, which unlike the others might be guessed."""
+    """Return whether a key was chosen by the operator and so might be guessed."""
     return id.startswith(_OWN)
 
 
 def list_keys(memory: Memory, *, tenant: str | None = None) -> list[Key]:
-    """Return all keys, or those of a tenant, oldest first, those that were revoked too."""
+    """Return all keys, or those of a tenant, oldest first, including revoked ones."""
     place = _place(memory)
     uses = {fact.key.removeprefix("uses."): fact.value for fact in place.list("uses")}
     keys = [
-        _shown(id, msgspec.convert(fact.value, _Kept), last_used=uses.get(id))
+        _public(id, msgspec.convert(fact.value, _StoredKey), last_used=uses.get(id))
         for fact in place.list("keys")
         for id in (fact.key.removeprefix("keys."),)
     ]
@@ -289,33 +280,30 @@ def list_keys(memory: Memory, *, tenant: str | None = None) -> list[Key]:
 
 
 def revoke_key(memory: Memory, id: str) -> Key:
-    """End a key for good and return it; revoking twice changes nothing."""
+    """Revoke a key and return it; revoking twice is allowed."""
     kept, version = _read(memory, id)
     if kept.revoked_at is None:
         kept = msgspec.structs.replace(kept, revoked_at=memory.clock.now())
         _place(memory).set(_name(id), _plain(kept), expect=version)
-    return _shown(id, kept)
+    return _public(id, kept)
 
 
 def note_use(memory: Memory, id: str) -> None:
-    """Keep that a key was used now, if the last use that is kept was more than an hour ago."""
+    """Record that a key was used, at most once an hour."""
     place = _place(memory)
     now = memory.clock.now()
     last = place.get(f"uses.{id}")
-    if last is None or now - from_micros(parse_moment(last.value)) >= _USES_APART:
-        place.set(f"uses.{id}", now.isoformat(), ttl=_USES_KEPT)
+    if last is None or now - from_micros(parse_moment(last.value)) >= _USE_INTERVAL:
+        place.set(f"uses.{id}", now.isoformat(), ttl=_USE_TTL)
 
 
-def check_caller(tenant: str, user: str) -> None:
-    """Refuse a tenant or a user that nobody can call as."""
+def check_principal(tenant: str, user: str) -> None:
+    """Raise UsageError for a tenant or user that cannot have keys."""
     Scope.of(tenant=tenant, user=user)
     if tenant == SYSTEM_TENANT:
-        raise UsageError(f"`{SYSTEM_TENANT}` is where keys are kept, nobody's tenant", hint="Name another tenant")
+        raise UsageError(f"the tenant `{SYSTEM_TENANT}` is reserved", hint="Choose another tenant")
     if len(user) > LONGEST_USER:
         raise UsageError(f"the user id has {len(user)} characters, the limit is {LONGEST_USER}", hint="Shorten it")
-
-
-# how a key is written
 
 
 def _new_token(memory: Memory) -> tuple[str, str]:
@@ -326,14 +314,14 @@ def _new_token(memory: Memory) -> tuple[str, str]:
 def _own_id(secret: str, digest: str) -> str:
     """Return the id of a key that the operator chose.
 
-    Ids are in logs and lists, and a chosen key may be guessable: without the secret of this database, no guess can be
-    held against its id.
+    Ids appear in logs and lists, and a chosen key may be guessable: without the secret of this database, a guess cannot
+    be checked against the id.
     """
     return f"{_OWN}{hmac.digest(bytes.fromhex(secret), digest.encode(), 'sha256').hex()[:32]}"
 
 
-def _released_id(digest: str) -> str:
-    """Return the id that 0.1.0 gave to a chosen key: a bare hash of it."""
+def _legacy_id(digest: str) -> str:
+    """Return the id of a chosen key in 0.1.0: a bare hash."""
     return f"{_OWN}{digest[:32]}"
 
 
@@ -341,7 +329,7 @@ def _digest(token: str) -> str:
     return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _kept(
+def _new_record(
     token: str,
     tenant: str,
     user: str,
@@ -350,14 +338,14 @@ def _kept(
     label: str,
     now: datetime,
     end: datetime | None,
-) -> _Kept:
-    check_caller(tenant, user)
+) -> _StoredKey:
+    check_principal(tenant, user)
     if role not in ROLES:
         raise UsageError(f"{quote(role)} is not a role", hint=f"Roles are {', '.join(ROLES)}", value=role)
     for capability in allow:
         Rule("allow", capability)
     check_label("label", label or None)
-    return _Kept(
+    return _StoredKey(
         tenant=tenant,
         user=user,
         role=role,
@@ -376,25 +364,27 @@ def _end(expires: Duration | datetime | None, now: datetime) -> datetime | None:
         return now + timedelta(seconds=parse_duration(expires))
     end = from_micros(parse_moment(expires))
     if end <= now:
-        raise UsageError(f"{quote(end.isoformat())} is over already", hint="Name a moment to come, such as 90d")
+        raise UsageError(
+            f"{quote(end.isoformat())} is in the past", hint="Pass a future time, or a duration such as 90d"
+        )
     return end
 
 
-def _keep_admin_key(memory: Memory, token: str) -> None:
-    """Let a token of the operator's own choice open everything in the default tenant, in place of the one before."""
+def _store_admin_key(memory: Memory, token: str) -> None:
+    """Store the operator's own token as an administrator's key, replacing the previous one."""
     if len(token) < SHORTEST_ADMIN_KEY or not _CHOSEN.fullmatch(token) or token.count(".") == 2:
         raise UsageError(
             f"{_ADMIN_LABEL} cannot be used as a key",
-            hint=f"Use at least {SHORTEST_ADMIN_KEY} letters, digits and signs without blanks, chosen at random",
+            hint=f"Use at least {SHORTEST_ADMIN_KEY} random letters, digits and punctuation characters, without spaces",
         )
     place, digest, now = _place(memory), _digest(token), memory.clock.now()
-    present = {fact.key: (msgspec.convert(fact.value, _Kept), fact.version) for fact in place.list("keys")}
+    present = {fact.key: (msgspec.convert(fact.value, _StoredKey), fact.version) for fact in place.list("keys")}
     for name, (before, _) in present.items():
         if before.digest == digest:
-            if not _shown(name, before).active_at(now):
+            if not _public(name, before).active_at(now):
                 raise UsageError(f"{_ADMIN_LABEL} was revoked or has expired", hint="Set another one")
             return
-    kept = _kept(token, DEFAULT_TENANT, "admin", "admin", (), _ADMIN_LABEL, now, None)
+    kept = _new_record(token, DEFAULT_TENANT, "admin", "admin", (), _ADMIN_LABEL, now, None)
     id = _own_id(_id_secret(memory), digest)
     try:
         with memory.batch() as batch:
@@ -404,37 +394,34 @@ def _keep_admin_key(memory: Memory, token: str) -> None:
                     ended = msgspec.structs.replace(before, revoked_at=now)
                     batch.set(place, name, _plain(ended), expect=version)
     except Conflict:
-        find_key(memory, token)  # another server that starts now has kept it
+        find_key(memory, token)  # another server that is starting has stored it
 
 
 def _id_secret(memory: Memory) -> str:
-    """Return the secret that ids of chosen keys are made with; the first call on a database makes it."""
+    """Return the secret for ids of chosen keys; the first call on a database creates it."""
     place = _place(memory)
     if place.get(_ID_SECRET) is None:
         try:
             place.set(_ID_SECRET, secrets.token_hex(32), expect=0)
         except Conflict:
-            pass  # another server that starts now has made it
+            pass  # another server that is starting has created it
     return place.value(_ID_SECRET)
 
 
-def _rename_own_keys(memory: Memory, secret: str) -> None:
-    """Give keys whose id 0.1.0 made of nothing but a hash of them an id that says nothing about them."""
+def _migrate_legacy_ids(memory: Memory, secret: str) -> None:
+    """Replace ids of 0.1.0, bare hashes of chosen keys, by ids that reveal nothing."""
     place = _place(memory)
     for fact in place.list("keys"):
-        digest = msgspec.convert(fact.value, _Kept).digest
-        if fact.key == _name(_released_id(digest)):
+        digest = msgspec.convert(fact.value, _StoredKey).digest
+        if fact.key == _name(_legacy_id(digest)):
             id = _own_id(secret, digest)
             try:
                 with memory.batch() as batch:
                     batch.set(place, _name(id), fact.value, expect=0)
                     batch.delete(place, fact.key, expect=fact.version)
             except Conflict:
-                continue  # another server that starts now has done it
-            place.delete(f"uses.{_released_id(digest)}")
-
-
-# where keys are kept
+                continue  # another server that is starting has done it
+            place.delete(f"uses.{_legacy_id(digest)}")
 
 
 _PLACE = Scope(tenant=SYSTEM_TENANT)
@@ -448,19 +435,19 @@ def _name(id: str) -> str:
     return f"keys.{id}"
 
 
-def _read(memory: Memory, id: str) -> tuple[_Kept, int]:
+def _read(memory: Memory, id: str) -> tuple[_StoredKey, int]:
     fact = _place(memory).get(check_key(_name(id)))
     if fact is None:
-        # What was given is not repeated: by a slip of the hand it may be a whole token.
-        raise NotFound("there is no key of that id", hint="List them with `memoranda keys list`")
-    return msgspec.convert(fact.value, _Kept), fact.version
+        # The id is not shown: it may be a whole token, passed by mistake.
+        raise NotFound("there is no key with that id", hint="List them with `memoranda keys list`")
+    return msgspec.convert(fact.value, _StoredKey), fact.version
 
 
-def _plain(kept: _Kept) -> Any:
+def _plain(kept: _StoredKey) -> Any:
     return msgspec.json.decode(msgspec.json.encode(kept))
 
 
-def _shown(id: str, kept: _Kept, *, last_used: str | None = None) -> Key:
+def _public(id: str, kept: _StoredKey, *, last_used: str | None = None) -> Key:
     return Key(
         id=id,
         tenant=kept.tenant,

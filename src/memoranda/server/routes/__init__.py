@@ -1,1 +1,1 @@
-"""One file for each kind of memory: a request in, one call of the memory's handle, its answer out."""
+"""The REST API by resource. Each route makes one call on the caller's memory handle."""

@@ -1,35 +1,40 @@
-"""`/agent/{id}/chat` and `/agent/{id}/prompts/preview`: agents that know the user, answering over HTTP."""
+"""Routes `/agent/{id}/chat`, `/agent/{id}/prompts/preview` and `/conversations`."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any
 
 import msgspec
-from litestar import Response, Router, post
+from litestar import Response, Router, get, post
 from litestar.datastructures import State
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
-from litestar.params import HeaderParameter, JSONBody
+from litestar.openapi.spec.enums import OpenAPIType
+from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
 from memoranda.agent.models import Said
-from memoranda.chat import turns as chatting
-from memoranda.chat.agents import Agent
-from memoranda.chat.preview import preview
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.chat_agents import model_named
-from memoranda.server.compression import UNCOMPRESSED
-from memoranda.server.parameters import Name
-from memoranda.server.places import name_of
+from memoranda.chat import conversation as kept_parts
+from memoranda.chat import conversation as stored
+from memoranda.chat import turn as chatting
+from memoranda.chat.agent import Agent
+from memoranda.chat.prompt import preview
+from memoranda.server.chat_agents import find_model
+from memoranda.server.event_streams import EVENT_STREAM, StreamedTurn, start_stream
+from memoranda.server.middleware import UNCOMPRESSED
+from memoranda.server.pagination import decode_time_cursor, page, time_position
 from memoranda.server.programs import programs_of
-from memoranda.server.routes.conversations import parts_out
-from memoranda.server.streams import EVENT_STREAM, stream_of
-from memoranda.server.turns import StreamedTurn
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
 from memoranda.wire.chat import (
     Answer,
+    Conversation,
+    Conversations,
+    ConversationSummary,
     MemoryPolicy,
+    Part,
     PreviewPrompt,
     Prompt,
     PromptCall,
@@ -38,6 +43,7 @@ from memoranda.wire.chat import (
     SendMessage,
     Usage,
 )
+from memoranda.wire.codec import fit_bytes
 
 LastEvent = Annotated[
     int | None,
@@ -45,19 +51,22 @@ LastEvent = Annotated[
         name="Last-Event-ID",
         ge=0,
         le=2**53,
-        description="Of a message that is sent again: the id of the last event that came, or 0; the rest is sent.",
+        description="To resume a message: the id of the last event received, or 0. The later events are sent.",
     ),
 ]
 
 
 @dataclass
-class _AnswersInTwoWays(Operation):
-    """An operation whose answer is one JSON object, or a stream of events."""
+class _JsonOrStream(Operation):
+    """An OpenAPI operation that returns JSON or an event stream."""
 
     def __post_init__(self) -> None:
         answer = (self.responses or {}).get("200")
         if isinstance(answer, OpenAPIResponse) and answer.content is not None:
-            schema = Schema(type="string", description="Events named as the `type` in their data; `id` is its `seq`.")  # pyright: ignore[reportArgumentType]  # the name of a type will do
+            schema = Schema(
+                type=OpenAPIType.STRING,
+                description="Server-sent events: `event` is the `type` of the data, `id` its `seq`.",
+            )
             answer.content[EVENT_STREAM] = OpenAPIMediaType(schema=schema)
 
 
@@ -65,42 +74,42 @@ class _AnswersInTwoWays(Operation):
     "/{agent:str}/chat",
     status_code=200,
     opt={UNCOMPRESSED: True},
-    operation_class=_AnswersInTwoWays,
-    responses=problems(404, 409, 502, 507),
-    summary="Say something to an agent",
+    operation_class=_JsonOrStream,
+    responses=problem_specs(404, 409, 502, 507),
+    summary="Send a message to an agent",
 )
 async def chat(
     request: StrictRequest, state: State, agent: Name, data: JSONBody[SendMessage], last_event: LastEvent = None
 ) -> Response[Answer]:
-    """Return an agent's answer: as server-sent events while it is made, or with `stream` false as one JSON object.
+    """Return the reply of an agent: as server-sent events, or as one JSON object if `stream` is false.
 
-    The turn is taken to its end even if the caller goes away: the same message, sent again, gets its answer. With the
-    header `Last-Event-ID` it gets the events that are missing, or the JSON object, also while the answer is being made.
+    The turn is completed even if the client disconnects: sending the same message again returns its reply. With the
+    header `Last-Event-ID` it returns the missing events, or the JSON object, even while the reply is in progress.
     """
-    spoken_to = _tuned(programs_of(state).agent(name_of(agent)), data)
-    said = partial(
+    spoken_to = _with_overrides(programs_of(state).agent(decode_name(agent)), data)
+    take_turn = partial(
         chatting.chat,
         request.auth.memory,
         spoken_to,
         data.message,
-        user=request.auth.caller.user,
+        user=request.auth.principal.user,
         conversation_id=data.conversation_id,
         message_id=data.message_id,
         memory_policy=_policy(data.memory_policy),
-        model=model_named(data.model),
+        model=find_model(data.model),
     )
-    turn = StreamedTurn(state.turns, request.auth, spoken_to.id, data, partial(said, after=last_event))
+    turn = StreamedTurn(state.turns, request.auth, spoken_to.id, data, partial(take_turn, after=last_event))
     if not data.stream:
         if last_event is not None:
-            await turn.over()
-        # Nobody listens to its events, but it is taken to its end like any other.
-        whole = await stream_of(lambda _: said())
-        return Response(_answer_out(await whole.result(), spoken_to.id))
+            await turn.wait_answered()
+        # As a stream without listeners, so that it is completed even if the client disconnects.
+        whole = await start_stream(lambda _: take_turn())
+        return Response(_answer_json(await whole.result(), spoken_to.id))
     if last_event is not None and await turn.is_under_way():
         events = turn.rest(last_event)
     else:
         events = (await turn.begin()).after()
-    return Stream(  # pyright: ignore[reportReturnType]  # what it streams is in the document by hand
+    return Stream(  # pyright: ignore[reportReturnType]  # documented by `_JsonOrStream`
         events, media_type=EVENT_STREAM, headers={"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
     )
 
@@ -109,22 +118,22 @@ async def chat(
     "/{agent:str}/prompts/preview",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409),
-    summary="See the prompt of a message",
+    responses=problem_specs(404, 409),
+    summary="Preview the prompt of a message",
 )
 def preview_prompt(request: StrictRequest, state: State, agent: Name, data: JSONBody[PreviewPrompt]) -> Prompt:
-    """Return what a model would be sent for a message, to the last byte; nothing is asked, and nothing written."""
+    """Return exactly what a model would be sent for a message; no model is called and nothing is written."""
     prompt = preview(
         request.auth.memory,
-        programs_of(state).agent(name_of(agent)),
+        programs_of(state).agent(decode_name(agent)),
         data.message,
-        user=request.auth.caller.user,
+        user=request.auth.principal.user,
         conversation_id=data.conversation_id,
         memory_policy=_policy(data.memory_policy),
     )
     return Prompt(
         system=prompt.system,
-        messages=[_message_out(one) for one in prompt.messages],
+        messages=[_message_json(one) for one in prompt.messages],
         system_reminders=prompt.reminders,
         tools=[
             PromptTool(name=one.name, description=one.description, parameters=one.parameters) for one in prompt.tools
@@ -133,33 +142,31 @@ def preview_prompt(request: StrictRequest, state: State, agent: Name, data: JSON
     )
 
 
-def _tuned(agent: Agent, data: SendMessage) -> Agent:
-    """Return the agent as this run wants it."""
+def _with_overrides(agent: Agent, data: SendMessage) -> Agent:
     wanted = {"temperature": data.temperature, "max_tokens": data.max_tokens}
     given = {name: value for name, value in wanted.items() if value is not None}
     return msgspec.structs.replace(agent, **given) if given else agent
 
 
 def _policy(given: MemoryPolicy | None) -> dict[str, Any] | None:
-    """Return the fields that were given, as the agent's own are to be replaced by them."""
     if given is None:
         return None
     return {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
 
 
-def _answer_out(turn: chatting.Turn, agent_id: str) -> Answer:
+def _answer_json(turn: chatting.Turn, agent_id: str) -> Answer:
     return Answer(
         text=turn.text,
         agent_id=agent_id,
         conversation_id=turn.conversation_id,
         message_id=turn.message_id,
-        parts=parts_out(turn.parts),
+        parts=parts_json(turn.parts),
         usage=Usage(requests=turn.usage.requests, tokens_in=turn.usage.tokens_in, tokens_out=turn.usage.tokens_out),
         replayed=turn.replayed,
     )
 
 
-def _message_out(said: Said) -> PromptMessage:
+def _message_json(said: Said) -> PromptMessage:
     return PromptMessage(
         role=said.role,
         text=said.text,
@@ -169,4 +176,57 @@ def _message_out(said: Said) -> PromptMessage:
     )
 
 
-router = Router("/agent", route_handlers=[chat, preview_prompt])
+chat_router = Router("/agent", route_handlers=[chat, preview_prompt])
+
+
+Since = Annotated[int, QueryParameter(name="after", ge=0, description="Return only parts with a higher `seq`.")]
+
+
+@get("/", sync_to_thread=True, responses=problem_specs(), summary="List conversations")
+def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Conversations]:
+    """Return the caller's conversations, most recently active first."""
+    last = decode_time_cursor(after)
+    every = stored.list_conversations(request.auth.memory, request.auth.principal.user)
+    # By time, because the last conversation of the previous page may have been deleted or active since.
+    rest = [one for one in every if last is None or (one.last_at, one.id) < last]
+    found, go_on = page(
+        rest,
+        limit,
+        lambda one: time_position(one.last_at, one.id),
+        max_bytes=request.page_bytes,
+        out=lambda one: ConversationSummary(**_summary_fields(one)),
+    )
+    return JsonResponse(Conversations(conversations=found, next=go_on))
+
+
+@get("/{conversation:str}", sync_to_thread=True, responses=problem_specs(404), summary="Get a conversation")
+def get_conversation(request: StrictRequest, conversation: Name, since: Since = 0) -> Response[Conversation]:
+    """Return a conversation of the caller with its parts, all or those after a `seq`."""
+    most = request.page_bytes
+    found = stored.read_conversation(
+        request.auth.memory, request.auth.principal.user, decode_name(conversation), after=since, max_bytes=most
+    )
+    # Hidden parts count too: a page without any visible part still has a `next`.
+    parts = fit_bytes(list(found.parts), most)
+    go_on = parts[-1].seq if len(parts) < len(found.parts) else None
+    return JsonResponse(Conversation(**_summary_fields(found), parts=parts_json(parts), next=go_on))
+
+
+def parts_json(parts: Iterable[kept_parts.Part]) -> list[Part]:
+    """Return the visible parts of a conversation; those that only the model sees are omitted."""
+    shown = (part for part in parts if not part.hidden)
+    return [msgspec.convert(part, Part, from_attributes=True) for part in shown]
+
+
+def _summary_fields(one: stored.ConversationSummary) -> dict[str, Any]:
+    return {
+        "id": one.id,
+        "agent_id": one.agent_id,
+        "opened_at": one.opened_at,
+        "last_at": one.last_at,
+        "last_seq": one.last_seq,
+        "has_active_generation": one.active,
+    }
+
+
+conversations_router = Router("/conversations", route_handlers=[list_conversations, get_conversation])

@@ -1,4 +1,4 @@
-"""`/collections`: what is remembered and found by meaning."""
+"""Routes `/collections`: remember, recall and forget entries."""
 
 from __future__ import annotations
 
@@ -9,16 +9,13 @@ from litestar import Response, Router, delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from memoranda.errors import NotFound
-from memoranda.model.recall import check_mode
+from memoranda.model.entry import check_mode
 from memoranda.model.text import quote
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.paging import decode_cursor, decode_number, encode_cursor, page
-from memoranda.server.parameters import PAGE, After, Below, Name, PageLimit
-from memoranda.server.places import name_of, own
-from memoranda.server.tags import Encoded
-from memoranda.wire.bounds import fitting
-from memoranda.wire.collections import (
+from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, SubScope, caller_memory, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.wire.codec import fit_bytes
+from memoranda.wire.memory import (
     AllRemembered,
     Collections,
     Entries,
@@ -29,40 +26,40 @@ from memoranda.wire.collections import (
     RememberMany,
     RememberText,
     Removed,
-    entry_out,
-    recalled_out,
+    entry_json,
+    recall_json,
 )
 
-Namespace = Annotated[str | None, QueryParameter(description="A part of the collection; without it, all of them.")]
+Namespace = Annotated[str | None, QueryParameter(description="A namespace of the collection. Default: all of them.")]
 
 
-@get("/", sync_to_thread=True, responses=problems(), summary="List collections")
+@get("/", sync_to_thread=True, responses=problem_specs(), summary="List collections")
 def list_collections(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Collections]:
-    """Return the collections with something of the caller in them, and how much that is, by name.
+    """Return the collections with entries of the caller, and their number, by name.
 
-    An administrator sees those of the whole tenant.
+    An administrator gets those of the whole tenant.
     """
     last = decode_cursor(after)
-    below = None if request.auth.caller.role == "admin" else request.auth.caller.scope
+    below = None if request.auth.principal.role == "admin" else request.auth.principal.scope
     found = [one for one in request.auth.memory.collections.list(below=below) if one.name > last]
     kept, go_on = page(found, limit, lambda one: one.name, max_bytes=request.page_bytes)
-    return Encoded(Collections(collections=kept, next=go_on))
+    return JsonResponse(Collections(collections=kept, next=go_on))
 
 
 @post(
     "/{collection:str}/remember",
     sync_to_thread=True,
     status_code=201,
-    responses=problems(409, 502, 507),
-    summary="Remember something",
+    responses=problem_specs(409, 502, 507),
+    summary="Remember an entry",
 )
 def remember(
-    request: StrictRequest, collection: Name, data: JSONBody[Remember], below: Below = None
+    request: StrictRequest, collection: Name, data: JSONBody[Remember], below: SubScope = None
 ) -> Response[Remembered]:
-    """Store text or JSON so that recall finds it. `stored` is false where the same stood there already."""
-    done = own(request.auth, below).remember(
+    """Store text or JSON so that recall finds it; `stored` is false if the same entry exists."""
+    done = caller_memory(request.auth, below).remember(
         data.content,
-        collection=name_of(collection),
+        collection=decode_name(collection),
         metadata=data.metadata,
         namespace=data.namespace,
         ttl=data.ttl,
@@ -76,16 +73,16 @@ def remember(
     "/{collection:str}/entries",
     sync_to_thread=True,
     status_code=201,
-    responses=problems(409, 502, 507),
-    summary="Remember several things",
+    responses=problem_specs(409, 502, 507),
+    summary="Remember several entries",
 )
 def remember_many(
-    request: StrictRequest, collection: Name, data: JSONBody[RememberMany], below: Below = None
+    request: StrictRequest, collection: Name, data: JSONBody[RememberMany], below: SubScope = None
 ) -> AllRemembered:
-    """Store several things, all or none of them, and say what became of each."""
-    done = own(request.auth, below).remember_many(
+    """Store several entries, all or none, and return the result for each."""
+    done = caller_memory(request.auth, below).remember_many(
         [msgspec.structs.asdict(item) for item in data.items],
-        collection=name_of(collection),
+        collection=decode_name(collection),
         namespace=data.namespace,
         ttl=data.ttl,
         source=data.source,
@@ -97,16 +94,16 @@ def remember_many(
     "/{collection:str}/texts",
     sync_to_thread=True,
     status_code=201,
-    responses=problems(409, 502, 507),
-    summary="Remember a long text in parts",
+    responses=problem_specs(409, 502, 507),
+    summary="Remember a long text in chunks",
 )
 def remember_text(
-    request: StrictRequest, collection: Name, data: JSONBody[RememberText], below: Below = None
+    request: StrictRequest, collection: Name, data: JSONBody[RememberText], below: SubScope = None
 ) -> AllRemembered:
-    """Store a long text in parts, cut between paragraphs or sentences; its parts are neighbours of each other."""
-    done = own(request.auth, below).remember_text(
+    """Store a long text in chunks, split between paragraphs or sentences; recall can return neighbouring chunks."""
+    done = caller_memory(request.auth, below).remember_text(
         data.text,
-        collection=name_of(collection),
+        collection=decode_name(collection),
         chunk=data.chunk,
         metadata=data.metadata,
         namespace=data.namespace,
@@ -120,20 +117,20 @@ def remember_text(
     "/{collection:str}/recall",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(409, 502),
-    summary="Recall what was remembered",
+    responses=problem_specs(409, 502),
+    summary="Recall entries",
 )
 def recall(
-    request: StrictRequest, collection: Name, data: JSONBody[Recall], below: Below = None, after: After = None
+    request: StrictRequest, collection: Name, data: JSONBody[Recall], below: SubScope = None, after: After = None
 ) -> Response[Recalled]:
-    """Return what answers a query, best first; an empty query gives the newest.
+    """Return the entries that match a query, best first; an empty query returns the newest.
 
-    Where the matches are too large for one answer, `next` is the `after` of the same question that gives the others.
+    If the matches are too large for one response, send the same query with `after` set to `next` for the rest.
     """
     seen, most = decode_number(after), request.page_bytes
-    found = own(request.auth, below).recall(
+    found = caller_memory(request.auth, below).recall(
         data.query,
-        collection=name_of(collection),
+        collection=decode_name(collection),
         namespace=data.namespace,
         limit=max(0, data.limit - seen),
         threshold=data.threshold,
@@ -144,59 +141,63 @@ def recall(
         offset=seen,
         max_bytes=most,
     )
-    results = fitting(recalled_out(found).results, most)
+    results = fit_bytes(recall_json(found).results, most)
     go_on = encode_cursor(str(seen + len(results))) if len(results) < found.count else None
-    return Encoded(Recalled(results=results, count=len(results), next=go_on))
+    return JsonResponse(Recalled(results=results, count=len(results), next=go_on))
 
 
-@get("/{collection:str}/entries", sync_to_thread=True, responses=problems(), summary="List entries")
+@get("/{collection:str}/entries", sync_to_thread=True, responses=problem_specs(), summary="List entries")
 def list_entries(
     request: StrictRequest,
     collection: Name,
     namespace: Namespace = None,
-    below: Below = None,
+    below: SubScope = None,
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[Entries]:
-    """Return the caller's entries in the order they came."""
+    """Return the caller's entries, oldest first."""
     most = request.page_bytes
-    found = own(request.auth, below).entries(
-        collection=name_of(collection),
+    found = caller_memory(request.auth, below).entries(
+        collection=decode_name(collection),
         namespace=namespace,
         after=decode_number(after),
         limit=limit + 1,
         max_bytes=most,
     )
-    kept, go_on = page(found, limit, lambda entry: entry.sequence, max_bytes=most, out=entry_out)
-    return Encoded(Entries(entries=kept, next=go_on))
+    kept, go_on = page(found, limit, lambda entry: entry.sequence, max_bytes=most, out=entry_json)
+    return JsonResponse(Entries(entries=kept, next=go_on))
 
 
 @delete(
     "/{collection:str}/entries/{entry:str}",
     sync_to_thread=True,
-    responses=problems(404, 507),
+    responses=problem_specs(404, 507),
     summary="Forget an entry",
 )
 def forget(
-    request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: Below = None
+    request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: SubScope = None
 ) -> None:
-    """Forget one entry: it is no longer recalled, except as of an earlier moment."""
-    place = own(request.auth, below)
-    if not place.forget(name_of(entry), collection=name_of(collection), namespace=namespace):
-        raise _missing(name_of(entry))
+    """Forget an entry: it is no longer recalled, except with an earlier `as_of`."""
+    place = caller_memory(request.auth, below)
+    if not place.forget(decode_name(entry), collection=decode_name(collection), namespace=namespace):
+        raise _missing(decode_name(entry))
 
 
 @delete(
     "/{collection:str}/entries",
     sync_to_thread=True,
-    responses=problems(404, 507),
-    summary="Forget what stands under a key",
+    responses=problem_specs(404, 507),
+    summary="Forget an entry by its key",
 )
 def forget_key(
-    request: StrictRequest, collection: Name, key: FromQuery[str], namespace: FromQuery[str] = "", below: Below = None
+    request: StrictRequest,
+    collection: Name,
+    key: FromQuery[str],
+    namespace: FromQuery[str] = "",
+    below: SubScope = None,
 ) -> None:
-    """Forget the entry that was remembered under a key."""
-    if not own(request.auth, below).forget(key=key, collection=name_of(collection), namespace=namespace):
+    """Forget the entry with a key."""
+    if not caller_memory(request.auth, below).forget(key=key, collection=decode_name(collection), namespace=namespace):
         raise _missing(key)
 
 
@@ -204,16 +205,16 @@ def forget_key(
     "/{collection:str}",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 507),
+    responses=problem_specs(404, 507),
     summary="Delete a collection",
 )
 def delete_collection(request: StrictRequest, collection: Name) -> Removed:
-    """Delete a collection with the entries of everybody in the tenant; for administrators."""
-    return Removed(entries=request.auth.memory.collections.delete(name_of(collection)))
+    """Delete a collection with the entries of all users of the tenant; for administrators."""
+    return Removed(entries=request.auth.memory.collections.delete(decode_name(collection)))
 
 
 def _missing(entry: str) -> NotFound:
-    return NotFound(f"there is no entry {quote(entry)}", hint="GET …/entries lists those there are")
+    return NotFound(f"there is no entry {quote(entry)}", hint="GET …/entries lists them")
 
 
 router = Router(

@@ -1,4 +1,4 @@
-"""`/memory/definitions`: the contracts of keys."""
+"""Routes `/memory/definitions`: schemas for keys, and their records."""
 
 from __future__ import annotations
 
@@ -8,29 +8,25 @@ import msgspec
 from litestar import Response, Router, delete, get, patch, post
 from litestar.params import JSONBody
 
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.paging import decode_cursor, page, page_of_list
-from memoranda.server.parameters import PAGE, After, Name, PageLimit
-from memoranda.server.places import name_of
-from memoranda.server.tags import Encoded
-from memoranda.wire.definitions import ChangeDefinition, Definition, Definitions, NewDefinition, Records
-from memoranda.wire.facts import fact_out
+from memoranda.server.pagination import decode_cursor, page, page_of_list
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.wire.memory import ChangeDefinition, Definition, Definitions, NewDefinition, Records, fact_json
 
 Value = TypeVar("Value")
 
 
-@get("/", sync_to_thread=True, responses=problems(), summary="List definitions")
+@get("/", sync_to_thread=True, responses=problem_specs(), summary="List definitions")
 def list_definitions(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Definitions]:
     """Return the tenant's definitions, oldest first."""
     every = request.auth.memory.definitions.list()
     kept, go_on = page_of_list(every, after, limit, lambda one: one.id, max_bytes=request.page_bytes)
-    return Encoded(Definitions(definitions=kept, next=go_on))
+    return JsonResponse(Definitions(definitions=kept, next=go_on))
 
 
-@post("/", sync_to_thread=True, responses=problems(409, 507), summary="Create a definition")
+@post("/", sync_to_thread=True, responses=problem_specs(409, 507), summary="Create a definition")
 def create_definition(request: StrictRequest, data: JSONBody[NewDefinition]) -> Definition:
-    """Create a definition; from then on the values of its key are held against its schema."""
+    """Create a definition; from now on values of its key are validated against its schema."""
     return request.auth.memory.definitions.create(
         name=data.name,
         slug=data.slug,
@@ -42,48 +38,48 @@ def create_definition(request: StrictRequest, data: JSONBody[NewDefinition]) -> 
     )
 
 
-@get("/{definition:str}", sync_to_thread=True, responses=problems(404), summary="Get a definition")
+@get("/{definition:str}", sync_to_thread=True, responses=problem_specs(404), summary="Get a definition")
 def get_definition(request: StrictRequest, definition: Name) -> Definition:
-    """Return the definition of this id or slug."""
-    return request.auth.memory.definitions.get(name_of(definition))
+    """Return a definition by its id or slug."""
+    return request.auth.memory.definitions.get(decode_name(definition))
 
 
-@patch("/{definition:str}", sync_to_thread=True, responses=problems(404, 409, 507), summary="Change a definition")
+@patch("/{definition:str}", sync_to_thread=True, responses=problem_specs(404, 409, 507), summary="Change a definition")
 def change_definition(request: StrictRequest, definition: Name, data: JSONBody[ChangeDefinition]) -> Definition:
-    """Change what is given; records follow a changed slug."""
+    """Change the given fields; if the slug changes, existing records are renamed."""
     return request.auth.memory.definitions.update(
-        name_of(definition),
-        name=_given(data.name),
-        slug=_given(data.slug),
-        schema=_given(data.schema),
-        scope=_given(data.scope),
-        ttl=_given(data.ttl),
+        decode_name(definition),
+        name=_or_none(data.name),
+        slug=_or_none(data.slug),
+        schema=_or_none(data.schema),
+        scope=_or_none(data.scope),
+        ttl=_or_none(data.ttl),
         clear_ttl=data.ttl is None,
-        mode=_given(data.mode),
+        mode=_or_none(data.mode),
     )
 
 
-@delete("/{definition:str}", sync_to_thread=True, responses=problems(404, 507), summary="Delete a definition")
+@delete("/{definition:str}", sync_to_thread=True, responses=problem_specs(404, 507), summary="Delete a definition")
 def delete_definition(request: StrictRequest, definition: Name) -> None:
     """Delete a definition and its records."""
-    request.auth.memory.definitions.delete(name_of(definition))
+    request.auth.memory.definitions.delete(decode_name(definition))
 
 
-@get("/{definition:str}/records", sync_to_thread=True, responses=problems(404), summary="List the records")
+@get("/{definition:str}/records", sync_to_thread=True, responses=problem_specs(404), summary="List records")
 def list_records(
     request: StrictRequest, definition: Name, after: After = None, limit: PageLimit = PAGE
 ) -> Response[Records]:
-    """Return the active records of a definition, whoever owns them."""
+    """Return the active records of a definition, of all owners."""
     most = request.page_bytes
-    # Not by their number: of those before some may have gone since, and others would never be shown.
+    # By scope, because an offset would skip records when others are deleted between pages.
     found = request.auth.memory.definitions.records(
-        name_of(definition), after=decode_cursor(after), limit=limit + 1, max_bytes=most
+        decode_name(definition), after=decode_cursor(after), limit=limit + 1, max_bytes=most
     )
-    kept, go_on = page(found, limit, lambda fact: fact.scope.path, max_bytes=most, out=fact_out)
-    return Encoded(Records(records=kept, next=go_on))
+    kept, go_on = page(found, limit, lambda fact: fact.scope.path, max_bytes=most, out=fact_json)
+    return JsonResponse(Records(records=kept, next=go_on))
 
 
-def _given(value: Value | msgspec.UnsetType) -> Value | None:
+def _or_none(value: Value | msgspec.UnsetType) -> Value | None:
     return None if value is msgspec.UNSET else value
 
 

@@ -1,4 +1,4 @@
-"""`/`, `/health`, `/ready` and `/metrics`: where things are, and whether all is well. Nothing of what is remembered."""
+"""Routes `/`, `/health`, `/ready` and `/metrics`, which need no token."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from litestar.datastructures import State
 
 from memoranda import __version__
 from memoranda.api.memory import Memory
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
 from memoranda.server.metrics import MEDIA_TYPE, Metrics
-from memoranda.wire.health import Health
+from memoranda.server.requests import StrictRequest
+from memoranda.server.responses import problem_specs
+from memoranda.wire.admin import Health
 
 _LINKS = {"admin": "/admin", "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
 
 
 @get("/", sync_to_thread=False, security=[{}], include_in_schema=False)
 def index(request: StrictRequest) -> Response[Any]:
-    """Redirect a browser to the admin pages; tell programs where things are."""
+    """Redirect a browser to the admin pages; return links to a program."""
     headers = {"Vary": "Accept", "Cache-Control": "no-store"}
     if _wants_html(request.headers.get("accept", "")):
         return Response(b"", status_code=303, headers={**headers, "Location": _LINKS["admin"]})
     return Response({"name": "memoranda", "version": __version__, "links": _LINKS}, headers=headers)
 
 
-@get("/health", sync_to_thread=False, security=[{}], summary="Is the process up?")
+@get("/health", sync_to_thread=False, security=[{}], summary="Check that the process is up")
 def health() -> Health:
-    """Say that the process answers."""
+    """Report that the process answers."""
     return Health(status="ok", version=__version__)
 
 
-@get("/ready", security=[{}], responses=problems(), summary="Can it work?")
+@get("/ready", security=[{}], responses=problem_specs(), summary="Check that the store is ready")
 async def ready(state: State) -> Health:
-    """Say that the store answers too."""
+    """Report that the store answers, too."""
     memory: Memory = state.memory
-    # Not in one of the threads that turns hold until their model has answered: who chats much is ready all the same.
+    # Not in the pool, whose threads may all be waiting for models.
     await run_sync(memory.scope(user="nobody").get, "ready")
     return Health(status="ok", version=__version__)
 
@@ -47,16 +47,16 @@ async def ready(state: State) -> Health:
     sync_to_thread=False,
     security=[{}],
     media_type=MediaType.TEXT,
-    summary="What was counted",
+    summary="Get metrics",
 )
 def metrics(state: State) -> Response[str]:
-    """Return how many requests there were, and how long they took, as Prometheus reads it."""
+    """Return the metrics of this process in the Prometheus text format."""
     counted: Metrics = state.metrics
     return Response(counted.render(), media_type=MEDIA_TYPE)
 
 
 def _wants_html(accept: str) -> bool:
-    """Say whether HTML is asked for by name, as browsers do; `*/*` alone is a program."""
+    """Return whether HTML is accepted explicitly, as browsers do; `*/*` alone is a program."""
     for part in accept.split(","):
         kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
         if kind in ("text/html", "application/xhtml+xml"):

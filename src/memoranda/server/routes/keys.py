@@ -1,6 +1,6 @@
-"""`/keys`: who may call this server for the tenant, for administrators. A new key is shown once.
+"""Routes `/keys`: the API keys of the tenant, for administrators.
 
-Keys are kept in a tenant of their own, which no caller reaches: here it is looked at who asks, and for which tenant.
+Keys are stored in a system tenant that no caller reaches, so these routes check the caller's permission and tenant.
 """
 
 from __future__ import annotations
@@ -12,114 +12,113 @@ from litestar.params import JSONBody
 
 from memoranda.api.memory import Memory
 from memoranda.errors import Denied, NotFound
-from memoranda.model.effect import GrantRule, ReadGrants
+from memoranda.governance.permissions import GrantRule, ReadGrants
 from memoranda.model.policy import OWNER, Rule, covers
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.server.answers import problems
 from memoranda.server.auth import keys as kept
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.callers import DOOR, Access
-from memoranda.server.paging import page_of_list
-from memoranda.server.parameters import PAGE, After, Name, PageLimit
-from memoranda.server.places import name_of
-from memoranda.server.tags import Encoded
-from memoranda.wire.keys import CreateKey, Key, Keys, NewKey, RotateKey
+from memoranda.server.auth.principals import DOOR, Access
+from memoranda.server.pagination import page_of_list
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.wire.admin import CreateKey, Key, Keys, NewKey, RotateKey
 
 _NOT_STORED = {"Cache-Control": "no-store"}
 
 
-@get("/", sync_to_thread=True, responses=problems(), summary="List keys")
+@get("/", sync_to_thread=True, responses=problem_specs(), summary="List keys")
 def list_keys(request: StrictRequest, state: State, after: After = None, limit: PageLimit = PAGE) -> Response[Keys]:
-    """Return the keys of the tenant, oldest first, with what became of them; never the keys themselves."""
-    _require(request.auth, ReadGrants(scope=Scope(request.auth.caller.tenant)))
-    found = kept.list_keys(state.memory, tenant=request.auth.caller.tenant)
-    listed, go_on = page_of_list(found, after, limit, lambda one: one.id, max_bytes=request.page_bytes, out=_key_out)
-    return Encoded(Keys(keys=listed, next=go_on))
+    """Return the keys of the tenant, oldest first, without their tokens."""
+    _require(request.auth, ReadGrants(scope=Scope(request.auth.principal.tenant)))
+    found = kept.list_keys(state.memory, tenant=request.auth.principal.tenant)
+    listed, go_on = page_of_list(found, after, limit, lambda one: one.id, max_bytes=request.page_bytes, out=_key_json)
+    return JsonResponse(Keys(keys=listed, next=go_on))
 
 
-@post("/", sync_to_thread=True, responses=problems(507), summary="Make a key")
+@post("/", sync_to_thread=True, responses=problem_specs(507), summary="Create a key")
 def create_key(request: StrictRequest, state: State, data: JSONBody[CreateKey]) -> Response[NewKey]:
-    """Make a key for a user of the tenant and return it. It is kept only as a hash: it cannot be shown again."""
+    """Create a key for a user of the tenant. Its token is stored as a hash, so it is shown only this once."""
     _require_no_wider(request.auth, tuple(data.allow))
     made = kept.create_key(
-        _keeper(request.auth, state),
-        tenant=request.auth.caller.tenant,
+        _system_handle(request.auth, state),
+        tenant=request.auth.principal.tenant,
         user=data.user,
         role=data.role,
         allow=data.allow,
         expires=data.expires,
         label=data.label,
     )
-    return Response(_new_key_out(made), headers=_NOT_STORED)
+    return Response(_new_key_json(made), headers=_NOT_STORED)
 
 
-@post("/{key:str}/rotate", sync_to_thread=True, responses=problems(404, 409, 507), summary="Replace a key")
+@post("/{key:str}/rotate", sync_to_thread=True, responses=problem_specs(404, 409, 507), summary="Rotate a key")
 def rotate_key(request: StrictRequest, state: State, key: Name, data: JSONBody[RotateKey]) -> Response[NewKey]:
-    """Make a key that stands for the same user and rights; the old one ends now, or after `grace`."""
-    _require_no_wider(request.auth, _own(request.auth, state, name_of(key)).allow)
-    made = kept.rotate_key(_keeper(request.auth, state), name_of(key), grace=data.grace)
-    return Response(_new_key_out(made), headers=_NOT_STORED)
+    """Create a key with the same user and permissions; the old one ends now, or after `grace`."""
+    _require_no_wider(request.auth, _own(request.auth, state, decode_name(key)).allow)
+    made = kept.rotate_key(_system_handle(request.auth, state), decode_name(key), grace=data.grace)
+    return Response(_new_key_json(made), headers=_NOT_STORED)
 
 
-@delete("/{key:str}", sync_to_thread=True, status_code=200, responses=problems(404, 409, 507), summary="Revoke a key")
+@delete(
+    "/{key:str}", sync_to_thread=True, status_code=200, responses=problem_specs(404, 409, 507), summary="Revoke a key"
+)
 def revoke_key(request: StrictRequest, state: State, key: Name) -> Key:
-    """End a key for good and return what is known about it; revoking twice changes nothing."""
-    _require(request.auth, _granting(request.auth))
-    _own(request.auth, state, name_of(key))
-    return _key_out(kept.revoke_key(_keeper(request.auth, state), name_of(key)))
+    """Revoke a key and return it; revoking twice is allowed."""
+    _require(request.auth, _grant_effect(request.auth))
+    _own(request.auth, state, decode_name(key))
+    return _key_json(kept.revoke_key(_system_handle(request.auth, state), decode_name(key)))
 
 
 def _require(access: Access, effect: GrantRule | ReadGrants) -> None:
-    """Refuse whoever may not do with grants what is asked for with keys: both say who may do what."""
+    """Raise Denied unless the caller may do the same with grants; keys need the same permission."""
     if not access.memory.may(effect):
         raise Denied(
-            f"`{access.caller.actor}` may not do that with keys",
+            f"`{access.principal.actor}` may not manage keys",
             hint="Ask an administrator of the tenant",
             capability=effect.capability,
-            actor=access.caller.actor,
+            actor=access.principal.actor,
         )
 
 
 def _require_no_wider(access: Access, allow: tuple[str, ...]) -> None:
-    """Refuse to make a key that may do more than the one it is made with."""
-    _require(access, _granting(access))
-    own = access.caller.allow
+    """Raise Denied for a new key with more permissions than the caller's."""
+    _require(access, _grant_effect(access))
+    own = access.principal.allow
     if own and not (allow and all(any(covers(wide, narrow) for wide in own) for narrow in allow)):
         raise Denied(
-            "a key that is narrowed cannot make one that may do more",
+            "a restricted key cannot create one with more permissions",
             hint=f"Allow it some of {', '.join(map(quote, own))}",
             capability=GrantRule.capability,
-            actor=access.caller.actor,
+            actor=access.principal.actor,
         )
 
 
-def _granting(access: Access) -> GrantRule:
-    return GrantRule(scope=Scope(access.caller.tenant), actor=access.caller.actor, rule=Rule("allow", "*"))
+def _grant_effect(access: Access) -> GrantRule:
+    return GrantRule(scope=Scope(access.principal.tenant), actor=access.principal.actor, rule=Rule("allow", "*"))
 
 
 def _own(access: Access, state: State, id: str) -> kept.Key:
-    """Return a key of the caller's tenant; those of others are not found."""
-    found = next((one for one in kept.list_keys(state.memory, tenant=access.caller.tenant) if one.id == id), None)
+    """Return a key of the caller's tenant; keys of others are not found."""
+    found = next((one for one in kept.list_keys(state.memory, tenant=access.principal.tenant) if one.id == id), None)
     if found is None:
-        # What was given is not repeated: by a slip of the hand it may be a whole token.
-        raise NotFound("there is no key of that id", hint="GET /keys lists those there are")
+        # The id is not shown: it may be a whole token, sent by mistake.
+        raise NotFound("there is no key with that id", hint="GET /keys lists them")
     return found
 
 
-def _keeper(access: Access, state: State) -> Memory:
-    """Return a handle on where keys are kept, under which the ledger there knows who it was."""
+def _system_handle(access: Access, state: State) -> Memory:
+    """Return a handle on the system tenant that records the caller in its ledger."""
     memory: Memory = state.memory
-    actor = f"{access.caller.tenant}/{access.caller.actor}"
+    actor = f"{access.principal.tenant}/{access.principal.actor}"
     return memory.in_tenant(kept.SYSTEM_TENANT).acting_as(actor, policy=OWNER, door=DOOR)
 
 
-def _key_out(key: kept.Key) -> Key:
+def _key_json(key: kept.Key) -> Key:
     return msgspec.convert(key, Key, from_attributes=True)
 
 
-def _new_key_out(made: kept.NewKey) -> NewKey:
-    return NewKey(token=made.token, key=_key_out(made.key))
+def _new_key_json(made: kept.NewKey) -> NewKey:
+    return NewKey(token=made.token, key=_key_json(made.key))
 
 
 router = Router("/keys", route_handlers=[list_keys, create_key, rotate_key, revoke_key])

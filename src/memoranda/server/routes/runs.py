@@ -1,4 +1,4 @@
-"""`/runs`: where the caller's runs stand, what they are given, and how they go on or end."""
+"""Routes `/machines`, `/workflows` and `/runs`: start, inspect, resume and end runs."""
 
 from __future__ import annotations
 
@@ -11,25 +11,32 @@ from litestar.params import FromQuery, JSONBody, QueryParameter
 import memoranda
 from memoranda.api.memory import Memory
 from memoranda.errors import Conflict, NotVerified, UsageError
-from memoranda.model.run import Language, RunStatus, RunSummary
+from memoranda.model.event import Language, RunStatus, RunSummary
 from memoranda.model.text import quote
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.paging import decode_number, decode_place_in_time, page, place_in_time
-from memoranda.server.parameters import LARGEST_PAGE, PAGE, After, Name, PageLimit
-from memoranda.server.places import name_of
+from memoranda.server.pagination import decode_number, decode_time_cursor, page, time_position
 from memoranda.server.programs import programs_of
-from memoranda.server.tags import Encoded
-from memoranda.wire.approvals import Approval, approval_out
-from memoranda.wire.runs import CancelRun, DecideRun, DeliverToRun, Run, RunEvents, Runs, RunVerification
+from memoranda.server.requests import LARGEST_PAGE, PAGE, After, Name, PageLimit, StrictRequest, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.wire.runs import (
+    Approval,
+    CancelRun,
+    DecideRun,
+    DeliverToRun,
+    Run,
+    RunEvents,
+    Runs,
+    RunVerification,
+    StartRun,
+    approval_json,
+)
 
 if TYPE_CHECKING:
     from memoranda import mashin, workflow
 
-Program = Annotated[str | None, QueryParameter(description="Only runs of the machine or workflow of this name.")]
+Program = Annotated[str | None, QueryParameter(description="Return only runs of this machine or workflow.")]
 
 
-@get("/", sync_to_thread=True, responses=problems(), summary="List runs")
+@get("/", sync_to_thread=True, responses=problem_specs(), summary="List runs")
 def list_runs(
     request: StrictRequest,
     state: State,
@@ -39,61 +46,61 @@ def list_runs(
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[Runs]:
-    """Return where the caller's runs stand, those that started last first."""
+    """Return the caller's runs, newest first."""
     found = programs_of(state).runs(
-        request.auth.caller,
+        request.auth.principal,
         status=status,
         program=program,
         language=language,
-        after=decode_place_in_time(after),
+        after=decode_time_cursor(after),
         limit=limit + 1,
     )
-    kept, go_on = page(found, limit, lambda run: place_in_time(run.started_at, run.id), max_bytes=request.page_bytes)
-    return Encoded(Runs(runs=kept, next=go_on))
+    kept, go_on = page(found, limit, lambda run: time_position(run.started_at, run.id), max_bytes=request.page_bytes)
+    return JsonResponse(Runs(runs=kept, next=go_on))
 
 
-@get("/{run:str}", sync_to_thread=True, responses=problems(404, 409), summary="Get a run")
+@get("/{run:str}", sync_to_thread=True, responses=problem_specs(404, 409), summary="Get a run")
 def get_run(request: StrictRequest, state: State, run: Name) -> Run:
-    """Return a run of the caller as it stands; if a time that it waits for is over, it is not taken up by looking."""
-    return run_out(programs_of(state).find(name_of(run), request.auth.caller))
+    """Return a run of the caller. Reading it does not resume it, even if the time it waits for has passed."""
+    return run_json(programs_of(state).find(decode_name(run), request.auth.principal))
 
 
-@get("/{run:str}/events", sync_to_thread=True, responses=problems(404), summary="Get the events of a run")
+@get("/{run:str}/events", sync_to_thread=True, responses=problem_specs(404), summary="Get the events of a run")
 def list_run_events(
     request: StrictRequest, state: State, run: Name, after: After = None, limit: PageLimit = LARGEST_PAGE
 ) -> Response[RunEvents]:
-    """Return what the ledger says of a run of the caller, in order."""
+    """Return the ledger events of a run of the caller, in order."""
     programs, most = programs_of(state), request.page_bytes
-    id = programs.summary(name_of(run), request.auth.caller).id
-    found = programs.handle(request.auth.caller).runs.events(
+    id = programs.summary(decode_name(run), request.auth.principal).id
+    found = programs.handle(request.auth.principal).runs.events(
         id, after=decode_number(after), limit=limit + 1, max_bytes=most
     )
     kept, go_on = page(found, limit, lambda event: event.position, max_bytes=most)
-    return Encoded(RunEvents(events=kept, next=go_on))
+    return JsonResponse(RunEvents(events=kept, next=go_on))
 
 
-@get("/{run:str}/verify", sync_to_thread=True, responses=problems(404), summary="Verify a run")
+@get("/{run:str}/verify", sync_to_thread=True, responses=problem_specs(404), summary="Verify a run")
 def verify_run(request: StrictRequest, state: State, run: Name) -> RunVerification:
-    """Walk the chain of a run of the caller and say whether it is whole."""
+    """Verify the hash chain of a run of the caller."""
     programs = programs_of(state)
-    id = programs.summary(name_of(run), request.auth.caller).id
-    return programs.handle(request.auth.caller).runs.verify(id)
+    id = programs.summary(decode_name(run), request.auth.principal).id
+    return programs.handle(request.auth.principal).runs.verify(id)
 
 
 @post(
     "/{run:str}/deliver",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 502, 507),
-    summary="Give a run what it waits for",
+    responses=problem_specs(404, 409, 502, 507),
+    summary="Deliver an event to a run",
 )
 def deliver_to_run(request: StrictRequest, state: State, run: Name, data: JSONBody[DeliverToRun]) -> Run:
-    """Give a run the event that it waits for, and let it go on until it ends or waits again."""
+    """Deliver the event that a run waits for, and resume it until it ends or waits again."""
     programs = programs_of(state)
-    runs = [programs.find(name_of(run), request.auth.caller)]
-    # What a workflow waits for in another one, it hands on itself; machines are given it where they wait.
-    while runs[-1].summary.language == "mashin" and (called := _called(runs[-1])) is not None:
-        below = programs.find(called, request.auth.caller)
+    runs = [programs.find(decode_name(run), request.auth.principal)]
+    # A workflow passes the event on to the run that it waits for; of machines, the innermost run gets it.
+    while runs[-1].summary.language == "mashin" and (called := _called_run(runs[-1])) is not None:
+        below = programs.find(called, request.auth.principal)
         if below.waiting is None:
             break
         runs.append(below)
@@ -101,54 +108,54 @@ def deliver_to_run(request: StrictRequest, state: State, run: Name, data: JSONBo
     went = lowest.deliver(data.payload)
     for one in reversed(above):
         if went.waiting is not None:
-            return run_out(runs[0])
+            return run_json(runs[0])
         went = one.resume()
-    return run_out(went)
+    return run_json(went)
 
 
 @post(
     "/{run:str}/resume",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 502, 507),
-    summary="Let a run go on",
+    responses=problem_specs(404, 409, 502, 507),
+    summary="Resume a run",
 )
 def resume_run(request: StrictRequest, state: State, run: Name) -> Run:
-    """Let a run go on if what it waits for is there: a decision, the end of a time, the end of another run.
+    """Resume a run if what it waits for has happened: a decision, a timer, or the end of another run.
 
-    One that still waits is answered as it is.
+    A run that still has to wait is returned unchanged.
     """
-    return run_out(programs_of(state).find(name_of(run), request.auth.caller).resume())
+    return run_json(programs_of(state).find(decode_name(run), request.auth.principal).resume())
 
 
 @post(
     "/{run:str}/cancel",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 507),
-    summary="End a run",
+    responses=problem_specs(404, 409, 507),
+    summary="Cancel a run",
 )
 def cancel_run(request: StrictRequest, state: State, run: Name, data: JSONBody[CancelRun]) -> Run:
-    """End a run that waits, and the runs that it waits for."""
-    found = programs_of(state).find(name_of(run), request.auth.caller)
-    return run_out(found.cancel(reason=data.reason, force=data.force))
+    """Cancel a waiting run, and the runs that it waits for."""
+    found = programs_of(state).find(decode_name(run), request.auth.principal)
+    return run_json(found.cancel(reason=data.reason, force=data.force))
 
 
-# Who asked for a step cannot decide it, so these two find runs of others: by what waits, and nothing else is told.
+# Nobody can approve their own step, so these two routes find runs of others, and return only the approval.
 
 
 @post(
     "/{run:str}/approve",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 507),
-    summary="Approve the step that a run waits with",
+    responses=problem_specs(404, 409, 507),
+    summary="Approve the pending step of a run",
 )
 def approve_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
-    """Approve the step that a run of somebody else waits with; it goes on when its owner resumes it."""
-    return approval_out(
+    """Approve the pending step of another user's run; it continues when its owner resumes it."""
+    return approval_json(
         request.auth.memory.approvals.approve(
-            _held(request.auth.memory, name_of(run), data), reason=data.reason
+            _pending_approval(request.auth.memory, decode_name(run), data), reason=data.reason
         ).approval
     )
 
@@ -157,20 +164,20 @@ def approve_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) ->
     "/{run:str}/refuse",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 507),
-    summary="Refuse the step that a run waits with",
+    responses=problem_specs(404, 409, 507),
+    summary="Refuse the pending step of a run",
 )
 def refuse_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
-    """Refuse the step that a run of somebody else waits with; it fails, or does what it has for failures."""
-    return approval_out(
+    """Refuse the pending step of another user's run; the step fails, and its error handling applies."""
+    return approval_json(
         request.auth.memory.approvals.refuse(
-            _held(request.auth.memory, name_of(run), data), reason=data.reason
+            _pending_approval(request.auth.memory, decode_name(run), data), reason=data.reason
         ).approval
     )
 
 
-def run_out(run: mashin.Run | workflow.Run) -> Run:
-    """Return a run as it travels."""
+def run_json(run: mashin.Run | workflow.Run) -> Run:
+    """Return a run as its wire type."""
     summary = run.summary
     of_machine = isinstance(run, memoranda.mashin.Run)
     return Run(
@@ -185,8 +192,8 @@ def run_out(run: mashin.Run | workflow.Run) -> Run:
     )
 
 
-def _held(memory: Memory, run: str, data: DecideRun) -> str:
-    """Return the approval that a run waits for, or that a run waits for which it called."""
+def _pending_approval(memory: Memory, run: str, data: DecideRun) -> str:
+    """Return the id of the approval that a run, or a run called by it, waits for."""
     summary = memory.runs.get(run)
     while (called := _waiting(summary).get("run")) is not None:
         summary = memory.runs.get(called)
@@ -194,15 +201,14 @@ def _held(memory: Memory, run: str, data: DecideRun) -> str:
     verification = memory.runs.verify(summary.id)
     if not verification.ok:
         raise NotVerified(
-            f"the run {quote(summary.id)} cannot be decided, because its ledger does not vouch for it: "
-            f"{verification.reason}",
-            hint="Cancel it and start another one",
+            f"the run {quote(summary.id)} cannot be decided, because its ledger is not intact: {verification.reason}",
+            hint="Cancel it and start a new one",
             run=summary.id,
         )
     if waiting.get("approval") is None:
         raise Conflict(
-            f"the run {quote(run)} waits for no approval",
-            hint="GET /approvals lists what waits",
+            f"the run {quote(run)} does not wait for an approval",
+            hint="GET /approvals lists pending approvals",
             expected="approval",
             actual=waiting.get("kind", summary.status),
         )
@@ -219,7 +225,7 @@ def _waiting(summary: RunSummary) -> dict[str, Any]:
     return summary.waiting or {}
 
 
-def _called(run: mashin.Run | workflow.Run) -> str | None:
+def _called_run(run: mashin.Run | workflow.Run) -> str | None:
     return _waiting(run.summary).get("run")
 
 
@@ -237,3 +243,34 @@ router = Router(
         refuse_run,
     ],
 )
+
+
+@post(
+    "/machines/{machine:str}/runs",
+    sync_to_thread=True,
+    responses=problem_specs(404, 409, 502, 507),
+    summary="Run a machine",
+)
+def run_machine(request: StrictRequest, state: State, machine: Name, data: JSONBody[StartRun]) -> Run:
+    """Run a machine for the caller until it ends or waits; a failed run has an `error`."""
+    if data.thread is not None:
+        raise UsageError("a machine has no `thread`", hint="Leave it out", path="$.thread")
+    loaded = programs_of(state).machine(decode_name(machine), request.auth.principal)
+    return run_json(loaded.run(data.input, mode=data.mode, user=request.auth.principal.user))
+
+
+@post(
+    "/workflows/{workflow:str}/runs",
+    sync_to_thread=True,
+    responses=problem_specs(404, 409, 502, 507),
+    summary="Run a workflow",
+)
+def run_workflow(request: StrictRequest, state: State, workflow: Name, data: JSONBody[StartRun]) -> Run:
+    """Run a workflow for the caller until it ends or waits; a failed run has an `error`."""
+    if data.mode != "live":
+        raise UsageError("a workflow has no test mode", hint="Leave `mode` out", path="$.mode")
+    loaded = programs_of(state).workflow(decode_name(workflow), request.auth.principal)
+    return run_json(loaded.run(data.input, owner=request.auth.principal.user, thread=data.thread))
+
+
+programs_router = Router("/", route_handlers=[run_machine, run_workflow])

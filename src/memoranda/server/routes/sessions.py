@@ -1,4 +1,4 @@
-"""`/agents/{id}/sessions` and `/sessions`: conversations with agents that the server has loaded."""
+"""Routes `/agents/{id}/sessions` and `/sessions`: sessions with ABL agents."""
 
 from __future__ import annotations
 
@@ -9,68 +9,65 @@ from litestar import Response, Router, get, post
 from litestar.datastructures import State
 from litestar.params import JSONBody, QueryParameter
 
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.parameters import Name
-from memoranda.server.places import name_of
 from memoranda.server.programs import programs_of
-from memoranda.server.tags import Encoded
-from memoranda.wire.bounds import fitting
-from memoranda.wire.sessions import PastTurn, SayToSession, Session, SessionTurn, StartSession
+from memoranda.server.requests import Name, StrictRequest, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.wire.chat import PastTurn, SayToSession, Session, SessionTurn, StartSession
+from memoranda.wire.codec import fit_bytes
 
 if TYPE_CHECKING:
     from memoranda import abl
 
-Since = Annotated[int, QueryParameter(name="after", ge=-1, description="Only turns with a higher `number`.")]
+Since = Annotated[int, QueryParameter(name="after", ge=-1, description="Return only turns with a higher `number`.")]
 
 
 @post(
     "/agents/{agent:str}/sessions",
     sync_to_thread=True,
-    responses=problems(404, 409, 502, 507),
+    responses=problem_specs(404, 409, 502, 507),
     summary="Start a session",
 )
 def start_session(request: StrictRequest, state: State, agent: Name, data: JSONBody[StartSession]) -> Session:
     """Start a session of the caller; its first turn is what the agent says before any input."""
     conversants = programs_of(state).conversants
-    return _session_out(conversants.start(request.auth, name_of(agent), project=data.project, vars=data.vars))
+    return _session_json(conversants.start(request.auth, decode_name(agent), project=data.project, vars=data.vars))
 
 
 @post(
     "/sessions/{session:str}/messages",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 502, 507),
-    summary="Say something in a session",
+    responses=problem_specs(404, 409, 502, 507),
+    summary="Send a message to a session",
 )
 def say_to_session(request: StrictRequest, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
-    """Take a turn of the caller's session; of two that are said at once, one is refused and can be said again."""
-    return _turn_out(programs_of(state).conversants.find(request.auth, name_of(session)).say(data.text))
+    """Take a turn of the caller's session; of two concurrent messages, one is rejected and can be sent again."""
+    return _turn_json(programs_of(state).conversants.find(request.auth, decode_name(session)).say(data.text))
 
 
-@get("/sessions/{session:str}", sync_to_thread=True, responses=problems(404), summary="Get a session")
+@get("/sessions/{session:str}", sync_to_thread=True, responses=problem_specs(404), summary="Get a session")
 def get_session(request: StrictRequest, state: State, session: Name, since: Since = -1) -> Response[Session]:
-    """Return where a session of the caller stands, with what was said in it, from the first or after a turn."""
-    found = _session_out(programs_of(state).conversants.find(request.auth, name_of(session)))
+    """Return a session of the caller with its turns, all or those after a number."""
+    found = _session_json(programs_of(state).conversants.find(request.auth, decode_name(session)))
     rest = found.turns[since + 1 :]
-    turns = fitting(rest, request.page_bytes)
+    turns = fit_bytes(rest, request.page_bytes)
     go_on = turns[-1].number if len(turns) < len(rest) else None
-    return Encoded(msgspec.structs.replace(found, turns=turns, next=go_on))
+    return JsonResponse(msgspec.structs.replace(found, turns=turns, next=go_on))
 
 
 @post(
     "/sessions/{session:str}/end",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 502, 507),
+    responses=problem_specs(404, 409, 502, 507),
     summary="End a session",
 )
 def end_session(request: StrictRequest, state: State, session: Name) -> SessionTurn:
-    """End a session of the caller: its variables go, what it remembered stays, and it is not found any more."""
-    return _turn_out(programs_of(state).conversants.find(request.auth, name_of(session)).end())
+    """End a session of the caller: it is removed with its variables, but what it remembered stays."""
+    return _turn_json(programs_of(state).conversants.find(request.auth, decode_name(session)).end())
 
 
-def _turn_out(turn: abl.Turn) -> SessionTurn:
+def _turn_json(turn: abl.Turn) -> SessionTurn:
     return SessionTurn(
         number=turn.number,
         messages=turn.messages,
@@ -81,7 +78,7 @@ def _turn_out(turn: abl.Turn) -> SessionTurn:
     )
 
 
-def _session_out(session: abl.Session) -> Session:
+def _session_json(session: abl.Session) -> Session:
     return Session(
         id=session.id,
         agent=session.agent,

@@ -1,4 +1,4 @@
-"""`/sleep/jobs`: what conversations taught while nobody waited, and how that is taken back."""
+"""Routes `/sleep/jobs`: what was learned from conversations, and how to undo it."""
 
 from __future__ import annotations
 
@@ -8,67 +8,68 @@ from litestar import Response, Router, get, post
 from litestar.params import QueryParameter
 
 from memoranda.api.memory import Memory
-from memoranda.chat.conversations import conversation_of
+from memoranda.chat.conversation import conversation_of
 from memoranda.model.policy import Rule
 from memoranda.model.scope import Scope
-from memoranda.server.answers import problems
-from memoranda.server.bodies import StrictRequest
-from memoranda.server.callers import Access
-from memoranda.server.paging import decode_place_in_time, page, place_in_time
-from memoranda.server.parameters import PAGE, After, Name, PageLimit
-from memoranda.server.places import name_of
-from memoranda.server.tags import Encoded
-from memoranda.wire.sleep import Change, Forgotten, JobState, SleepJob, SleepJobs, Undone
+from memoranda.server.auth.principals import Access
+from memoranda.server.pagination import decode_time_cursor, page, time_position
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, decode_name
+from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.wire.chat import Change, Forgotten, JobState, SleepJob, SleepJobs, Undone
 
 if TYPE_CHECKING:
     # Imported where one is asked for: a server that is asked for none is ready sooner.
     from memoranda.sleep.jobs import Job
 
-Whose = Annotated[str | None, QueryParameter(name="user", description="Whose conversation; without it, the caller's.")]
-Standing = Annotated[JobState | None, QueryParameter(name="state", description="Only jobs that stand so.")]
-Everybody = Annotated[bool, QueryParameter(description="Those of all users of the tenant, for administrators.")]
+OwnerUser = Annotated[
+    str | None, QueryParameter(name="user", description="The user of the conversation. Default: the caller.")
+]
+StateFilter = Annotated[JobState | None, QueryParameter(name="state", description="Return only jobs in this state.")]
+AllUsers = Annotated[
+    bool, QueryParameter(description="Return the jobs of all users of the tenant; for administrators.")
+]
 
 
-@get("/", sync_to_thread=True, responses=problems(), summary="List sleep-time jobs")
+@get("/", sync_to_thread=True, responses=problem_specs(), summary="List sleep-time jobs")
 def list_sleep_jobs(
     request: StrictRequest,
-    standing: Standing = None,
-    whose: Whose = None,
-    everybody: Everybody = False,
+    job_state: StateFilter = None,
+    whose: OwnerUser = None,
+    everybody: AllUsers = False,
     after: After = None,
     limit: PageLimit = PAGE,
 ) -> Response[SleepJobs]:
-    """Return the conversations that were consolidated or wait for it, and what failed."""
-    from memoranda.sleep.sleeping import sleep_jobs
+    """Return the consolidation jobs of conversations: waiting, done and failed."""
+    from memoranda.sleep.worker import sleep_jobs
 
-    last = decode_place_in_time(after)
+    last = decode_time_cursor(after)
     every = sleep_jobs(
-        request.auth.memory, user=None if everybody else whose or request.auth.caller.user, state=standing
+        request.auth.memory, user=None if everybody else whose or request.auth.principal.user, state=job_state
     )
-    # Not after the one that a cursor names: that may be gone, or stand otherwise by now.
+    # By time, because the last job of the previous page may have been removed or rescheduled since.
     rest = [job for job in every if last is None or (job.due_at, job.scope.path) > last]
     kept, go_on = page(
         rest,
         limit,
-        lambda job: place_in_time(job.due_at, job.scope.path),
+        lambda job: time_position(job.due_at, job.scope.path),
         max_bytes=request.page_bytes,
-        out=_job_out,
+        out=_job_json,
     )
-    return Encoded(SleepJobs(jobs=kept, next=go_on))
+    return JsonResponse(SleepJobs(jobs=kept, next=go_on))
 
 
 @post(
     "/{conversation:str}/undo",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(404, 409, 507),
-    summary="Take back what a conversation last taught",
+    responses=problem_specs(404, 409, 507),
+    summary="Undo the last consolidation of a conversation",
 )
-def undo_sleep_job(request: StrictRequest, conversation: Name, whose: Whose = None) -> Undone:
-    """Take back what the newest consolidation changed in the blocks. It is not learned again."""
-    from memoranda.sleep.taking_back import undo
+def undo_sleep_job(request: StrictRequest, conversation: Name, whose: OwnerUser = None) -> Undone:
+    """Undo what the last consolidation changed in the blocks. It will not be learned again."""
+    from memoranda.sleep.undo import undo
 
-    changes = undo(request.auth.memory, name_of(conversation), user=whose or request.auth.caller.user)
+    changes = undo(request.auth.memory, decode_name(conversation), user=whose or request.auth.principal.user)
     return Undone(
         changes=[Change(change=one.change, scope=one.scope, block=one.block, line=one.line) for one in changes]
     )
@@ -78,27 +79,27 @@ def undo_sleep_job(request: StrictRequest, conversation: Name, whose: Whose = No
     "/{conversation:str}/forget",
     sync_to_thread=True,
     status_code=200,
-    responses=problems(409, 507),
-    summary="Erase a conversation and what it taught",
+    responses=problem_specs(409, 507),
+    summary="Erase a conversation and what was learned from it",
 )
-def forget_conversation(request: StrictRequest, conversation: Name, whose: Whose = None) -> Forgotten:
-    """Erase a conversation with the lines that were learned from it alone, and return these lines."""
-    from memoranda.sleep.taking_back import forget_conversation
+def forget_conversation(request: StrictRequest, conversation: Name, whose: OwnerUser = None) -> Forgotten:
+    """Erase a conversation and the lines that were learned only from it; return these lines."""
+    from memoranda.sleep.undo import forget_conversation
 
-    user, id = whose or request.auth.caller.user, name_of(conversation)
-    return Forgotten(removed=forget_conversation(_erasing(request.auth, user, id), id, user=user))
+    user, id = whose or request.auth.principal.user, decode_name(conversation)
+    return Forgotten(removed=forget_conversation(_erasing_handle(request.auth, user, id), id, user=user))
 
 
-def _erasing(access: Access, user: str, conversation: str) -> Memory:
-    """Return a handle that may erase a conversation, if it is one of the caller's and the caller may write."""
-    caller = access.caller
-    if caller.role != "member" or user != caller.user:
+def _erasing_handle(access: Access, user: str, conversation: str) -> Memory:
+    """Return a handle that may erase the conversation if it is the caller's own and the caller may write."""
+    principal = access.principal
+    if principal.role != "member" or user != principal.user:
         return access.memory
-    scope = Scope.of(tenant=caller.tenant, user=user, thread=conversation)
-    return access.reaching(also=(Rule("allow", "memory.erase", scope),))
+    scope = Scope.of(tenant=principal.tenant, user=user, thread=conversation)
+    return access.handle(also=(Rule("allow", "memory.erase", scope),))
 
 
-def _job_out(job: Job) -> SleepJob:
+def _job_json(job: Job) -> SleepJob:
     user, conversation_id = conversation_of(job.scope)
     result: dict[str, Any] = job.result
     return SleepJob(

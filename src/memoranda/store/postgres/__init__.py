@@ -1,4 +1,4 @@
-"""The store in a PostgreSQL database."""
+"""A store in a PostgreSQL database."""
 
 from memoranda.store.postgres.store import PostgresStore
 

@@ -1,7 +1,4 @@
-"""PostgreSQL's errors in, Memoranda's out: the one place that knows both.
-
-raise translate(error, url) from error
-"""
+"""Translation of PostgreSQL's errors into ours: `raise translate(error, url) from error`."""
 
 from __future__ import annotations
 
@@ -34,13 +31,15 @@ _DISK = "Look into the server's log: its disk or its files have a fault"
 _STALE = "Another program may have changed the tables while this one was running: open the store again"
 _INTERRUPTED = "It was interrupted; try again"
 _TOO_LONG = "Do less in one call, or raise the server's idle_in_transaction_session_timeout and transaction_timeout"
-_POOLER = "If a pooler stands between, let it keep prepared statements (PgBouncer: max_prepared_statements)"
+_POOLER = (
+    "If there is a connection pooler in between, let it keep prepared statements (PgBouncer: max_prepared_statements)"
+)
 _NUL = "Remove the NUL character: no text in PostgreSQL can hold it"
 _REPORT = "This should not happen: please report it together with the text of this error"
 
 ERRORS: Mapping[str, tuple[type[StorageError], str]] = MappingProxyType(
     {
-        # somebody else is at it
+        # others are using it
         "40": (Busy, _RETRY),
         "55": (Busy, _RETRY),
         "53300": (Busy, _SLOTS),
@@ -72,9 +71,9 @@ ERRORS: Mapping[str, tuple[type[StorageError], str]] = MappingProxyType(
         "22021": (StorageError, _NUL),
     }
 )
-"""What PostgreSQL's error codes, or the classes that their first two characters name, are called here."""
+"""Our error and hint for each SQLSTATE, or for the class that its first two characters name."""
 
-# While a connection is made the driver tells no code, only what the server said.
+# While connecting, the driver gives no code, only the message of the server.
 _WHILE_CONNECTING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
     (re.compile(pattern, re.IGNORECASE), code)
     for pattern, code in (
@@ -88,19 +87,19 @@ _WHILE_CONNECTING: tuple[tuple[re.Pattern[str], str], ...] = tuple(
 
 
 def translate(error: psycopg.Error, url: str) -> StorageError:
-    """Return a fresh error of ours for one of PostgreSQL's, naming the database; raise it `from` the original."""
+    """Return a new error of ours for one of PostgreSQL's; raise it `from` the original."""
     code = code_of(error)
     kind, hint = ERRORS.get(code) or ERRORS.get(code[:2]) or (StorageError, _REPORT)
-    return kind(f"`{url}`: {_said(error)}", hint=hint, url=url)
+    return kind(f"`{url}`: {_message(error)}", hint=hint, url=url)
 
 
-def failed(url: str) -> StorageError:
-    """Return the error for a transaction that ended without being kept, though nobody said why."""
+def commit_failure(url: str) -> StorageError:
+    """Return the error for a COMMIT that the server answered with a rollback."""
     return StorageError(f"`{url}`: a statement had failed, so nothing of the write was kept", hint=_REPORT, url=url)
 
 
-def passes(error: psycopg.Error) -> bool:
-    """Say whether the same work may well succeed in a moment, on another connection."""
+def is_temporary(error: psycopg.Error) -> bool:
+    """Say whether the same work may succeed a moment later, on another connection."""
     code = code_of(error)
     if code == "25006":
         return error.sqlstate is None  # no host that was tried is the primary: a standby may be about to take over
@@ -108,12 +107,12 @@ def passes(error: psycopg.Error) -> bool:
 
 
 def is_full_or_starting(error: psycopg.Error) -> bool:
-    """Say whether a server answered, and only has no free connection, or is starting or stopping."""
+    """Say whether the server has no free connection, or is starting or stopping."""
     return code_of(error) in ("53300", "57P03")
 
 
 def code_of(error: psycopg.Error) -> str:
-    """Return the code of an error; one that the driver made by itself gets that of what it means."""
+    """Return the SQLSTATE of an error; one of the driver gets the code of what it means."""
     if error.sqlstate is not None:
         return error.sqlstate
     if isinstance(error, psycopg.errors.PipelineAborted):
@@ -126,7 +125,7 @@ def code_of(error: psycopg.Error) -> str:
     return "XX000"
 
 
-def _said(error: psycopg.Error) -> str:
-    """Return what went wrong in one line, without the statement that the server shows beneath."""
+def _message(error: psycopg.Error) -> str:
+    """Return the error in one line, without the statement that the server quotes."""
     said = error.diag.message_primary or str(error)
     return " ".join(said.split()) or type(error).__name__

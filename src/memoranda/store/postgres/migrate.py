@@ -1,4 +1,4 @@
-"""An open connection in; the same connection, sure to hold our current schema, out."""
+"""Creating the tables of a new database, and migrating those of an older one."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from typing import Any
 import psycopg
 
 from memoranda.errors import ForeignDatabase, Unavailable
-from memoranda.store.postgres.queries import HERE, SQL
-from memoranda.store.sql.misuse import newer
-from memoranda.store.sql.queries import read_migrations
+from memoranda.store.postgres.dialect import HERE, SQL
+from memoranda.store.sql.dialect import read_migrations
+from memoranda.store.sql.errors import newer_schema
 
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
-"""The whole current schema, but for its name."""
+"""The current schema, without its name."""
 
 MIGRATIONS = read_migrations(HERE)
-"""The steps from nothing to the current schema; the table `migrated` says how many a database has taken."""
+"""The steps from an empty database to the current schema; the table `migrated` counts those that were applied."""
 
 VERSION = len(MIGRATIONS)
 
 
 def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: tuple[str, str]) -> None:
-    """Bring a new or older database to the current schema; refuse one that is not ours, or newer, untouched.
+    """Bring a new or older database to the current schema; raise an error if it is foreign or newer.
 
-    `manner` is how long to wait for others who do the same, and for the disk, as PostgreSQL writes it.
+    `manner` is the values of PostgreSQL's `lock_timeout` and `synchronous_commit`.
     """
     if _identify(connection, url) == VERSION:
         return
@@ -32,14 +32,14 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
         connection.execute(SQL["lock_schema"])
         if _row(connection, "has_released_schema")[0]:
             connection.execute(SQL["rename_schema"])
-        # Whoever had the lock before us may have done it all.
+        # The previous owner of the lock may have done it.
         found = _identify(connection, url)
         if found == VERSION:
             return
         if found is None:
             connection.execute(SQL["create_schema"])
         elif found:
-            # What a superuser, or another member of the owner's role, adds belongs to the owner of the rest.
+            # New tables belong to the owner of the old ones, whatever role migrates.
             connection.execute(SQL["act_as_owner"])
         for step in MIGRATIONS[found:] if found else [SCHEMA]:
             connection.execute(step.encode())
@@ -48,18 +48,18 @@ def migrate(connection: psycopg.Connection[tuple[Any, ...]], url: str, manner: t
 
 
 def check_version(found: int, url: str) -> None:
-    """Refuse to go on when another, newer program has migrated the database since it was opened."""
+    """Raise an error if a newer program has migrated the database since it was opened."""
     if found != VERSION:
-        raise newer(url, found, VERSION)
+        raise newer_schema(url, found, VERSION)
 
 
 def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
-    """Return how many migrations the database has taken: 0 for an empty schema, None where there is none."""
+    """Return the number of migrations that were applied: 0 for an empty schema, None if there is no schema."""
     encoding, has_schema, has_version, tables = _row(connection, "get_surroundings")
     if encoding != "UTF8":
         raise Unavailable(
-            f"`{url}` keeps its texts as {encoding}",
-            hint="Give Memoranda a database of its own that keeps every text: createdb --encoding UTF8 NAME",
+            f"`{url}` has the encoding {encoding}",
+            hint="Give Memoranda a database of its own: createdb --encoding UTF8 NAME",
             url=url,
         )
     if not has_schema:
@@ -74,11 +74,11 @@ def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int 
         return 0
     (found,) = _row(connection, "get_version")
     if found > VERSION:
-        raise newer(url, found, VERSION)
+        raise newer_schema(url, found, VERSION)
     return found
 
 
 def _row(connection: psycopg.Connection[tuple[Any, ...]], name: str) -> tuple[Any, ...]:
     row = connection.execute(SQL[name]).fetchone()
-    assert row is not None, "it asks for one row"
+    assert row is not None, "it returns one row"
     return row

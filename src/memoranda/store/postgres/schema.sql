@@ -1,18 +1,18 @@
--- The whole current schema: what a new database is made with. All of migrations/ applied in order gives the same.
+-- The current schema, for new databases. All of migrations/ applied in order give the same.
 -- Times are microseconds since 1970. A scope is its canonical text, '' being the tenant's shared one. Content is JSON
 -- in a BYTEA, byte for byte as it was written.
 -- The tenant leads every key and every index, so that tables can be partitioned or distributed by it. COLLATE "C" is
 -- the order of code points, which is the order of texts in Python.
--- COLLATE "POSIX" is the same order under another name, and the tenant of each index beside a key has it: so an index is
--- taken by the statements that ask for that name, and by no other. Left to itself, PostgreSQL takes all indexes for
--- equally good until it has looked at the rows, and a first import would be over before it has.
+-- COLLATE "POSIX" is the same order under another name, and the tenant of each secondary index has it: so an index is
+-- used by the statements that ask for that name, and by no other. Without statistics PostgreSQL considers all indexes
+-- equally good, and there are none during a first import.
 
--- How many migrations were taken: one row.
+-- How many migrations were applied: one row.
 CREATE TABLE memoranda.migrated (
     version INTEGER NOT NULL
 );
 
--- What is remembered now.
+-- The current facts.
 CREATE TABLE memoranda.facts (
     tenant TEXT COLLATE "C" NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
@@ -34,7 +34,7 @@ CREATE INDEX facts_by_key ON memoranda.facts (tenant COLLATE "POSIX", key, scope
 
 CREATE INDEX facts_by_expiry ON memoranda.facts (tenant COLLATE "POSIX", expires_at) WHERE expires_at IS NOT NULL;
 
--- What facts went through. A NULL payload is a deletion, an expiry, or a value forgotten by a sweep.
+-- The history of facts. A NULL payload is a deletion, an expiry, or a value forgotten by a sweep.
 CREATE TABLE memoranda.revisions (
     tenant TEXT COLLATE "C" NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
@@ -114,7 +114,7 @@ CREATE TABLE memoranda.approvals (
 
 CREATE INDEX approvals_by_scope ON memoranda.approvals (tenant COLLATE "POSIX", scope);
 
--- Scopes that come to an end, and whose they are.
+-- Scopes that end, and their owners.
 CREATE TABLE memoranda.sessions (
     tenant TEXT COLLATE "C" NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
@@ -126,7 +126,7 @@ CREATE TABLE memoranda.sessions (
 
 CREATE INDEX sessions_by_owner ON memoranda.sessions (tenant COLLATE "POSIX", owner) WHERE owner IS NOT NULL;
 
--- What an idempotency key stood for.
+-- The requests of idempotency keys, and where their results are.
 CREATE TABLE memoranda.replays (
     tenant TEXT COLLATE "C" NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
@@ -139,7 +139,7 @@ CREATE TABLE memoranda.replays (
 
 CREATE INDEX replays_by_age ON memoranda.replays (tenant COLLATE "POSIX", at);
 
--- What an actor used of its quota, in windows of so many seconds that begin at such a moment.
+-- What an actor used of its quota, in windows of some seconds that begin at a moment.
 CREATE TABLE memoranda.usage (
     tenant TEXT COLLATE "C" NOT NULL,
     actor TEXT COLLATE "C" NOT NULL,
@@ -203,7 +203,7 @@ CREATE TABLE memoranda.collections (
     PRIMARY KEY (tenant, name)
 );
 
--- Where entries stand, how many, and what tells one state of it from another. One small number stands for the place.
+-- The shelves of entries: their state, and their number of live entries. Entries refer to a shelf by its number.
 CREATE TABLE memoranda.shelves (
     tenant TEXT COLLATE "C" NOT NULL,
     scope TEXT COLLATE "C" NOT NULL,
@@ -218,7 +218,7 @@ CREATE TABLE memoranda.shelves (
 
 CREATE UNIQUE INDEX shelves_by_scope ON memoranda.shelves (tenant COLLATE "POSIX", scope, collection, namespace);
 
--- The condition, which is always true, is said again by those who know a collection and no scope.
+-- The condition is always true; statements that know a collection and no scope repeat it.
 CREATE INDEX shelves_by_collection ON memoranda.shelves (tenant COLLATE "POSIX", collection) WHERE number > 0;
 
 -- Gives entries their sequences and removals their marks: no number twice, not even when all entries are gone.

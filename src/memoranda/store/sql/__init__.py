@@ -1,5 +1,6 @@
-"""What stores that speak SQL share: the verbs of the contract as named statements, and rows as values of the model.
+"""What SQL stores share: the statements, the methods of the store contract on top of them, and row decoding.
 
-A store gives a way to run a statement (`Statements`) and a text for each name; the verbs, in `rows.py` and
-`entries.py`, are the same everywhere.
+`queries.sql` and `entries.sql` contain the statements, and `dialect.py` loads them in the dialect of one database.
+`rows.py` and `entries.py` implement `memoranda.store.base.Transaction`; a backend adds how statements run on its
+connections.
 """

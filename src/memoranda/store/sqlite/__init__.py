@@ -1,4 +1,4 @@
-"""The store in a SQLite file."""
+"""A store in a SQLite file."""
 
 from memoranda.store.sqlite.store import SqliteStore
 

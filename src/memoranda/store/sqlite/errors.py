@@ -1,7 +1,4 @@
-"""SQLite's errors in, Memoranda's out: the one place that knows both.
-
-raise translate(error, url) from error
-"""
+"""Translation of SQLite's errors into ours: `raise translate(error, url) from error`."""
 
 from __future__ import annotations
 
@@ -26,10 +23,10 @@ _STALE = "Another program may have changed the tables while this one was running
 
 ERRORS: Mapping[type[apsw.Error], tuple[type[StorageError], str]] = MappingProxyType(
     {
-        # somebody else is at it
+        # others are using it
         apsw.BusyError: (Busy, _RETRY),
         apsw.LockedError: (Busy, _RETRY),
-        apsw.ProtocolError: (Busy, _RETRY),  # the race for the WAL's locks was lost too often
+        apsw.ProtocolError: (Busy, _RETRY),  # lost the race for the WAL's locks too often
         # no room
         apsw.FullError: (Full, _SPACE),
         apsw.TooBigError: (Full, _SMALLER),
@@ -56,7 +53,7 @@ ERRORS: Mapping[type[apsw.Error], tuple[type[StorageError], str]] = MappingProxy
         # the tables are not what we expect
         apsw.SQLError: (StorageError, _STALE),
         apsw.SchemaChangeError: (StorageError, _STALE),
-        # a fault of ours
+        # a bug of ours
         apsw.ThreadingViolationError: (StorageError, _REPORT),
         apsw.IncompleteExecutionError: (StorageError, _REPORT),
         apsw.BindingsError: (StorageError, _REPORT),
@@ -75,20 +72,20 @@ ERRORS: Mapping[type[apsw.Error], tuple[type[StorageError], str]] = MappingProxy
         apsw.ConstraintError: (StorageError, _REPORT),
     }
 )
-"""What each error of SQLite is called here, and what to do about it."""
+"""Our error and hint for each error of SQLite."""
 
 
 def translate(error: apsw.Error, url: str) -> StorageError:
-    """Return a fresh error of ours for one of SQLite's, naming the database; raise it `from` the original."""
+    """Return a new error of ours for one of SQLite's; raise it `from` the original."""
     kind, hint = ERRORS.get(type(error), (StorageError, _REPORT))
     reason = str(error)
     if isinstance(error, apsw.CantOpenError):
-        reason, hint = _unopened(url) or (reason, hint)
+        reason, hint = _cannot_open(url) or (reason, hint)
     return kind(f"`{url}`: {reason}", hint=hint, url=url)
 
 
-def _unopened(path: str) -> tuple[str, str] | None:
-    """Return why a file cannot be opened and what to do, where that can be seen; SQLite does not say."""
+def _cannot_open(path: str) -> tuple[str, str] | None:
+    """Return why a file cannot be opened and what to do, if that is visible; SQLite does not say."""
     folder = os.path.dirname(path) or "."
     if os.path.isdir(path):
         return "it is a folder", f"Name a file in it, such as `{os.path.join(path, 'memory.db')}`"

@@ -1,12 +1,12 @@
 """Forking a process that has SQLite files open.
 
-SQLite keeps its locks in a table of the process, by file. A forked child inherits that table without the locks: it
-believes that it has them, takes none, and whoever closes the file next removes the log under it. So before a fork every
-store of the process closes its connections, and opens them again when it is next used; the child inherits nothing and
-may open the file itself.
+SQLite keeps the locks of a process in a table in memory. A forked child inherits the table but not the locks: it takes
+none because it seems to have them, and then another process may remove the log while the child uses it. So every store
+closes its connections before a fork and opens them again when they are needed; the child inherits no connection and may
+open the file itself.
 
-Where that cannot be done, because a thread goes on reading or writing, or because somebody else in the process has the
-file open, the child refuses to open it.
+If that is not possible, because a thread is still reading or writing or because other code in the process has the file
+open, the child refuses to open it.
 """
 
 from __future__ import annotations
@@ -16,27 +16,27 @@ import stat
 from typing import Protocol
 from weakref import WeakSet
 
-from memoranda.store.sql.misuse import inherited
+from memoranda.store.sql.errors import locks_inherited
 
 
 class Forkable(Protocol):
-    """A store, as forking sees it."""
+    """What `track` needs of a store."""
 
     @property
     def path(self) -> str:
-        """The file it is in."""
+        """The file of the store."""
         ...
 
     def suspend(self) -> bool:
-        """Close every connection until `resume`; False where some cannot be closed."""
+        """Close all connections until `resume`; return False if some cannot be closed."""
         ...
 
     def resume(self) -> None:
-        """Go on after `suspend`, whether it succeeded, failed or was interrupted."""
+        """Continue after `suspend`, whether it succeeded, failed or was interrupted."""
         ...
 
     def abandon(self) -> None:
-        """Never touch the file again: this is a forked process."""
+        """Never use the connections again: this is a forked process."""
         ...
 
 
@@ -49,11 +49,11 @@ _process = os.getpid()
 
 
 def track(store: Forkable) -> None:
-    """Close a store's connections around each fork, from now on; refuse a file whose locks this process inherited."""
+    """Close a store's connections around every fork; raise an error if this process inherited the file's locks."""
     if os.getpid() != _process:
-        _after_in_child()  # forked by something that does not call the hooks of Python
+        _after_in_child()  # forked by code that does not call Python's hooks
     if _file_at(store.path) in _inherited:
-        raise inherited(store.path)
+        raise locks_inherited(store.path)
     _stores.add(store)
 
 
@@ -64,7 +64,7 @@ def untrack(store: Forkable) -> None:
 
 def _before() -> None:
     for store in list(_stores):
-        _suspended[store] = False  # first: should an interrupt strike now, it is resumed all the same
+        _suspended[store] = False  # first: after an interrupt it must be resumed nevertheless
         _suspended[store] = store.suspend()
 
 
@@ -95,7 +95,7 @@ def _file_at(path: str) -> _File | None:
 
 
 def _open_files() -> set[_File]:
-    """Return the files that this process has open, as far as the system tells."""
+    """Return the files that this process has open, where the system lists them."""
     found: set[_File] = set()
     for folder in ("/proc/self/fd", "/dev/fd"):
         try:

@@ -1,4 +1,4 @@
-"""An open connection in; the same connection, sure to hold our current schema, out."""
+"""Creating the tables of a new database, and migrating those of an older one."""
 
 from __future__ import annotations
 
@@ -10,34 +10,34 @@ from typing import Any, cast
 import apsw
 
 from memoranda.errors import ForeignDatabase
-from memoranda.store.sql.misuse import newer
-from memoranda.store.sql.queries import read_migrations
+from memoranda.store.sql.dialect import read_migrations
+from memoranda.store.sql.errors import newer_schema
 from memoranda.store.sqlite.connection import IN_MEMORY, Connection
-from memoranda.store.sqlite.queries import HERE, SQL
+from memoranda.store.sqlite.dialect import HERE, SQL
 
 APPLICATION_ID = int.from_bytes(b"MMRD", "big")
-"""What marks a SQLite file as ours."""
+"""The application id in the header of our files."""
 
 _RELEASED_ID = int.from_bytes(b"RCLT", "big")
-"""What marks a file of 0.1.0, until it is migrated."""
+"""The application id of 0.1.0."""
 
 SCHEMA = (HERE / "schema.sql").read_text(encoding="utf-8")
-"""The whole current schema."""
+"""The current schema."""
 
 MIGRATIONS = read_migrations(HERE)
-"""The steps from nothing to the current schema; a database's `user_version` says how many it has taken."""
+"""The steps from an empty database to the current schema; its `user_version` counts those that were applied."""
 
 VERSION = len(MIGRATIONS)
 
 
 def migrate(connection: Connection, url: str, *, patience: float) -> None:
-    """Bring a new or older database to the current schema; refuse one that is not ours, or newer, untouched."""
+    """Bring a new or older database to the current schema; raise an error if it is foreign or newer."""
     if url == IN_MEMORY:
         _copy_schema(connection)
         return
     connection.execute("BEGIN")
     try:
-        # In one moment: between two, somebody else may make the file ours, and it would look like another program's.
+        # On one snapshot: if another process created the tables in between, the file would look foreign.
         found = _identify(connection, url)
     finally:
         connection.execute("ROLLBACK")
@@ -47,9 +47,9 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        # Whoever had the lock before us may have done it all.
+        # The previous owner of the lock may have done it.
         found = _identify(connection, url)
-        _take_steps(connection, [SCHEMA] if found == 0 else MIGRATIONS[found:])
+        _apply(connection, [SCHEMA] if found == 0 else MIGRATIONS[found:])
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
@@ -57,10 +57,10 @@ def migrate(connection: Connection, url: str, *, patience: float) -> None:
 
 
 def _copy_schema(connection: Connection) -> None:
-    """Give a database in memory, which is always new, the current schema: making it would take ten times as long."""
+    """Copy the schema into a database in memory, which is always new; creating it takes ten times as long."""
     made: Any = apsw.Connection(IN_MEMORY)
     made.deserialize("main", _empty_database())
-    # Not read in directly: what is read in can grow to 1 GB only.
+    # Not deserialized directly: such a database can grow to 1 GB only.
     with connection.backup("main", made, "main") as copy:
         copy.step()
     made.close()
@@ -68,14 +68,14 @@ def _copy_schema(connection: Connection) -> None:
 
 @cache
 def _empty_database() -> bytes:
-    """Return a database that holds nothing but the current schema, as the bytes of its file."""
+    """Return the file of a database that has the current schema and no rows."""
     connection = apsw.Connection(IN_MEMORY)
-    _take_steps(cast(Connection, connection), [SCHEMA])
+    _apply(cast(Connection, connection), [SCHEMA])
     return connection.serialize("main")
 
 
-def _take_steps(connection: Connection, steps: Sequence[str]) -> None:
-    """Take the last steps to the current schema, and note that they were taken."""
+def _apply(connection: Connection, steps: Sequence[str]) -> None:
+    """Apply the last steps to the current schema, and record that."""
     for step in steps:
         connection.execute(step)
     connection.pragma("application_id", APPLICATION_ID)
@@ -83,13 +83,13 @@ def _take_steps(connection: Connection, steps: Sequence[str]) -> None:
 
 
 def check_version(found: int, url: str) -> None:
-    """Refuse to go on when another, newer program has migrated the database since it was opened."""
+    """Raise an error if a newer program has migrated the database since it was opened."""
     if found != VERSION:
-        raise newer(url, found, VERSION)
+        raise newer_schema(url, found, VERSION)
 
 
 def _identify(connection: Connection, url: str) -> int:
-    """Return how many migrations the database has taken: 0 for an empty one."""
+    """Return the number of migrations that were applied: 0 for an empty database."""
     if connection.pragma("application_id") not in (APPLICATION_ID, _RELEASED_ID):
         if connection.execute(SQL["count_tables"]).get:
             raise ForeignDatabase(
@@ -100,12 +100,12 @@ def _identify(connection: Connection, url: str) -> int:
         return 0
     found: int = connection.pragma("user_version")
     if found > VERSION:
-        raise newer(url, found, VERSION)
+        raise newer_schema(url, found, VERSION)
     return found
 
 
 def _use_wal(connection: Connection, patience: float) -> None:
-    """Switch to a write-ahead log. SQLite does not wait for locks while it switches, so we do."""
+    """Switch to a write-ahead log. SQLite does not wait for locks when switching, so we do."""
     deadline = time.monotonic() + patience
     while True:
         try:

@@ -1,9 +1,9 @@
--- The whole current schema: what a new database is made with. All of migrations/ applied in order gives the same.
+-- The current schema, for new databases. All of migrations/ applied in order give the same.
 -- Times are microseconds since 1970. A scope is its canonical text, '' being the tenant's shared one.
--- Content (payload, text, effect…) is JSON in a BLOB and stands last, so that reading a row's other columns
--- never walks through the pages of a long value.
+-- Content (payload, text, effect…) is JSON in a BLOB and the last column, so that reading the other columns never
+-- reads the pages of a long value.
 
--- What is remembered now.
+-- The current facts.
 CREATE TABLE facts (
     tenant TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -25,7 +25,7 @@ CREATE INDEX facts_by_key ON facts (tenant, key);
 
 CREATE INDEX facts_by_expiry ON facts (tenant, expires_at) WHERE expires_at IS NOT NULL;
 
--- What facts went through. A NULL payload is a deletion, an expiry, or a value forgotten by a sweep.
+-- The history of facts. A NULL payload is a deletion, an expiry, or a value forgotten by a sweep.
 CREATE TABLE revisions (
     tenant TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -49,7 +49,7 @@ CREATE TABLE revisions (
 CREATE INDEX revisions_by_expiry ON revisions (tenant, expires_at)
 WHERE expires_at IS NOT NULL AND payload IS NOT NULL;
 
--- How often a tenant's rules changed, and where its ledger ends: finding the end in `events` takes ten times longer.
+-- The state of a tenant's rules, and the end of its ledger: finding it in `events` takes ten times longer.
 CREATE TABLE tenants (
     tenant TEXT NOT NULL,
     revision INTEGER NOT NULL,
@@ -102,7 +102,7 @@ CREATE TABLE approvals (
 
 CREATE INDEX approvals_by_scope ON approvals (tenant, scope);
 
--- Scopes that come to an end, and whose they are.
+-- Scopes that end, and their owners.
 CREATE TABLE sessions (
     tenant TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -114,7 +114,7 @@ CREATE TABLE sessions (
 
 CREATE INDEX sessions_by_owner ON sessions (tenant, owner) WHERE owner IS NOT NULL;
 
--- What an idempotency key stood for.
+-- The requests of idempotency keys, and where their results are.
 CREATE TABLE replays (
     tenant TEXT NOT NULL,
     scope TEXT NOT NULL,
@@ -127,7 +127,7 @@ CREATE TABLE replays (
 
 CREATE INDEX replays_by_age ON replays (tenant, at);
 
--- What an actor used of its quota, in windows of so many seconds that begin at such a moment.
+-- What an actor used of its quota, in windows of some seconds that begin at a moment.
 CREATE TABLE usage (
     tenant TEXT NOT NULL,
     actor TEXT NOT NULL,
@@ -191,7 +191,7 @@ CREATE TABLE collections (
     PRIMARY KEY (tenant, name)
 ) STRICT, WITHOUT ROWID;
 
--- Where entries stand, how many, and what tells one state of it from another. One small number stands for the place.
+-- The shelves of entries: their state, and their number of live entries. Entries refer to a shelf by its number.
 CREATE TABLE shelves (
     number INTEGER PRIMARY KEY,
     tenant TEXT NOT NULL,
@@ -224,7 +224,7 @@ CREATE TABLE entries (
     payload BLOB NOT NULL
 ) STRICT;
 
--- The rows of one `ended_at` stand in it by sequence: those that have not ended are one run.
+-- Rows with the same `ended_at` are ordered by sequence: the live entries are one run.
 CREATE INDEX entries_by_shelf ON entries (shelf, ended_at);
 
 CREATE INDEX entries_by_digest ON entries (shelf, digest) WHERE ended_at IS NULL;
@@ -244,8 +244,8 @@ CREATE TABLE spaces (
     PRIMARY KEY (tenant, collection, embedder)
 ) STRICT, WITHOUT ROWID;
 
--- What an index needs of an entry, side by side, so that it is found with one look. `place` is the entry's sequence
--- times 256, plus the slot of the embedder: no index beside the table, and no vector cut in two by a page's end.
+-- What an index needs of an entry, in one row. `place` is the entry's sequence times 256, plus the slot of the embedder:
+-- the table needs no further index, and few vectors are split between pages.
 CREATE TABLE vectors (
     place INTEGER PRIMARY KEY,
     expires_at INTEGER,

@@ -1,8 +1,8 @@
-"""What the promises stand on: capabilities, fixtures, and a picture of everything a store holds."""
+"""What the conformance tests share: capabilities, fixtures, an embedder, and a snapshot of a store."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from enum import Enum
 from typing import Any, ClassVar, TypeVar
 
@@ -10,41 +10,45 @@ import pytest
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
+from memoranda.errors import EmbeddingFailed
+from memoranda.model.entry import Calibration
 from memoranda.model.scope import Scope
+from memoranda.retrieval.embed.base import Vectors
+from memoranda.retrieval.embed.hashing import Hashing
 from memoranda.store.base import Reader, Store
 from memoranda.store.memory import MemoryStore
-from memoranda.testing.clock import FakeClock
+from memoranda.testing.fakes import FakeClock
 
 T = TypeVar("T")
 Test = TypeVar("Test", bound=Callable[..., None])
 
 EMBEDDER = "hashing:256"
-"""What the promises are tested with: it loads nothing, and its vectors are the same everywhere."""
+"""The embedder of the tests: it loads nothing, and its vectors are the same everywhere."""
 
 
 class Capability(Enum):
-    """What not every store can do. A store declares what it can; nothing is guessed."""
+    """What not every store can do; a store declares what it can."""
 
     RESTART = "keeps its data when it is closed and opened again"
 
 
 def requires(*capabilities: Capability) -> Callable[[Test], Test]:
-    """Mark a promise that only stores with these capabilities can be held to."""
+    """Mark a test as one for stores with these capabilities only."""
 
     def mark(test: Test) -> Test:
-        test.requires = capabilities  # pyright: ignore[reportFunctionMemberAccess]: read by `_skip_what_is_not_claimed`
+        test.requires = capabilities  # pyright: ignore[reportFunctionMemberAccess]: read by `_skip_without_capabilities`
         return test
 
     return mark
 
 
 class ConformanceBase:
-    """The fixtures of the suite. A subclass gives `store`, and `reopen_store` where it can restart."""
+    """The fixtures of the suite. A subclass adds `store`, and `reopen_store` if it can restart."""
 
     capabilities: ClassVar[frozenset[Capability]] = frozenset(Capability)
 
     @pytest.fixture(autouse=True)
-    def _skip_what_is_not_claimed(self, request: pytest.FixtureRequest) -> None:
+    def _skip_without_capabilities(self, request: pytest.FixtureRequest) -> None:
         needed: tuple[Capability, ...] = getattr(request.function, "requires", ())
         missing = [capability.name for capability in needed if capability not in self.capabilities]
         if missing:
@@ -52,7 +56,7 @@ class ConformanceBase:
 
     @pytest.fixture
     def clock(self) -> FakeClock:
-        """Return a clock that stands still until the test moves it."""
+        """Return a clock that only the test moves."""
         return FakeClock()
 
     @pytest.fixture
@@ -63,8 +67,18 @@ class ConformanceBase:
         memory.close()
 
     @pytest.fixture
+    def ada(self, memory: Memory) -> ScopedMemory:
+        """Return the scope of a user."""
+        return memory.scope(user="ada")
+
+    @pytest.fixture
+    def bob(self, memory: Memory) -> ScopedMemory:
+        """Return the scope of another user."""
+        return memory.scope(user="bob")
+
+    @pytest.fixture
     def open_beside(self, memory: Memory, store: Store, clock: FakeClock) -> Iterator[Callable[..., Memory]]:
-        """Return what opens another memory on the same store, which knows nothing of the first but what is kept."""
+        """Return a function that opens another memory on the same store."""
         opened: list[Memory] = []
 
         def open_beside(**options: Any) -> Memory:
@@ -74,7 +88,7 @@ class ConformanceBase:
 
         yield open_beside
         for other in opened:
-            other.settle()  # and no more: closing it would close the store, which the first still stands on
+            other.settle()  # not closed: that would close the store, which the first memory still uses
 
     @pytest.fixture
     def second(self, open_beside: Callable[..., Memory]) -> Memory:
@@ -83,20 +97,20 @@ class ConformanceBase:
 
     @pytest.fixture
     def elsewhere(self, clock: FakeClock) -> Iterator[Memory]:
-        """Return a memory that has nothing to do with the store under test, under the same clock."""
+        """Return a memory on another store, with the same clock."""
         with Memory(MemoryStore(), clock=clock, embedder=EMBEDDER) as memory:
             yield memory
 
     @pytest.fixture
     def reopen_store(self) -> Callable[[], Store]:
-        """Return what opens the same data again; stores that claim RESTART override this."""
+        """Return a function that opens the same data again; stores that claim RESTART override this."""
         raise NotImplementedError("a store that claims RESTART gives a `reopen_store` fixture")
 
     @pytest.fixture
     def reopen(
         self, memory: Memory, clock: FakeClock, reopen_store: Callable[[], Store]
     ) -> Iterator[Callable[[], Memory]]:
-        """Return what closes the memory and opens the same data again, as a restarted program would."""
+        """Return a function that closes the memory and opens the same data again, as a restart does."""
         opened = [memory]
 
         def restart() -> Memory:
@@ -109,25 +123,25 @@ class ConformanceBase:
 
 
 def present(found: T | None) -> T:
-    """Return what was found; fail when nothing was."""
+    """Return what was found; fail if it is None."""
     assert found is not None, "nothing was found"
     return found
 
 
-def recalled(place: ScopedMemory, query: str, *, collection: str = "notes", **options: Any) -> list[Any]:
+def recall_contents(place: ScopedMemory, query: str, *, collection: str = "notes", **options: Any) -> list[Any]:
     """Return the contents that a recall finds, best first."""
     found = place.recall(query, collection=collection, **options)
     assert found.count == len(found.results)
     return [match.content for match in found.results]
 
 
-def standing(place: ScopedMemory, *, collection: str = "notes", **options: Any) -> list[Any]:
-    """Return the contents of the entries that stand in a collection, in the order they came."""
+def live_contents(place: ScopedMemory, *, collection: str = "notes", **options: Any) -> list[Any]:
+    """Return the contents of the live entries of a collection, oldest first."""
     return [entry.content for entry in place.entries(collection=collection, **options)]
 
 
 def snapshot(store: Store, *tenants: str) -> dict[str, Any]:
-    """Return all that a store holds, for comparing before and after; without tenants, of every one of them."""
+    """Return everything in a store, or in these tenants, for comparing before and after."""
 
     def look(rows: Reader) -> dict[str, Any]:
         return {tenant: _tenant(rows, tenant) for tenant in tenants or rows.tenants()}
@@ -158,3 +172,29 @@ def _tenant(rows: Reader, tenant: str) -> dict[str, Any]:
 
 def _pair(place: tuple[str, str | None]) -> tuple[str, str]:
     return place[0], place[1] or ""
+
+
+class WatchedEmbedder:
+    """An embedder of hashed words that records what it was asked for, and fails on demand."""
+
+    def __init__(self, id: str = "watched", dimension: int = 64) -> None:
+        """Use this id and dimension."""
+        self._hashing = Hashing(dimension)
+        self.id = id
+        self.dimension = dimension
+        self.asked: list[str] = []
+        self.fails_on: str | None = None
+        self.spoil: Callable[[Vectors], Vectors] | None = None
+
+    @property
+    def calibration(self) -> Calibration:
+        """Return the calibration of hashed words."""
+        return self._hashing.calibration
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """Return vectors of hashed words; use `spoil` and `fails_on` if they are set."""
+        self.asked.extend(texts)
+        if self.fails_on in texts:
+            raise EmbeddingFailed("the embedder was told to fail", hint="Tell it not to", retryable=True)
+        vectors = self._hashing.embed(texts)
+        return self.spoil(vectors) if self.spoil is not None else vectors

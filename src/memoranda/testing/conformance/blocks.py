@@ -14,6 +14,9 @@ import pytest
 
 from memoranda.api.blocks import Blocks, update_effect
 from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
+from memoranda.engine.blocks import RecallBlocks
+from memoranda.engine.facts import SetFact, WriteFacts
 from memoranda.errors import (
     ApprovalRequired,
     Conflict,
@@ -28,13 +31,12 @@ from memoranda.errors import (
     UsageError,
 )
 from memoranda.model.block import Block, BlockMatch, BlockType
-from memoranda.model.effect import RecallBlocks, SetFact, WriteFacts
 from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
 from memoranda.testing.conformance.base import Capability, present, requires, snapshot
+from memoranda.testing.fakes import FakeClock
 
 BlocksOf = Callable[..., Blocks]
 
@@ -59,7 +61,7 @@ def _write(blocks: Blocks, block: BlockType, content: str) -> Block:
     return blocks.update(block, content, expected_updated_at=current.updated_at if current else None)
 
 
-def _found(matches: list[BlockMatch]) -> list[tuple[str, int]]:
+def _lines_of(matches: list[BlockMatch]) -> list[tuple[str, int]]:
     return [(match.scope, match.line_number) for match in matches]
 
 
@@ -203,10 +205,10 @@ class BlockClaims:
     def test_b10_a_core_block_holds_4000_characters_and_20_entries(self, blocks_of: BlocksOf) -> None:
         blocks = blocks_of(user="ada")
         kept = _write(blocks, "core", "木" * 4_000)
-        self._refused(blocks, "core", "木" * 4_001, limit=4_000, actual=4_001, what="characters")
+        self._expect_limit(blocks, "core", "木" * 4_001, limit=4_000, actual=4_001, what="characters")
         assert blocks.get("core") == kept
         kept = _write(blocks, "core", "\n \n\n".join(f"entry {number}" for number in range(20)))
-        self._refused(
+        self._expect_limit(
             blocks, "core", "\n".join(f"{number}" for number in range(21)), limit=20, actual=21, what="entries"
         )
         assert blocks.get("core") == kept
@@ -215,7 +217,7 @@ class BlockClaims:
         blocks = blocks_of(user="ada")
         assert len(_write(blocks, "archival", "a" * 8_000).content) == 8_000
         kept = _write(blocks, "archival", "\n".join(f"- note {number}" for number in range(500)))
-        self._refused(blocks, "archival", "a" * 8_001, limit=8_000, actual=8_001, what="characters")
+        self._expect_limit(blocks, "archival", "a" * 8_001, limit=8_000, actual=8_001, what="characters")
         assert blocks.get("archival") == kept
 
     def test_b12_each_block_has_its_own_limit(self, blocks_of: BlocksOf) -> None:
@@ -223,15 +225,15 @@ class BlockClaims:
             blocks = blocks_of(user="ada", **ids)
             assert len(_write(blocks, "core", "c" * 4_000).content) == 4_000
             assert len(_write(blocks, "archival", "a" * 8_000).content) == 8_000
-        self._refused(blocks_of(user="ada"), "core", "c" * 4_001, limit=4_000, actual=4_001, what="characters")
+        self._expect_limit(blocks_of(user="ada"), "core", "c" * 4_001, limit=4_000, actual=4_001, what="characters")
 
-    def _refused(self, blocks: Blocks, block: BlockType, content: str, **told: Any) -> None:
+    def _expect_limit(self, blocks: Blocks, block: BlockType, content: str, **told: Any) -> None:
         current = blocks.get(block)
         with pytest.raises(LimitExceeded) as caught:
             blocks.update(block, content, expected_updated_at=current.updated_at if current else None)
         assert {name: getattr(caught.value, name) for name in told} == told
 
-    def test_b13_what_is_no_block_and_no_scope_is_refused(self, blocks_of: BlocksOf) -> None:
+    def test_b13_an_invalid_block_or_scope_is_refused(self, blocks_of: BlocksOf) -> None:
         blocks: Any = blocks_of(user="ada")
         core = _write(blocks, "core", "- Keeps bees")
         for block in ("Core", "", "recall", "core.x", "../core", None, 5):
@@ -286,7 +288,7 @@ class BlockClaims:
         assert again.created_at == again.updated_at > second.updated_at
         assert blocks.delete("core") is True
 
-    def test_i1_nobody_sees_the_blocks_of_another_user_or_agent(self, blocks_of: BlocksOf) -> None:
+    def test_i1_blocks_of_another_user_or_agent_are_invisible(self, blocks_of: BlocksOf) -> None:
         places = [{"user": "ada"}, {"user": "ada", "agent": "mail"}, {"user": "ada", "agent": "maps"}, {"user": "bob"}]
         for number, ids in enumerate(places):
             _write(blocks_of(**ids), "core", f"core {number}")
@@ -322,21 +324,21 @@ class BlockClaims:
         _write(blocks_of(user="ada"), "archival", NOTES)
         agents = _write(blocks_of(user="ada", agent="mail"), "archival", AGENT_NOTES)
         ada = blocks_of(user="ada")
-        assert _found(ada.recall("orchard")) == [("user", 1)]
+        assert _lines_of(ada.recall("orchard")) == [("user", 1)]
         both = ada.recall("orchard", agent="mail")
-        assert sorted(_found(both)) == [("agent", 1), ("user", 1)]
+        assert sorted(_lines_of(both)) == [("agent", 1), ("user", 1)]
         assert [match.agent_id for match in both if match.scope == "agent"] == ["mail"]
         assert [match.updated_at for match in both if match.scope == "agent"] == [agents.updated_at]
-        assert _found(ada.recall("orchard", agent="maps")) == [("user", 1)]
+        assert _lines_of(ada.recall("orchard", agent="maps")) == [("user", 1)]
         assert ada.recall("ferry") == []
-        assert _found(ada.recall("ferry", agent="mail")) == [("agent", 2)]
+        assert _lines_of(ada.recall("ferry", agent="mail")) == [("agent", 2)]
 
-    def test_r3_the_best_come_first_and_ties_stand_in_order(self, blocks_of: BlocksOf) -> None:
+    def test_r3_the_best_come_first_and_ties_keep_their_order(self, blocks_of: BlocksOf) -> None:
         _write(blocks_of(user="ada"), "archival", "tea\nheron weir\n\nheron\nheron")
         _write(blocks_of(user="ada", agent="mail"), "archival", "heron\nheron weir\ntea")
         ada = blocks_of(user="ada")
         found = ada.recall("heron weir", agent="mail")
-        assert _found(found) == [("user", 2), ("agent", 2), ("user", 4), ("user", 5), ("agent", 1)]
+        assert _lines_of(found) == [("user", 2), ("agent", 2), ("user", 4), ("user", 5), ("agent", 1)]
         scores = [match.score for match in found]
         assert scores == sorted(scores, reverse=True)
         assert scores[0] == scores[1] > scores[2] == scores[4]
@@ -358,9 +360,9 @@ class BlockClaims:
         _write(blocks_of(user="ada", agent="mail"), "archival", AGENT_NOTES)
         ada = blocks_of(user="ada")
         for query in ("", "  \n\t"):
-            assert _found(ada.recall(query)) == [("user", 1), ("user", 3), ("user", 5)]
+            assert _lines_of(ada.recall(query)) == [("user", 1), ("user", 3), ("user", 5)]
             listed = ada.recall(query, agent="mail", limit=4)
-            assert _found(listed) == [("user", 1), ("user", 3), ("user", 5), ("agent", 1)]
+            assert _lines_of(listed) == [("user", 1), ("user", 3), ("user", 5), ("agent", 1)]
             assert {match.score for match in listed} == {0.0}
 
     def test_r5_without_a_common_word_nothing_is_found_and_core_is_never_searched(self, blocks_of: BlocksOf) -> None:
@@ -371,13 +373,13 @@ class BlockClaims:
         assert ada.recall("submarine cable") == []
         assert ada.recall("?!") == []
         assert "Zebra" not in "".join(match.content for match in ada.recall(""))
-        assert _found(ada.recall("zebra cider")) == [("user", 1)]
+        assert _lines_of(ada.recall("zebra cider")) == [("user", 1)]
         assert blocks_of(user="eve").recall("cider") == []
 
     def test_r6_lines_that_were_replaced_or_deleted_are_not_found(self, blocks_of: BlocksOf) -> None:
         ada = blocks_of(user="ada")
         _write(ada, "archival", NOTES)
-        assert _found(ada.recall("cider")) == [("user", 1)]
+        assert _lines_of(ada.recall("cider")) == [("user", 1)]
         block = _write(ada, "archival", "- The otter is back\n- Cider sold out")
         [match] = ada.recall("cider")
         assert (match.content, match.line_number) == ("- Cider sold out", 2)
@@ -396,7 +398,7 @@ class BlockClaims:
         found = blocks_of(user="ada").recall("Millbrook audit")
         assert [match.line_number for match in found] == [1, 2]
         assert found[0].score > found[1].score > 0
-        assert _found(blocks_of(user="ada").recall("RECEIPT")) == [("user", 1)]
+        assert _lines_of(blocks_of(user="ada").recall("RECEIPT")) == [("user", 1)]
 
     def test_r7_a_least_score_is_inclusive(self, blocks_of: BlocksOf) -> None:
         ada: Any = blocks_of(user="ada")
@@ -440,12 +442,15 @@ class BlockPromises(BlockClaims):
         assert _contents(mail.list()) == _contents(mail.list(scope="agent")) == ["core 1", "heron 1"]
         assert _contents(mail.list(scope="user")) == ["core 0", "heron 0"]
         assert _contents(mail.list(scope="all")) == ["core 0", "heron 0", "core 1", "heron 1"]
-        assert _found(mail.recall("heron")) == _found(mail.recall("heron", agent="mail")) == [("user", 1), ("agent", 1)]
+        assert (
+            _lines_of(mail.recall("heron"))
+            == _lines_of(mail.recall("heron", agent="mail"))
+            == [("user", 1), ("agent", 1)]
+        )
         with pytest.raises(UsageError, match="not the agent"):
             mail.recall("heron", agent="maps")
 
-    def test_a_block_is_a_fact_that_only_its_own_door_writes(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_block_is_a_fact_that_only_its_own_door_writes(self, ada: ScopedMemory) -> None:
         block = ada.blocks.update("core", "- Keeps bees", expected_updated_at=None)
         fact = present(ada.get("blocks.core"))
         assert (fact.value, fact.version, fact.updated_at) == ("- Keeps bees", 1, block.updated_at)
@@ -455,7 +460,7 @@ class BlockPromises(BlockClaims):
             ada.delete("blocks.core")
         assert ada.blocks.get("core") == block
 
-    def test_the_engine_refuses_what_is_no_block_whoever_writes_it(self, memory: Memory, store: Store) -> None:
+    def test_the_engine_refuses_an_invalid_block_from_any_writer(self, memory: Memory, store: Store) -> None:
         before = snapshot(store)
         wrong: list[tuple[Scope, str, Any, type[UsageError]]] = [
             (Scope.of(user="ada"), "blocks.core", "x" * 4_001, LimitExceeded),
@@ -585,7 +590,7 @@ class BlockPromises(BlockClaims):
         assert memory.ledger.verify().ok
         assert all(finding.ok for finding in memory.inspect())
 
-    def test_who_may_not_read_or_write_does_neither(self, memory: Memory) -> None:
+    def test_an_actor_without_permission_neither_reads_nor_writes(self, memory: Memory) -> None:
         ada = memory.scope(user="ada").blocks
         core = _write(ada, "core", "one")
         _write(ada, "archival", NOTES)
@@ -669,7 +674,7 @@ class BlockPromises(BlockClaims):
         memory.import_file(tmp_path / "x.jsonl")
         ada = memory.scope(user="ada").blocks
         assert _contents(ada.list(scope="all")) == ["- Keeps bees", AGENT_NOTES]
-        assert _found(ada.recall("ferry", agent="mail")) == [("agent", 2)]
+        assert _lines_of(ada.recall("ferry", agent="mail")) == [("agent", 2)]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_an_import_brings_no_block_that_could_not_be_written(
@@ -694,7 +699,7 @@ class BlockPromises(BlockClaims):
             ("memory.read", "user:ada", "blocks.archival"),
             ("memory.read", "user:ada/agent:mail", "blocks.archival"),
         ]
-        assert _found(memory.perform(effect)) == [("user", 1)]
+        assert _lines_of(memory.perform(effect)) == [("user", 1)]
 
     def test_another_program_sees_a_block_at_once(self, memory: Memory, second: Memory) -> None:
         here, there = memory.scope(user="ada").blocks, second.scope(user="ada").blocks
@@ -708,5 +713,5 @@ class BlockPromises(BlockClaims):
         block = _write(memory.scope(user="ada").blocks, "archival", NOTES)
         again = reopen().scope(user="ada").blocks
         assert again.get("archival") == block
-        assert _found(again.recall("cider")) == [("user", 1)]
+        assert _lines_of(again.recall("cider")) == [("user", 1)]
         assert again.update("archival", "new", expected_updated_at=block.updated_at.astimezone(UTC)).content == "new"

@@ -7,13 +7,21 @@ from collections.abc import Callable
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, Denied, EmbedderMismatch, EmbeddingFailed, NotFound, UsageError
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.conformance.base import EMBEDDER, Capability, recalled, requires, snapshot, standing
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import (
+    EMBEDDER,
+    Capability,
+    WatchedEmbedder,
+    live_contents,
+    recall_contents,
+    requires,
+    snapshot,
+)
+from memoranda.testing.fakes import FakeClock
 
 HERONS = [f"heron number {n} by the {place}" for n, place in enumerate(("weir", "bridge", "mill", "lock", "ford"))]
 
@@ -84,7 +92,7 @@ class CollectionPromises:
         assert [one.dimension for one in memory.collections.list()] == [256]
         assert [one.dimension for one in other.collections.list()] == [32]
         assert other.collections.delete("notes") == 1
-        assert recalled(memory.scope(user="ada"), "heron otter") == ["heron"]
+        assert recall_contents(memory.scope(user="ada"), "heron otter") == ["heron"]
 
     def test_a_collection_is_used_with_its_own_embedder_whatever_the_default_is(
         self, memory: Memory, open_beside: Callable[..., Memory]
@@ -92,22 +100,21 @@ class CollectionPromises:
         memory.scope(user="ada").remember("heron", collection="notes")
         other = open_beside(embedder="hashing:32")
         ada = other.scope(user="ada")
-        assert recalled(ada, "heron") == ["heron"]
+        assert recall_contents(ada, "heron") == ["heron"]
         ada.remember("heron again", collection="notes")
         ada.remember("otter", collection="tasks")
         assert [(one.name, one.embedder) for one in other.collections.list()] == [
             ("notes", EMBEDDER),
             ("tasks", "hashing:32"),
         ]
-        assert recalled(memory.scope(user="ada"), "otter", collection="tasks") == ["otter"]
-        assert len(recalled(memory.scope(user="ada"), "heron")) == 2
+        assert recall_contents(memory.scope(user="ada"), "otter", collection="tasks") == ["otter"]
+        assert len(recall_contents(memory.scope(user="ada"), "heron")) == 2
 
-    def test_a_collection_whose_embedder_is_not_at_hand_says_how_it_can_be_had(
-        self, memory: Memory, store: Store, open_beside: Callable[..., Memory]
+    def test_a_collection_without_its_embedder_says_how_to_get_it(
+        self, ada: ScopedMemory, store: Store, open_beside: Callable[..., Memory]
     ) -> None:
         made_with = open_beside(embedder=WatchedEmbedder("made/by hand")).scope(user="ada")
         made_with.remember("heron", collection="notes")
-        ada = memory.scope(user="ada")
         before = snapshot(store)
         for attempt in (
             lambda: ada.remember("otter", collection="notes"),
@@ -120,8 +127,10 @@ class CollectionPromises:
             assert "made/by hand" in caught.value.message
             assert "reembed" in caught.value.hint
         assert snapshot(store) == before
-        assert recalled(ada, "heron", mode="keyword") == recalled(ada, "") == standing(ada) == ["heron"]
-        assert recalled(made_with, "heron") == ["heron"]
+        assert (
+            recall_contents(ada, "heron", mode="keyword") == recall_contents(ada, "") == live_contents(ada) == ["heron"]
+        )
+        assert recall_contents(made_with, "heron") == ["heron"]
 
     def test_an_embedder_of_the_same_name_and_another_dimension_is_a_mismatch(
         self, memory: Memory, store: Store, open_beside: Callable[..., Memory]
@@ -135,7 +144,7 @@ class CollectionPromises:
         with pytest.raises(EmbedderMismatch):
             other.recall("heron", collection="notes")
         assert snapshot(store) == before
-        assert recalled(first, "heron") == ["heron"]
+        assert recall_contents(first, "heron") == ["heron"]
 
     def test_deleting_a_collection_removes_its_entries_in_every_scope(self, memory: Memory, second: Memory) -> None:
         ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
@@ -143,38 +152,38 @@ class CollectionPromises:
         for place in (ada, bob):
             place.remember("heron", collection="notes", key="k")
             place.remember("heron of tasks", collection="tasks")
-        assert len(recalled(second.scope(user="bob"), "heron")) == 1
+        assert len(recall_contents(second.scope(user="bob"), "heron")) == 1
         assert memory.collections.delete("notes") == 3
         for handle in (memory, second):
             for user in ("ada", "bob"):
-                assert recalled(handle.scope(user=user), "heron") == standing(handle.scope(user=user)) == []
-                assert recalled(handle.scope(user=user), "heron", collection="tasks") == ["heron of tasks"]
+                assert recall_contents(handle.scope(user=user), "heron") == live_contents(handle.scope(user=user)) == []
+                assert recall_contents(handle.scope(user=user), "heron", collection="tasks") == ["heron of tasks"]
         assert [one.name for one in memory.collections.list()] == ["tasks"]
         with pytest.raises(NotFound):
             memory.collections.delete("notes")
         done = ada.remember("heron", collection="notes", key="k")
         assert (done.stored, done.replaced) == (True, None)
         for handle in (memory, second):
-            assert recalled(handle.scope(user="ada"), "heron") == ["heron"]
-            assert recalled(handle.scope(user="bob"), "heron") == []
+            assert recall_contents(handle.scope(user="ada"), "heron") == ["heron"]
+            assert recall_contents(handle.scope(user="bob"), "heron") == []
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_deleted_collection_may_be_made_again_with_another_embedder(
         self, memory: Memory, open_beside: Callable[..., Memory]
     ) -> None:
         memory.scope(user="ada").remember("heron", collection="notes")
-        assert recalled(memory.scope(user="ada"), "heron") == ["heron"]
+        assert recall_contents(memory.scope(user="ada"), "heron") == ["heron"]
         memory.collections.delete("notes")
         open_beside(embedder="hashing:32").scope(user="ada").remember("otter", collection="notes")
         assert memory.collections.list()[0].dimension == 32
-        assert recalled(memory.scope(user="ada"), "heron otter") == ["otter"]
+        assert recall_contents(memory.scope(user="ada"), "heron otter") == ["otter"]
 
     # moving to another embedder
 
     def test_a_collection_moves_to_another_embedder_and_is_found_there(self, memory: Memory, second: Memory) -> None:
         _remember_herons(memory)
         ada = memory.scope(user="ada")
-        assert recalled(second.scope(user="ada"), "heron mill", limit=1) == [HERONS[2]]
+        assert recall_contents(second.scope(user="ada"), "heron mill", limit=1) == [HERONS[2]]
         told: list[tuple[int, int]] = []
         moved = memory.collections.reembed(
             "notes", "hashing:32", progress=lambda done, total: told.append((done, total)), batch=2
@@ -185,10 +194,10 @@ class CollectionPromises:
         assert (holding.embedder, holding.dimension, holding.entries) == ("hashing:32", 32, 5)
         for handle in (memory, second):
             for mode in ("hybrid", "semantic"):
-                assert recalled(handle.scope(user="ada"), "heron mill", limit=1, mode=mode) == [HERONS[2]]
-                assert len(recalled(handle.scope(user="ada"), "heron", limit=9, mode=mode)) == 5
+                assert recall_contents(handle.scope(user="ada"), "heron mill", limit=1, mode=mode) == [HERONS[2]]
+                assert len(recall_contents(handle.scope(user="ada"), "heron", limit=9, mode=mode)) == 5
         assert ada.remember("otter", collection="notes").stored
-        assert recalled(ada, "otter", limit=1) == ["otter"]
+        assert recall_contents(ada, "otter", limit=1) == ["otter"]
         effects = [event.effect for event in memory.ledger.events() if "reembedding" in event.effect]
         assert effects == ["begin_reembedding", "end_reembedding"]
         assert all(finding.ok for finding in memory.inspect())
@@ -204,7 +213,7 @@ class CollectionPromises:
         memory.collections.reembed("notes", target, progress=lambda done, total: told.append((done, total)), batch=2)
         assert told == [(2, 5), (4, 5), (5, 5)]
         assert sorted(target.asked) == HERONS  # none of them twice
-        assert recalled(memory.scope(user="ada"), "heron ford", limit=1, mode="semantic") == [HERONS[4]]
+        assert recall_contents(memory.scope(user="ada"), "heron ford", limit=1, mode="semantic") == [HERONS[4]]
 
     def test_recall_works_at_every_step_of_a_move(self, memory: Memory, second: Memory) -> None:
         _remember_herons(memory)
@@ -215,8 +224,8 @@ class CollectionPromises:
             for handle in (memory, second):
                 for mode in ("hybrid", "semantic", "keyword"):
                     ada = handle.scope(user="ada")
-                    assert recalled(ada, "heron mill", limit=1, mode=mode) == [HERONS[2]]
-                    assert len(recalled(ada, "heron", limit=9, mode=mode)) == 5
+                    assert recall_contents(ada, "heron mill", limit=1, mode=mode) == [HERONS[2]]
+                    assert len(recall_contents(ada, "heron", limit=9, mode=mode)) == 5
 
         memory.collections.reembed("notes", "hashing:32", progress=look, batch=1)
         assert steps == [0, 1, 2, 3, 4, 5]
@@ -227,7 +236,7 @@ class CollectionPromises:
         ada, hers = memory.scope(user="ada"), second.scope(user="ada")
 
         def meanwhile(done: int, total: int) -> None:
-            if done == 2 and not [text for text in standing(hers) if "otter" in text]:
+            if done == 2 and not [text for text in live_contents(hers) if "otter" in text]:
                 hers.remember("otter by the weir", collection="notes")
                 hers.remember("otter in passing", collection="notes", ttl=60)
                 hers.forget(hers.entries(collection="notes")[4].id, collection="notes")
@@ -238,9 +247,9 @@ class CollectionPromises:
         assert memory.collections.list()[0].moving_to is None
         clock.advance(60)
         for place in (ada, hers):
-            assert recalled(place, "otter", limit=1, mode="semantic") == ["otter by the weir"]
-            assert recalled(place, "kayak", limit=1, mode="semantic") == ["kayak at the last moment"]
-            assert len(recalled(place, "heron otter", limit=9)) == len(standing(place)) == 6
+            assert recall_contents(place, "otter", limit=1, mode="semantic") == ["otter by the weir"]
+            assert recall_contents(place, "kayak", limit=1, mode="semantic") == ["kayak at the last moment"]
+            assert len(recall_contents(place, "heron otter", limit=9)) == len(live_contents(place)) == 6
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_move_may_be_given_up(self, memory: Memory, store: Store) -> None:
@@ -251,7 +260,7 @@ class CollectionPromises:
         stays = memory.collections.give_up_reembedding("notes")
         assert (stays.space.embedder, stays.successor) == (EMBEDDER, None)
         assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {EMBEDDER: 5}
-        assert recalled(memory.scope(user="ada"), "heron mill", limit=1, mode="semantic") == [HERONS[2]]
+        assert recall_contents(memory.scope(user="ada"), "heron mill", limit=1, mode="semantic") == [HERONS[2]]
         with pytest.raises(EmbedderMismatch):
             memory.collections.give_up_reembedding("notes")
         assert memory.collections.reembed("notes", "hashing:16").space.dimension == 16
@@ -269,9 +278,9 @@ class CollectionPromises:
         ada.forget(ada.entries(collection="notes")[2].id, collection="notes")
         memory.collections.reembed("notes", "hashing:32", batch=2)
         for mode in ("hybrid", "semantic"):
-            assert recalled(ada, "heron mill", limit=1, as_of=then, mode=mode) == [HERONS[2]]
-            assert len(recalled(ada, "heron", limit=9, as_of=then, mode=mode)) == 5
-            assert len(recalled(ada, "heron mill", limit=9, mode=mode)) == 4
+            assert recall_contents(ada, "heron mill", limit=1, as_of=then, mode=mode) == [HERONS[2]]
+            assert len(recall_contents(ada, "heron", limit=9, as_of=then, mode=mode)) == 5
+            assert len(recall_contents(ada, "heron mill", limit=9, mode=mode)) == 4
 
     def test_one_move_at_a_time(self, memory: Memory) -> None:
         _remember_herons(memory)
@@ -284,7 +293,9 @@ class CollectionPromises:
         assert (caught.value.expected, caught.value.actual) == ("hashing:32", "hashing:16")
         assert memory.collections.reembed("notes", "hashing:32").space.dimension == 32
 
-    def test_an_unknown_collection_or_embedder_is_no_move(self, memory: Memory, store: Store) -> None:
+    def test_moving_to_an_unknown_embedder_or_from_an_unknown_collection_fails(
+        self, memory: Memory, store: Store
+    ) -> None:
         _remember_herons(memory)
         before = snapshot(store)
         for attempt in (
@@ -310,19 +321,18 @@ class CollectionPromises:
         with pytest.raises(EmbeddingFailed):
             memory.collections.reembed("notes", target, batch=2)
         assert memory.collections.list()[0].moved == 2
-        assert recalled(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
+        assert recall_contents(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
         target.fails_on = None
         assert memory.collections.reembed("notes", target, batch=2).space.embedder == "target"
-        assert recalled(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
+        assert recall_contents(memory.scope(user="ada"), "heron lock", limit=1, mode="semantic") == [HERONS[3]]
 
-    def test_a_collection_without_entries_moves_at_once(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_collection_without_entries_moves_at_once(self, memory: Memory, ada: ScopedMemory) -> None:
         ada.remember("heron", collection="notes", ttl=60)
         memory.erase(user="ada")
         assert memory.collections.list()[0].entries == 0
         assert memory.collections.reembed("notes", "hashing:32").space.dimension == 32
         ada.remember("otter", collection="notes")
-        assert recalled(ada, "otter") == ["otter"]
+        assert recall_contents(ada, "otter") == ["otter"]
 
     # comparing
 
@@ -353,5 +363,5 @@ class CollectionPromises:
         assert told[0] == (3, 6)
         once_more = reopen()
         assert once_more.collections.list()[0].embedder == "hashing:32"
-        assert recalled(once_more.scope(user="ada"), "otter", limit=1, mode="semantic") == ["otter"]
-        assert len(recalled(once_more.scope(user="ada"), "heron otter", limit=9)) == 6
+        assert recall_contents(once_more.scope(user="ada"), "otter", limit=1, mode="semantic") == ["otter"]
+        assert len(recall_contents(once_more.scope(user="ada"), "heron otter", limit=9)) == 6

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from memoranda.model.text import require_label
+from memoranda.model.names import require_label
 from memoranda.retrieval.embed.base import Embedder, WeightingEmbedder, takes_weights
 
 TEXTS = (
@@ -42,7 +42,7 @@ CLOSE = 1e-5
 
 
 class EmbedderConformance:
-    """What every embedder promises. Subclass, give an `embedder` fixture, run pytest."""
+    """The contract of an embedder. Subclass it with an `embedder` fixture, and run pytest."""
 
     def test_it_has_the_methods_of_an_embedder(self, embedder: Embedder) -> None:
         assert isinstance(embedder, Embedder)
@@ -143,7 +143,7 @@ class EmbedderConformance:
         assert light @ island < even @ island < heavy @ island
         assert np.linalg.norm(heavy) == pytest.approx(1.0, abs=CLOSE)
 
-    def test_a_word_without_weight_is_as_good_as_absent(self, embedder: Embedder) -> None:
+    def test_a_word_without_weight_counts_as_absent(self, embedder: Embedder) -> None:
         weighting = _weighting(embedder)
         without = weighting.embed_weighted(["ferry", "the", "noon"], [1.0, 0.0, 3.0])
         assert np.allclose(without, weighting.embed_weighted(["ferry", "noon"], [1.0, 3.0]), atol=CLOSE)

@@ -1,4 +1,4 @@
-"""Entries: remember, keys, duplicates, forget, and the list of what stands."""
+"""Entries: remember, keys, duplicates, forget, and list."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ import pytest
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidDuration, InvalidValue, LimitExceeded, UsageError
+from memoranda.model.entry import MODES
 from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits
-from memoranda.model.recall import MODES
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.conformance.base import EMBEDDER, Capability, recalled, requires, snapshot, standing
-from memoranda.testing.conformance.scopes import LOOK_ALIKES
+from memoranda.testing.conformance.base import EMBEDDER, Capability, live_contents, recall_contents, requires, snapshot
+from memoranda.testing.conformance.permissions import LOOK_ALIKES
+from memoranda.testing.fakes import FakeClock
 
 CONTENTS: tuple[Any, ...] = (
     "plain text",
@@ -31,7 +31,7 @@ CONTENTS: tuple[Any, ...] = (
 
 
 class EntryPromises:
-    """What is remembered stands once, as it was given, where it was put, until it is forgotten or replaced."""
+    """An entry is kept once, as it was given, until it is forgotten or replaced."""
 
     # remembering
 
@@ -74,23 +74,20 @@ class EntryPromises:
         assert portion(100, every[-1][0].sequence) == portion(100, 0, "another") == []
 
     @pytest.mark.parametrize("content", CONTENTS, ids=repr)
-    def test_json_content_comes_back_as_the_value_it_was(self, memory: Memory, content: Any) -> None:
-        ada = memory.scope(user="ada")
+    def test_json_content_comes_back_as_the_value_it_was(self, ada: ScopedMemory, content: Any) -> None:
         ada.remember(content, collection="notes", metadata={"same": content})
-        assert repr(standing(ada)) == repr([content])
-        assert repr(recalled(ada, "")) == repr([content])
+        assert repr(live_contents(ada)) == repr([content])
+        assert repr(recall_contents(ada, "")) == repr([content])
         (match,) = ada.recall("plain order three", collection="notes").results
         assert repr(match.content) == repr(match.metadata["same"]) == repr(content)
 
-    def test_json_content_is_found_by_the_words_in_it(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_json_content_is_found_by_the_words_in_it(self, ada: ScopedMemory) -> None:
         for content in ({"animal": "heron", "seen": 3}, {"animal": "otter", "seen": 1}, ["kayak", "paddle"]):
             ada.remember(content, collection="notes")
-        assert recalled(ada, "otter", limit=1) == [{"animal": "otter", "seen": 1}]
-        assert recalled(ada, "paddle", limit=1) == [["kayak", "paddle"]]
+        assert recall_contents(ada, "otter", limit=1) == [{"animal": "otter", "seen": 1}]
+        assert recall_contents(ada, "paddle", limit=1) == [["kayak", "paddle"]]
 
-    def test_changing_what_was_given_or_returned_changes_nothing_kept(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_changing_what_was_given_or_returned_changes_nothing_kept(self, ada: ScopedMemory) -> None:
         content, metadata = {"tags": ["a"]}, {"list": [1]}
         ada.remember(content, collection="notes", metadata=metadata)
         content["tags"].append("b")
@@ -130,12 +127,11 @@ class EntryPromises:
         assert [entry.metadata["n"] for entry in entries] == list(range(600))
         assert [entry.key for entry in entries[:4]] == [None, "k1", None, "k3"]
         assert len({entry.sequence for entry in entries}) == 600
-        assert recalled(ada, "line 417 of the log", limit=1) == ["line 417 of the log"]
+        assert recall_contents(ada, "line 417 of the log", limit=1) == ["line 417 of the log"]
         assert ada.remember_many([], collection="notes") == []
         assert all(finding.ok for finding in memory.inspect())
 
-    def test_a_long_text_is_remembered_in_parts_that_are_neighbours(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_long_text_is_remembered_in_parts_that_are_neighbours(self, ada: ScopedMemory) -> None:
         ada.remember("Something else came before it.", collection="notes")
         paragraphs = [f"Paragraph {n} tells of the {word}." for n, word in enumerate(("heron", "otter", "kayak"), 1)]
         done = ada.remember_text("\n\n".join(paragraphs), collection="notes", chunk=45, metadata={"book": "river"})
@@ -156,8 +152,7 @@ class EntryPromises:
 
     # keys
 
-    def test_the_same_under_the_same_key_is_written_once(self, memory: Memory, store: Store) -> None:
-        ada = memory.scope(user="ada")
+    def test_the_same_under_the_same_key_is_written_once(self, ada: ScopedMemory, store: Store) -> None:
         first = ada.remember("The key is under the pot", collection="notes", key="key", metadata={"n": 1})
         before = snapshot(store)
         again = ada.remember("The key is under the pot", collection="notes", key="key", metadata={"n": 1})
@@ -170,12 +165,11 @@ class EntryPromises:
         ids=["content", "metadata"],
     )
     def test_something_else_under_the_same_key_takes_its_place(
-        self, memory: Memory, clock: FakeClock, content: str, metadata: dict[str, int]
+        self, ada: ScopedMemory, clock: FakeClock, content: str, metadata: dict[str, int]
     ) -> None:
-        ada = memory.scope(user="ada")
         first = ada.remember("The key is under the pot", collection="notes", key="key", metadata={"n": 1})
         ada.remember("Another entry", collection="notes")
-        assert recalled(ada, "The key is under the pot", limit=1) == ["The key is under the pot"]
+        assert recall_contents(ada, "The key is under the pot", limit=1) == ["The key is under the pot"]
         clock.advance(1)
         second = ada.remember(content, collection="notes", key="key", metadata=metadata)
         assert (second.stored, second.duplicate, second.replaced) == (True, False, first.id)
@@ -186,22 +180,22 @@ class EntryPromises:
         ]
         (match,) = ada.recall("The key is under the pot", collection="notes", limit=1).results
         assert (match.content, match.metadata) == (content, metadata)
-        assert len(recalled(ada, "Where is the key?")) == 2
+        assert len(recall_contents(ada, "Where is the key?")) == 2
 
-    def test_a_key_belongs_to_its_scope_collection_and_namespace(self, memory: Memory) -> None:
-        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+    def test_a_key_belongs_to_its_scope_collection_and_namespace(self, ada: ScopedMemory, bob: ScopedMemory) -> None:
         places = [(ada, "notes", ""), (ada, "notes", "x"), (ada, "tasks", ""), (bob, "notes", "")]
         for n, (who, collection, namespace) in enumerate(places):
             done = who.remember(f"text {n}", collection=collection, namespace=namespace, key="k")
             assert (done.stored, done.replaced) == (True, None)
-        assert [standing(who, collection=c, namespace=n) for who, c, n in places] == [[f"text {n}"] for n in range(4)]
+        assert [live_contents(who, collection=c, namespace=n) for who, c, n in places] == [
+            [f"text {n}"] for n in range(4)
+        ]
 
-    def test_a_key_given_twice_in_one_batch_holds_the_last(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_key_given_twice_in_one_batch_holds_the_last(self, memory: Memory, ada: ScopedMemory) -> None:
         items = [{"content": f"text {n}", "key": "same" if n != 1 else "other"} for n in range(3)]
         first, _, last = ada.remember_many(items, collection="notes")
         assert last.replaced == first.id
-        assert standing(ada) == ["text 1", "text 2"]
+        assert live_contents(ada) == ["text 1", "text 2"]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_batch_that_replaces_in_the_middle_agrees_with_the_ledger(self, memory: Memory) -> None:
@@ -210,7 +204,7 @@ class EntryPromises:
         ada.remember_many(
             [{"content": "before"}, {"content": "new", "key": "k"}, {"content": "after"}], collection="notes"
         )
-        assert standing(ada) == ["before", "new", "after"]
+        assert live_contents(ada) == ["before", "new", "after"]
         assert all(finding.ok for finding in memory.inspect())
 
     # duplicates
@@ -222,10 +216,9 @@ class EntryPromises:
         again = ada.remember({"a": [2], "b": 1}, collection="notes", metadata={"y": 2, "x": 1})
         assert (again.id, again.stored, again.duplicate) == (first.id, False, True)
         assert snapshot(store) == before
-        assert recalled(ada, "b") == [{"b": 1, "a": [2]}]
+        assert recall_contents(ada, "b") == [{"b": 1, "a": [2]}]
 
-    def test_what_differs_in_anything_is_no_duplicate(self, memory: Memory) -> None:
-        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
+    def test_entries_that_differ_in_anything_are_not_duplicates(self, ada: ScopedMemory, bob: ScopedMemory) -> None:
         ada.remember("Tea at four", collection="notes", metadata={"n": 1})
         different: list[tuple[ScopedMemory, str, dict[str, Any]]] = [
             (ada, "Tea at Four", {"metadata": {"n": 1}}),
@@ -240,18 +233,17 @@ class EntryPromises:
             done = who.remember(content, collection="notes", **options)
             assert (done.stored, done.duplicate) == (True, False)
         assert ada.remember("Tea at four", collection="tasks", metadata={"n": 1}).stored
-        assert (len(standing(ada)), len(standing(bob))) == (7, 1)
+        assert (len(live_contents(ada)), len(live_contents(bob))) == (7, 1)
 
-    def test_duplicates_within_one_batch_are_stored_once(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_duplicates_within_one_batch_are_stored_once(self, memory: Memory, ada: ScopedMemory) -> None:
         one, two, three = ada.remember_many(
             [{"content": "same"}, {"content": "other"}, {"content": "same"}], collection="notes"
         )
         assert ([one.stored, two.stored, three.stored], three.id) == ([True, True, False], one.id)
-        assert standing(ada) == ["same", "other"]
+        assert live_contents(ada) == ["same", "other"]
         assert all(finding.ok for finding in memory.inspect())
 
-    def test_a_batch_meets_what_stands_and_what_it_has_stored_itself(self, memory: Memory, clock: FakeClock) -> None:
+    def test_a_batch_sees_existing_entries_and_its_own(self, memory: Memory, clock: FakeClock) -> None:
         ada = memory.scope(user="ada")
         known = ada.remember("known", collection="notes")
         kept = ada.remember("kept", collection="notes", key="k")
@@ -286,7 +278,7 @@ class EntryPromises:
             (True, False, None),
         ]
         assert [done[place].id for place in (1, 2, 7, 8)] == [known.id, kept.id, done[0].id, done[4].id]
-        assert standing(ada) == ["known", "new", "brief", "kept", "new", "last", "other"]
+        assert live_contents(ada) == ["known", "new", "brief", "kept", "new", "last", "other"]
         told = [event.detail for event in memory.ledger.events() if event.effect == "remember" and event.detail]
         numbers = [entry.sequence for entry in ada.entries(collection="notes")]
         assert [detail["entries"] for detail in told] == [3, 2]  # what came between two that ended, and after
@@ -294,25 +286,23 @@ class EntryPromises:
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_duplicate_that_would_live_longer_takes_the_place_of_the_first(
-        self, memory: Memory, clock: FakeClock
+        self, memory: Memory, ada: ScopedMemory, clock: FakeClock
     ) -> None:
-        ada = memory.scope(user="ada")
         first = ada.remember("Tea at four", collection="notes", ttl=60)
         shorter = ada.remember("Tea at four", collection="notes", ttl=30)
         assert (shorter.id, shorter.stored, shorter.expires_at) == (first.id, False, first.expires_at)
         longer = ada.remember("Tea at four", collection="notes", ttl=90)
         assert (longer.stored, longer.duplicate, longer.replaced) == (True, True, first.id)
         clock.advance(60)
-        assert recalled(ada, "tea") == ["Tea at four"]
+        assert recall_contents(ada, "tea") == ["Tea at four"]
         for_good = ada.remember("Tea at four", collection="notes")
         assert (for_good.replaced, for_good.expires_at) == (longer.id, None)
         assert not ada.remember("Tea at four", collection="notes", ttl=10**6).stored
         clock.advance(10**8)
-        assert recalled(ada, "tea") == standing(ada) == ["Tea at four"]
+        assert recall_contents(ada, "tea") == live_contents(ada) == ["Tea at four"]
         assert all(finding.ok for finding in memory.inspect())
 
-    def test_an_entry_without_a_key_never_takes_the_place_of_one_with_a_key(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_an_entry_without_a_key_never_takes_the_place_of_one_with_a_key(self, ada: ScopedMemory) -> None:
         lasting = ada.remember("Tea at four", collection="notes", key="lasting")
         ada.remember("Tea at five", collection="notes", key="short", ttl=60)
         again = ada.remember("Tea at four", collection="notes")
@@ -320,7 +310,7 @@ class EntryPromises:
         longer = ada.remember("Tea at five", collection="notes")
         assert (longer.stored, longer.replaced) == (True, None)
         assert ada.forget(collection="notes", key="short")
-        assert standing(ada) == ["Tea at four", "Tea at five"]
+        assert live_contents(ada) == ["Tea at four", "Tea at five"]
 
     def test_what_expired_or_was_forgotten_has_no_duplicates(self, memory: Memory, clock: FakeClock) -> None:
         ada = memory.scope(user="ada")
@@ -334,20 +324,19 @@ class EntryPromises:
             done = ada.remember(content, collection="notes", key=key)
             assert (done.stored, done.duplicate, done.replaced) == (True, False, None), content
         assert ada.remember("kept", collection="notes").duplicate
-        assert len(standing(ada)) == 4
+        assert len(live_contents(ada)) == 4
         assert all(finding.ok for finding in memory.inspect())
 
     # places
 
-    def test_a_namespace_is_searched_alone_and_without_one_all_are(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_namespace_is_searched_alone_and_without_one_all_are(self, ada: ScopedMemory) -> None:
         for namespace in ("", "x", "xy", "X"):
             ada.remember(f"Heron in {namespace or 'none'}", collection="notes", namespace=namespace)
         for namespace in ("", "x", "xy", "X"):
-            assert recalled(ada, "heron", namespace=namespace) == [f"Heron in {namespace or 'none'}"]
-            assert standing(ada, namespace=namespace) == [f"Heron in {namespace or 'none'}"]
-        assert len(recalled(ada, "heron")) == len(standing(ada)) == 4
-        assert recalled(ada, "heron", namespace="%") == recalled(ada, "heron", namespace="x_") == []
+            assert recall_contents(ada, "heron", namespace=namespace) == [f"Heron in {namespace or 'none'}"]
+            assert live_contents(ada, namespace=namespace) == [f"Heron in {namespace or 'none'}"]
+        assert len(recall_contents(ada, "heron")) == len(live_contents(ada)) == 4
+        assert recall_contents(ada, "heron", namespace="%") == recall_contents(ada, "heron", namespace="x_") == []
 
     def test_no_scope_sees_the_entries_of_another(self, memory: Memory) -> None:
         places = [
@@ -359,10 +348,9 @@ class EntryPromises:
         for n, place in enumerate(places):
             place.remember(f"Heron number {n}", collection="notes")
         for n, place in enumerate(places):
-            assert recalled(place, "heron number", limit=100) == standing(place) == [f"Heron number {n}"]
+            assert recall_contents(place, "heron number", limit=100) == live_contents(place) == [f"Heron number {n}"]
 
-    def test_nobody_forgets_what_is_not_theirs(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_entries_of_others_cannot_be_forgotten(self, memory: Memory, ada: ScopedMemory) -> None:
         kept = ada.remember("Heron", collection="notes", key="k")
         others = [memory.scope(user="adam"), memory.scope(user="ada", agent="x"), memory.scope(tenant="t", user="ada")]
         for other in others:
@@ -371,29 +359,32 @@ class EntryPromises:
             assert other.forget(key="k", collection="notes") is False
         assert ada.forget(kept.id, collection="tasks") is False
         assert ada.forget(key="k", collection="notes", namespace="x") is False
-        assert recalled(ada, "heron") == ["Heron"]
+        assert recall_contents(ada, "heron") == ["Heron"]
         assert ada.forget(kept.id, collection="notes") is True
 
     # forgetting
 
     @pytest.mark.parametrize("by", ["id", "key"])
-    def test_what_is_forgotten_is_neither_recalled_nor_listed(self, memory: Memory, by: str) -> None:
-        ada = memory.scope(user="ada")
+    def test_what_is_forgotten_is_neither_recalled_nor_listed(self, memory: Memory, ada: ScopedMemory, by: str) -> None:
         gone = ada.remember("Heron by the weir", collection="notes", namespace="n", key="k")
         ada.remember("Heron by the bridge", collection="notes", namespace="n")
-        assert len(recalled(ada, "heron")) == 2
+        assert len(recall_contents(ada, "heron")) == 2
         name: dict[str, Any] = {"id": gone.id} if by == "id" else {"key": "k", "namespace": "n"}
         assert ada.forget(collection="notes", **name) is True
         assert ada.forget(collection="notes", **name) is False
         for mode in MODES:
-            assert recalled(ada, "heron weir", mode=mode, limit=1) == ["Heron by the bridge"]
-        assert recalled(ada, "heron weir") == recalled(ada, "") == standing(ada) == ["Heron by the bridge"]
+            assert recall_contents(ada, "heron weir", mode=mode, limit=1) == ["Heron by the bridge"]
+        assert (
+            recall_contents(ada, "heron weir")
+            == recall_contents(ada, "")
+            == live_contents(ada)
+            == ["Heron by the bridge"]
+        )
         assert all(finding.ok for finding in memory.inspect())
 
     # listing
 
-    def test_entries_are_listed_in_pages_in_the_order_they_came(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_entries_are_listed_in_pages_in_the_order_they_came(self, ada: ScopedMemory) -> None:
         done = ada.remember_many([{"content": f"note {n}"} for n in range(7)], collection="notes", namespace="a")
         ada.remember("elsewhere", collection="notes", namespace="b")
         ada.forget(done[3].id, collection="notes")
@@ -404,14 +395,13 @@ class EntryPromises:
             pages.append([entry.content for entry in page])
             after = page[-1].sequence if page else after
         assert pages == [["note 0", "note 1", "note 2", "note 4"], ["note 5", "note 6"], []]
-        assert standing(ada)[-1] == "elsewhere"
-        assert standing(ada, limit=0) == standing(ada, collection="unknown") == []
+        assert live_contents(ada)[-1] == "elsewhere"
+        assert live_contents(ada, limit=0) == live_contents(ada, collection="unknown") == []
 
     # bad input
 
     @pytest.mark.parametrize("content", [None, "", " \n\t", [], {}], ids=repr)
-    def test_content_that_says_nothing_is_refused(self, memory: Memory, store: Store, content: Any) -> None:
-        ada = memory.scope(user="ada")
+    def test_empty_content_is_refused(self, ada: ScopedMemory, store: Store, content: Any) -> None:
         before = snapshot(store)
         with pytest.raises(InvalidValue):
             ada.remember(content, collection="notes")
@@ -429,8 +419,9 @@ class EntryPromises:
         [{"d": b"bytes"}, {"t": {1, 2}}, {1: "x"}, {"n": float("nan")}, {"s": "\ud800"}, {"$in": 1}, [1], "text"],
         ids=repr,
     )
-    def test_metadata_that_are_no_json_map_are_refused(self, memory: Memory, store: Store, metadata: Any) -> None:
-        ada = memory.scope(user="ada")
+    def test_metadata_that_are_not_a_json_object_are_refused(
+        self, ada: ScopedMemory, store: Store, metadata: Any
+    ) -> None:
         before = snapshot(store)
         with pytest.raises(InvalidValue):
             ada.remember("text", collection="notes", metadata=metadata)
@@ -456,7 +447,7 @@ class EntryPromises:
         assert ada.remember("text", collection="notes.of 2026", namespace="é / x", key="k%", source="mail").stored
 
     @pytest.mark.parametrize("ttl", [0, -1, "1x", "", 1.5, True], ids=repr)
-    def test_a_ttl_that_is_no_duration_is_refused(self, memory: Memory, store: Store, ttl: Any) -> None:
+    def test_a_ttl_that_is_not_a_duration_is_refused(self, memory: Memory, store: Store, ttl: Any) -> None:
         before = snapshot(store)
         with pytest.raises(InvalidDuration):
             memory.scope(user="ada").remember("text", collection="notes", ttl=ttl)
@@ -464,9 +455,8 @@ class EntryPromises:
         assert memory.scope(user="ada").remember("text", collection="notes", ttl="2w").stored
 
     def test_what_is_too_large_is_refused_naming_the_limit_and_kept_in_parts(
-        self, memory: Memory, store: Store
+        self, memory: Memory, ada: ScopedMemory, store: Store
     ) -> None:
-        ada = memory.scope(user="ada")
         long = "A heron stands in the water. " * 40_000
         before = snapshot(store)
         with pytest.raises(LimitExceeded) as caught:
@@ -479,7 +469,7 @@ class EntryPromises:
             ada.remember_many([{"content": str(n)} for n in range(memory.limits.batch + 1)], collection="notes")
         assert snapshot(store) == before
         assert all(one.duplicate or one.stored for one in ada.remember_text(long[:20_000], collection="notes"))
-        assert recalled(ada, "heron")
+        assert recall_contents(ada, "heron")
 
     def test_limits_are_those_the_memory_was_opened_with(self, store: Store, clock: FakeClock) -> None:
         limits = Limits(content_bytes=12, metadata_bytes=12, batch=2, recall=3)
@@ -494,10 +484,9 @@ class EntryPromises:
             with pytest.raises(LimitExceeded):
                 ada.recall("1", collection="notes", limit=4)
             assert len(ada.remember_many([{"content": n} for n in "ab"], collection="notes")) == 2
-            assert recalled(ada, "1234567890", limit=3)[0] == "1234567890"
+            assert recall_contents(ada, "1234567890", limit=3)[0] == "1234567890"
 
-    def test_an_entry_is_forgotten_by_one_name(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_an_entry_is_forgotten_by_one_name(self, ada: ScopedMemory) -> None:
         kept = ada.remember("text", collection="notes", key="k")
         for names in ({}, {"id": kept.id, "key": "k"}, {"id": ""}, {"key": "\ud800"}):
             with pytest.raises(UsageError):
@@ -508,23 +497,27 @@ class EntryPromises:
 
     def test_another_handle_sees_what_is_written_and_removed(self, memory: Memory, second: Memory) -> None:
         here, there = memory.scope(user="ada"), second.scope(user="ada")
-        assert recalled(there, "heron") == []
+        assert recall_contents(there, "heron") == []
         one = here.remember("Heron by the weir", collection="notes", key="k")
-        assert recalled(there, "heron") == recalled(there, "heron", namespace="") == ["Heron by the weir"]
+        assert recall_contents(there, "heron") == recall_contents(there, "heron", namespace="") == ["Heron by the weir"]
         there.remember("Heron by the bridge", collection="notes")
-        assert sorted(recalled(here, "heron")) == ["Heron by the bridge", "Heron by the weir"]
+        assert sorted(recall_contents(here, "heron")) == ["Heron by the bridge", "Heron by the weir"]
         assert there.remember("Heron by the weir", collection="notes", key="k").duplicate
         there.remember("Heron by the mill", collection="notes", key="k")
-        assert sorted(recalled(here, "heron")) == ["Heron by the bridge", "Heron by the mill"]
-        assert recalled(here, "heron by the weir", limit=2) == recalled(there, "heron by the weir")
+        assert sorted(recall_contents(here, "heron")) == ["Heron by the bridge", "Heron by the mill"]
+        assert recall_contents(here, "heron by the weir", limit=2) == recall_contents(there, "heron by the weir")
         assert here.forget(one.id, collection="notes") is False
         assert here.forget(collection="notes", key="k")
         for place in (here, there):
-            assert recalled(place, "heron by the mill", limit=1) == recalled(place, "heron") == ["Heron by the bridge"]
+            assert (
+                recall_contents(place, "heron by the mill", limit=1)
+                == recall_contents(place, "heron")
+                == ["Heron by the bridge"]
+            )
         memory.erase(user="ada")
-        assert recalled(there, "heron") == recalled(there, "heron", namespace="") == []
+        assert recall_contents(there, "heron") == recall_contents(there, "heron", namespace="") == []
         here.remember("Otter", collection="notes")
-        assert recalled(there, "heron otter") == ["Otter"]
+        assert recall_contents(there, "heron otter") == ["Otter"]
 
     @requires(Capability.RESTART)
     def test_entries_are_found_after_a_restart_as_before(self, memory: Memory, reopen: Callable[[], Memory]) -> None:

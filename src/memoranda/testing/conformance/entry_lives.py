@@ -9,15 +9,22 @@ from pathlib import Path
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import EmbedderMismatch, ScopeEnded, UsageError
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.conformance.base import Capability, recalled, requires, snapshot, standing
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import (
+    Capability,
+    WatchedEmbedder,
+    live_contents,
+    recall_contents,
+    requires,
+    snapshot,
+)
 from memoranda.testing.conformance.entries import CONTENTS
-from memoranda.testing.conformance.scopes import LOOK_ALIKES
+from memoranda.testing.conformance.permissions import LOOK_ALIKES
+from memoranda.testing.fakes import FakeClock
 
 TICK = 0.000001
 HEADER = b'{"memoranda":1}'
@@ -32,17 +39,16 @@ class EntryLifePromises:
 
     # expiry
 
-    def test_an_entry_lives_until_exactly_its_ttl(self, memory: Memory, clock: FakeClock) -> None:
-        ada = memory.scope(user="ada")
+    def test_an_entry_lives_until_exactly_its_ttl(self, ada: ScopedMemory, clock: FakeClock) -> None:
         done = ada.remember("short heron", collection="notes", ttl="1m", key="k")
         ada.remember("lasting heron", collection="notes")
         assert done.expires_at == clock.now() + timedelta(seconds=60)
         clock.advance(60 - TICK)
-        assert len(recalled(ada, "heron")) == len(recalled(ada, "")) == len(standing(ada)) == 2
+        assert len(recall_contents(ada, "heron")) == len(recall_contents(ada, "")) == len(live_contents(ada)) == 2
         clock.advance(TICK)
         for mode in ("hybrid", "semantic", "keyword"):
-            assert recalled(ada, "short heron", mode=mode) == ["lasting heron"]
-        assert recalled(ada, "") == standing(ada) == ["lasting heron"]
+            assert recall_contents(ada, "short heron", mode=mode) == ["lasting heron"]
+        assert recall_contents(ada, "") == live_contents(ada) == ["lasting heron"]
         assert ada.forget(done.id, collection="notes") is False
         assert ada.forget(collection="notes", key="k") is False
 
@@ -61,8 +67,8 @@ class EntryLifePromises:
         ]
         assert memory.sweep().entries == 0
         for place in (ada, bob, there):
-            assert standing(place) == ["longer heron", "lasting heron"]
-            assert sorted(recalled(place, "heron")) == ["lasting heron", "longer heron"]
+            assert live_contents(place) == ["longer heron", "lasting heron"]
+            assert sorted(recall_contents(place, "heron")) == ["lasting heron", "longer heron"]
         assert memory.collections.list()[0].entries == 4
         assert all(finding.ok for finding in memory.inspect())
 
@@ -72,7 +78,7 @@ class EntryLifePromises:
         ada.remember("lasting heron", collection="notes")
         clock.advance(60)
         assert memory.sweep().entries == 700
-        assert recalled(ada, "heron", limit=100) == ["lasting heron"]
+        assert recall_contents(ada, "heron", limit=100) == ["lasting heron"]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_forgotten_entry_is_swept_at_its_time_too(self, memory: Memory, store: Store, clock: FakeClock) -> None:
@@ -83,10 +89,10 @@ class EntryLifePromises:
         clock.advance(1)
         for key in ("k", "l"):
             ada.forget(collection="notes", key=key)
-        assert len(recalled(ada, "heron", as_of=then)) == 2
+        assert len(recall_contents(ada, "heron", as_of=then)) == 2
         clock.advance(60)
         assert memory.sweep().entries == 1
-        assert recalled(ada, "heron", as_of=then) == ["kept heron"]
+        assert recall_contents(ada, "heron", as_of=then) == ["kept heron"]
         assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"hashing:256": 1}
         assert all(finding.ok for finding in memory.inspect())
 
@@ -95,33 +101,31 @@ class EntryLifePromises:
     ) -> None:
         memory.scope(user="ada").remember("short heron", collection="notes", ttl=60)
         memory.scope(user="ada").remember("lasting heron", collection="notes")
-        assert len(recalled(second.scope(user="ada"), "heron")) == 2
+        assert len(recall_contents(second.scope(user="ada"), "heron")) == 2
         clock.advance(60)
         memory.sweep()
-        assert recalled(second.scope(user="ada"), "heron") == ["lasting heron"]
+        assert recall_contents(second.scope(user="ada"), "heron") == ["lasting heron"]
 
-    def test_recalling_never_prolongs(self, memory: Memory, clock: FakeClock) -> None:
-        ada = memory.scope(user="ada")
+    def test_recalling_never_prolongs(self, ada: ScopedMemory, clock: FakeClock) -> None:
         ada.remember("heron", collection="notes", ttl=60)
         for _ in range(6):
-            assert recalled(ada, "heron") == ["heron"]
+            assert recall_contents(ada, "heron") == ["heron"]
             clock.advance(10)
-        assert recalled(ada, "heron") == []
+        assert recall_contents(ada, "heron") == []
 
     # sessions
 
-    def test_the_end_of_a_session_takes_its_entries(self, memory: Memory, second: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_the_end_of_a_session_takes_its_entries(self, memory: Memory, ada: ScopedMemory, second: Memory) -> None:
         session, other = ada.session("s1"), ada.session("s2")
         for place in (ada, session, other):
             place.remember("heron", collection="notes")
         session.forget(session.remember("forgotten heron", collection="notes").id, collection="notes")
         hers = second.scope(session="s1")
-        assert recalled(hers, "heron") == ["heron"]
+        assert recall_contents(hers, "heron") == ["heron"]
         assert session.end()["entries"] == 2
         for place in (session, hers):
-            assert recalled(place, "heron") == recalled(place, "") == standing(place) == []
-        assert recalled(ada, "heron") == recalled(other, "heron") == ["heron"]
+            assert recall_contents(place, "heron") == recall_contents(place, "") == live_contents(place) == []
+        assert recall_contents(ada, "heron") == recall_contents(other, "heron") == ["heron"]
         with pytest.raises(ScopeEnded):
             session.remember("heron", collection="notes")
         with pytest.raises(ScopeEnded):
@@ -132,30 +136,35 @@ class EntryLifePromises:
     # erasure
 
     def test_an_erasure_takes_the_entries_of_a_subject_and_counts_them(
-        self, memory: Memory, second: Memory, clock: FakeClock
+        self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory, second: Memory, clock: FakeClock
     ) -> None:
-        ada, agent, bob = memory.scope(user="ada"), memory.scope(user="ada", agent="x"), memory.scope(user="bob")
+        agent = memory.scope(user="ada", agent="x")
         session = ada.session("s1")
         for place in (ada, agent, bob, session):
             place.remember("heron", collection="notes", key="k", namespace="n")
             clock.advance(1)
             place.remember("heron again", collection="notes", key="k", namespace="n")  # the first one ends
             place.remember("expired heron", collection="tasks", ttl=8)
-        assert len(recalled(second.scope(user="ada"), "heron")) == 1
+        assert len(recall_contents(second.scope(user="ada"), "heron")) == 1
         then = clock.now()
         clock.advance(10)
         receipt = memory.erase(user="ada")
         assert receipt.removed["entries"] == 9
         for handle in (memory, second):
             for place in (handle.scope(user="ada"), handle.scope(user="ada", agent="x"), handle.scope(session="s1")):
-                assert standing(place) == recalled(place, "heron") == recalled(place, "", namespace="n") == []
-                assert recalled(place, "heron", as_of=then) == []
-            assert recalled(handle.scope(user="bob"), "heron") == ["heron again"]
-        assert recalled(bob, "expired", collection="tasks", as_of=then) == ["expired heron"]
+                assert (
+                    live_contents(place)
+                    == recall_contents(place, "heron")
+                    == recall_contents(place, "", namespace="n")
+                    == []
+                )
+                assert recall_contents(place, "heron", as_of=then) == []
+            assert recall_contents(handle.scope(user="bob"), "heron") == ["heron again"]
+        assert recall_contents(bob, "expired", collection="tasks", as_of=then) == ["expired heron"]
         assert memory.collections.list()[0].entries == 1
         done = ada.remember("heron", collection="notes", key="k", namespace="n")
         assert (done.stored, done.replaced) == (True, None)
-        assert recalled(ada, "heron") == recalled(second.scope(user="ada"), "heron") == ["heron"]
+        assert recall_contents(ada, "heron") == recall_contents(second.scope(user="ada"), "heron") == ["heron"]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_look_alike_users_keep_their_entries(self, memory: Memory) -> None:
@@ -164,9 +173,9 @@ class EntryLifePromises:
             memory.scope(user=name, agent="x").remember(f"agent of {name}", collection="notes")
         assert memory.erase(user="a").removed["entries"] == 2
         for name in LOOK_ALIKES[1:]:
-            assert recalled(memory.scope(user=name), "heron") == [f"heron of {name}"]
-            assert recalled(memory.scope(user=name, agent="x"), "agent") == [f"agent of {name}"]
-        assert recalled(memory.scope(user="a"), "heron") == []
+            assert recall_contents(memory.scope(user=name), "heron") == [f"heron of {name}"]
+            assert recall_contents(memory.scope(user=name, agent="x"), "agent") == [f"agent of {name}"]
+        assert recall_contents(memory.scope(user="a"), "heron") == []
 
     def test_erasing_kept_text_of_entries_leaves_the_chain_whole(
         self, memory: Memory, open_beside: Callable[..., Memory]
@@ -184,10 +193,10 @@ class EntryLifePromises:
 
     @pytest.mark.parametrize("ending", ["erased", "ended"])
     def test_a_recall_that_is_noted_after_its_subject_is_gone_leaves_no_text(
-        self, memory: Memory, store: Store, open_beside: Callable[..., Memory], ending: str
+        self, memory: Memory, bob: ScopedMemory, store: Store, open_beside: Callable[..., Memory], ending: str
     ) -> None:
         keeping = open_beside(keep_text=True)
-        ada, bob = memory.scope(user="ada").session("s1"), memory.scope(user="bob")
+        ada = memory.scope(user="ada").session("s1")
         for place in (ada, bob):
             place.remember("heron", collection="notes")
             keeping.at(place.scope).recall(f"question in {place.scope}", collection="notes")
@@ -207,8 +216,8 @@ class EntryLifePromises:
             memory.scope(user=user).remember("heron", collection="notes")
         memory.erase(user="ada")
         again = reopen()
-        assert recalled(again.scope(user="ada"), "heron") == standing(again.scope(user="ada")) == []
-        assert recalled(again.scope(user="bob"), "heron") == ["heron"]
+        assert recall_contents(again.scope(user="ada"), "heron") == live_contents(again.scope(user="ada")) == []
+        assert recall_contents(again.scope(user="bob"), "heron") == ["heron"]
         assert all(finding.ok for finding in again.inspect())
 
     # export and import
@@ -239,10 +248,10 @@ class EntryLifePromises:
                 for handle in (source, target)
             )
             assert here == there
-            assert recalled(target.scope(user=user), "keyed heron", limit=1) == ["keyed heron"]
+            assert recall_contents(target.scope(user=user), "keyed heron", limit=1) == ["keyed heron"]
         assert target.scope(user="ada").entries(collection="notes")[0].origin.source == "import:x.jsonl"
         clock.advance(55)
-        assert "keyed heron" not in standing(target.scope(user="ada"))
+        assert "keyed heron" not in live_contents(target.scope(user="ada"))
         assert all(finding.ok for finding in target.inspect())
 
     def test_importing_entries_twice_changes_nothing_more(
@@ -255,7 +264,7 @@ class EntryLifePromises:
         entries = memory.scope(user="ada").entries(collection="notes")
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
         assert memory.scope(user="ada").entries(collection="notes") == entries
-        assert len(recalled(memory.scope(user="ada"), "heron")) == 2
+        assert len(recall_contents(memory.scope(user="ada"), "heron")) == 2
 
     def test_entries_changed_after_an_export_stay_so(self, memory: Memory, clock: FakeClock, tmp_path: Path) -> None:
         ada = memory.scope(user="ada")
@@ -265,13 +274,12 @@ class EntryLifePromises:
         clock.advance(10)
         ada.remember("new heron", collection="notes", key="changed")
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
-        assert sorted(standing(ada)) == ["new heron", "same heron"]
+        assert sorted(live_contents(ada)) == ["new heron", "same heron"]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_entries_forgotten_after_an_export_stay_forgotten(
-        self, memory: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, clock: FakeClock, tmp_path: Path
     ) -> None:
-        ada = memory.scope(user="ada")
         for key in ("k", None):
             ada.remember(f"gone heron {key}", collection="notes", key=key)
         kept = ada.remember("kept heron", collection="notes")
@@ -281,14 +289,13 @@ class EntryLifePromises:
             if entry.id != kept.id:
                 ada.forget(entry.id, collection="notes")
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
-        assert standing(ada) == ["kept heron"]
-        memory.collections.delete("notes")  # then nobody knows any more that they were forgotten
+        assert live_contents(ada) == ["kept heron"]
+        memory.collections.delete("notes")  # with it goes the knowledge that they were forgotten
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 3
 
     def test_entries_forgotten_or_replaced_after_an_export_stay_so_though_the_clock_was_set_back(
-        self, memory: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, clock: FakeClock, tmp_path: Path
     ) -> None:
-        ada = memory.scope(user="ada")
         forgotten = ada.remember("gone heron", collection="notes")
         ada.remember("old heron", collection="notes", key="k")
         memory.export(tmp_path / "x.jsonl")
@@ -296,12 +303,12 @@ class EntryLifePromises:
         assert ada.forget(forgotten.id, collection="notes")
         ada.remember("new heron", collection="notes", key="k")
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
-        assert standing(ada) == recalled(ada, "heron") == ["new heron"]
+        assert live_contents(ada) == recall_contents(ada, "heron") == ["new heron"]
         clock.advance(10)
-        assert standing(ada) == recalled(ada, "heron") == ["new heron"]
+        assert live_contents(ada) == recall_contents(ada, "heron") == ["new heron"]
 
     def test_entries_of_a_clock_that_is_ahead_stay_forgotten_replaced_and_erased(
-        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
     ) -> None:
         clock.advance(3600)
         for user in ("ada", "bob"):
@@ -310,13 +317,12 @@ class EntryLifePromises:
         elsewhere.export(tmp_path / "x.jsonl")
         clock.advance(-3600)
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 4
-        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
-        assert sorted(standing(ada)) == sorted(recalled(ada, "heron")) == ["gone heron", "old heron"]
+        assert sorted(live_contents(ada)) == sorted(recall_contents(ada, "heron")) == ["gone heron", "old heron"]
         assert ada.forget(ada.entries(collection="notes")[0].id, collection="notes")
         ada.remember("new heron", collection="notes", key="k")
         memory.erase(user="bob")
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 0
-        assert (standing(ada), standing(bob)) == (["new heron"], [])
+        assert (live_contents(ada), live_contents(bob)) == (["new heron"], [])
 
     def test_entries_erased_after_an_export_stay_erased_though_the_clock_was_set_back(
         self, memory: Memory, clock: FakeClock, tmp_path: Path
@@ -328,13 +334,12 @@ class EntryLifePromises:
         memory.erase(user="ada")
         memory.collections.delete("notes")
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 1
-        assert standing(memory.scope(user="ada")) == []
-        assert standing(memory.scope(user="bob")) == ["a heron"]
+        assert live_contents(memory.scope(user="ada")) == []
+        assert live_contents(memory.scope(user="bob")) == ["a heron"]
 
     def test_entries_erased_or_ended_after_an_export_stay_gone(
-        self, memory: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, bob: ScopedMemory, clock: FakeClock, tmp_path: Path
     ) -> None:
-        ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
         session, owned = bob.session("s1"), ada.session("s2")
         for place in (ada, bob, session, owned):
             place.remember("heron", collection="notes")
@@ -346,8 +351,8 @@ class EntryLifePromises:
         bob.remember("otter", collection="notes")
         memory.import_file(tmp_path / "x.jsonl")
         for place in (ada, session, owned):
-            assert standing(place) == recalled(place, "heron") == []
-        assert "otter" in standing(bob)
+            assert live_contents(place) == recall_contents(place, "heron") == []
+        assert "otter" in live_contents(bob)
         assert ada.remember("heron", collection="notes").stored
         assert all(finding.ok for finding in memory.inspect())
 
@@ -358,8 +363,8 @@ class EntryLifePromises:
             elsewhere.scope(**ids).remember(f"heron of {ids}", collection="notes")
         assert elsewhere.export(tmp_path / "x.jsonl", scope=Scope.of(user="ada")) == 2
         assert memory.import_file(tmp_path / "x.jsonl").remembered == 2
-        assert standing(memory.scope(user="adam")) == []
-        assert len(standing(memory.scope(user="ada", agent="x"))) == 1
+        assert live_contents(memory.scope(user="adam")) == []
+        assert len(live_contents(memory.scope(user="ada", agent="x"))) == 1
 
     def test_an_export_holds_only_the_collections_that_may_be_read(self, memory: Memory, tmp_path: Path) -> None:
         ada = memory.scope(user="ada")
@@ -368,7 +373,7 @@ class EntryLifePromises:
         clerk = memory.acting_as(
             "clerk", policy=Policy.of(allow=("memory",), access={"collections.private": "none", "*": "readwrite"})
         )
-        assert recalled(clerk.scope(user="ada"), "heron", collection="public") == ["open heron"]
+        assert recall_contents(clerk.scope(user="ada"), "heron", collection="public") == ["open heron"]
         assert clerk.export(tmp_path / "x.jsonl") == 1
         assert b"secret" not in (tmp_path / "x.jsonl").read_bytes()
         assert b"open heron" in (tmp_path / "x.jsonl").read_bytes()

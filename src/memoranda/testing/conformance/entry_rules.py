@@ -7,14 +7,21 @@ from collections.abc import Callable
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import ApprovalRequired, Denied, EmbeddingFailed, LimitExceeded, QuotaExceeded, ScopeEnded
 from memoranda.model.limits import Limits
 from memoranda.model.policy import Policy, Quota
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.conformance.base import Capability, recalled, requires, snapshot, standing
-from memoranda.testing.conformance.embedders import WatchedEmbedder
+from memoranda.testing.conformance.base import (
+    Capability,
+    WatchedEmbedder,
+    live_contents,
+    recall_contents,
+    requires,
+    snapshot,
+)
+from memoranda.testing.fakes import FakeClock
 
 READER = Policy.of(allow=("memory.read",))
 WRITER = Policy.of(allow=("memory.write",))
@@ -38,7 +45,7 @@ class EntryRulePromises:
 
     # permissions
 
-    def test_who_may_not_remember_or_recall_is_refused_and_no_embedder_works_for_it(
+    def test_a_denied_remember_or_recall_runs_no_embedder(
         self, memory: Memory, open_beside: Callable[..., Memory]
     ) -> None:
         embedder = WatchedEmbedder()
@@ -65,17 +72,16 @@ class EntryRulePromises:
             assert (event.scope, event.key, event.content) == ("user:ada", "collections.notes", None)
         assert embedder.asked == asked
         assert "otter" not in repr(owner.ledger.events())
-        assert recalled(reader, "heron") == ["heron"]
+        assert recall_contents(reader, "heron") == ["heron"]
         assert writer.remember("otter", collection="notes").stored
         assert len(embedder.asked) > len(asked)
 
-    def test_a_grant_may_be_for_one_collection(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_grant_may_be_for_one_collection(self, memory: Memory, ada: ScopedMemory) -> None:
         ada.remember("heron", collection="notes")
         ada.remember("otter", collection="private")
         memory.permissions.grant("agent", "memory", path="collections.notes")
         agent = memory.acting_as("agent").scope(user="ada")
-        assert recalled(agent, "heron") == ["heron"]
+        assert recall_contents(agent, "heron") == ["heron"]
         assert agent.remember("kayak", collection="notes").stored
         for attempt in (
             lambda: agent.recall("otter", collection="private"),
@@ -85,16 +91,15 @@ class EntryRulePromises:
         ):
             with pytest.raises(Denied):
                 attempt()
-        assert standing(ada, collection="private") == ["otter"]
+        assert live_contents(ada, collection="private") == ["otter"]
 
-    def test_an_access_may_close_a_collection(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_an_access_may_close_a_collection(self, memory: Memory, ada: ScopedMemory) -> None:
         ada.remember("heron", collection="notes")
         policy = Policy.of(allow=("memory",), access={"collections.notes": "read", "*": "readwrite"})
         agent = memory.acting_as("agent", policy=policy).scope(user="ada")
         with pytest.raises(Denied):
             agent.remember("otter", collection="notes")
-        assert recalled(agent, "heron") == ["heron"]
+        assert recall_contents(agent, "heron") == ["heron"]
         assert agent.remember("otter", collection="tasks").stored
 
     def test_collections_have_capabilities_of_their_own(self, memory: Memory) -> None:
@@ -127,7 +132,7 @@ class EntryRulePromises:
         ):
             with pytest.raises(Denied):
                 attempt()
-        assert recalled(memory.scope(tenant="other", user="ada"), "heron otter") == ["heron"]
+        assert recall_contents(memory.scope(tenant="other", user="ada"), "heron otter") == ["heron"]
         assert agent.scope(user="ada").remember("otter", collection="notes").stored
 
     # approvals
@@ -141,7 +146,7 @@ class EntryRulePromises:
             with pytest.raises(ApprovalRequired) as caught:
                 agent.remember(content, collection="notes", metadata={"n": 1}, ttl=60, key=content[:5])
             waiting.append(caught.value.approval)
-        assert recalled(agent, "heron") == recalled(agent, "") == []
+        assert recall_contents(agent, "heron") == recall_contents(agent, "") == []
         assert memory.collections.list() == []
         clock.advance(100)
         decided = memory.approvals.approve(waiting[0])
@@ -151,7 +156,7 @@ class EntryRulePromises:
         assert (entry.content, entry.metadata, entry.key) == ("heron by the weir", {"n": 1}, "heron")
         assert (entry.origin.actor, entry.origin.door, entry.origin.source) == ("agent", "mcp", "thread:4")
         assert (entry.created_at, entry.expires_at) == (clock.now(), decided.result[0].expires_at)
-        assert recalled(agent, "heron otter") == ["heron by the weir"]
+        assert recall_contents(agent, "heron otter") == ["heron by the weir"]
         assert all(finding.ok for finding in memory.inspect())
 
     def test_no_embedder_works_for_what_cannot_be_stored_anyway(
@@ -174,7 +179,7 @@ class EntryRulePromises:
         agent.remember("heron", collection="notes")
         assert embedder.asked == ["heron"]
 
-    def test_no_embedder_works_for_a_narrowed_handle_that_is_refused(
+    def test_a_narrowed_handle_that_is_denied_runs_no_embedder(
         self, memory: Memory, open_beside: Callable[..., Memory]
     ) -> None:
         embedder = WatchedEmbedder()
@@ -220,7 +225,7 @@ class EntryRulePromises:
         assert owner.approvals.get(caught.value.approval).status == "pending"
         embedder.fails_on = None
         owner.approvals.approve(caught.value.approval)
-        assert recalled(owner.scope(user="ada"), "heron") == ["heron"]
+        assert recall_contents(owner.scope(user="ada"), "heron") == ["heron"]
 
     def test_an_approved_recall_gives_its_matches_and_is_on_record(self, memory: Memory) -> None:
         done = memory.scope(user="ada").remember("heron", collection="notes", metadata={"n": 1})
@@ -244,8 +249,8 @@ class EntryRulePromises:
         assert memory.erase(user="ada").removed["approvals"] == 1
         (waiting,) = memory.approvals.list(status="all")
         memory.approvals.approve(waiting.id)
-        assert standing(memory.scope(user="bob")) == ["secret of bob"]
-        assert standing(memory.scope(user="ada")) == []
+        assert live_contents(memory.scope(user="bob")) == ["secret of bob"]
+        assert live_contents(memory.scope(user="ada")) == []
 
     @requires(Capability.RESTART)
     def test_a_remember_that_waits_survives_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
@@ -267,12 +272,12 @@ class EntryRulePromises:
         with pytest.raises(QuotaExceeded) as caught:
             agent.remember_many([{"content": n} for n in ("two", "three", "four")], collection="notes")
         assert (caught.value.limit, caught.value.actual) == (3, 4)
-        assert standing(agent) == ["one"]
+        assert live_contents(agent) == ["one"]
         agent.remember_many([{"content": n} for n in ("two", "three")], collection="notes")
         with pytest.raises(QuotaExceeded):
             agent.remember("four", collection="notes")
         refused = memory.ledger.tail(1)[0]
-        assert len(recalled(agent, "one two three")) == 3  # reading is free
+        assert len(recall_contents(agent, "one two three")) == 3  # reading is free
         assert (refused.effect, refused.decision, refused.key) == ("remember", "deny", "collections.notes")
         clock.advance(60)
         assert agent.remember("four", collection="notes").stored
@@ -289,8 +294,7 @@ class EntryRulePromises:
 
     # the ledger
 
-    def test_each_change_of_entries_is_on_record(self, memory: Memory, clock: FakeClock) -> None:
-        ada = memory.scope(user="ada")
+    def test_each_change_of_entries_is_on_record(self, memory: Memory, ada: ScopedMemory, clock: FakeClock) -> None:
         first = ada.remember("heron", collection="notes", key="k")
         second = ada.remember("otter", collection="notes", key="k")
         batch = ada.remember_many([{"content": n} for n in ("x", "y", "z")], collection="notes")
@@ -308,8 +312,7 @@ class EntryRulePromises:
         assert memory.ledger.events()[4].detail["entries"] == 3
         assert memory.ledger.verify().ok
 
-    def test_what_changes_no_entry_is_no_event(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_call_that_changes_no_entry_appends_no_event(self, memory: Memory, ada: ScopedMemory) -> None:
         ada.remember("heron", collection="notes")
         length = memory.ledger.verify().length
         ada.remember("heron", collection="notes")
@@ -322,8 +325,7 @@ class EntryRulePromises:
         ada.remember("otter", collection="notes")
         assert memory.ledger.verify().length == length + 1
 
-    def test_a_recall_is_an_event_with_hashes_and_ids_and_without_text(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_recall_is_an_event_with_hashes_and_ids_and_without_text(self, memory: Memory, ada: ScopedMemory) -> None:
         done = ada.remember("secret heron", collection="notes", metadata={"note": "secret otter"})
         length = memory.ledger.verify().length
         for query in ("secret question", "secret question", "another"):
@@ -381,10 +383,10 @@ class EntryRulePromises:
             ada.remember_many(items, collection="notes")
         assert "note 0" in embedder.asked
         assert snapshot(store) == before
-        assert recalled(ada, "note", limit=9) == ["standing"]
+        assert recall_contents(ada, "note", limit=9) == ["standing"]
         embedder.fails_on = None
         assert all(one.stored for one in ada.remember_many(items, collection="notes"))
-        assert len(standing(ada)) == 600
+        assert len(live_contents(ada)) == 600
 
     def test_an_embedder_that_fails_makes_no_collection(
         self, memory: Memory, store: Store, open_beside: Callable[..., Memory]
@@ -417,5 +419,5 @@ class EntryRulePromises:
             ada.recall("weir", collection="notes")
         assert snapshot(store) == before
         embedder.spoil = None
-        assert recalled(ada, "weir") == ["heron"]
+        assert recall_contents(ada, "weir") == ["heron"]
         assert ada.remember("otter", collection="notes").stored

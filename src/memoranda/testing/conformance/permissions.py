@@ -1,4 +1,4 @@
-"""Permissions: nothing is allowed unless somebody said so, and every no is written down."""
+"""Who sees what: scopes, tenants and permissions."""
 
 from __future__ import annotations
 
@@ -9,29 +9,171 @@ from pathlib import Path
 import pytest
 
 from memoranda.api.memory import Memory
-from memoranda.errors import (
-    ApprovalRequired,
-    Denied,
-    InvalidPolicy,
-    NotFound,
-    QuotaExceeded,
-)
-from memoranda.model.effect import GetFact
+from memoranda.api.scoped import ScopedMemory
+from memoranda.engine.facts import GetFact
+from memoranda.errors import ApprovalRequired, Denied, InvalidPolicy, NotFound, QuotaExceeded, SchemaViolation
 from memoranda.model.policy import CAPABILITIES, Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.conformance.base import Capability, requires, snapshot
+from memoranda.testing.conformance.base import Capability, present, requires, snapshot
+from memoranda.testing.fakes import FakeClock
+
+LOOK_ALIKES = (
+    "a",
+    "ab",
+    "A",
+    "a/agent:x",
+    "a/",
+    "a%2Fagent:x",
+    "a%",
+    "%",
+    "_",
+    "a_",
+    "a.b",
+    "a:b",
+    "*",
+    "user:a",
+    "а",  # noqa: RUF001  a Cyrillic letter
+    "á",
+    "日本",
+    "🧠",
+    "a b",
+    "a'b",
+    'a"b',
+    "a0",
+)
+
+
+class ScopePromises:
+    """A scope is visible to itself only, and never to one with a similar name."""
+
+    def test_look_alike_ids_are_different_users(self, memory: Memory) -> None:
+        for name in LOOK_ALIKES:
+            memory.scope(user=name).set("k", name)
+        for name in LOOK_ALIKES:
+            user = memory.scope(user=name)
+            assert user.value("k") == name
+            assert [fact.value for fact in user.list()] == [name]
+            assert [r.value for r in user.history("k")] == [name]
+
+    def test_deleting_for_one_look_alike_leaves_the_others(self, memory: Memory) -> None:
+        for name in LOOK_ALIKES:
+            memory.scope(user=name).set("k", name)
+        assert memory.scope(user="a").delete("k")
+        assert memory.scope(user="a").get("k") is None
+        for name in LOOK_ALIKES[1:]:
+            assert memory.scope(user=name).value("k") == name
+
+    def test_a_user_and_an_agent_of_that_user_do_not_see_each_other(self, memory: Memory) -> None:
+        places = (
+            memory.scope(),
+            memory.scope(user="ada"),
+            memory.scope(agent="x"),
+            memory.scope(user="ada", agent="x"),
+            memory.scope(user="ada", agent="x", thread="1"),
+            memory.scope(user="ada", thread="1"),
+            memory.scope(user="ada", workflow="1"),
+            memory.scope(user="ada", run="1"),
+            memory.scope(project="ada"),
+            memory.scope(tree="ada"),
+            memory.scope(session="ada"),
+        )
+        for place in places:
+            place.set("k", str(place.scope))
+        for place in places:
+            assert place.value("k") == str(place.scope)
+            assert len(place.list()) == 1
+
+    def test_the_order_in_which_ids_are_given_does_not_matter(self, memory: Memory) -> None:
+        memory.scope(agent="x", user="ada").set("k", 1)
+        assert memory.scope(user="ada", agent="x").value("k") == 1
+        assert memory.at("user:ada/agent:x").value("k") == 1
+        assert memory.at(Scope.of(user="ada", agent="x")).value("k") == 1
+        assert memory.scope(user="ada").get("k") is None
+
+    def test_the_longest_id_is_kept_whole(self, memory: Memory) -> None:
+        long = "é" * 255
+        memory.scope(user=long + "a").set("k", "a")
+        memory.scope(user=long + "b").set("k", "b")
+        assert memory.scope(user=long + "a").value("k") == "a"
+        assert memory.scope(user=long + "b").value("k") == "b"
+
+    def test_the_longest_key_is_kept_whole(self, ada: ScopedMemory) -> None:
+        long = "é" * 511
+        ada.set(long + "a", "a")
+        ada.set(long + "b", "b")
+        assert (ada.value(long + "a"), ada.value(long + "b")) == ("a", "b")
+
+    @pytest.mark.parametrize("other", ["other", "Default", "default ä", "defaul", "default0", "%", "_"])
+    def test_no_read_verb_sees_another_tenant(
+        self, memory: Memory, store: Store, clock: FakeClock, tmp_path: Path, other: str
+    ) -> None:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        there = memory.scope(tenant=other, user="ada")
+        here = memory.scope(user="ada")
+        definition = memory.definitions.create(name="Counter", slug="counter", schema=schema)
+        memory.permissions.grant("agent:a", "memory")
+        memory.permissions.grant("agent:b", "memory", level="approve")
+        here.set("k", "here")
+        here.set("counter", {"n": 1})
+        there.set("theirs", "there")
+        with pytest.raises(ApprovalRequired):
+            memory.acting_as("agent:b").scope(user="ada").set("k", "waiting")
+
+        assert [f.key for f in here.list()] == ["counter", "k"]
+        assert [f.key for f in there.list()] == ["theirs"]
+        assert (there.get("k"), here.get("theirs")) == (None, None)
+        assert (there.history("k"), here.history("theirs")) == ([], [])
+        assert there.list(as_of=clock.now()) and not there.list("k", as_of=clock.now())
+        stranger = Memory(store, tenant=other, clock=clock)
+        assert stranger.definitions.list() == []
+        with pytest.raises(NotFound):
+            stranger.definitions.get(definition.id)
+        assert stranger.permissions.list() == []
+        assert stranger.approvals.list() == []
+        assert [e.key for e in stranger.ledger.events()] == ["theirs"]
+        assert stranger.export(tmp_path / "theirs.jsonl") == 1
+        assert memory.definitions.get("counter") == definition
+        assert [f.value for f in memory.definitions.records("counter")] == [{"n": 1}]
+        assert len(memory.permissions.list()) == 2
+        assert len(memory.approvals.list()) == 1
+        assert memory.export(tmp_path / "ours.jsonl") == 2
+
+    def test_definitions_and_grants_of_one_tenant_do_not_bind_another(self, memory: Memory) -> None:
+        schema = {"type": "object", "properties": {"n": {"type": "integer"}}}
+        memory.definitions.create(name="Counter", slug="counter", schema=schema)
+        with pytest.raises(SchemaViolation):
+            memory.scope(user="ada").set("counter", "not an object")
+        assert memory.scope(tenant="other", user="ada").set("counter", "free").version == 1
+
+    def test_erasing_in_one_tenant_leaves_the_same_user_of_another(self, memory: Memory) -> None:
+        here, there = memory.scope(user="ada"), memory.scope(tenant="other", user="ada")
+        here.set("k", 1)
+        there.set("k", 2)
+        assert memory.erase(user="ada").removed["facts"] == 1
+        assert here.get("k") is None
+        assert there.value("k") == 2
+        assert len(there.history("k")) == 1
+
+    @requires(Capability.RESTART)
+    def test_strange_names_survive_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
+        for name in LOOK_ALIKES:
+            memory.scope(user=name).set(f"{name.replace('.', '-')}.k", name)
+        again = reopen()
+        for name in LOOK_ALIKES:
+            fact = present(again.scope(user=name).get(f"{name.replace('.', '-')}.k"))
+            assert (fact.value, fact.scope.parts) == (name, (("user", name),))
+
 
 READ_WRITE = ("memory.read", "memory.write")
 
 
 class PermissionPromises:
-    """Silence is no, a denial beats everything, and a change of mind counts at once."""
+    """Without a grant nothing is allowed, a denial overrides everything, and changes count at once."""
 
     # grants
 
-    def test_nothing_is_allowed_without_a_grant(self, memory: Memory, tmp_path: Path) -> None:
-        ada = memory.scope(user="ada")
+    def test_nothing_is_allowed_without_a_grant(self, memory: Memory, ada: ScopedMemory, tmp_path: Path) -> None:
         ada.set("k", 1)
         memory.definitions.create(name="D", slug="d", schema={"type": "object"})
         stranger = memory.acting_as("agent:stranger")
@@ -294,9 +436,8 @@ class PermissionPromises:
         [("read", True, False), ("write", False, True), ("readwrite", True, True), ("none", False, False)],
     )
     def test_access_by_path_says_what_may_be_read_and_written(
-        self, memory: Memory, access: str, may_read: bool, may_write: bool
+        self, memory: Memory, ada: ScopedMemory, access: str, may_read: bool, may_write: bool
     ) -> None:
-        ada = memory.scope(user="ada")
         ada.set("area", 1)
         ada.set("area.below", 1)
         ada.set("areas", 1)
@@ -315,8 +456,7 @@ class PermissionPromises:
         assert hers.value("areas") == 1
         assert hers.set("areas", 2).version == 2
 
-    def test_a_list_holds_only_what_may_be_read(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_list_holds_only_what_may_be_read(self, memory: Memory, ada: ScopedMemory) -> None:
         for key in ("a", "a.open", "b", "c.x", "d"):
             ada.set(key, 1)
         access = {"a": "none", "a.open": "read", "b": "write", "c": "readwrite", "*": "none"}
@@ -328,8 +468,7 @@ class PermissionPromises:
             hers.list("b")
         assert len(ada.list()) == 5
 
-    def test_a_page_of_a_list_is_filled_with_what_may_be_read(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_page_of_a_list_is_filled_with_what_may_be_read(self, memory: Memory, ada: ScopedMemory) -> None:
         for key in ("a.1", "a.2", "b.1", "b.2", "b.3"):
             ada.set(key, 1)
         policy = Policy.of(allow=("memory.read",), access={"a": "none"})
@@ -370,8 +509,7 @@ class PermissionPromises:
         assert memory.scope(user="ada").list() == []
         assert agent.import_file(tmp_path / "open.jsonl").written == 1
 
-    def test_a_narrowed_handle_can_do_less_and_never_more(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_narrowed_handle_can_do_less_and_never_more(self, memory: Memory, ada: ScopedMemory) -> None:
         ada.set("k", 1)
         reader = memory.narrowed(Policy.of(allow=("memory.read",)))
         assert reader.scope(user="ada").value("k") == 1
@@ -390,7 +528,7 @@ class PermissionPromises:
         assert narrow.scope(user="ada").value("k") == 2
         assert narrow.actor == "agent"
 
-    def test_a_policy_about_another_tenant_is_refused_because_it_would_protect_nobody(self, memory: Memory) -> None:
+    def test_a_policy_about_another_tenant_is_refused(self, memory: Memory) -> None:
         there = memory.in_tenant("other")
         there.scope(user="ada").set("k", 1)
         for tenant in ("default", "other"):
@@ -409,7 +547,7 @@ class PermissionPromises:
         assert agent.scope(user="ada").set("k", 1).origin.actor == "agent"
         assert memory.acting_as("agent").actor == "agent"
 
-    def test_a_handle_for_somebody_else_stays_in_its_tenant(self, memory: Memory) -> None:
+    def test_a_handle_for_another_actor_stays_in_its_tenant(self, memory: Memory) -> None:
         there = memory.scope(tenant="other", user="ada")
         there.set("k", "theirs")
         agent = memory.acting_as("agent", policy=Policy.of(allow=("memory",)))

@@ -13,10 +13,10 @@ import pytest
 from memoranda.api.memory import DEFAULT_EMBEDDER, Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidFilter, LimitExceeded, UsageError
-from memoranda.model.recall import MODES, Mode, Recalled
+from memoranda.model.entry import MODES, Mode, Recalled
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
-from memoranda.testing.conformance.base import recalled, standing
+from memoranda.testing.conformance.base import live_contents, recall_contents
+from memoranda.testing.fakes import FakeClock
 
 NOTES = (
     "The boiler in the cellar was repaired in March",
@@ -139,10 +139,10 @@ class RecallPromises:
 
     def test_keyword_finds_only_what_holds_a_word_of_the_query(self, memory: Memory) -> None:
         ada = _with_notes(memory)
-        assert recalled(ada, "boiler flowerpot", mode="keyword", limit=100) == [NOTES[0], NOTES[4]]
-        assert recalled(ada, "submarine", mode="keyword") == []
-        assert len(recalled(ada, "submarine", mode="semantic", limit=100)) == len(NOTES)
-        assert len(recalled(ada, "submarine", limit=100)) == len(NOTES)
+        assert recall_contents(ada, "boiler flowerpot", mode="keyword", limit=100) == [NOTES[0], NOTES[4]]
+        assert recall_contents(ada, "submarine", mode="keyword") == []
+        assert len(recall_contents(ada, "submarine", mode="semantic", limit=100)) == len(NOTES)
+        assert len(recall_contents(ada, "submarine", limit=100)) == len(NOTES)
 
     def test_a_mistyped_word_is_looked_for_as_it_was_meant(self, memory: Memory) -> None:
         ada = _with_notes(memory)
@@ -170,23 +170,22 @@ class RecallPromises:
                 ("keep the vaccine cold", texts[4]),
             ):
                 for mode in ("hybrid", "semantic"):
-                    assert recalled(ada, query, mode=mode, threshold=0.7) == [text]
-            assert recalled(ada, "quantum chromodynamics", threshold=0.7) == []
-            assert recalled(ada, "car", mode="keyword") == []
+                    assert recall_contents(ada, query, mode=mode, threshold=0.7) == [text]
+            assert recall_contents(ada, "quantum chromodynamics", threshold=0.7) == []
+            assert recall_contents(ada, "car", mode="keyword") == []
 
     # filter before rank
 
     @pytest.mark.parametrize(("filter", "expected"), FILTERS, ids=lambda part: str(part))
     def test_a_filter_lets_through_exactly_what_fulfils_it(
-        self, memory: Memory, filter: dict[str, Any], expected: str
+        self, ada: ScopedMemory, filter: dict[str, Any], expected: str
     ) -> None:
-        ada = memory.scope(user="ada")
         ada.remember_many(
             [{"content": f"plant {name}", "metadata": metadata} for name, metadata in PLANTS.items()],
             collection="notes",
         )
         for query in ("plant", ""):
-            found = recalled(ada, query, filter=filter, limit=100)
+            found = recall_contents(ada, query, filter=filter, limit=100)
             assert sorted(found) == sorted(f"plant {name}" for name in expected.split())
 
     @pytest.mark.parametrize(("filter", "path"), BAD_FILTERS, ids=lambda part: str(part))
@@ -199,17 +198,16 @@ class RecallPromises:
                 ada.recall(query, collection=collection, filter=filter)
             assert caught.value.path == path
             assert caught.value.hint
-        assert recalled(ada, "boiler", filter={"n": 0}) == [NOTES[0]]
+        assert recall_contents(ada, "boiler", filter={"n": 0}) == [NOTES[0]]
 
     @pytest.mark.parametrize("mode", MODES)
-    def test_a_filter_never_costs_results(self, memory: Memory, mode: Mode) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_filter_never_costs_results(self, ada: ScopedMemory, mode: Mode) -> None:
         ada.remember("A heron was seen once, far from here, by nobody in particular", collection="notes")
         items = [{"content": f"heron heron heron {n}", "metadata": {"common": True}} for n in range(50)]
         ada.remember_many(items, collection="notes")
-        assert "A heron was seen once" not in "".join(recalled(ada, "heron", mode=mode, limit=5))
+        assert "A heron was seen once" not in "".join(recall_contents(ada, "heron", mode=mode, limit=5))
         for condition in ({"common": {"$exists": False}}, {"$not": {"common": True}}):
-            (found,) = recalled(ada, "heron", mode=mode, limit=5, filter=condition)
+            (found,) = recall_contents(ada, "heron", mode=mode, limit=5, filter=condition)
             assert found.startswith("A heron was seen once")
 
     @pytest.mark.parametrize("mode", MODES)
@@ -219,8 +217,8 @@ class RecallPromises:
         items = [{"content": f"heron heron {n}"} for n in range(50)]
         ada.remember_many(items, collection="notes", namespace="common")
         bob.remember_many(items, collection="notes", namespace="rare")
-        assert recalled(ada, "heron", mode=mode, namespace="rare", limit=1) == ["A heron was seen once"]
-        assert len(recalled(bob, "heron", mode=mode, namespace="rare", limit=9)) == 9
+        assert recall_contents(ada, "heron", mode=mode, namespace="rare", limit=1) == ["A heron was seen once"]
+        assert len(recall_contents(bob, "heron", mode=mode, namespace="rare", limit=9)) == 9
 
     @pytest.mark.parametrize("mode", MODES)
     def test_expired_and_forgotten_entries_cost_no_results(self, memory: Memory, clock: FakeClock, mode: Mode) -> None:
@@ -232,13 +230,13 @@ class RecallPromises:
         forgotten = ada.remember_many(
             [{"content": f"heron heron heron {n}", **bird} for n in range(20)], collection="notes"
         )
-        assert "A heron was seen once" not in recalled(ada, "heron", mode=mode, limit=5)
+        assert "A heron was seen once" not in recall_contents(ada, "heron", mode=mode, limit=5)
         for one in forgotten:
             ada.forget(one.id, collection="notes")
         clock.advance(60)
         for filter in (None, {"bird": True}):
-            assert recalled(ada, "heron", mode=mode, limit=5, filter=filter) == ["A heron was seen once"]
-            assert recalled(ada, "", mode=mode, limit=5, filter=filter) == ["A heron was seen once"]
+            assert recall_contents(ada, "heron", mode=mode, limit=5, filter=filter) == ["A heron was seen once"]
+            assert recall_contents(ada, "", mode=mode, limit=5, filter=filter) == ["A heron was seen once"]
 
     # scores
 
@@ -278,13 +276,11 @@ class RecallPromises:
             assert found.count == limit
         assert len(everything) >= 2
 
-    def test_five_are_found_when_no_limit_is_given(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_five_are_found_when_no_limit_is_given(self, ada: ScopedMemory) -> None:
         ada.remember_many([{"content": f"heron {n}"} for n in range(9)], collection="notes")
-        assert len(recalled(ada, "heron")) == len(recalled(ada, "")) == 5
+        assert len(recall_contents(ada, "heron")) == len(recall_contents(ada, "")) == 5
 
-    def test_of_equal_entries_the_older_comes_first(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_of_equal_entries_the_older_comes_first(self, ada: ScopedMemory) -> None:
         for namespace in ("z", "a", "m"):
             ada.remember("Heron by the weir", collection="notes", namespace=namespace)
         for mode in MODES:
@@ -326,8 +322,7 @@ class RecallPromises:
 
     # neighbours
 
-    def test_expand_adds_the_neighbours_of_the_same_thread_in_order(self, memory: Memory) -> None:
-        ada = memory.scope(user="ada")
+    def test_expand_adds_the_neighbours_of_the_same_thread_in_order(self, ada: ScopedMemory) -> None:
         for n in range(6):
             for thread in ("a", "b"):
                 text = "the heron landed" if (n, thread) == (3, "a") else f"talk {n} in {thread}"
@@ -361,7 +356,7 @@ class RecallPromises:
     # what changes
 
     @pytest.mark.parametrize("seed", range(3))
-    def test_who_followed_every_change_finds_what_a_newcomer_finds(
+    def test_an_index_that_followed_every_change_finds_what_a_new_one_finds(
         self, memory: Memory, second: Memory, open_beside: Callable[..., Memory], clock: FakeClock, seed: int
     ) -> None:
         chance = random.Random(seed)
@@ -381,7 +376,7 @@ class RecallPromises:
                 ]
                 assert answers[0] == answers[1] == answers[2]
             newcomer.settle()
-        assert len(standing(memory.scope(user="ada"))) > 4
+        assert len(live_contents(memory.scope(user="ada"))) > 4
         assert all(finding.ok for finding in memory.inspect())
 
     # what is asked of nothing
@@ -393,7 +388,7 @@ class RecallPromises:
         results = ada.recall(query, collection="notes", limit=3, mode=mode, threshold=1.0).results
         assert [match.content for match in results] == list(NOTES[:1:-1])
         assert {match.score for match in results} == {1.0}
-        assert recalled(ada, query, mode=mode, filter={"n": {"$lt": 2}}) == [NOTES[1], NOTES[0]]
+        assert recall_contents(ada, query, mode=mode, filter={"n": {"$lt": 2}}) == [NOTES[1], NOTES[0]]
 
     def test_an_unknown_collection_and_a_limit_of_0_give_nothing(self, memory: Memory) -> None:
         ada = _with_notes(memory)
@@ -402,9 +397,9 @@ class RecallPromises:
             assert (nothing.results, nothing.count) == ([], 0)
             nothing = ada.recall(query, collection="notes", limit=0)
             assert (nothing.results, nothing.count) == ([], 0)
-            assert recalled(memory.scope(user="bob"), query) == []
+            assert recall_contents(memory.scope(user="bob"), query) == []
         assert [one.name for one in memory.collections.list()] == ["notes"]
-        assert recalled(ada, "boiler", limit=1) == [NOTES[0]]
+        assert recall_contents(ada, "boiler", limit=1) == [NOTES[0]]
 
     @pytest.mark.parametrize(
         "options",
@@ -423,12 +418,13 @@ class RecallPromises:
         if options.get("limit") == 1_001:
             assert isinstance(caught.value, LimitExceeded)
             assert caught.value.limit == memory.limits.recall
-        assert recalled(ada, "boiler", limit=1_000, expand=1_000, threshold=0, as_of=None)[0] == NOTES[0]
+        assert recall_contents(ada, "boiler", limit=1_000, expand=1_000, threshold=0, as_of=None)[0] == NOTES[0]
 
     # earlier moments
 
-    def test_a_recall_as_of_a_moment_finds_what_stood_then(self, memory: Memory, clock: FakeClock) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_recall_as_of_a_moment_finds_the_entries_of_that_moment(
+        self, ada: ScopedMemory, clock: FakeClock
+    ) -> None:
         before = clock.now()
         clock.advance(10)
         stored = clock.now()
@@ -454,12 +450,11 @@ class RecallPromises:
         ):
             for query in ("heron", ""):
                 for namespace in (None, ""):
-                    assert sorted(recalled(ada, query, as_of=moment, namespace=namespace)) == expected, moment
-            assert sorted(recalled(ada, "heron", as_of=moment.isoformat())) == expected
-        assert recalled(ada, "heron") == standing(ada) == []
+                    assert sorted(recall_contents(ada, query, as_of=moment, namespace=namespace)) == expected, moment
+            assert sorted(recall_contents(ada, "heron", as_of=moment.isoformat())) == expected
+        assert recall_contents(ada, "heron") == live_contents(ada) == []
 
-    def test_a_filter_and_a_namespace_hold_as_of_a_moment_too(self, memory: Memory, clock: FakeClock) -> None:
-        ada = memory.scope(user="ada")
+    def test_a_filter_and_a_namespace_hold_as_of_a_moment_too(self, ada: ScopedMemory, clock: FakeClock) -> None:
         for namespace in ("x", "y"):
             for n in range(3):
                 content = f"heron {n} in {namespace}"
@@ -468,22 +463,21 @@ class RecallPromises:
         clock.advance(10)
         for entry in ada.entries(collection="notes"):
             ada.forget(entry.id, collection="notes")
-        found = recalled(ada, "heron", as_of=moment, namespace="y", filter={"n": {"$gte": 1}})
+        found = recall_contents(ada, "heron", as_of=moment, namespace="y", filter={"n": {"$gte": 1}})
         assert sorted(found) == ["heron 1 in y", "heron 2 in y"]
-        assert recalled(ada, "heron") == []
+        assert recall_contents(ada, "heron") == []
 
-    def test_entries_are_found_while_the_clock_is_set_back(self, memory: Memory, clock: FakeClock) -> None:
-        ada = memory.scope(user="ada")
+    def test_entries_are_found_while_the_clock_is_set_back(self, ada: ScopedMemory, clock: FakeClock) -> None:
         ada.remember("heron", collection="notes")
         ada.remember("kayak", collection="notes", namespace="short", ttl=60)
         clock.advance(60)
-        assert recalled(ada, "kayak", namespace="short") == []
+        assert recall_contents(ada, "kayak", namespace="short") == []
         clock.advance(-3600)
-        assert recalled(ada, "kayak", namespace="short") == ["kayak"]
-        assert recalled(ada, "heron", namespace="") == standing(ada, namespace="") == ["heron"]
+        assert recall_contents(ada, "kayak", namespace="short") == ["kayak"]
+        assert recall_contents(ada, "heron", namespace="") == live_contents(ada, namespace="") == ["heron"]
         assert ada.remember("heron", collection="notes").duplicate
         ada.remember("otter", collection="notes")
-        assert sorted(recalled(ada, "heron otter", namespace="")) == ["heron", "otter"]
+        assert sorted(recall_contents(ada, "heron otter", namespace="")) == ["heron", "otter"]
 
     def test_a_clock_that_others_saw_further_ahead_was_set_back_too(self, memory: Memory, clock: FakeClock) -> None:
         """Who asked for an entry last may have asked just after it expired; others have asked later since."""
@@ -491,8 +485,8 @@ class RecallPromises:
         ada.remember("kayak", collection="notes", ttl=1)
         bob.remember("heron", collection="notes")
         clock.advance(1.000001)
-        assert recalled(ada, "kayak") == []
+        assert recall_contents(ada, "kayak") == []
         clock.advance(1)
-        assert recalled(bob, "heron") == ["heron"]
+        assert recall_contents(bob, "heron") == ["heron"]
         clock.advance(-2)
-        assert recalled(ada, "kayak") == standing(ada) == ["kayak"]
+        assert recall_contents(ada, "kayak") == live_contents(ada) == ["kayak"]

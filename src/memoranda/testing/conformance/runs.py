@@ -10,6 +10,8 @@ import msgspec
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.engine.facts import SetFact
+from memoranda.engine.sessions import EndScope, StartSession
 from memoranda.errors import (
     ApprovalRequired,
     Conflict,
@@ -20,20 +22,19 @@ from memoranda.errors import (
     ScopeEnded,
     UsageError,
 )
-from memoranda.model.approval import Approval
-from memoranda.model.effect import EndScope, HoldStep, RecordRun, SetFact, StartSession
-from memoranda.model.event import GENESIS
-from memoranda.model.key import RUN_RECORD
+from memoranda.governance.runs import HoldStep, RecordRun
+from memoranda.model.effect import Approval
+from memoranda.model.event import GENESIS, Recorded, RunNote, RunStatus
+from memoranda.model.names import RUN_RECORD
 from memoranda.model.policy import Policy, Quota, Rule
-from memoranda.model.run import Recorded, RunNote, RunStatus
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
 from memoranda.testing.conformance.base import Capability, present, requires
+from memoranda.testing.fakes import FakeClock
 
 NOWHERE = Recorded(index=0, head=GENESIS, position=0)
-"""Where a run stands that has not begun."""
+"""The head of a run that has not begun."""
 
 START, STEP, END = (RunNote(kind=kind) for kind in ("exec_start", "step_record", "exec_end"))
 
@@ -45,14 +46,15 @@ def _scope(run: str) -> Scope:
 def _record(
     memory: Memory,
     run: str,
-    stands: Recorded,
+    after: Recorded,
     *notes: RunNote,
     writes: tuple[SetFact, ...] = (),
     ends: Scope | None = None,
 ) -> Recorded:
-    index, head = stands.index, stands.head
     return memory.perform(
-        RecordRun(scope=_scope(run), run=run, index=index, previous=head, notes=notes, writes=writes, ends=ends)
+        RecordRun(
+            scope=_scope(run), run=run, index=after.index, previous=after.head, notes=notes, writes=writes, ends=ends
+        )
     )
 
 
@@ -66,19 +68,19 @@ def _summary(memory: Memory, run: str, status: RunStatus, *, machine: str = "kil
     return _own(run, RUN_RECORD, value)
 
 
-def _begun(memory: Memory, run: str, *, owner: str | None = "ada") -> Recorded:
+def _begin(memory: Memory, run: str, *, owner: str | None = "ada") -> Recorded:
     writes = (_summary(memory, run, "running"),)
     whose = None if owner is None else Scope.of(user=owner)
     begin = RecordRun(scope=_scope(run), run=run, index=0, previous=GENESIS, notes=(START,), writes=writes, owner=whose)
     return memory.perform(begin)
 
 
-def _finished(memory: Memory, run: str, *, owner: str = "ada", machine: str = "kiln") -> Recorded:
-    stands = _record(memory, run, _begun(memory, run, owner=owner), STEP, STEP)
-    return _record(memory, run, stands, END, writes=(_summary(memory, run, "completed", machine=machine),))
+def _finish(memory: Memory, run: str, *, owner: str = "ada", machine: str = "kiln") -> Recorded:
+    head = _record(memory, run, _begin(memory, run, owner=owner), STEP, STEP)
+    return _record(memory, run, head, END, writes=(_summary(memory, run, "completed", machine=machine),))
 
 
-def _waiting(memory: Memory, run: str) -> Approval:
+def _pause(memory: Memory, run: str) -> Approval:
     machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs",)))
     return machine.perform(HoldStep(scope=_scope(run), run=run, step="fire", needs="http", about={"to": 1200}))
 
@@ -87,7 +89,7 @@ class RunPromises:
     """What a machine did is written once, in order, provably, and goes with whom it belongs to."""
 
     def test_a_run_is_a_chain_inside_the_chain(self, memory: Memory, clock: FakeClock) -> None:
-        first = _begun(memory, "r1")
+        first = _begin(memory, "r1")
         memory.scope(user="ada").set("between", 1)
         decided = RunNote(kind="policy_decision", step="fire", decision="deny", detail={"capability": "http"})
         done = RunNote(kind="step_record", step="fire", payload=b'{"heat":1200}', detail={"attempt": 2})
@@ -114,19 +116,19 @@ class RunPromises:
 
     def test_the_first_record_begins_the_scope_of_a_run(self, memory: Memory, store: Store) -> None:
         machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
-        stands = _begun(machine, "r1", owner="ada")
+        head = _begin(machine, "r1", owner="ada")
         _record(machine, "r2", NOWHERE, START)
         assert store.read(lambda rows: rows.sessions_owned(Scope.of(user="ada"))) == [_scope("r1")]
-        _record(machine, "r1", stands, STEP)
+        _record(machine, "r1", head, STEP)
         effects = [(event.effect, event.scope) for event in memory.ledger.events()]
         assert effects.count(("start_session", "run:r1")) == effects.count(("start_session", "run:r2")) == 1
         memory.perform(StartSession(scope=_scope("r3"), owner=Scope.of(user="bob")))
         with pytest.raises(UsageError, match="belongs to"):
-            _begun(machine, "r3", owner="ada")
-        assert _begun(machine, "r3", owner="bob").index == 1
+            _begin(machine, "r3", owner="ada")
+        assert _begin(machine, "r3", owner="bob").index == 1
 
     def test_runs_are_told_apart(self, memory: Memory, open_beside: Callable[..., Memory]) -> None:
-        one, two = _begun(memory, "r1"), _begun(memory, "r2")
+        one, two = _begin(memory, "r1"), _begin(memory, "r2")
         one = _record(memory, "r1", one, STEP)
         two = _record(memory, "r2", two, STEP, STEP)
         other = open_beside(tenant="other")
@@ -142,8 +144,8 @@ class RunPromises:
         assert memory.runs.verify("r1").head == one.head and memory.runs.verify("r2").head == two.head
 
     def test_events_of_a_run_are_read_by_position(self, memory: Memory, store: Store) -> None:
-        _finished(memory, "r1")
-        _finished(memory, "r2")
+        _finish(memory, "r1")
+        _finish(memory, "r2")
 
         def kinds(**given: Any) -> list[tuple[str, int | None]]:
             return store.read(lambda rows: [(one.effect, one.version) for one in rows.events("default", **given)])
@@ -165,12 +167,12 @@ class RunPromises:
         ]
         assert all(b'"resource":"r1"' in body for _, _, body in bodies)
 
-    def test_one_of_two_who_go_on_from_the_same_event_loses(self, memory: Memory, second: Memory) -> None:
-        stands = _begun(memory, "r1")
-        won = _record(memory, "r1", stands, STEP)
+    def test_of_two_that_resume_from_the_same_event_one_loses(self, memory: Memory, second: Memory) -> None:
+        head = _begin(memory, "r1")
+        won = _record(memory, "r1", head, STEP)
         length = memory.ledger.verify().length
         with pytest.raises(Conflict) as lost:
-            _record(second, "r1", stands, STEP, writes=(_own("r1", "runs.lost", 1),))
+            _record(second, "r1", head, STEP, writes=(_own("r1", "runs.lost", 1),))
         assert (lost.value.expected, lost.value.actual) == (1, 2)
         for wrong in (
             NOWHERE,
@@ -184,7 +186,7 @@ class RunPromises:
         assert _record(second, "r1", won, STEP).index == 3
 
     def test_the_record_of_a_run_says_where_its_chain_ends(self, memory: Memory) -> None:
-        done = _finished(memory, "r1")
+        done = _finish(memory, "r1")
         record = memory.runs.get("r1")
         assert (record.status, record.program, record.events, record.head) == ("completed", "kiln", 4, done.head)
         assert [fact.key for fact in done.facts] == [RUN_RECORD]
@@ -193,20 +195,20 @@ class RunPromises:
         assert _record(memory, "r1", done).head == done.head  # nothing said, nothing chained
 
     def test_a_record_is_kept_with_the_events_or_not_at_all(self, memory: Memory) -> None:
-        stands = _begun(memory, "r1")
+        head = _begin(memory, "r1")
         refused = SetFact(scope=_scope("r1"), key="runs.begun", payload=msgspec.Raw(b"1"), expect=7)
         with pytest.raises(Conflict):
-            _record(memory, "r1", stands, STEP, writes=(_own("r1", "runs.part", 1), refused))
+            _record(memory, "r1", head, STEP, writes=(_own("r1", "runs.part", 1), refused))
         assert len(memory.runs.events("r1")) == 1 and memory.at(_scope("r1")).get("runs.part") is None
-        _record(memory, "r1", stands, STEP, writes=(_own("r1", "runs.part", 1),))
+        _record(memory, "r1", head, STEP, writes=(_own("r1", "runs.part", 1),))
         assert len(memory.runs.events("r1")) == 2 and memory.at(_scope("r1")).value("runs.part") == 1
 
     def test_runs_are_listed_newest_first(self, memory: Memory, clock: FakeClock) -> None:
-        _finished(memory, "r1")
+        _finish(memory, "r1")
         clock.advance(5)
-        _finished(memory, "r2", machine="lathe")
+        _finish(memory, "r2", machine="lathe")
         clock.advance(5)
-        _begun(memory, "r3")
+        _begin(memory, "r3")
         runs = memory.runs
         assert [run.id for run in runs.list()] == ["r3", "r2", "r1"]
         assert [run.id for run in runs.list(limit=1)] == ["r3"]
@@ -216,7 +218,7 @@ class RunPromises:
 
     def test_runs_are_found_by_whose_they_are_and_page_by_page(self, memory: Memory, clock: FakeClock) -> None:
         for run, owner in (("r1", "ada"), ("r2", "ad"), ("r3", "ada"), ("r4", None), ("r5", "ada")):
-            _begun(memory, run, owner=owner)
+            _begin(memory, run, owner=owner)
             clock.advance(5)
         memory.perform(StartSession(scope=Scope.of(session="s1"), owner=Scope.of(user="ada")))
         runs, ada = memory.runs, Scope.of(user="ada")
@@ -245,8 +247,8 @@ class RunPromises:
         guest = memory.acting_as("guest", policy=Policy.of(allow=("runs.read",)))
         assert memory.runs.list(owner=theirs) == guest.runs.list(owner=theirs) == []
 
-    def test_what_is_no_run_is_not_found(self, memory: Memory) -> None:
-        _finished(memory, "r1")
+    def test_an_unknown_run_is_not_found(self, memory: Memory) -> None:
+        _finish(memory, "r1")
         assert memory.runs.get("r1").id == "r1"
         for unknown in ("r2", "", "\0", "r" * 300, " "):
             for ask in (memory.runs.get, memory.runs.events, memory.runs.verify):
@@ -265,25 +267,25 @@ class RunPromises:
         with pytest.raises(UsageError, match="record of a run"):
             _record(memory, "r4", NOWHERE, START, writes=(_own("r4", RUN_RECORD, ["running"]),))
 
-    def test_who_may_run_machines_writes_their_records_and_nothing_else(self, memory: Memory) -> None:
+    def test_permission_to_run_machines_covers_their_records_and_nothing_else(self, memory: Memory) -> None:
         machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
-        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.begun", 1),))
+        head = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.begun", 1),))
         outside = SetFact(scope=Scope.of(user="ada"), key="runs.begun", payload=msgspec.Raw(b"1"))
         for write in (_own("r1", "notes", 1), _own("r2", "runs.begun", 1), outside):
             with pytest.raises(Denied) as denied:
-                _record(machine, "r1", stands, STEP, writes=(write,))
+                _record(machine, "r1", head, STEP, writes=(write,))
             assert denied.value.capability == "memory.write"
         with pytest.raises(Denied, match=r"runs\.read"):
             machine.runs.events("r1")
         reader = memory.acting_as("clerk", policy=Policy.of(allow=("runs.read",)))
         assert len(reader.runs.events("r1")) == 1
         with pytest.raises(Denied, match=r"runs\.write"):
-            _record(reader, "r1", stands, STEP)
+            _record(reader, "r1", head, STEP)
         writer = memory.acting_as("machine:lathe", policy=Policy.of(allow=("runs.write", "memory.write")))
-        assert _record(writer, "r1", stands, STEP, writes=(outside,)).index == 2
+        assert _record(writer, "r1", head, STEP, writes=(outside,)).index == 2
 
-    def test_nobody_writes_the_record_of_a_run_by_hand(self, memory: Memory) -> None:
-        _finished(memory, "r1")
+    def test_the_record_of_a_run_cannot_be_written_as_a_fact(self, memory: Memory) -> None:
+        _finish(memory, "r1")
         place = memory.at(_scope("r1"))
         for key in (RUN_RECORD, "runs", "runs.journal.1"):
             with pytest.raises(InvalidKey, match="reserved"):
@@ -305,22 +307,22 @@ class RunPromises:
     def test_only_what_a_run_writes_counts_against_a_quota(self, memory: Memory) -> None:
         policy = Policy.of(allow=("*",), quota=Quota(writes=2, per="1h"))
         machine = memory.acting_as("machine:kiln", policy=policy)
-        stands = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.a", 1), _own("r1", "runs.b", 1)))
+        head = _record(machine, "r1", NOWHERE, START, writes=(_own("r1", "runs.a", 1), _own("r1", "runs.b", 1)))
         for _ in range(5):
-            stands = _record(machine, "r1", stands, STEP, STEP)
+            head = _record(machine, "r1", head, STEP, STEP)
         elsewhere = SetFact(scope=Scope.of(user="ada"), key="cone", payload=msgspec.Raw(b"6"))
         with pytest.raises(QuotaExceeded, match="2 writes"):
-            _record(machine, "r1", stands, STEP, writes=(elsewhere,))
+            _record(machine, "r1", head, STEP, writes=(elsewhere,))
         assert len(memory.runs.events("r1")) == 11
         # What it says about itself is counted, but not refused: it could not come to an end.
-        _record(machine, "r1", stands, STEP, writes=(_own("r1", "runs.c", 1),))
+        _record(machine, "r1", head, STEP, writes=(_own("r1", "runs.c", 1),))
         assert len(memory.runs.events("r1")) == 12
         with pytest.raises(QuotaExceeded, match="has used 3"):
             _record(machine, "r2", NOWHERE, START, writes=(_own("r2", "runs.a", 1),))
 
-    def test_a_step_that_waits_is_decided_by_somebody_else(self, memory: Memory) -> None:
-        _begun(memory, "r1")
-        approval = _waiting(memory, "r1")
+    def test_a_waiting_step_is_decided_by_another_actor(self, memory: Memory) -> None:
+        _begin(memory, "r1")
+        approval = _pause(memory, "r1")
         assert (approval.status, approval.capability, approval.actor) == ("pending", "http", "machine:kiln")
         assert [one.id for one in memory.approvals.list()] == [approval.id]
         asked = memory.ledger.tail(1)[0]
@@ -337,18 +339,18 @@ class RunPromises:
         assert len(memory.runs.events("r1")) == 1  # what it means for the run is for the run to say
 
     def test_a_step_that_is_refused_stays_where_it_is(self, memory: Memory) -> None:
-        _begun(memory, "r1")
-        approval = _waiting(memory, "r1")
+        _begin(memory, "r1")
+        approval = _pause(memory, "r1")
         assert memory.approvals.refuse(approval.id, reason="too hot").result is None
         assert memory.approvals.get(approval.id).status == "refused"
         assert [event.effect for event in memory.ledger.tail(2)] == ["hold_step", "decide"]
         with pytest.raises(Conflict):
             memory.approvals.approve(approval.id)
 
-    def test_who_sees_runs_sees_what_was_decided_about_their_steps_and_no_other_approval(self, memory: Memory) -> None:
-        _begun(memory, "r1")
-        _begun(memory, "r2")
-        approval, other = _waiting(memory, "r1"), _waiting(memory, "r2")
+    def test_readers_of_runs_see_decisions_about_steps_and_no_other_approval(self, memory: Memory) -> None:
+        _begin(memory, "r1")
+        _begin(memory, "r2")
+        approval, other = _pause(memory, "r1"), _pause(memory, "r2")
         viewer = memory.acting_as("viewer", policy=Policy.of(allow=("runs.read",)))
         assert viewer.runs.decision("r1", approval.id).status == "pending"
         memory.approvals.approve(approval.id)
@@ -363,38 +365,38 @@ class RunPromises:
         with pytest.raises(Denied):
             memory.acting_as("stranger", policy=Policy.of()).runs.decision("r1", approval.id)
 
-    def test_a_step_that_nobody_could_decide_about_is_not_held(self, memory: Memory) -> None:
-        _begun(memory, "r1")
+    def test_a_step_that_no_actor_may_decide_is_not_held(self, memory: Memory) -> None:
+        _begin(memory, "r1")
         for step, needs in (("", "http"), ("fire", ""), ("fire", "\0")):
             with pytest.raises(UsageError):
                 memory.perform(HoldStep(scope=_scope("r1"), run="r1", step=step, needs=needs))
         with pytest.raises(UsageError, match="recorded in"):
             memory.perform(HoldStep(scope=Scope.of(user="ada"), run="r1", step="fire", needs="http"))
         assert memory.approvals.list() == []
-        assert _waiting(memory, "r1").status == "pending"
+        assert _pause(memory, "r1").status == "pending"
 
     def test_a_run_that_was_ended_cannot_be_gone_on_with(self, memory: Memory) -> None:
-        stands = _record(memory, "r1", _begun(memory, "r1"), STEP)
+        head = _record(memory, "r1", _begin(memory, "r1"), STEP)
         memory.perform(EndScope(scope=_scope("r1")))
         with pytest.raises(ScopeEnded):
-            _record(memory, "r1", stands, STEP)
+            _record(memory, "r1", head, STEP)
         with pytest.raises(ScopeEnded):
-            _waiting(memory, "r1")
+            _pause(memory, "r1")
         assert len(memory.runs.events("r1")) == 2 and memory.runs.verify("r1").ok
         with pytest.raises(NotFound):
             memory.runs.get("r1")
 
     def test_a_run_takes_with_it_what_its_owner_remembered_for_it_alone(self, memory: Memory) -> None:
         machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
-        stands = _begun(memory, "r1")
+        head = _begin(memory, "r1")
         own, beside = Scope.of(user="ada", run="r1"), Scope.of(user="ada", run="r2")
         for place in (own, beside, Scope.of(user="ada"), Scope.of(user="bob", run="r1")):
             memory.at(place).set("glaze", "celadon")
             if place != own:
                 with pytest.raises(UsageError):
-                    _record(machine, "r1", stands, END, ends=place)
+                    _record(machine, "r1", head, END, ends=place)
         assert memory.at(own).value("glaze") == "celadon", "nothing is ended by a record that is refused"
-        _record(machine, "r1", stands, END, writes=(_summary(memory, "r1", "completed"),), ends=own)
+        _record(machine, "r1", head, END, writes=(_summary(memory, "r1", "completed"),), ends=own)
         assert memory.at(own).history("glaze") == []
         with pytest.raises(ScopeEnded):
             memory.at(own).set("glaze", "tenmoku")
@@ -408,8 +410,8 @@ class RunPromises:
         keeping = open_beside(keep_text=True)
         said = RunNote(kind="step_record", payload=b'{"heard":"a secret"}')
         for run, owner in (("r1", "ada"), ("r2", "bob")):
-            _record(keeping, run, _begun(keeping, run, owner=owner), said)
-            _waiting(keeping, run)
+            _record(keeping, run, _begin(keeping, run, owner=owner), said)
+            _pause(keeping, run)
         before = memory.runs.events("r1")
 
         def texts() -> list[tuple[str, Any]]:
@@ -425,21 +427,21 @@ class RunPromises:
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_run_whose_owner_was_erased_meanwhile_keeps_nothing_more(self, memory: Memory) -> None:
-        mine, theirs = _begun(memory, "r1", owner="ada"), _begun(memory, "r2", owner="bob")
+        mine, theirs = _begin(memory, "r1", owner="ada"), _begin(memory, "r2", owner="bob")
         said = RunNote(kind="step_record", payload=b'"a secret"')
         mine = _record(memory, "r1", mine, said)
         memory.erase(user="ada")
         with pytest.raises(ScopeEnded, match="erased"):
             _record(memory, "r1", mine, said, writes=(_own("r1", "runs.journal", "a secret"),))
         with pytest.raises(ScopeEnded, match="erased"):
-            _waiting(memory, "r1")
+            _pause(memory, "r1")
         assert memory.at(_scope("r1")).get("runs.journal") is None
         assert _record(memory, "r2", theirs, said).index == 2
 
     def test_the_record_of_a_run_ends_with_its_time_to_live(self, memory: Memory, clock: FakeClock) -> None:
-        stands = _begun(memory, "r1")
+        head = _begin(memory, "r1")
         short = msgspec.structs.replace(_summary(memory, "r1", "completed"), ttl=60)
-        _record(memory, "r1", stands, END, writes=(short,))
+        _record(memory, "r1", head, END, writes=(short,))
         assert [run.status for run in memory.runs.list()] == ["completed"]
         clock.advance(61)
         assert memory.runs.list() == []
@@ -450,37 +452,37 @@ class RunPromises:
         assert all(finding.ok for finding in memory.inspect())
 
     def test_a_chain_and_a_record_that_disagree_are_found(self, memory: Memory) -> None:
-        stands = _begun(memory, "r1")
+        head = _begin(memory, "r1")
         assert memory.runs.verify("r1").ok
-        stands = _record(memory, "r1", stands, writes=(_summary(memory, "r1", "failed"),))
+        head = _record(memory, "r1", head, writes=(_summary(memory, "r1", "failed"),))
         unended = memory.runs.verify("r1")
         assert (unended.ok, unended.index) == (False, 2) and "exec_end" in unended.reason
-        stands = _record(memory, "r1", stands, END)
+        head = _record(memory, "r1", head, END)
         uncounted = memory.runs.verify("r1")
         assert (uncounted.ok, uncounted.index) == (False, 2) and "since" in uncounted.reason
-        stands = _record(memory, "r1", stands, writes=(_summary(memory, "r1", "running"),))
+        head = _record(memory, "r1", head, writes=(_summary(memory, "r1", "running"),))
         ended = memory.runs.verify("r1")
         assert (ended.ok, ended.index) == (False, 2) and "running" in ended.reason
-        stands = _record(memory, "r1", stands, writes=(_summary(memory, "r1", "failed"),))
+        head = _record(memory, "r1", head, writes=(_summary(memory, "r1", "failed"),))
         assert memory.runs.verify("r1").ok
-        _record(memory, "r1", stands, STEP, writes=(_summary(memory, "r1", "failed"),))
+        _record(memory, "r1", head, STEP, writes=(_summary(memory, "r1", "failed"),))
         after = memory.runs.verify("r1")
         assert (after.ok, after.index) == (False, 3) and "after the end" in after.reason
         broken = [finding for finding in memory.inspect() if not finding.ok]
         assert [finding.what for finding in broken] == ["runs of default agree with the ledger"]
 
     def test_a_run_begins_once(self, memory: Memory) -> None:
-        stands = _record(memory, "r1", NOWHERE, STEP)
+        head = _record(memory, "r1", NOWHERE, STEP)
         found = memory.runs.verify("r1")
         assert (found.ok, found.index) == (False, 1)
-        stands = _record(memory, "r2", NOWHERE, START)
+        head = _record(memory, "r2", NOWHERE, START)
         assert memory.runs.verify("r2").ok
-        _record(memory, "r2", stands, START)
+        _record(memory, "r2", head, START)
         found = memory.runs.verify("r2")
         assert (found.ok, found.index) == (False, 2)
 
     def test_a_run_that_was_exported_is_not_imported(self, memory: Memory, elsewhere: Memory, tmp_path: Path) -> None:
-        done = _finished(memory, "r1")
+        done = _finish(memory, "r1")
         memory.scope(user="ada").set("name", "Ada")
         memory.export(tmp_path / "all.jsonl")
         imported = elsewhere.import_file(tmp_path / "all.jsonl")
@@ -494,13 +496,13 @@ class RunPromises:
 
     @requires(Capability.RESTART)
     def test_a_run_goes_on_after_a_restart(self, memory: Memory, reopen: Callable[[], Memory]) -> None:
-        stands = _begun(memory, "r1")
-        approval = _waiting(memory, "r1")
+        head = _begin(memory, "r1")
+        approval = _pause(memory, "r1")
         events = memory.runs.events("r1")
         again = reopen()
         assert again.runs.events("r1") == events
         assert again.approvals.get(approval.id) == approval
         assert again.approvals.approve(approval.id).result.run == "r1"
-        stands = _record(again, "r1", stands, STEP)
-        _record(again, "r1", stands, END, writes=(_summary(again, "r1", "completed"),))
+        head = _record(again, "r1", head, STEP)
+        _record(again, "r1", head, END, writes=(_summary(again, "r1", "completed"),))
         assert again.runs.verify("r1").ok and again.runs.events("r1")[1].prev_hash == events[0].hash

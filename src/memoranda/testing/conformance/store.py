@@ -1,33 +1,29 @@
-"""All promises together: what a store is held to."""
+"""All conformance tests of a store together."""
 
 from __future__ import annotations
 
-from memoranda.testing.conformance.approvals import ApprovalPromises
-from memoranda.testing.conformance.at_once import AtOncePromises
 from memoranda.testing.conformance.base import ConformanceBase
-from memoranda.testing.conformance.batches import BatchPromises
 from memoranda.testing.conformance.blocks import BlockPromises
-from memoranda.testing.conformance.bounds import BoundPromises
 from memoranda.testing.conformance.collections import CollectionPromises
-from memoranda.testing.conformance.definitions import DefinitionPromises
+from memoranda.testing.conformance.definitions import DefinitionPromises, RecordPromises
 from memoranda.testing.conformance.entries import EntryPromises
 from memoranda.testing.conformance.entry_lives import EntryLifePromises
 from memoranda.testing.conformance.entry_rules import EntryRulePromises
-from memoranda.testing.conformance.erasure import ErasurePromises
-from memoranda.testing.conformance.expiry import ExpiryPromises
-from memoranda.testing.conformance.facts import FactPromises
-from memoranda.testing.conformance.history import HistoryPromises
-from memoranda.testing.conformance.idempotency import IdempotencyPromises
-from memoranda.testing.conformance.ledger import LedgerPromises
-from memoranda.testing.conformance.marks import MarkPromises
-from memoranda.testing.conformance.permissions import PermissionPromises
-from memoranda.testing.conformance.quotas import QuotaPromises
+from memoranda.testing.conformance.facts import FactPromises, HistoryPromises
+from memoranda.testing.conformance.ledger import ApprovalPromises, LedgerPromises
+from memoranda.testing.conformance.lifetimes import ErasurePromises, ExpiryPromises, SessionPromises
+from memoranda.testing.conformance.permissions import PermissionPromises, ScopePromises
 from memoranda.testing.conformance.recall import RecallPromises
-from memoranda.testing.conformance.records import RecordPromises
+from memoranda.testing.conformance.requests import (
+    AtOncePromises,
+    BatchPromises,
+    BoundPromises,
+    IdempotencyPromises,
+    MarkPromises,
+    QuotaPromises,
+)
 from memoranda.testing.conformance.runs import RunPromises
 from memoranda.testing.conformance.schemas import SchemaPromises
-from memoranda.testing.conformance.scopes import ScopePromises
-from memoranda.testing.conformance.sessions import SessionPromises
 from memoranda.testing.conformance.transfer import TransferPromises
 
 
@@ -60,4 +56,4 @@ class StoreConformance(
     MarkPromises,
     ConformanceBase,
 ):
-    """What every store promises. Subclass, give a `store` fixture, run pytest."""
+    """The contract of a store. Subclass it with a `store` fixture, and run pytest."""

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 
 from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import AlreadyExists, Denied, SchemaViolation, ScopeEnded, UsageError
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.store.base import Store
-from memoranda.testing.clock import FakeClock
 from memoranda.testing.conformance.base import present, snapshot
 from memoranda.testing.conformance.facts import VALUES
+from memoranda.testing.fakes import FakeClock
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"n": {"type": "integer"}}}
 HEADER = b'{"memoranda":1}'
@@ -79,7 +80,7 @@ class TransferPromises:
         assert all(finding.ok for finding in target.inspect())
 
     def test_a_ttl_counts_on_through_an_import(
-        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
     ) -> None:
         elsewhere.scope(user="ada").set("k", 1, ttl=60)
         elsewhere.scope(user="ada").set("shorter", 1, ttl=20)
@@ -88,7 +89,6 @@ class TransferPromises:
         clock.advance(20)
         imported = memory.import_file(tmp_path / "x.jsonl")
         assert (imported.written, imported.expired) == (1, 1)
-        ada = memory.scope(user="ada")
         clock.advance(29.999999)
         assert ada.value("k") == 1
         clock.advance(0.000001)
@@ -120,9 +120,8 @@ class TransferPromises:
         assert ada.value("same") == "old"
 
     def test_what_is_newer_in_the_file_is_written(
-        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
     ) -> None:
-        ada = memory.scope(user="ada")
         old = ada.set("k", "old")
         clock.advance(10)
         elsewhere.scope(user="ada").set("k", "new")
@@ -149,7 +148,7 @@ class TransferPromises:
         clock.advance(10)
         assert memory.scope(user="ada").set("k", "again").version > 1
 
-    def test_what_was_erased_stays_erased_when_the_clock_stood_still(self, memory: Memory, tmp_path: Path) -> None:
+    def test_what_was_erased_stays_erased_when_the_clock_stopped(self, memory: Memory, tmp_path: Path) -> None:
         ada, bob = memory.scope(user="ada"), memory.scope(user="bob")
         for n in range(3):  # three writes of one moment: the last is stamped a little later than the clock
             ada.set("k", n)
@@ -229,9 +228,9 @@ class TransferPromises:
         assert memory.scope(session="of bob").value("k") == "bob"
 
     def test_an_ended_session_stays_ended_and_the_rest_is_imported(
-        self, memory: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, clock: FakeClock, tmp_path: Path
     ) -> None:
-        session, ada = memory.scope(user="ada").session("s1"), memory.scope(user="ada")
+        session = memory.scope(user="ada").session("s1")
         session.set("k", 1)
         ada.set("k", "exported")
         memory.export(tmp_path / "x.jsonl")
@@ -363,13 +362,12 @@ class TransferPromises:
         assert memory.import_lines([HEADER, GOOD], source="x").written == 1
 
     def test_an_imported_fact_of_long_ago_does_not_rewrite_history(
-        self, memory: Memory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
+        self, memory: Memory, ada: ScopedMemory, elsewhere: Memory, clock: FakeClock, tmp_path: Path
     ) -> None:
         written = elsewhere.scope(user="ada").set("k", 1).updated_at
         elsewhere.export(tmp_path / "x.jsonl")
         clock.advance(1000)
         memory.import_file(tmp_path / "x.jsonl")
-        ada = memory.scope(user="ada")
         assert ada.get("k", as_of=written + timedelta(seconds=1)) is None
         assert ada.value("k", as_of=clock.now()) == 1
 

@@ -1,4 +1,4 @@
-"""What every vector index promises: the nearest rows, in order, whatever is filtered, removed or moved.
+"""The contract of a vector index: the nearest rows, in order, whatever is filtered, removed or moved.
 
 from memoranda.testing.conformance.vector_index import VectorIndexConformance
 

@@ -1,1 +1,1 @@
-"""What the tasks of a workflow do: the actions that ship, and the one form that all actions have."""
+"""The actions that tasks run: the built-in ones, and how all of them are declared and called."""

@@ -1,34 +1,198 @@
-"""A prompt or a conversation in, what a model makes of it out: the five actions that ask one.
+"""The five actions that ask a model.
 
 They differ in two things: whether they may read the conversation of the thread, and whether they give a text or an
-object. All of them see the memory that is mounted on their task, and may be given tools.
+object. All of them see the memory that is mounted on their task, and may have tools: other tasks, and `update_memory`
+for the mounted records. Whatever a model sends, the run continues: it is told about invalid arguments.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
-from memoranda.agent.models import Model, Said
-from memoranda.errors import ModelFailed, ModelUnavailable, UsageError
+import msgspec
+
+from memoranda.agent.conversation import Conversation, Result, ToolFailed
+from memoranda.agent.models import Ask, Model, Said, ToolSpec
+from memoranda.engine.schemas import prepare_schema
+from memoranda.engine.validator import Validator
+from memoranda.errors import (
+    InvalidDefinition,
+    MemorandaError,
+    ModelFailed,
+    ModelUnavailable,
+    SchemaViolation,
+    StorageError,
+    UsageError,
+)
+from memoranda.model.limits import Limits
 from memoranda.model.text import quote
-from memoranda.workflow.actions.asking import Answer, Question, ask_model
-from memoranda.workflow.actions.base import Call, action
-from memoranda.workflow.actions.schemas import closed
-from memoranda.workflow.actions.shapes import Shape, shape_of
-from memoranda.workflow.actions.toolbox import Toolbox
-from memoranda.workflow.prompt import append_to, working_memory
+from memoranda.model.value import decode, encode, encode_checked
+from memoranda.workflow.actions.base import Call, action, object_schema
+from memoranda.workflow.keywords import UPDATE_MEMORY
+from memoranda.workflow.records import append_memory, update_records, update_tool, working_memory
+
+_LIMITS = Limits()
+_SHOWN = 300
+"""Maximum length of a reason: it may quote the whole answer."""
+
+
+class Shape(msgspec.Struct, frozen=True):
+    """An object that a model has to give: its schema and a validator."""
+
+    schema: dict[str, Any]
+    """As the model sees it; closed unless the author says otherwise. Do not modify it."""
+    validator: Validator
+
+    def fit(self, value: Any) -> Any:
+        """Return the value if it fits; raise a SchemaViolation if not, or another error if it cannot be stored."""
+        encode_checked(value, _LIMITS)
+        fault = self.validator.first_fault(value)
+        if fault is None:
+            return value
+        raise SchemaViolation(f"at {fault.path}: {fault.reason}"[:_SHOWN], path=fault.path, expected=fault.reason)
+
+
+def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
+    """Return the shape for a schema; compiled schemas are cached."""
+    try:
+        return _compile_shape(encode(schema))
+    except InvalidDefinition as error:
+        raise InvalidDefinition(f"{what}: {error.message}", hint=error.hint, path=error.path) from error
+
+
+@lru_cache(maxsize=256)
+def _compile_shape(schema: bytes) -> Shape:
+    prepared = prepare_schema(decode(schema))
+    return Shape(prepared, Validator(prepared))
+
+
+class Toolbox:
+    """The tools of one task: other tasks of its workflow, and its mounted memory."""
+
+    def __init__(self, call: Call) -> None:
+        """Collect the tools of a call, and refuse duplicate names."""
+        self._place = call.place
+        self._slugs = call.slugs
+        self._shapes: dict[str, Shape] = {
+            tool.name: shape_of(tool.parameters, what=f"the inputs of the tool {quote(tool.name)}")
+            for tool in call.tools
+        }
+        tasks = [ToolSpec(tool.name, tool.description, self._shapes[tool.name].schema) for tool in call.tools]
+        memory = update_tool(call.place.memory.definitions[slug] for slug in call.slugs) if call.slugs else None
+        self.specs = (*tasks, memory) if memory is not None else tuple(tasks)
+        """The tools as a model sees them: the tasks in their order, then the memory."""
+        _refuse_duplicates(self.specs)
+
+    def call(self, name: str, arguments: dict[str, Any]) -> Any:
+        """Carry out a call of the model, and return its result; raise ToolFailed with a message for the model."""
+        # With a memory mounted, no task has this name.
+        if name == UPDATE_MEMORY and self._slugs:
+            return {"memory": update_records(self._place.memory, self._slugs, arguments)}
+        try:
+            self._shapes[name].fit(arguments)
+        except UsageError as error:
+            raise ToolFailed(f"the arguments do not fit: {error.message}") from error
+        try:
+            return self._place.call_task(name, arguments)
+        except StorageError:
+            raise
+        except MemorandaError as error:
+            raise ToolFailed(error) from error
+
+
+def _refuse_duplicates(specs: tuple[ToolSpec, ...]) -> None:
+    twins = [name for name, count in Counter(spec.name for spec in specs).items() if count > 1]
+    if UPDATE_MEMORY in twins:
+        raise UsageError(
+            f"a tool is called {quote(UPDATE_MEMORY)}, the name of the tool for mounted memory",
+            hint="Give the task another name, or mount no memory",
+            value=UPDATE_MEMORY,
+        )
+    if twins:
+        raise UsageError(f"there are two tools {quote(twins[0])}", hint="Name each once", value=twins[0])
+
+
+_PARDONS = 2
+"""How many steps with only failed calls are not counted if the number of steps is not set."""
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task asks a model."""
+
+    system: str
+    messages: tuple[Said, ...]
+    shape: Shape | None = None
+    """The shape of the answer; None for any text."""
+    steps: int | None = None
+    """Maximum number of replies; by default one more than there are tools."""
+    timeout: float
+    """Seconds for each reply."""
+    temperature: float | None = None
+    max_tokens: int | None = None
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True):
+    """The model's last reply, and its cost."""
+
+    text: str
+    value: dict[str, Any] | None
+    finished: bool
+    """Whether it answered; otherwise its last reply called tools, and no step was left."""
+    steps: int
+    results: tuple[Result, ...]
+    """The results of its tool calls, in order."""
+    tokens_in: int
+    tokens_out: int
+
+
+def ask_model(model: Model, question: Question, tools: Toolbox) -> Answer:
+    """Return a model's answer to a question, or raise the error that ended the conversation."""
+    shape = question.shape
+    ask = Ask(
+        question.system,
+        question.messages,
+        tools=tools.specs,
+        schema=None if shape is None else shape.schema,
+        temperature=question.temperature,
+        max_tokens=question.max_tokens,
+    )
+    fit = None if shape is None else shape.fit
+    talk = Conversation(model, ask, timeout=question.timeout, fit=fit, call_tool=tools.call)
+    left = question.steps if question.steps is not None else 1 + len(tools.specs)
+    # With one tool there are two steps: without these, the model could never correct a rejected call.
+    pardons = _PARDONS if question.steps is None else 0
+    while (heard := talk.hear()).calls:
+        results = talk.call_tools(heard)
+        if pardons and all(result.failed for result in results):
+            pardons -= 1
+        else:
+            left -= 1
+        if not left:
+            break
+    return Answer(
+        text=heard.text,
+        value=None if shape is None else heard.answer,
+        finished=not heard.calls,
+        steps=talk.requests,
+        results=tuple(talk.results),
+        tokens_in=talk.tokens_in,
+        tokens_out=talk.tokens_out,
+    )
+
 
 BINDINGS = ("tools", "mcp", "model", "memory")
-"""What can be mounted on a task that asks a model."""
+"""What a task that asks a model may bind."""
 MESSAGES = 4
-"""How many messages of a conversation a model reads, where the task does not say."""
+"""How many messages of a conversation a model reads by default."""
 REPLY_SECONDS = 60.0
-"""How long one reply may take, where the task has no `timeout_ms`."""
+"""How long one reply may take if the task has no `timeout_ms`."""
 ASSISTANT = "You are an assistant. Answer what the user asks, briefly and truthfully."
-"""The instruction of a task without `system` that wants a text."""
+"""The default `system` of a task that wants a text."""
 READER = "Find the requested fields in what the user says. Take over what is said there, and invent nothing."
-"""The instruction of a task without `system` that wants an object."""
+"""The default `system` of a task that wants an object."""
 
 Json = dict[str, Any]
 
@@ -38,9 +202,9 @@ def _prompt_inputs(system: str) -> Json:
         "prompt": {
             "type": "string",
             "minLength": 1,
-            "description": "What the model is asked; the field `text` of the run's input where it is left out.",
+            "description": "What the model is asked; by default the field `text` of the run's input.",
         },
-        "system": {"type": "string", "default": system, "description": "The instruction of the model."},
+        "system": {"type": "string", "default": system, "description": "The instructions of the model."},
     }
 
 
@@ -65,24 +229,24 @@ _SETTINGS: Json = {
     "stop_step_count": {
         "type": "integer",
         "minimum": 1,
-        "description": "How often the model may speak, calls of tools included; once more than there are tools "
-        "where it is left out.",
+        "description": "How many replies the model may give, including those that call tools; by default one more "
+        "than there are tools.",
     },
     "temperature": {
         "type": "number",
         "minimum": 0,
         "maximum": 2,
-        "description": "How freely the model chooses its words; what its provider chooses where it is left out.",
+        "description": "The sampling temperature; by default the provider's.",
     },
-    "max_output_tokens": {"type": "integer", "minimum": 1, "description": "How many tokens one reply may have."},
+    "max_output_tokens": {"type": "integer", "minimum": 1, "description": "Maximum number of tokens of one reply."},
 }
-_TEXT_SETTINGS = closed(_SETTINGS)
-_OBJECT_SETTINGS = closed(
+_TEXT_SETTINGS = object_schema(_SETTINGS)
+_OBJECT_SETTINGS = object_schema(
     {
         "output_schema": {
             "type": "object",
             "description": "JSON schema of the object that the model has to give; "
-            "closed to other fields where it does not say otherwise.",
+            "other fields are not allowed unless it says so.",
         },
         **_SETTINGS,
     },
@@ -90,12 +254,12 @@ _OBJECT_SETTINGS = closed(
 )
 
 
-@action("ai_agent", inputs=closed(_conversation_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+@action("ai_agent", inputs=object_schema(_conversation_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
 def ai_agent(call: Call) -> Json:
     """Let a model work with its tools until it is done.
 
     Gives `{text, finish_reason, steps, tool_calls, model, usage}`. With `finish_reason: stop` the text is its answer;
-    with `tool_calls` its steps were used up before, and the text is what it said with its last calls, if anything.
+    with `tool_calls` it ran out of steps first, and the text is what it said with its last calls, if anything.
     `tool_calls` is a list of `{name, failed}`.
     """
     model, answer = _ask(call, ASSISTANT)
@@ -108,7 +272,12 @@ def ai_agent(call: Call) -> Json:
     }
 
 
-@action("ai_generate_reply", inputs=closed(_conversation_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+@action(
+    "ai_generate_reply",
+    inputs=object_schema(_conversation_inputs(ASSISTANT)),
+    settings=_TEXT_SETTINGS,
+    bindings=BINDINGS,
+)
 def ai_generate_reply(call: Call) -> Json:
     """Have a model write the next message of a conversation.
 
@@ -117,7 +286,7 @@ def ai_generate_reply(call: Call) -> Json:
     return _text(call)
 
 
-@action("ai_generate_text", inputs=closed(_prompt_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
+@action("ai_generate_text", inputs=object_schema(_prompt_inputs(ASSISTANT)), settings=_TEXT_SETTINGS, bindings=BINDINGS)
 def ai_generate_text(call: Call) -> Json:
     """Have a model write a text from a prompt.
 
@@ -126,18 +295,22 @@ def ai_generate_text(call: Call) -> Json:
     return _text(call)
 
 
-@action("ai_generate_object", inputs=closed(_prompt_inputs(READER)), settings=_OBJECT_SETTINGS, bindings=BINDINGS)
+@action(
+    "ai_generate_object", inputs=object_schema(_prompt_inputs(READER)), settings=_OBJECT_SETTINGS, bindings=BINDINGS
+)
 def ai_generate_object(call: Call) -> Json:
-    """Have a model make an object from a prompt, as a schema describes it.
+    """Have a model create an object from a prompt, according to a schema.
 
     Gives `{object, model, usage}`.
     """
     return _object(call)
 
 
-@action("ai_infer_object", inputs=closed(_conversation_inputs(READER)), settings=_OBJECT_SETTINGS, bindings=BINDINGS)
+@action(
+    "ai_infer_object", inputs=object_schema(_conversation_inputs(READER)), settings=_OBJECT_SETTINGS, bindings=BINDINGS
+)
 def ai_infer_object(call: Call) -> Json:
-    """Have a model read an object out of a conversation, as a schema describes it.
+    """Have a model extract an object from a conversation, according to a schema.
 
     Gives `{object, model, usage}`.
     """
@@ -160,7 +333,7 @@ def _object(call: Call) -> Json:
 def _ask(call: Call, system: str, shape: Shape | None = None) -> tuple[Model, Answer]:
     if call.model is None:
         raise ModelUnavailable(
-            f"the task {quote(call.task)} asks a model, and none is bound to it",
+            f"the task {quote(call.task)} asks a model, but none is bound to it",
             hint="Define one with `kind: model`, and name it in the task's `bindings.model`",
             task=call.task,
         )
@@ -180,7 +353,7 @@ def _ask(call: Call, system: str, shape: Shape | None = None) -> tuple[Model, An
 def _instructions(call: Call, system: str) -> str:
     memory = call.place.memory
     mounted = [memory.definitions[slug] for slug in call.slugs]
-    return append_to(call.inputs.get("system", system), working_memory(mounted, memory.values))
+    return append_memory(call.inputs.get("system", system), working_memory(mounted, memory.values))
 
 
 def _messages(call: Call) -> tuple[Said, ...]:
@@ -188,15 +361,15 @@ def _messages(call: Call) -> tuple[Said, ...]:
         return (Said("user", _prompt(call)),)
     if call.place.thread is None:
         raise UsageError(
-            f"the task {quote(call.task)} reads a conversation, and this run is in none",
+            f"the task {quote(call.task)} reads a conversation, but this run is not part of one",
             hint="Run the workflow in a thread, or use `input_mode: prompt`",
             task=call.task,
         )
     said = call.place.history(_whole(call.inputs, "messages_limit") or MESSAGES)
     if not said:
         raise UsageError(
-            f"the task {quote(call.task)} reads a conversation in which nothing was said yet",
-            hint="Use `input_mode: prompt` for what comes before the first message",
+            f"the task {quote(call.task)} reads a conversation that has no messages yet",
+            hint="Use `input_mode: prompt` before the first message",
             task=call.task,
         )
     return tuple(Said("user" if one.by_owner else "assistant", one.text) for one in said)
@@ -214,20 +387,20 @@ def _prompt(call: Call) -> str:
 
 
 def _whole(given: Mapping[str, Any], name: str) -> int | None:
-    # To JSON schema, 3.0 is a whole number too.
+    # In JSON Schema, 3.0 is an integer too.
     return int(given[name]) if name in given else None
 
 
 def _seconds(settings: Mapping[str, Any]) -> float:
-    # 0 switches the time limit of a task off; a model that never replies is given up all the same.
+    # 0 switches the timeout of a task off; one reply still has a limit.
     return settings.get("timeout_ms", 0) / 1_000 or REPLY_SECONDS
 
 
 def _require(model: Model, answer: Answer) -> None:
-    """Raise what is wrong where the model wanted one more tool instead of answering."""
+    """Raise a ModelFailed if the model called one more tool instead of answering."""
     if not answer.finished:
         raise ModelFailed(
-            f"the model {quote(model.name)} asked for tools in each of its {answer.steps} steps and gave no answer",
+            f"the model {quote(model.name)} called tools in each of its {answer.steps} steps and gave no answer",
             hint="Raise `stop_step_count`, or say in `system` when it is done",
             reason="silent",
             retryable=True,

@@ -1,9 +1,13 @@
-"""What an action is: a task's inputs in, its output out; and the registry that finds one by its name."""
+"""Actions: how they are declared, registered by name, checked and called.
+
+`@action` marks a function as an action; its annotations become the JSON schema of its inputs. An action sees the run
+that calls it through `Call` and `Place`.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, wraps
 from types import ModuleType
 from typing import Any, Protocol, TypeVar, overload
@@ -12,27 +16,96 @@ import msgspec
 
 from memoranda.agent.models import Model
 from memoranda.engine.validator import Validator
-from memoranda.errors import (
-    ActionFailed,
-    AlreadyExists,
-    InvalidDefinition,
-    MemorandaError,
-    SchemaViolation,
-    UsageError,
-)
+from memoranda.errors import ActionFailed, AlreadyExists, InvalidDefinition, MemorandaError, SchemaViolation, UsageError
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.egress import EgressPolicy
-from memoranda.lang.signatures import Parameter, Unfit, parameters_of
+from memoranda.lang.python_functions import ConversionError, Parameter, convert, json_value, parameters_of, schemas_of
 from memoranda.model.clock import Clock
 from memoranda.model.text import quote, words_of
-from memoranda.runs.waiting import Paused, Unrecorded
-from memoranda.workflow.actions.typed import arguments, inputs_schema
+from memoranda.runs.outcome import Paused, Unrecorded
 from memoranda.workflow.keywords import SETTINGS, is_name
 from memoranda.workflow.records import WorkingMemory
 
+
+def object_schema(properties: Mapping[str, Any], *, required: Iterable[str] = ()) -> dict[str, Any]:
+    """Return the JSON schema of an object with these properties and no others."""
+    schema: dict[str, Any] = {"type": "object", "properties": dict(properties), "additionalProperties": False}
+    needed = list(required)
+    return {**schema, "required": needed} if needed else schema
+
+
+NO_SETTINGS = object_schema({})
+"""The schema of an action without settings of its own."""
+
+
+Json = dict[str, Any]
+
+
+def inputs_schema(parameters: Sequence[Parameter]) -> Json:
+    """Return the JSON schema of the inputs for a function's parameters; refuse a parameter that cannot be an input."""
+    for one in parameters:
+        _refuse_unnamed(one)
+    schemas, parts = _schemas(parameters)
+    properties = {one.name: _with_default(one, schema) for one, schema in zip(parameters, schemas, strict=True)}
+    schema = object_schema(properties, required=[one.name for one in parameters if one.required])
+    return {**schema, "$defs": parts} if parts else schema
+
+
+def arguments(parameters: Sequence[Parameter], inputs: Mapping[str, Any]) -> Json:
+    """Return the inputs by name, converted to the types of the parameters; raise Unfit if one does not fit."""
+    types = {one.name: one.annotation for one in parameters if one.annotation is not None}
+    given: Json = {}
+    for name, value in inputs.items():
+        try:
+            given[name] = convert(value, types[name]) if name in types else value
+        except ConversionError as unfit:
+            raise ConversionError(unfit.expected, f".{name}{unfit.place}") from unfit
+    return given
+
+
+def _refuse_unnamed(one: Parameter) -> None:
+    if not one.by_name:
+        raise InvalidDefinition(
+            f"the parameter {quote(one.name)} cannot be passed by name, as inputs are",
+            hint="List the inputs as ordinary parameters, or take `call: Call` alone and read `call.inputs`",
+            path=one.name,
+        )
+
+
+def _schemas(parameters: Sequence[Parameter]) -> tuple[Sequence[Json], Json]:
+    types = [Any if one.annotation is None else one.annotation for one in parameters]
+    try:
+        return schemas_of(types)
+    except (TypeError, RuntimeError):
+        for one, kind in zip(parameters, types, strict=True):
+            _refuse_non_json(one, kind)
+        raise
+
+
+def _refuse_non_json(one: Parameter, kind: Any) -> None:
+    try:
+        schemas_of([kind])
+    except (TypeError, RuntimeError) as error:
+        raise InvalidDefinition(
+            f"the parameter {quote(one.name)} is {quote(kind)}, which has no JSON form",
+            hint="Use text, numbers, lists, dicts, dates, dataclasses or Any, or take `call: Call` alone",
+            path=one.name,
+        ) from error
+
+
+def _with_default(one: Parameter, schema: Json) -> Json:
+    """Return the schema of a parameter with its default, if that can be written in JSON."""
+    if one.required or one.default is None:
+        return schema
+    try:
+        return {**schema, "default": json_value(one.default)}
+    except UsageError:
+        return schema
+
+
 _OPEN: dict[str, Any] = {"type": "object"}
 _SHOWN = 300
-"""Characters of what is wrong that an error tells: what it quotes may be as long as what was given."""
+"""Maximum length of a reason in an error message: it may quote the whole input."""
 
 _UNFINISHED = (inspect.iscoroutinefunction, inspect.isgeneratorfunction, inspect.isasyncgenfunction)
 
@@ -50,41 +123,41 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Place(Protocol):
-    """The run that an action is part of, as far as an action can see and change it."""
+    """The run that an action is part of, as far as the action can see and change it."""
 
     @property
     def run(self) -> str:
-        """The run's id."""
+        """The id of the run."""
         ...
 
     @property
     def workflow(self) -> str:
-        """The workflow's name."""
+        """The name of the workflow."""
         ...
 
     @property
     def owner(self) -> str:
-        """Whose memory it is."""
+        """The user whose memory the run works with."""
         ...
 
     @property
     def thread(self) -> str | None:
-        """The conversation, where there is one."""
+        """The id of the conversation, if the run is part of one."""
         ...
 
     @property
     def input(self) -> dict[str, Any]:
-        """What the run was begun with."""
+        """The input of the run."""
         ...
 
     @property
     def memory(self) -> WorkingMemory:
-        """The records that were loaded, refreshed by every write."""
+        """The memory records of the run, refreshed by every write."""
         ...
 
     @property
     def clock(self) -> Clock:
-        """The one source of time."""
+        """The source of time."""
         ...
 
     @property
@@ -93,7 +166,7 @@ class Place(Protocol):
         ...
 
     def send(self, text: str) -> None:
-        """Say something to the owner; in a thread it becomes part of the conversation."""
+        """Send a message to the owner; in a thread it becomes part of the conversation."""
         ...
 
     def history(self, limit: int) -> list[Message]:
@@ -101,7 +174,7 @@ class Place(Protocol):
         ...
 
     def set_context(self, values: Mapping[str, Any]) -> None:
-        """Put values into `$context`, for the tasks that follow."""
+        """Set values in `$context`, for the tasks that follow."""
         ...
 
     def call_workflow(self, name: str, input: Mapping[str, Any]) -> Any:
@@ -109,11 +182,11 @@ class Place(Protocol):
         ...
 
     def wait(self, event: str, *, timeout: float | None = None) -> Any:
-        """Return what was delivered for this event, or None when so many seconds are over.
+        """Return what was delivered for this event, or None after `timeout` seconds.
 
-        Until then the run is kept and waits; what is raised here must be let through. Then the action is called again
-        with the same inputs: what it sent and the workflows that it called before this line are not repeated, whatever
-        else stands there is.
+        Until then the run is suspended, by an exception that the action must not catch. Later the action is called
+        again with the same inputs: messages that it sent and workflows that it called before this line are not
+        repeated; everything else before it is.
         """
         ...
 
@@ -123,7 +196,7 @@ class Place(Protocol):
 
 
 class Stopped(Exception):
-    """The call was cut off: its time is over, or another branch was faster."""
+    """The call was cancelled: it timed out, or another branch was faster."""
 
 
 class Tool(msgspec.Struct, frozen=True):
@@ -135,7 +208,7 @@ class Tool(msgspec.Struct, frozen=True):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that one call of an action is given."""
+    """One call of an action: its inputs, its settings, and the run it is part of."""
 
     task: str
     inputs: dict[str, Any]
@@ -148,7 +221,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """An action by its name: what it does, and what it takes."""
+    """An action: its name, its function, and the schemas of its inputs and settings."""
 
     name: str
     act: Callable[[Call], Any]
@@ -162,10 +235,10 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def checks(self) -> tuple[Validator, Validator]:
-        """The compiled schemas of inputs and settings; an InvalidDefinition where one is no schema."""
-        return self._check("inputs", self.inputs), self._check("settings", self.settings)
+        """The validators of inputs and settings; raises InvalidDefinition for an invalid schema."""
+        return self._validator("inputs", self.inputs), self._validator("settings", self.settings)
 
-    def _check(self, what: str, schema: dict[str, Any]) -> Validator:
+    def _validator(self, what: str, schema: dict[str, Any]) -> Validator:
         try:
             return Validator(schema)
         except InvalidDefinition as error:
@@ -192,11 +265,11 @@ def action(
     settings: Mapping[str, Any] | None = None,
     bindings: Iterable[str] = (),
 ) -> Any:
-    """Mark a function as an action, under its own name or another one; its docstring says what it does.
+    """Mark a function as an action, under its own name or another; its docstring is the description.
 
-    What the function takes are the inputs, as its annotations describe them: a closed JSON schema, in which those
-    without a default are required. A parameter annotated `Call` is no input: it gets everything about the call. A
-    function that takes nothing but that reads its inputs there, any, or those that `inputs` describes.
+    Its parameters are the inputs, and their annotations become a closed JSON schema in which those without a default
+    are required. A parameter annotated `Call` is not an input: it receives everything about the call. A function whose
+    only parameter is the call reads its inputs from there: any inputs, or those that `inputs` describes.
 
     >>> @action
     ... def convert(amount: float, currency: str = "EUR") -> dict[str, str]:
@@ -220,7 +293,7 @@ def action(
         try:
             function.__action__ = made  # type: ignore[attr-defined]
         except AttributeError as error:
-            message = f"{quote(function)} cannot be marked"
+            message = f"{quote(function)} cannot be marked as an action"
             raise InvalidDefinition(message, hint="Call it from a function, and mark that", path="act") from error
         return function
 
@@ -228,7 +301,7 @@ def action(
 
 
 def _acting(function: Callable[..., Any], name: str) -> tuple[Callable[[Call], Any], dict[str, Any]]:
-    """Return how a function acts for a call, and the schema of the inputs that it takes; refuse what cannot act."""
+    """Return the callable of an action and the schema of its inputs; refuse a function that cannot be an action."""
     try:
         _refuse_unnameable(name)
         _refuse_unfinished(function)
@@ -238,7 +311,7 @@ def _acting(function: Callable[..., Any], name: str) -> tuple[Callable[[Call], A
         taken = [one for one in parameters if one.annotation is not Call]
         schema = inputs_schema(taken)
     except InvalidDefinition as error:
-        message = f"the function {quote(getattr(function, '__name__', function))} can be no action: {error.message}"
+        message = f"the function {quote(getattr(function, '__name__', function))} cannot be an action: {error.message}"
         raise InvalidDefinition(message, hint=error.hint, path=error.path) from error
     calls = [one.name for one in parameters if one.annotation is Call]
 
@@ -246,8 +319,8 @@ def _acting(function: Callable[..., Any], name: str) -> tuple[Callable[[Call], A
     def act(call: Call) -> Any:
         try:
             given = arguments(taken, call.inputs)
-        except Unfit as unfit:
-            raise _refused(name, call.task, f"$.inputs{unfit.place}", unfit.expected, schema) from unfit
+        except ConversionError as unfit:
+            raise _violation(name, call.task, f"$.inputs{unfit.place}", unfit.expected, schema) from unfit
         return function(**given, **dict.fromkeys(calls, call))
 
     return act, schema
@@ -260,54 +333,53 @@ def _is_the_call(parameter: Parameter) -> bool:
 def _refuse_unnameable(name: str) -> None:
     if not is_name(name):
         raise InvalidDefinition(
-            f"{quote(name)} cannot name an action",
+            f"{quote(name)} is not a valid name for an action",
             hint='Lower-case words joined by single underscores, as in @action("look_up")',
             path="name",
         )
 
 
 def _refuse_unfinished(function: Callable[..., Any]) -> None:
-    """Refuse a function that returns before its work is done."""
     if any(kind(function) for kind in _UNFINISHED):
         raise InvalidDefinition(
-            "it is asynchronous or a generator, and nothing would run it to its end",
+            "it is asynchronous or a generator, which would never be run",
             hint="Use an ordinary function; asyncio.run(…) inside it runs a coroutine",
             path="act",
         )
 
 
 def actions_of(given: Iterable[Any]) -> dict[str, Action]:
-    """Return actions by name: of marked functions, of actions themselves, and of modules that have some of both."""
+    """Return actions by name, from marked functions, from `Action`s, and from modules that contain either."""
     found: dict[str, Action] = {}
     for one in given:
-        for made in _made_of(one):
+        for made in _actions_in(one):
             if found.get(made.name, made) is not made:
                 raise AlreadyExists(f"there are two actions {quote(made.name)}", hint="Give one another name")
             found[made.name] = made
     return found
 
 
-def _made_of(one: Any) -> list[Action]:
-    marked = _marked(one)
+def _actions_in(one: Any) -> list[Action]:
+    marked = _action_of(one)
     if marked is not None:
         return [marked]
     fields = vars(one) if isinstance(one, ModuleType) else {}
-    made = [inside for inside in map(_marked, fields.values()) if inside is not None]
+    made = [inside for inside in map(_action_of, fields.values()) if inside is not None]
     if not made:
-        raise UsageError(f"{quote(one)} is no action", hint="Mark a function with @memoranda.workflow.action")
+        raise UsageError(f"{quote(one)} is not an action", hint="Mark a function with @memoranda.workflow.action")
     return made
 
 
-def _marked(one: Any) -> Action | None:
+def _action_of(one: Any) -> Action | None:
     made = one if isinstance(one, Action) else getattr(one, "__action__", None)
     return made if isinstance(made, Action) else None
 
 
 def carry_out(action: Action, call: Call) -> Any:
-    """Check what an action is given, let it act, and return what it gave; raise what kept it from that.
+    """Check the inputs and settings of a call, run the action, and return its output.
 
-    Inputs and settings that do not fit are a SchemaViolation. A MemorandaError passes as it is, and so do the signals
-    of a run; whatever else the action raises becomes an ActionFailed of type `error`.
+    Inputs and settings that do not fit raise a SchemaViolation. A MemorandaError is passed on, and so are the signals
+    of a run; any other exception becomes an ActionFailed of type `error`.
     """
     inputs, settings = action.checks
     own = {name: value for name, value in call.settings.items() if name not in SETTINGS.names}
@@ -317,27 +389,29 @@ def carry_out(action: Action, call: Call) -> Any:
     ):
         fault = check.first_fault(given)
         if fault is not None:
-            raise _refused(action.name, call.task, f"$.{what}{fault.path[1:]}", fault.reason, schema)
+            raise _violation(action.name, call.task, f"$.{what}{fault.path[1:]}", fault.reason, schema)
     try:
-        return action.act(_apart(call))
+        # With a copy of its inputs and settings: the action may change what it is given.
+        inputs_copy, settings_copy = msgspec.to_builtins((call.inputs, call.settings))
+        return action.act(msgspec.structs.replace(call, inputs=inputs_copy, settings=settings_copy))
     except (MemorandaError, Stopped, Paused, Unrecorded):
         raise
     except Exception as error:
         raise ActionFailed(
             f"the action {quote(action.name)} of the task {quote(call.task)} failed: "
             f"{type(error).__name__}: {quote(words_of(error), longest=_SHOWN)}",
-            hint="Correct its function, or give the task `retries` where the next time may be better",
+            hint="Correct the function, or give the task `retries` if the failure is temporary",
             type="error",
             task=call.task,
             action=action.name,
         ) from error
 
 
-def _refused(action: str, task: str, path: str, why: str, schema: dict[str, Any]) -> SchemaViolation:
+def _violation(action: str, task: str, path: str, why: str, schema: dict[str, Any]) -> SchemaViolation:
     expected = why if len(why) <= _SHOWN else why[:_SHOWN] + "…"
     known = ", ".join(schema.get("properties", ()))
     return SchemaViolation(
-        f"the action {quote(action)} of the task {quote(task)} refuses the value at {path}: {expected}",
+        f"the action {quote(action)} of the task {quote(task)} rejects the value at {path}: {expected}",
         hint=f"It takes {known}" if known else "",
         path=path,
         expected=expected,
@@ -346,14 +420,8 @@ def _refused(action: str, task: str, path: str, why: str, schema: dict[str, Any]
     )
 
 
-def _apart(call: Call) -> Call:
-    """Return a call whose inputs and settings nobody else holds: an action may change what it is given."""
-    inputs, settings = msgspec.to_builtins((call.inputs, call.settings))
-    return msgspec.structs.replace(call, inputs=inputs, settings=settings)
-
-
 def find_action(actions: Mapping[str, Action], name: str) -> Action:
-    """Return an action by its name, or raise what was probably meant."""
+    """Return the action with this name, or raise a UsageError that suggests the nearest name."""
     if name not in actions:
         known = did_you_mean(name, actions, otherwise=f"Actions are {', '.join(sorted(actions))}")
         raise UsageError(f"there is no action {quote(name)}", hint=known, value=name)

@@ -1,4 +1,4 @@
-"""A request of a task in, the answer of a server out: its status, its headers, and its body as JSON or text."""
+"""The action `http_request`."""
 
 from __future__ import annotations
 
@@ -9,19 +9,18 @@ from typing import Any
 import msgspec
 
 from memoranda.errors import ActionFailed, UsageError
-from memoranda.lang.egress import Request, RequestFailed, Response, fetch
+from memoranda.lang.egress import HttpRequest, HttpResponse, RequestFailed, fetch
 from memoranda.model.limits import Limits
 from memoranda.model.text import quote
 from memoranda.model.value import encode_checked
-from memoranda.workflow.actions.base import Call, action
-from memoranda.workflow.actions.schemas import NOTHING, closed
+from memoranda.workflow.actions.base import NO_SETTINGS, Call, action, object_schema
 
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS")
 SECONDS = 10
-"""How long a request may take, where the task does not say."""
+"""The default timeout of a request."""
 _LONGEST = 300
 _AGAIN = ("timeout", "unreachable")
-"""What may be otherwise the next time."""
+"""Reasons for which a retry may help."""
 _JSON = re.compile(r"(?:application|text)/(?:[\w.+-]+\+)?json")
 _TEXT = re.compile(r"text/|application/(?:xml|[\w.-]+\+xml|x-www-form-urlencoded|javascript)")
 _LIMITS = Limits()
@@ -41,27 +40,27 @@ _INPUTS = {
         "exclusiveMinimum": 0,
         "maximum": _LONGEST,
         "default": SECONDS,
-        "description": "Seconds until the whole answer has to be there.",
+        "description": "Seconds within which the whole response has to arrive.",
     },
 }
 
 
 @action(
     "http_request",
-    inputs={**closed(_INPUTS, required=["url"]), "not": {"required": ["body", "json"]}},
-    settings=NOTHING,
+    inputs={**object_schema(_INPUTS, required=["url"]), "not": {"required": ["body", "json"]}},
+    settings=NO_SETTINGS,
 )
 def http_request(call: Call) -> dict[str, Any]:
-    """Ask a server over HTTP.
+    """Send an HTTP request.
 
-    Gives `{status, headers, body}` for every status; header names are in small letters, the body is JSON where the
-    server says so, else text, and null where there is none. Redirects are followed on the same server. A server that
-    cannot be reached, is late, or answers with more than a megabyte or with what is no text is a failure of the task,
-    and so is an address that the egress policy does not allow.
+    Gives `{status, headers, body}` for every status; header names are in lower case, the body is JSON if the server
+    says so, otherwise text, and null if it is empty. Redirects are followed on the same server. The task fails if the
+    server cannot be reached, is too slow, or sends more than a megabyte or a body that is not text, and if the egress
+    policy does not allow the address.
     """
     inputs = call.inputs
     body, headers = _content(inputs)
-    request = Request(
+    request = HttpRequest(
         method=inputs.get("method", "GET"),
         url=inputs["url"],
         headers=headers,
@@ -69,14 +68,14 @@ def http_request(call: Call) -> dict[str, Any]:
         timeout=inputs.get("timeout", SECONDS),
     )
     try:
-        return _given(fetch(request, call.place.egress))
+        return _output(fetch(request, call.place.egress))
     except RequestFailed as error:
-        raise _failed(call, error.reason, error.message, error.hint) from error
+        raise _failure(call, error.reason, error.message, error.hint) from error
     except _Unreadable as error:
-        raise _failed(call, "unreadable", str(error)) from error
+        raise _failure(call, "unreadable", str(error)) from error
 
 
-def _failed(call: Call, reason: str, why: str, hint: str = "") -> ActionFailed:
+def _failure(call: Call, reason: str, why: str, hint: str = "") -> ActionFailed:
     usual = "Give the task `retries`, or try again later" if reason in _AGAIN else "Ask for something else"
     return ActionFailed(
         f"the request of {quote(call.task)} failed: {why}",
@@ -89,12 +88,12 @@ def _failed(call: Call, reason: str, why: str, hint: str = "") -> ActionFailed:
 
 
 def _content(inputs: dict[str, Any]) -> tuple[bytes | None, dict[str, str]]:
-    """Return what is sent, and the headers, which say what it is."""
+    """Return the body and the headers, with a content type."""
     headers: dict[str, str] = inputs.get("headers", {})
     if "json" in inputs:
         body, kind = encode_checked(inputs["json"], _LIMITS), "application/json"
     elif "body" in inputs:
-        # Half of a character cannot be sent.
+        # Refuse a lone surrogate, which cannot be encoded.
         encode_checked(inputs["body"], _LIMITS)
         body, kind = inputs["body"].encode(), "text/plain; charset=utf-8"
     else:
@@ -104,11 +103,10 @@ def _content(inputs: dict[str, Any]) -> tuple[bytes | None, dict[str, str]]:
 
 
 class _Unreadable(Exception):
-    """The body is nothing that a workflow can hold."""
+    """The response has no form in JSON."""
 
 
-def _given(response: Response) -> dict[str, Any]:
-    """Return an answer as the task gives it: values that can be kept."""
+def _output(response: HttpResponse) -> dict[str, Any]:
     given = {"status": response.status, "headers": response.headers, "body": None}
     try:
         if response.content:
@@ -116,34 +114,33 @@ def _given(response: Response) -> dict[str, Any]:
         encode_checked(given["headers"], _LIMITS)
         encode_checked(given["body"], _LIMITS)
     except (UsageError, UnicodeDecodeError, LookupError) as error:
-        raise _Unreadable(f"the answer cannot be read: {error}") from error
+        raise _Unreadable(f"the response cannot be read: {error}") from error
     return given
 
 
-def _body(response: Response) -> Any:
-    """Return the body as JSON or text."""
+def _body(response: HttpResponse) -> Any:
     encoding = response.headers.get("content-encoding", "identity")
     if encoding != "identity":
-        raise _Unreadable(f"the answer is compressed as {quote(encoding)}, which was not asked for")
+        raise _Unreadable(f"the response is compressed as {quote(encoding)}, which was not requested")
     kind = response.content_type or "text/plain"
     if _JSON.fullmatch(kind):
         return _json(response)
     if _TEXT.match(kind):
         return _text(response)
-    raise _Unreadable(f"the answer is {quote(kind)}, neither JSON nor text")
+    raise _Unreadable(f"the response is {quote(kind)}, neither JSON nor text")
 
 
-def _json(response: Response) -> Any:
-    """Return a body that is called JSON: in UTF-8, as it has to be, or else as its server says that it is written."""
+def _json(response: HttpResponse) -> Any:
+    """Return a body of a JSON content type: read as UTF-8, as JSON has to be, or else in the declared charset."""
     with suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return msgspec.json.decode(response.content)
     text = _text(response)
     try:
         return msgspec.json.decode(text)
     except (msgspec.DecodeError, RecursionError):
-        # Servers that fail often call their excuse JSON: it is given as text.
+        # Servers often label an error page as JSON.
         return text
 
 
-def _text(response: Response) -> str:
+def _text(response: HttpResponse) -> str:
     return response.content.decode(response.charset).removeprefix("\ufeff")

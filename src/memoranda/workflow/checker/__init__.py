@@ -1,1 +1,1 @@
-"""A document in, everything there is to say about what it means out: a file for each subject."""
+"""Checks of a parsed workflow, beyond its syntax."""

@@ -1,22 +1,50 @@
-"""The definitions of a document in; names that cannot be used, and settings that are not those of their kind, out."""
+"""Check the definitions of a workflow: names, settings, bindings, and the inputs of tasks."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any, cast
 
 from memoranda.errors import InvalidDefinition
+from memoranda.lang.diagnostics import short_list
+from memoranda.lang.source import Span
+from memoranda.model.definition import is_slug
 from memoranda.model.text import quote
-from memoranda.workflow.checker.outline import Outline
-from memoranda.workflow.document import Definition, Fields, Items, Scalar, Settings, Text, Value, plain
-from memoranda.workflow.keywords import MEMORY_SETTINGS, MODEL_SETTINGS, RESERVED_CONTEXT, SETTINGS, Level, is_name
+from memoranda.workflow.actions.base import Action
+from memoranda.workflow.checker.outline import Outline, expressions
+from memoranda.workflow.document import (
+    Binding,
+    Definition,
+    Entry,
+    Expression,
+    Fields,
+    Items,
+    Scalar,
+    Settings,
+    Text,
+    Value,
+    plain,
+)
+from memoranda.workflow.keywords import (
+    BINDINGS,
+    LEGACY_SETTINGS,
+    MEMORY_SETTINGS,
+    MODEL_SETTINGS,
+    ONLY_HISTORY,
+    RESERVED_CONTEXT,
+    SETTINGS,
+    UPDATE_MEMORY,
+    Level,
+    is_name,
+)
 
 _CREDENTIAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
 
 
 def check_definitions(whole: Outline) -> None:
-    """Check the names of all definitions, and the settings of those that are no tasks."""
+    """Check the names of all definitions, and the settings of those that are not tasks."""
     for one in whole.document.defs:
         check_name(whole, one.name, "a definition")
         kind = one.kind.text if one.kind else ""
@@ -34,12 +62,12 @@ def check_definitions(whole: Outline) -> None:
             _no_policy(whole, one.settings)
     everywhere = whole.document.defaults.others if whole.document.defaults else None
     if everywhere is not None:
-        _known(whole, everywhere, SETTINGS, error=False)
+        _check_settings(whole, everywhere, SETTINGS, error=False)
     _same_memories(whole)
     _schemas(whole)
     entry = whole.document.context.find(RESERVED_CONTEXT) if whole.document.context else None
     if entry is not None:
-        message = "`$context.memory` is what memory holds, and cannot be set"
+        message = "`$context.memory` holds the memory records, and cannot be set"
         whole.notes.error("reserved", message, entry.key.span, entry.path, hint="Call it something else")
 
 
@@ -48,14 +76,14 @@ def check_name(whole: Outline, name: Text, what: str) -> None:
     if is_name(name.text):
         return
     near = re.sub(r"[^a-z0-9]+", "_", name.text.lower()).strip("_")
-    hint = f"Call it `{near}`" if is_name(near) and len(near) < 60 else "Such as `save_profile`"
-    message = f"{quote(name.text, longest=40)} is no name for {what}: names have small letters, digits and underscores"
+    hint = f"Call it `{near}`" if is_name(near) and len(near) < 60 else "Use lower-case letters, digits and underscores"
+    message = f"{quote(name.text, longest=40)} is not a valid name for {what}"
     whole.notes.error("wrong_name", message, name.span, name.path, hint=hint)
 
 
 def _no_policy(whole: Outline, settings: Settings | None) -> None:
     if settings is not None and (settings.timeout_ms is not None or settings.retries is not None):
-        message = "only tasks have a time and retries"
+        message = "only tasks have a timeout and retries"
         whole.notes.error("wrong_setting", message, settings.span, settings.path, hint="Set them for the task")
 
 
@@ -63,7 +91,7 @@ def _memory(whole: Outline, one: Definition) -> None:
     settings = one.settings.others if one.settings else None
     if settings is None:
         return
-    _known(whole, settings, MEMORY_SETTINGS, error=True)
+    _check_settings(whole, settings, MEMORY_SETTINGS, error=True)
     entry = settings.find("definition_id")
     if entry is None:
         hint = "`definition_id`: the id of the memory definition"
@@ -71,7 +99,7 @@ def _memory(whole: Outline, one: Definition) -> None:
         return
     value = plain(entry.value)
     if not isinstance(value, str) or not _UUID.fullmatch(value):
-        message = f"{quote(value, longest=60)} is no id of a memory definition"
+        message = f"{quote(value, longest=60)} is not the id of a memory definition"
         hint = "An id is a UUID, such as 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48; it is read before a run"
         whole.notes.error("not_a_uuid", message, entry.value.span, entry.path, hint=hint)
 
@@ -84,29 +112,29 @@ def _model(whole: Outline, one: Definition) -> None:
                 message = f"`{entry.key.text}` is a text, not {quote(entry.value.value, longest=40)}"
                 whole.notes.error("wrong_type", message, entry.value.span, entry.path, hint="Put it in quotes")
     if settings is not None:
-        _known(whole, settings, MODEL_SETTINGS, error=False)
+        _check_settings(whole, settings, MODEL_SETTINGS, error=False)
         _credential(whole, one, settings)
 
 
 def _credential(whole: Outline, one: Definition, settings: Fields) -> None:
-    """Refuse what is no name of a credential, most likely a key itself, and do not show it."""
+    """Refuse anything but the name of a credential without showing it: it is probably the key itself."""
     entry = settings.find("api_key")
     value = plain(entry.value) if entry is not None else None
     if entry is not None and isinstance(value, str) and not _CREDENTIAL.fullmatch(value):
-        message = "`api_key` is the name of a credential, and what stands there is none"
+        message = "`api_key` is the name of a credential, and this is not a valid name"
         hint = "Keep the key in the environment, or pass it when the workflow is loaded, and write its name here"
         whole.notes.error("not_a_name", message, one.name.span, entry.path, hint=hint)
 
 
-def _known(whole: Outline, settings: Fields, level: Level, *, error: bool) -> None:
+def _check_settings(whole: Outline, settings: Fields, level: Level, *, error: bool) -> None:
     for entry in settings.entries:
         word = entry.key.text
         if level.find(word) is None:
-            hint = whole.hints.meant(word, level.names, otherwise=f"Its keys: {', '.join(level.names)}")
+            hint = whole.hints.did_you_mean(word, level.names, otherwise=f"Its keys: {', '.join(level.names)}")
             say = whole.notes.error if error else whole.notes.warning
             say(
                 "unknown_setting",
-                f"{quote(word, longest=40)} is none of {level.where}",
+                f"{quote(word, longest=40)} is not one of {level.where}",
                 entry.key.span,
                 entry.path,
                 hint=hint,
@@ -114,7 +142,7 @@ def _known(whole: Outline, settings: Fields, level: Level, *, error: bool) -> No
 
 
 def _same_memories(whole: Outline) -> None:
-    """Note memories that are the same one under two names; a run has one value for both."""
+    """Note two names for one memory definition; a run has one value for both."""
     seen: dict[str, str] = {}
     for one in whole.document.defs:
         entry = one.own_settings.find("definition_id")
@@ -137,7 +165,7 @@ def _schemas(whole: Outline) -> None:
 
 def check_schema(whole: Outline, schema: Fields) -> None:
     """Check that a map is a JSON schema of an object."""
-    # The engine compiles what definitions are checked with; its import is not needed to read a file.
+    # Imported late: parsing a file does not need the engine.
     from memoranda.engine.validator import Validator
 
     kind = schema.find("type")
@@ -148,11 +176,11 @@ def check_schema(whole: Outline, schema: Fields) -> None:
     try:
         Validator(cast("dict[str, Any]", plain(schema)))
     except InvalidDefinition as fault:
-        at = _part(schema, "$", fault.path) or schema
+        at = _part_at(schema, "$", fault.path) or schema
         whole.notes.error("invalid_schema", fault.message, at.span, at.path, hint=fault.hint)
 
 
-def _part(value: Value, path: str, wanted: str) -> Value | None:
+def _part_at(value: Value, path: str, wanted: str) -> Value | None:
     """Return the part of a schema that a path such as `$.properties.age` leads to."""
     if path == wanted:
         return value
@@ -161,5 +189,256 @@ def _part(value: Value, path: str, wanted: str) -> Value | None:
         below = [(f"{path}.{entry.key.text}", entry.value) for entry in value.entries]
     elif isinstance(value, Items):
         below = [(f"{path}[{at}]", item) for at, item in enumerate(value.items)]
-    found = (_part(part, name, wanted) for name, part in below if wanted.startswith(name))
+    found = (_part_at(part, name, wanted) for name, part in below if wanted.startswith(name))
     return next((part for part in found if part is not None), None)
+
+
+def check_bindings(whole: Outline) -> None:
+    """Check the models, memories and tools that each definition binds."""
+    for one in whole.document.defs:
+        for binding in one.bindings:
+            _shape(whole, binding)
+            _names(whole, binding)
+        _check_support(whole, one)
+        _check_tool_names(whole, one)
+    _check_cycles(whole)
+
+
+def _shape(whole: Outline, binding: Binding) -> None:
+    kind = binding.kind.text
+    keyword = BINDINGS.find(kind)
+    if keyword is None or not binding.names or keyword.many == binding.listed:
+        return
+    first = binding.names[0].text
+    written = f"{kind}: [{first}]" if keyword.many else f"{kind}: {first}"
+    what = "a list of names" if keyword.many else "one name, not a list"
+    span = binding.names[0].span
+    whole.notes.error("binding_shape", f"`{kind}` is {what}", span, binding.path, hint=f"Write `{written[:60]}`")
+
+
+def _names(whole: Outline, binding: Binding) -> None:
+    kind = binding.kind.text
+    seen: set[str] = set()
+    for name in binding.names:
+        found = whole.defs.get(name.text)
+        if name.text in seen:
+            message = f"{quote(name.text, longest=40)} is declared a second time"
+            whole.notes.error("duplicate", message, name.span, name.path, hint="Keep one of them")
+        elif found is None:
+            _unknown(whole, name, kind)
+        elif found.kind is not None and found.kind.text != kind:
+            message = f"{quote(name.text, longest=40)} is of the kind `{found.kind.text}`, not `{kind}`"
+            hint = whole.hints.did_you_mean(name.text, whole.kinds.get(kind, []), otherwise=_names_of_kind(whole, kind))
+            whole.notes.error("wrong_kind", message, name.span, name.path, hint=hint)
+        seen.add(name.text)
+
+
+def _unknown(whole: Outline, name: Text, kind: str) -> None:
+    hint = whole.hints.did_you_mean(name.text, whole.kinds.get(kind, []), otherwise=_names_of_kind(whole, kind))
+    message = f"there is no definition {quote(name.text, longest=40)}"
+    whole.notes.error("unknown_definition", message, name.span, name.path, hint=hint)
+
+
+def _names_of_kind(whole: Outline, kind: str) -> str:
+    known = short_list(whole.kinds.get(kind, []))
+    return f"Of this kind: {known}" if known else f"Define it with `kind: {kind}`"
+
+
+def _check_support(whole: Outline, one: Definition) -> None:
+    action = whole.actions.get(one.action.text) if one.action is not None else None
+    if action is None:
+        return
+    for binding in one.bindings:
+        if binding.kind.text not in action.bindings:
+            message = f"`{action.name}` does not use `{binding.kind.text}`"
+            known = short_list(word for word in BINDINGS.names if word in action.bindings)
+            hint = f"It uses {known}" if known else "Remove it; the action takes what it needs from its inputs"
+            whole.notes.error("unsupported_binding", message, binding.kind.span, binding.path, hint=hint)
+
+
+def _check_tool_names(whole: Outline, one: Definition) -> None:
+    named = {binding.kind.text: binding.names for binding in one.bindings}
+    if not named.get("memory"):
+        return
+    name = next((name for name in named.get("tools", ()) if name.text == UPDATE_MEMORY), None)
+    if name is not None:
+        message = f"with a memory bound, `{UPDATE_MEMORY}` is the tool that changes it"
+        whole.notes.error("reserved_tool", message, name.span, name.path, hint="Give your tool another name")
+
+
+def _check_cycles(whole: Outline) -> None:
+    """Note each cycle of definitions that use one another, once, where it closes."""
+    done: set[str] = set()
+    for start in whole.defs:
+        # Each definition with an iterator over what it binds: an explicit stack, so that cycles may be deep.
+        stack = [(start, iter(_bound_names(whole, start)))] if start not in done else []
+        trail = [start]
+        while stack:
+            name, left = stack[-1]
+            reference = next(left, None)
+            if reference is None:
+                stack.pop()
+                trail.pop()
+                done.add(name)
+            elif reference.text in trail:
+                circle = [*trail[trail.index(reference.text) :], reference.text]
+                message = f"these definitions use one another in a cycle: {short_list(circle)}"
+                hint = "Remove one of the bindings"
+                whole.notes.error("circular_binding", message, reference.span, reference.path, hint=hint)
+            elif reference.text not in done and reference.text in whole.defs:
+                stack.append((reference.text, iter(_bound_names(whole, reference.text))))
+                trail.append(reference.text)
+
+
+def _bound_names(whole: Outline, name: str) -> list[Text]:
+    return [reference for binding in whole.defs[name].bindings for reference in binding.names]
+
+
+Json = Mapping[str, Any]
+
+
+def check_tasks(whole: Outline) -> None:
+    """Check the action of each task, its inputs and its settings."""
+    for one in whole.document.defs:
+        _legacy(whole, one)
+        if one.action is None or not one.is_a("task", "tools"):
+            continue
+        action = whole.actions.get(one.action.text)
+        if action is None:
+            _unknown_action(whole, one)
+        elif one.is_a("task"):
+            _check_task(whole, one, action)
+
+
+def _unknown_action(whole: Outline, one: Definition) -> None:
+    name = one.action
+    if name is None:
+        return
+    if not is_name(name.text):
+        check_name(whole, name, "an action")
+        return
+    hint = whole.hints.did_you_mean(name.text, whole.actions, otherwise="Give it to the workflow when it is loaded")
+    message = f"no action {quote(name.text, longest=40)} is built in"
+    whole.notes.warning("unknown_action", message, name.span, name.path, hint=hint)
+
+
+def _legacy(whole: Outline, one: Definition) -> None:
+    for entry in one.own_settings.entries:
+        if entry.key.text in LEGACY_SETTINGS:
+            message = f"`{entry.key.text}` is no longer a setting"
+            hint = LEGACY_SETTINGS[entry.key.text]
+            whole.notes.error("legacy_setting", message, entry.key.span, entry.path, hint=hint)
+
+
+def _check_task(whole: Outline, one: Definition, action: Action) -> None:
+    inputs = one.inputs or Fields(span=one.name.span, path=one.path)
+    slots = _Slots(whole, one.name.span, action.name)
+    slots.check(inputs, action.inputs, "input")
+    slots.check(one.own_settings, action.settings, "setting", also=SETTINGS.names)
+    _history(whole, inputs, action)
+    if action.name == UPDATE_MEMORY:
+        _slugs(whole, inputs)
+    elif action.name == "set_context":
+        _context(whole, inputs)
+
+
+class _Slots:
+    """Compares the inputs and settings of a task with the JSON schemas of its action, except computed values."""
+
+    def __init__(self, whole: Outline, missing: Span, action: str) -> None:
+        self.whole = whole
+        self.missing = missing
+        self.action = action
+
+    def check(self, given: Fields, schema: Json, what: str, also: tuple[str, ...] = ()) -> None:
+        known = cast("dict[str, Any]", schema.get("properties", {}))
+        closed = schema.get("additionalProperties") is False
+        meant: set[str | None] = set()
+        for entry in given.entries:
+            if entry.key.text in known:
+                self._value(entry, known[entry.key.text])
+            elif closed and entry.key.text not in LEGACY_SETTINGS:
+                meant.add(self._surplus(entry, (*known, *also), what))
+        for name in cast("list[str]", schema.get("required", [])):
+            if given.find(name) is None and name not in meant:
+                message = f"the {what} `{name}` of `{self.action}` is missing"
+                hint = str(known.get(name, {}).get("description", ""))
+                self.whole.notes.error(f"missing_{what}", message, self.missing, given.path, hint=hint)
+
+    def _surplus(self, entry: Entry, known: tuple[str, ...], what: str) -> str | None:
+        word = entry.key.text
+        near = self.whole.hints.closest(word, known)
+        listed = f"It takes {short_list(known)}" if known else "It takes none"
+        message = f"`{self.action}` has no {what} {quote(word, longest=40)}"
+        hint = f"Did you mean `{near}`?" if near else listed
+        self.whole.notes.error(f"unknown_{what}", message, entry.key.span, entry.path, hint=hint)
+        return near
+
+    def _value(self, entry: Entry, schema: Json) -> None:
+        value = entry.value
+        if isinstance(value, Expression):
+            return
+        choices = [str(one) for one in schema.get("enum", ())]
+        if choices and plain(value) not in schema["enum"]:
+            shown = str(plain(value))
+            hint = self.whole.hints.did_you_mean(shown, choices, otherwise=f"One of {short_list(choices)}")
+            message = f"{quote(shown, longest=40)} is not one of the choices of `{entry.key.text}`"
+            self.whole.notes.error("unknown_word", message, value.span, entry.path, hint=hint)
+            return
+        reason = _reason(value, schema)
+        if reason:
+            message = f"`{entry.key.text}` cannot be {_brief(value)}: {reason}"
+            hint = str(schema.get("description", ""))
+            self.whole.notes.error("wrong_value", message, value.span, entry.path, hint=hint)
+
+
+def _reason(value: Value, schema: Json) -> str:
+    """Return why a value does not fit a schema; for one with expressions in it, only the type is checked."""
+    # Imported late: parsing a file does not need the engine.
+    from memoranda.engine.validator import Validator
+
+    computed = next(expressions(value), None) is not None
+    judged: Json = {"type": schema["type"]} if computed and "type" in schema else {} if computed else schema
+    found: Any = plain(value) if not computed else [] if isinstance(value, Items) else {}
+    try:
+        fault = Validator(judged).first_fault(found)
+    except InvalidDefinition:
+        # The schema of a custom action is invalid; loading that action reports it.
+        return ""
+    return "" if fault is None else fault.reason[:120]
+
+
+def _brief(value: Value) -> str:
+    if isinstance(value, Items):
+        return "a list"
+    return "a map" if isinstance(value, Fields) else quote(plain(value), longest=40)
+
+
+def _history(whole: Outline, inputs: Fields, action: Action) -> None:
+    known = ONLY_HISTORY & cast("dict[str, Any]", action.inputs.get("properties", {})).keys()
+    mode = inputs.find("input_mode")
+    if mode is not None and (isinstance(mode.value, Expression) or plain(mode.value) != "prompt"):
+        return
+    for entry in inputs.entries:
+        if entry.key.text in known:
+            message = f"`{entry.key.text}` has an effect only with `input_mode: history`"
+            whole.notes.warning("not_used", message, entry.key.span, entry.path, hint="Set the mode, or remove it")
+
+
+def _slugs(whole: Outline, inputs: Fields) -> None:
+    memory = inputs.find("memory")
+    if memory is None or not isinstance(memory.value, Fields) or next(expressions(memory.value), None) is None:
+        return
+    for entry in memory.value.entries:
+        if not is_slug(entry.key.text):
+            message = f"{quote(entry.key.text, longest=40)} is not a valid slug"
+            hint = "Write the slug of the memory definition, not the name of a binding"
+            whole.notes.error("wrong_slug", message, entry.key.span, entry.path, hint=hint)
+
+
+def _context(whole: Outline, inputs: Fields) -> None:
+    values = inputs.find("values")
+    entry = values.value.find(RESERVED_CONTEXT) if values is not None and isinstance(values.value, Fields) else None
+    if entry is not None:
+        message = "`$context.memory` holds the memory records, and cannot be set"
+        whole.notes.error("reserved", message, entry.key.span, entry.path, hint="Use the action `update_memory`")

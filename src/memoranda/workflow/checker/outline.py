@@ -1,4 +1,4 @@
-"""A document and its programs in; its definitions, steps and expressions as they run out, for all checks to share."""
+"""The outline of a document that all checks share: its definitions, its steps, and where expressions are computed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from memoranda.lang.hints import Hints
+from memoranda.lang.diagnostics import Suggestions
 from memoranda.workflow.actions.base import Action
 from memoranda.workflow.document import (
     Block,
@@ -23,22 +23,22 @@ from memoranda.workflow.document import (
     Parallel,
     Value,
 )
-from memoranda.workflow.faults import Notes
+from memoranda.workflow.expressions import Programs
 from memoranda.workflow.jsonata import Program
-from memoranda.workflow.programs import Programs
+from memoranda.workflow.parser import Notes
 
 _OFTEN = 50
-"""How many steps of one task are looked at."""
+"""How many steps of one task are examined."""
 
 
 class Stretch(msgspec.Struct):
-    """Steps that stand together, by the numbers that they get in the order of the file; the end is known later."""
+    """A range of consecutive steps, numbered in the order of the file; `end` is set when it is known."""
 
     start: int
     end: int = 0
 
     def holds(self, number: int) -> bool:
-        """Say whether a step is one of them."""
+        """Return whether the step of this number is in the range."""
         return self.start <= number < self.end
 
 
@@ -46,11 +46,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
     """Where in a run an expression is computed."""
 
     number: int = 0
-    """How many steps stand before it in the file."""
+    """How many steps come before it in the file."""
     loop: Stretch | None = None
     """The outermost loop around it; in its second pass, everything in it has run."""
     branches: tuple[tuple[Stretch, Stretch], ...] = ()
-    """Each `parallel` around it, and the branch of it that it stands in."""
+    """Each enclosing `parallel`, with the branch that contains it."""
     accumulating: bool = False
 
 
@@ -58,7 +58,7 @@ When = Literal["before", "beside", "later"]
 
 
 class Use(msgspec.Struct, frozen=True):
-    """An expression, its program, and every place where it is computed; none when nothing leads to it."""
+    """An expression, its program, and every place where it is computed; empty if it is unreachable."""
 
     expression: Expression
     program: Program
@@ -66,27 +66,27 @@ class Use(msgspec.Struct, frozen=True):
 
 
 class Outline(msgspec.Struct):
-    """Everything that the checks ask for."""
+    """Everything that the checks need to know of a document."""
 
     document: Document
     programs: Programs
     actions: Mapping[str, Action]
     notes: Notes
-    hints: Hints
+    hints: Suggestions
     defs: dict[str, Definition]
     loops: list[Loop]
     steps: list[Do]
     branchings: list[Conditional]
     uses: list[Use]
     run: dict[str, list[int]]
-    """What runs: tasks that are done and loops that have a name, and the numbers of their steps."""
+    """The tasks that run and the loops with a name, each with the numbers of its steps."""
     kinds: dict[str, list[str]]
-    """The names of all definitions, by their kind, in the order of the file."""
+    """The names of all definitions by kind, in the order of the file."""
     outputs: dict[str, None]
-    """Everything that can stand after `$output.`."""
+    """The valid names after `$output.`."""
 
     def when(self, name: str, place: Place) -> When:
-        """Say whether something runs before a place, at the same time, or only later."""
+        """Return whether a task or loop runs before a place, beside it, or only later."""
         beside = False
         for number in self.run[name]:
             if place.loop is not None and place.loop.holds(number):
@@ -99,7 +99,7 @@ class Outline(msgspec.Struct):
 
 
 def outline(document: Document, programs: Programs, actions: Mapping[str, Action]) -> Outline:
-    """Go through a document once, in the order in which it runs."""
+    """Return the outline of a document."""
     walk = _Walk(document)
     walk.whole()
     uses: list[Use] = []
@@ -116,7 +116,7 @@ def outline(document: Document, programs: Programs, actions: Mapping[str, Action
         programs=programs,
         actions=actions,
         notes=programs.notes,
-        hints=Hints(),
+        hints=Suggestions(),
         defs=walk.defs,
         loops=walk.loops,
         steps=walk.steps,
@@ -170,7 +170,7 @@ class _Walk:
     def _do(self, step: Do, place: Place) -> None:
         self.steps.append(step)
         numbers = self.run.setdefault(step.task.text, [])
-        # A task that is done a thousand times is judged by the first of them.
+        # A task with a thousand steps is checked at the first few.
         if len(numbers) < _OFTEN:
             numbers.append(self.number)
             task = self.defs.get(step.task.text)
@@ -204,7 +204,7 @@ class _Walk:
             self._use(loop.accumulate.merge, inside)
         here.end = self.number
         if loop.name is not None:
-            # What a loop gave is there when it is over.
+            # The output of a loop is available once it is over.
             self.run.setdefault(loop.name.text, []).append(self.number)
             self.number += 1
 
@@ -223,7 +223,7 @@ class _Walk:
 
 
 def expressions(value: Value | None) -> Iterator[Expression]:
-    """Give the expressions of a value, wherever they stand in it."""
+    """Yield the expressions of a value, at any depth."""
     if isinstance(value, Expression):
         yield value
     elif isinstance(value, Items):

@@ -1,1 +1,1 @@
-"""Running a workflow: a plan in, what its tasks gave out."""
+"""Running a compiled workflow."""

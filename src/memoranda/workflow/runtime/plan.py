@@ -1,26 +1,60 @@
-"""A workflow that is ready to be run: its steps with everything that can be known before a run."""
+"""The compiled form of a workflow: everything that is known before a run."""
 
 from __future__ import annotations
 
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from memoranda.engine.validator import Validator
 from memoranda.workflow.actions.base import Action
-from memoranda.workflow.document import Document
+from memoranda.workflow.document import Document, Settings
 from memoranda.workflow.expressions import Template
-from memoranda.workflow.policy import Policy
+
+_LONGEST_MS = 1_000 * 3_600 * 24 * 365 * 10
+"""Ten years, within the range of any clock."""
+
+
+class Retrying(msgspec.Struct, frozen=True, kw_only=True):
+    """How often a failed task is retried, and after which delays."""
+
+    enabled: bool = False
+    max_attempts: int = 3
+    backoff_ms: float = 25
+    max_delay_ms: float = 10_000
+    jitter: float = 0
+    multiplier: float = 1
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The timeout and the retries of one task; a timeout of 0 is none."""
+
+    timeout_ms: float = 0
+    retries: Retrying = Retrying()
+
+
+def policy_of(defaults: Settings | None, own: Settings | None) -> Policy:
+    """Return the policy of a task: its own settings, then those of all tasks, then the defaults of the language."""
+    timeout: float = 0
+    given: dict[str, bool | float] = {}
+    for settings in (defaults, own):
+        if settings is None:
+            continue
+        timeout = timeout if settings.timeout_ms is None else settings.timeout_ms
+        for field in Retrying.__struct_fields__:
+            if (value := getattr(settings.retries, field, None)) is not None:
+                given[field] = value
+    return Policy(timeout_ms=min(timeout, _LONGEST_MS), retries=msgspec.convert(given, Retrying))
 
 
 class ModelChoice(msgspec.Struct, frozen=True, kw_only=True):
-    """A model as a file names it."""
+    """A model as the file describes it."""
 
     name: str
     """As `provider:model`."""
     base_url: str | None = None
     credential: str | None = None
-    """The name of its key, never the key."""
+    """The name of its API key, never the key itself."""
     organization: str | None = None
 
 
@@ -33,18 +67,18 @@ class ToolUse(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Use(msgspec.Struct, frozen=True, kw_only=True):
-    """An action with what is bound to it: how a task or a tool uses it."""
+    """An action with its settings and bindings, as a task or a tool uses it."""
 
     action: Action
     settings: Template
     model: ModelChoice | None = None
     memories: tuple[str, ...] = ()
-    """The ids of the definitions that are mounted, in their order."""
+    """The ids of the mounted memory definitions, in order."""
     tools: tuple[ToolUse, ...] = ()
 
 
 class Task(msgspec.Struct, frozen=True, kw_only=True):
-    """One task: what is done, with which inputs, and how patiently."""
+    """One task: its action, its inputs, and its timeout and retries."""
 
     name: str
     use: Use
@@ -52,64 +86,8 @@ class Task(msgspec.Struct, frozen=True, kw_only=True):
     policy: Policy
 
 
-class Do(msgspec.Struct, frozen=True):
-    """Do a task."""
-
-    task: Task
-
-
-class Parallel(msgspec.Struct, frozen=True, kw_only=True):
-    """Do several steps at the same time."""
-
-    path: str
-    first_wins: bool
-    """Whether the first branch that succeeds is all that is waited for."""
-    branches: Block
-
-
-class Branch(msgspec.Struct, frozen=True):
-    """What is done when a condition holds; without one, always."""
-
-    condition: Template | None
-    steps: Block
-
-
-class Conditional(msgspec.Struct, frozen=True, kw_only=True):
-    """Do the steps of the first branch whose condition holds."""
-
-    path: str
-    branches: tuple[Branch, ...]
-
-
-class Accumulate(msgspec.Struct, frozen=True, kw_only=True):
-    """A value that goes from pass to pass."""
-
-    name: str
-    initial: Template | None
-    merge: Template
-    added: Template | None
-    """What is added in each pass, where `merge` does nothing but add it to a list."""
-
-
-class Loop(msgspec.Struct, frozen=True, kw_only=True):
-    """Do steps again and again: for each item, or while something holds."""
-
-    path: str
-    name: str | None
-    items: Template | None
-    test: Template | None
-    until: Template | None
-    at_once: int
-    accumulate: Accumulate | None
-    steps: Block
-
-
-Step: TypeAlias = Do | Parallel | Conditional | Loop
-Block: TypeAlias = tuple[Step, ...]
-
-
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a run needs to know of its workflow."""
+    """A compiled workflow."""
 
     name: str
     source: str
@@ -118,8 +96,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     schema: dict[str, Any] | None
     """The JSON schema of the input."""
     validator: Validator | None
-    context: Template | None
-    outputs: Template | None
-    flow: Block
+    tasks: dict[str, Task]
+    """The tasks of the flow, by name."""
+    templates: dict[str, Template]
+    """The compiled values of the flow, the context and the outputs, by their paths in the document."""
     definition_ids: tuple[str, ...]
-    """The definitions that the file names, whether a task uses them or not."""
+    """All memory definitions that the file names, even unused ones."""

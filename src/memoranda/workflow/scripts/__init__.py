@@ -1,1 +1,1 @@
-"""Tests of workflows that are written down: read, run on a memory of their own, and compared with what they expect."""
+"""Tests of workflows, written in YAML."""

@@ -1,16 +1,16 @@
-"""The text of a file of tests in, its tests as values out, or every fault of it with its place.
+"""Parse files of workflow tests.
 
 ```yaml
-workflow: bakery.yaml           # unless said, the workflow beside it: of `bakery.tests.yaml` that is `bakery.yaml`
+workflow: bakery.yaml           # by default the workflow beside it: `bakery.yaml` for `bakery.tests.yaml`
 workflows: [delivery.yaml]      # those it calls
-actions: actions.py             # a Python file or module, whose marked functions are the workflow's own actions
-servers: {pantry: pantry.py}    # the same for the tools of a server that a task binds
-definitions:                    # every test begins with these
+actions: actions.py             # a Python file or module with the workflow's own actions
+servers: {pantry: pantry.py}    # the same for the tools of a bound server
+definitions:                    # every test starts with these
   allergies:
     id: 5c2e7f0a-9d41-4b7e-8a36-1f0c9b6d2e48
     schema: {type: object, properties: {nuts: {type: boolean}}}
 tests:
-  - name: Somebody who eats no nuts is not offered any
+  - name: A customer with a nut allergy is offered plum cake
     owner: ada
     thread: counter
     input: {text: A cake please}
@@ -25,7 +25,7 @@ tests:
       status: completed
       messages: [Plum cake it is.]
       output: {cake: plum}
-  - name: Nobody answers
+  - name: No reply in time
     steps:
       - run: {text: A cake please}
         expect: {status: waiting}
@@ -33,52 +33,171 @@ tests:
         expect: {status: completed, output: {cake: null}}
 ```
 
-Of a map, what is expected names the keys that count, and null is what is not there; of a list it has every item.
-Words stay words, and anchors and aliases are refused.
+An expected map names only the keys to compare, with null for a missing one; an expected list has every item. Texts are
+never converted to other types, and anchors and aliases are not allowed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any, Literal, cast
 
-from memoranda.engine.schema_rules import prepare_schema
+import msgspec
+
+from memoranda.agent.provider import Reason
+from memoranda.engine.schemas import prepare_schema
 from memoranda.errors import UsageError
 from memoranda.lang.diagnostics import Diagnostics
-from memoranda.lang.scripts.comparing import Wording
-from memoranda.lang.scripts.reader import ScriptReader
+from memoranda.lang.scripts import How, ScriptReader, Wording
 from memoranda.lang.source import Source, Span
-from memoranda.lang.yaml import Node, compose
-from memoranda.model.definition import MODES, SHAPES, is_slug
-from memoranda.model.duration import parse_duration
+from memoranda.lang.yaml import YamlNode, compose
+from memoranda.model.clock import parse_duration
+from memoranda.model.definition import MODES, SHAPES, Mode, is_slug
 from memoranda.model.text import quote
-from memoranda.workflow.scripts.script import (
-    COMPARED,
-    COMPARISONS,
-    PLACES,
-    REASONS,
-    STATUSES,
-    Acting,
-    Answer,
-    Because,
-    Compared,
-    Expected,
-    Given,
-    Line,
-    Script,
-    ScriptFile,
-    Speaking,
-    Spoken,
-    Step,
-    StepKind,
-    Trouble,
+
+StepKind = Literal["as", "thread", "run", "deliver", "wait", "cancel", "expect"]
+Compared = Literal["output", "outputs", "context", "memory", "waiting"]
+STATUSES = ("completed", "waiting", "failed", "cancelled", "refused")
+"""The status of a run after a step; `refused` if it could not start at all."""
+COMPARED: tuple[Compared, ...] = ("output", "outputs", "context", "memory", "waiting")
+"""Parts that are compared value by value."""
+COMPARISONS: tuple[How, ...] = ("has", "is", "not", "matches")
+"""How texts can be compared; a plain text has to be equal."""
+REASONS: tuple[Reason, ...] = (
+    "timeout",
+    "rate_limited",
+    "refused",
+    "invalid_answer",
+    "silent",
+    "unreachable",
+    "provider",
 )
+ANY = "any"
+"""The name for all models without replies of their own."""
+PLACES = ("global", "workflow", "thread", "run")
+"""The scopes of workflow records."""
+
+
+class InitialDefinition(msgspec.Struct, frozen=True, kw_only=True):
+    """A memory definition that every test starts with."""
+
+    slug: str
+    span: Span
+    schema: dict[str, Any]
+    id: str | None = None
+    name: str
+    scope: str = "global"
+    ttl: int | None = None
+    mode: Mode | None = None
+
+
+class Line(msgspec.Struct, frozen=True):
+    """A message in the thread before the test."""
+
+    by_owner: bool
+    text: str
+
+
+class ScriptedReply(msgspec.Struct, frozen=True, kw_only=True):
+    """One reply of a model: a text, an object, tool calls, or a failure."""
+
+    text: str = ""
+    value: dict[str, Any] | None = None
+    calls: tuple[tuple[str, dict[str, Any]], ...] = ()
+    error: Reason | None = None
+
+
+class ScriptedError(msgspec.Struct, frozen=True, kw_only=True):
+    """Why an action fails in a test."""
+
+    type: str = "error"
+    message: str = ""
+    retryable: bool | None = None
+
+
+class ScriptedResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What an action gives instead of acting: a value or an error."""
+
+    value: Any = None
+    error: ScriptedError | None = None
+
+
+class ScriptedModel(msgspec.Struct, frozen=True):
+    """The replies of a model, in order."""
+
+    name: str
+    span: Span
+    replies: tuple[ScriptedReply, ...]
+
+
+class ScriptedAction(msgspec.Struct, frozen=True):
+    """The results of a task, or of all tasks of an action, in order; the last one is repeated."""
+
+    name: str
+    span: Span
+    answers: tuple[ScriptedResult, ...]
+
+
+class ExpectedError(msgspec.Struct, frozen=True, kw_only=True):
+    """An expected error; fields that are None are not compared."""
+
+    type: str | None = None
+    step: str | None = None
+    message: tuple[Wording, ...] = ()
+
+
+class Expected(msgspec.Struct, frozen=True, kw_only=True):
+    """The expected result of a step; fields that are None are not compared."""
+
+    places: dict[str, YamlNode]
+    """The node of each expectation."""
+    status: str | None = None
+    error: ExpectedError | None = None
+    messages: tuple[tuple[Wording, ...], ...] | None = None
+    values: dict[Compared, Any] = {}
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One step of a test, and its place in the file."""
+
+    kind: StepKind
+    value: Any
+    span: Span
+
+
+class Script(msgspec.Struct, frozen=True, kw_only=True):
+    """One test: its owner, what is stored before it, scripted models and actions, and its steps."""
+
+    name: str
+    span: Span
+    owner: str = "tester"
+    thread: str | None = None
+    now: str = "2026-01-01T12:00:00+00:00"
+    input: dict[str, Any] = {}
+    memory: dict[str, tuple[Any, Span]] = {}
+    messages: tuple[Line, ...] = ()
+    models: tuple[ScriptedModel, ...] = ()
+    actions: tuple[ScriptedAction, ...] = ()
+    steps: tuple[Step, ...] = ()
+
+
+class ScriptFile(msgspec.Struct, frozen=True, kw_only=True):
+    """A parsed file of tests; paths are relative to it."""
+
+    source: Source
+    workflow: str | None = None
+    workflows: tuple[str, ...] = ()
+    actions: str | None = None
+    servers: dict[str, str] = {}
+    definitions: tuple[InitialDefinition, ...] = ()
+    scripts: tuple[Script, ...] = ()
+
 
 _FILE = ("workflow", "workflows", "actions", "servers", "definitions", "tests")
 
 
 def read_scripts(text: str, *, name: str) -> ScriptFile:
-    """Read a file of tests, or raise a SourceError that carries every fault of it."""
+    """Parse a file of tests, or raise a SourceError with all of its faults."""
     source = Source(name, text)
     reader = _Reader(Diagnostics(source))
     found = reader.file(compose(source, reader.said))
@@ -87,14 +206,14 @@ def read_scripts(text: str, *, name: str) -> ScriptFile:
 
 
 class _Reader(ScriptReader):
-    """Turns nodes into tests, noting what does not fit and going on."""
+    """Turns YAML nodes into tests; a fault is noted, and reading goes on."""
 
     def __init__(self, said: Diagnostics) -> None:
         super().__init__(said)
         self.scopes: dict[str, str] = {}
         """The scope of each definition, by slug."""
 
-    def file(self, node: Node | None) -> ScriptFile:
+    def file(self, node: YamlNode | None) -> ScriptFile:
         found = self.keys(node, "a file of tests of a workflow", _FILE)
         return ScriptFile(
             source=self.said.source,
@@ -102,25 +221,25 @@ class _Reader(ScriptReader):
             workflows=self.texts(found["workflows"], "workflows") if "workflows" in found else (),
             actions=self.text(found["actions"], "actions") if "actions" in found else None,
             servers=self._servers(found["servers"]) if "servers" in found else {},
-            # First, wherever they stand: the tests name them.
+            # Before the tests, which name them, wherever they are in the file.
             definitions=self._definitions(found["definitions"]) if "definitions" in found else (),
             scripts=self.tests(found.get("tests"), node, self._script),
         )
 
-    def _servers(self, node: Node) -> dict[str, str]:
+    def _servers(self, node: YamlNode) -> dict[str, str]:
         if node.entries is None:
             self.wrong("`servers` is names and modules", node.span, "Write `server: tools.py` below it")
         return {key.scalar or "": self.text(value, "a server") or "" for key, value in self.named(node)}
 
     # definitions
 
-    def _definitions(self, node: Node) -> tuple[Given, ...]:
+    def _definitions(self, node: YamlNode) -> tuple[InitialDefinition, ...]:
         if node.entries is None:
             self.wrong("`definitions` is slugs and definitions", node.span, "Write `slug:` below it")
         found = [self._definition(key, value) for key, value in self.named(node)]
         return tuple(one for one in found if one is not None)
 
-    def _definition(self, key: Node, node: Node) -> Given | None:
+    def _definition(self, key: YamlNode, node: YamlNode) -> InitialDefinition | None:
         slug = key.scalar or ""
         self.scopes.setdefault(slug, "global")
         if not is_slug(slug):
@@ -144,9 +263,9 @@ class _Reader(ScriptReader):
         if not given.get("schema"):
             return None
         given.setdefault("name", slug.replace("_", " ").strip().capitalize() or slug)
-        return Given(slug=slug, span=key.span, **given)
+        return InitialDefinition(slug=slug, span=key.span, **given)
 
-    def _ttl(self, node: Node) -> int | None:
+    def _ttl(self, node: YamlNode) -> int | None:
         written = node.value
         try:
             return None if written is None else parse_duration(written)
@@ -154,7 +273,7 @@ class _Reader(ScriptReader):
             self.wrong(error.message, node.span, error.hint)
             return None
 
-    def _schema(self, node: Node) -> dict[str, Any] | None:
+    def _schema(self, node: YamlNode) -> dict[str, Any] | None:
         schema = self.mapping(node, "schema")
         if schema is None:
             return None
@@ -166,14 +285,14 @@ class _Reader(ScriptReader):
 
     # tests
 
-    def _script(self, node: Node) -> Script | None:
+    def _script(self, node: YamlNode) -> Script | None:
         given: dict[str, Any] = {}
         for key, value in self.entries(node, "a test", (*_PARTS, "steps", "expect")):
             match key:
                 case "steps":
                     given["steps"] = self._steps(value)
                 case "expect":
-                    given["expect"] = Step("expect", self.expected(value), value.span)
+                    given["expect"] = Step("expect", self.expectation(value), value.span)
                 case _:
                     given[key] = _PARTS[key](self, value)
         name = given.get("name")
@@ -183,7 +302,7 @@ class _Reader(ScriptReader):
         expect = given.pop("expect", None)
         if expect is not None:
             if "steps" in given:
-                self.wrong("`expect` beside `steps` is about none of them", expect.span, "Put it into a step")
+                self.wrong("`expect` beside `steps` belongs to no step", expect.span, "Put it into a step")
             given["steps"] = (Step("run", None, node.span), expect)
         if not given.get("steps") and not self.said.failed:
             self.missing(f"the test {quote(name)} does nothing", node.span, "Put `expect:` or `steps:` below it")
@@ -196,33 +315,21 @@ class _Reader(ScriptReader):
             return
         hint = "Give the test a `thread:`"
         if script.messages:
-            self.wrong("messages were said in a thread, and this test is in none", script.span, hint)
+            self.wrong("messages belong to a thread, and this test has none", script.span, hint)
         for slug, (_, span) in script.memory.items():
             if self.scopes.get(slug) == "thread":
-                self.wrong(f"{quote(slug)} is kept for each thread, and this test is in none", span, hint)
+                self.wrong(f"{quote(slug)} is stored per thread, and this test has none", span, hint)
 
-    def name(self, node: Node) -> str | None:
-        return self.text(node, "name")
-
-    def owner(self, node: Node) -> str | None:
-        return self.text(node, "owner")
-
-    def thread(self, node: Node) -> str | None:
-        return self.text(node, "thread")
-
-    def input(self, node: Node) -> dict[str, Any] | None:
-        return self.mapping(node, "input")
-
-    def memory(self, node: Node) -> dict[str, tuple[Any, Span]]:
+    def memory(self, node: YamlNode) -> dict[str, tuple[Any, Span]]:
         found: dict[str, tuple[Any, Span]] = {}
         for slug, value in self._slugs(node, "memory"):
             if self.scopes[slug] == "run":
-                self.wrong(f"{quote(slug)} is kept for each run, and none is there yet", value.span, "Leave it out")
+                self.wrong(f"{quote(slug)} is stored per run, and there is no run yet", value.span, "Leave it out")
             found[slug] = (self.value(value), value.span)
         return found
 
-    def _slugs(self, node: Node, what: str) -> list[tuple[str, Node]]:
-        """Return values by the slugs of definitions that a run can reach."""
+    def _slugs(self, node: YamlNode, what: str) -> list[tuple[str, YamlNode]]:
+        """Return the values by slug, of definitions that a run can have."""
         if node.entries is None:
             self.wrong(f"`{what}` is slugs and values", node.span, "Write `slug: value` below it")
             return []
@@ -234,10 +341,10 @@ class _Reader(ScriptReader):
         for slug, value in found:
             if self.scopes[slug] not in PLACES:
                 hint = f"Scopes of workflows are {', '.join(PLACES)}"
-                self.wrong(f"{quote(slug)} is kept for each {self.scopes[slug]}, which no run is", value.span, hint)
+                self.wrong(f"{quote(slug)} is stored per {self.scopes[slug]}, which a run has not", value.span, hint)
         return found
 
-    def lines(self, node: Node) -> tuple[Line, ...]:
+    def lines(self, node: YamlNode) -> tuple[Line, ...]:
         found: list[Line] = []
         for item in self.items(node, "messages"):
             for who, value in self.entries(item, "a message", ("owner", "workflow")):
@@ -246,23 +353,23 @@ class _Reader(ScriptReader):
 
     # models
 
-    def models(self, node: Node) -> tuple[Speaking, ...]:
+    def models(self, node: YamlNode) -> tuple[ScriptedModel, ...]:
         if node.entries is None:
-            self.wrong("`models` says what each model replies", node.span, "Write `model_name: reply` below it")
+            self.wrong("`models` is names and replies", node.span, "Write `model_name: reply` below it")
         return tuple(
-            Speaking(key.scalar or "", key.span, tuple(self._spoken(one) for one in self._several(value, "reply")))
+            ScriptedModel(key.scalar or "", key.span, tuple(self._reply(one) for one in self._several(value, "reply")))
             for key, value in self.named(node)
         )
 
-    def _several(self, node: Node, what: str) -> tuple[Node, ...]:
+    def _several(self, node: YamlNode, what: str) -> tuple[YamlNode, ...]:
         several = node.items if node.items is not None else (node,)
         if not several:
-            self.wrong(f"no {what} stands here", node.span, f"Leave the name out, or write a {what}")
+            self.wrong(f"there is no {what} here", node.span, f"Leave the name out, or write a {what}")
         return several
 
-    def _spoken(self, node: Node) -> Spoken:
+    def _reply(self, node: YamlNode) -> ScriptedReply:
         if node.scalar is not None:
-            return Spoken(text=self.text(node, "reply") or "")
+            return ScriptedReply(text=self.text(node, "reply") or "")
         given: dict[str, Any] = {}
         for word, value in self.entries(node, "a reply", ("text", "object", "calls", "error")):
             match word:
@@ -275,43 +382,45 @@ class _Reader(ScriptReader):
                 case _:
                     given["error"] = self.word(value, "reason", REASONS)
         if len(given) > 1 and set(given) != {"text", "calls"}:
-            self.wrong("a reply is one of these", node.span, "Only `text` can stand beside `calls`")
+            self.wrong("a reply is only one of these", node.span, "Only `text` can be combined with `calls`")
         if node.entries == ():
-            self.wrong("a reply says nothing", node.span, "Write `text`, `object`, `calls` or `error`")
-        return Spoken(**given)
+            self.wrong("a reply is empty", node.span, "Write `text`, `object`, `calls` or `error`")
+        return ScriptedReply(**given)
 
-    def _calls(self, node: Node) -> tuple[tuple[str, dict[str, Any]], ...]:
+    def _calls(self, node: YamlNode) -> tuple[tuple[str, dict[str, Any]], ...]:
         nodes = node.items if node.items is not None else (node,)
         found: list[tuple[str, dict[str, Any]]] = []
         for one in nodes:
             if not one.entries:
-                self.wrong("`calls` is tools and what they are given", one.span, "Write `tool: {name: value}`")
+                self.wrong("`calls` is tools and their arguments", one.span, "Write `tool: {name: value}`")
             for key, value in self.named(one):
                 found.append((key.scalar or "", self.mapping(value, key.scalar or "") or {}))
         return tuple(found)
 
     # actions
 
-    def actions(self, node: Node) -> tuple[Acting, ...]:
+    def actions(self, node: YamlNode) -> tuple[ScriptedAction, ...]:
         if node.entries is None:
             hint = "Write `name: {value: …}` below it, with the name of a task or an action"
-            self.wrong("`actions` says what tasks give instead of acting", node.span, hint)
+            self.wrong("`actions` is names and what they give instead of acting", node.span, hint)
         return tuple(
-            Acting(key.scalar or "", key.span, tuple(self._answer(one) for one in self._several(value, "answer")))
+            ScriptedAction(
+                key.scalar or "", key.span, tuple(self._answer(one) for one in self._several(value, "answer"))
+            )
             for key, value in self.named(node)
         )
 
-    def _answer(self, node: Node) -> Answer:
+    def _answer(self, node: YamlNode) -> ScriptedResult:
         given = dict(self.entries(node, "an answer", ("value", "error")))
         if len(given) > 1 or node.entries == ():
             self.wrong("an answer is a `value` or an `error`", node.span, "Write `value:` and what the task gives")
         if "error" in given:
-            return Answer(error=self._trouble(given["error"]))
-        return Answer(value=self.value(given["value"]) if "value" in given else None)
+            return ScriptedResult(error=self._error(given["error"]))
+        return ScriptedResult(value=self.value(given["value"]) if "value" in given else None)
 
-    def _trouble(self, node: Node) -> Trouble:
+    def _error(self, node: YamlNode) -> ScriptedError:
         if node.entries is None:
-            return Trouble(message=self.text(node, "error") or "")
+            return ScriptedError(message=self.text(node, "error") or "")
         given: dict[str, Any] = {}
         for word, value in self.entries(node, "an error", ("type", "message", "retryable")):
             if word != "retryable":
@@ -319,27 +428,27 @@ class _Reader(ScriptReader):
             elif isinstance(value.value, bool):
                 given[word] = value.value
             else:
-                self.wrong("`retryable` is true or false", value.span, "Leave it out where it does not matter")
-        return Trouble(**given)
+                self.wrong("`retryable` is true or false", value.span, "Leave it out if it does not matter")
+        return ScriptedError(**given)
 
     # steps
 
-    def _steps(self, node: Node) -> tuple[Step, ...]:
+    def _steps(self, node: YamlNode) -> tuple[Step, ...]:
         steps: list[Step] = []
         for item in self.items(node, "steps"):
             for key, value in self.entries(item, "a step", tuple(_STEPS)):
                 steps.append(Step(key := cast("StepKind", key), _STEPS[key](self, value), value.span))
         return tuple(steps)
 
-    def run(self, node: Node) -> dict[str, Any] | None:
+    def run(self, node: YamlNode) -> dict[str, Any] | None:
         return None if node.value is None else self.mapping(node, "run")
 
-    def reason(self, node: Node) -> str:
+    def reason(self, node: YamlNode) -> str:
         return "" if node.value is None else self.text(node, "cancel") or ""
 
     # expectations
 
-    def expected(self, node: Node) -> Expected:
+    def expectation(self, node: YamlNode) -> Expected:
         known = ("status", "error", "messages", *COMPARED)
         given: dict[str, Any] = {}
         values: dict[Compared, Any] = {}
@@ -351,7 +460,7 @@ class _Reader(ScriptReader):
                 case "status":
                     given[word] = self.word(value, "status", STATUSES)
                 case "error":
-                    given[word] = self._because(value)
+                    given[word] = self._error_expectation(value)
                 case "messages":
                     given[word] = tuple(self._wordings(one) for one in _items(value))
                 case "memory":
@@ -362,42 +471,42 @@ class _Reader(ScriptReader):
                     values[cast("Compared", word)] = self.mapping(value, word)
         return Expected(places=places, values=values, **given)
 
-    def _because(self, node: Node) -> Because:
+    def _error_expectation(self, node: YamlNode) -> ExpectedError:
         if node.entries is None:
-            return Because(type=self.text(node, "error"))
+            return ExpectedError(type=self.text(node, "error"))
         given: dict[str, Any] = {}
         for word, value in self.entries(node, "an error", ("type", "step", "message")):
             given[word] = self._wordings(value) if word == "message" else self.text(value, word)
-        return Because(**given)
+        return ExpectedError(**given)
 
-    def _wordings(self, node: Node) -> tuple[Wording, ...]:
+    def _wordings(self, node: YamlNode) -> tuple[Wording, ...]:
         if node.entries is not None:
             return tuple(self.comparisons(node, COMPARISONS))
         return (Wording("is", self.text(node, "a message") or ""),)
 
 
-def _items(node: Node) -> tuple[Node, ...]:
+def _items(node: YamlNode) -> tuple[YamlNode, ...]:
     return node.items if node.items is not None else (node,)
 
 
-# `_Reader`'s own methods, by the key they read.
-_PARTS: dict[str, Callable[[_Reader, Node], Any]] = {
-    "name": _Reader.name,
-    "owner": _Reader.owner,
-    "thread": _Reader.thread,
+# The readers of each key.
+_PARTS: dict[str, Callable[[_Reader, YamlNode], Any]] = {
+    "name": lambda reader, node: reader.text(node, "name"),
+    "owner": lambda reader, node: reader.text(node, "owner"),
+    "thread": lambda reader, node: reader.text(node, "thread"),
     "now": _Reader.moment,
-    "input": _Reader.input,
+    "input": lambda reader, node: reader.mapping(node, "input"),
     "memory": _Reader.memory,
     "messages": _Reader.lines,
     "models": _Reader.models,
     "actions": _Reader.actions,
 }
-_STEPS: dict[StepKind, Callable[[_Reader, Node], Any]] = {
-    "as": _Reader.owner,
-    "thread": _Reader.thread,
+_STEPS: dict[StepKind, Callable[[_Reader, YamlNode], Any]] = {
+    "as": lambda reader, node: reader.text(node, "owner"),
+    "thread": lambda reader, node: reader.text(node, "thread"),
     "run": _Reader.run,
     "deliver": _Reader.value,
     "wait": _Reader.seconds,
     "cancel": _Reader.reason,
-    "expect": _Reader.expected,
+    "expect": _Reader.expectation,
 }

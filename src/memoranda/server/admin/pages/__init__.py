@@ -1,1 +1,1 @@
-"""One file for each part of the pages. A page calls the same Python as a route: nothing is decided here."""
+"""The admin pages by section. They call the same Python API as the routes."""

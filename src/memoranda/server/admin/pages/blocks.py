@@ -1,4 +1,4 @@
-"""Memory blocks: their texts, where each line of them comes from, and changes that overwrite nobody's."""
+"""Memory blocks: their texts, the origin of each line, and edits that never overwrite a newer text."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
 from memoranda.api.blocks import Blocks
+from memoranda.engine.facts import FindFacts
 from memoranda.errors import Conflict, MemorandaError, UsageError
 from memoranda.model.block import (
     ARCHIVAL_CHARACTERS,
@@ -24,58 +25,55 @@ from memoranda.model.block import (
     key_of,
     lines_of,
 )
-from memoranda.model.effect import FindFacts
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.scope import Scope
-from memoranda.server.admin.desk import PAGE_BYTES, Desk
-from memoranda.server.admin.forms import fault_of, status_of
-from memoranda.server.admin.parameters import Question
-from memoranda.server.admin.rendering import address, redirect
-from memoranda.server.paging import decode_number, page_from
+from memoranda.server.admin.context import PAGE_BYTES, PageContext, Question, field_error, status_of
+from memoranda.server.admin.html import address, redirect
+from memoranda.server.pagination import decode_number, page_from
 from memoranda.sleep import sources_of
-from memoranda.sleep.consolidating import Source
+from memoranda.sleep.consolidation import Source
 
 PAGE = 100
 LIMITS = {"core": CORE_CHARACTERS, "archival": ARCHIVAL_CHARACTERS}
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of a block, and why it is there."""
+    """A line of a block and its origin."""
 
     number: int
     text: str
     since: Revision | None
-    """The writing that brought it in; None where that is no longer known."""
+    """The revision that added it; None where that is no longer known."""
     sources: list[Source]
-    """The parts of conversations that it was learned from, where it was."""
+    """The parts of conversations that it was learned from."""
 
 
 @get("/blocks", sync_to_thread=True)
 def list_blocks(
-    desk: NamedDependency[Desk],
+    context: NamedDependency[PageContext],
     user: FromQuery[str] = "",
     agent: FromQuery[str] = "",
     question: Question = "",
     after: FromQuery[str | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return a page of the blocks of a user and of the user's agents; without one, of everybody who may be seen.
+    """Show the blocks of a user and of the user's agents; without a user, those of all visible users.
 
-    With a question, also the archival lines that an agent would be reminded of.
+    With a query, also show the archival lines that an agent would be reminded of.
     """
     matches: list[BlockMatch] | None = None
     user = user.strip()
-    if user or not desk.sees_everybody:
-        owner = user or desk.caller.user
-        blocks = desk.memory.scope(user=owner).blocks
+    if user or not context.sees_everybody:
+        owner = user or context.principal.user
+        blocks = context.memory.scope(user=owner).blocks
         found = [(owner, block) for block in blocks.list(scope="all")]
         if question.strip():
             matches = blocks.recall(question, agent=agent.strip() or None)
     else:
         owner = ""
-        found = _of_everybody(desk)
+        found = _all_blocks(context)
     shown, onwards = page_from(found, decode_number(after), PAGE, max_bytes=PAGE_BYTES)
-    return desk.show(
+    return context.show(
         "blocks.html",
         section="blocks",
         done=done,
@@ -87,59 +85,59 @@ def list_blocks(
         matches=matches,
         limits=LIMITS,
         types=BLOCK_TYPES,
-        writable=bool(owner) and desk.may_write(desk.memory.scope(user=owner).scope, key_of("core")),
+        writable=bool(owner) and context.may_write(context.memory.scope(user=owner).scope, key_of("core")),
     )
 
 
 @get("/blocks/one", sync_to_thread=True)
 def see_block(
-    desk: NamedDependency[Desk],
+    context: NamedDependency[PageContext],
     user: FromQuery[str],
     block: FromQuery[str],
     agent: FromQuery[str] = "",
     before: FromQuery[int | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return a block with where its lines come from, and a page of the texts that it had."""
-    return _page(desk, user, agent, _type(block), before=before, done=done)
+    """Show a block with the origin of its lines and a page of its history."""
+    return _page(context, user, agent, _type(block), before=before, done=done)
 
 
 @post("/blocks/one", sync_to_thread=True, status_code=200)
-def save_block(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Replace a text, if it is still the one that was shown; else show both, and let the person choose."""
-    user, agent, block = desk.field("user"), desk.field("agent"), _type(desk.field("block"))
-    text = desk.field("text")
+def save_block(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Save a text if the block has not changed since the page was loaded; otherwise show both texts."""
+    user, agent, block = context.field("user"), context.field("agent"), _type(context.field("block"))
+    text = context.field("text")
     try:
-        _blocks(desk, user, agent).update(block, text, expected_updated_at=desk.field("stamp") or None)
+        _blocks(context, user, agent).update(block, text, expected_updated_at=context.field("stamp") or None)
     except (UsageError, Conflict) as error:
-        return _page(desk, user, agent, block, text=text, error=error)
+        return _page(context, user, agent, block, text=text, error=error)
     return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="saved"))
 
 
 @post("/blocks/undo", sync_to_thread=True, status_code=200)
-def undo_block(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Bring back the text that a block had before its newest one."""
-    user, agent, block = desk.field("user"), desk.field("agent"), _type(desk.field("block"))
+def undo_block(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Restore the previous text of a block."""
+    user, agent, block = context.field("user"), context.field("agent"), _type(context.field("block"))
     try:
-        _blocks(desk, user, agent).undo(block, expected_updated_at=desk.field("stamp") or None)
+        _blocks(context, user, agent).undo(block, expected_updated_at=context.field("stamp") or None)
     except Conflict as error:
-        return _page(desk, user, agent, block, error=error)
+        return _page(context, user, agent, block, error=error)
     return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="restored"))
 
 
 @post("/blocks/delete", sync_to_thread=True, status_code=200)
-def delete_block(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Delete a block, if it is still the one that was shown."""
-    user, agent, block = desk.field("user"), desk.field("agent"), _type(desk.field("block"))
+def delete_block(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Delete a block if it has not changed since the page was loaded."""
+    user, agent, block = context.field("user"), context.field("agent"), _type(context.field("block"))
     try:
-        _blocks(desk, user, agent).delete(block, expected_updated_at=desk.field("stamp") or None)
+        _blocks(context, user, agent).delete(block, expected_updated_at=context.field("stamp") or None)
     except Conflict as error:
-        return _page(desk, user, agent, block, error=error)
+        return _page(context, user, agent, block, error=error)
     return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="deleted"))
 
 
-def brought_in(history: Iterable[Revision]) -> dict[str, Revision]:
-    """Return, for each line of a block's newest text, the revision since which it has been there without a break."""
+def line_origins(history: Iterable[Revision]) -> dict[str, Revision]:
+    """Return, for each current line of a block, the revision since which it has been there."""
     since: dict[str, Revision] = {}
     for revision in history:
         lines = {line for _, line in lines_of(revision.value)} if isinstance(revision.value, str) else set[str]()
@@ -148,7 +146,7 @@ def brought_in(history: Iterable[Revision]) -> dict[str, Revision]:
 
 
 def _page(
-    desk: Desk,
+    context: PageContext,
     user: str,
     agent: str,
     block: BlockType,
@@ -158,11 +156,11 @@ def _page(
     done: str = "",
     error: MemorandaError | None = None,
 ) -> Response[bytes]:
-    blocks = _blocks(desk, user, agent)
-    standing = blocks.get(block)
+    blocks = _blocks(context, user, agent)
+    current = blocks.get(block)
     history = blocks.history(block, newest=True, before=before, limit=PAGE + 1)
     conflict = isinstance(error, Conflict)
-    return desk.show(
+    return context.show(
         "block.html",
         section="blocks",
         status=200 if error is None else status_of(error),
@@ -170,60 +168,60 @@ def _page(
         user=user,
         agent=agent,
         block=block,
-        standing=standing,
-        text=text if text is not None else "" if standing is None else standing.content,
-        lines=[] if standing is None else _lines(desk, user, agent, standing, _revisions(blocks, block)),
+        current=current,
+        text=text if text is not None else "" if current is None else current.content,
+        lines=[] if current is None else _lines(context, user, agent, current, _revisions(blocks, block)),
         history=history[:PAGE],
         onwards=history[PAGE - 1].version if len(history) > PAGE else None,
         limit=LIMITS[block],
         entries=CORE_ENTRIES if block == "core" else None,
-        # Theirs is shown beside what was typed; with nothing typed, what is shown is theirs already.
+        # Only a conflicting text needs both versions side by side.
         conflict=conflict and text is not None,
-        fault=None if error is None else fault_of(error, field="text"),
-        writable=desk.may_write(_scope(desk, user, agent), key_of(block)),
+        field_error=None if error is None else field_error(error, field="text"),
+        writable=context.may_write(_scope(context, user, agent), key_of(block)),
     )
 
 
 def _revisions(blocks: Blocks, block: BlockType) -> Iterator[Revision]:
-    """Yield every revision of a block, oldest first, without having all of them at once."""
+    """Yield every revision of a block, oldest first, page by page."""
     last = 0
     while portion := blocks.history(block, after=last, limit=PAGE):
         yield from portion
         last = portion[-1].version
 
 
-def _lines(desk: Desk, user: str, agent: str, block: Block, history: Iterable[Revision]) -> list[Line]:
-    since = brought_in(history)
+def _lines(context: PageContext, user: str, agent: str, block: Block, history: Iterable[Revision]) -> list[Line]:
+    since = line_origins(history)
     return [
         Line(
             number=number,
             text=line,
             since=since.get(line),
-            sources=sources_of(desk.memory, line, user=user, agent=agent or None),
+            sources=sources_of(context.memory, line, user=user, agent=agent or None),
         )
         for number, line in lines_of(block.content)
     ]
 
 
-def _of_everybody(desk: Desk) -> list[tuple[str, Block]]:
+def _all_blocks(context: PageContext) -> list[tuple[str, Block]]:
     facts: list[Fact] = []
     for block in BLOCK_TYPES:
-        facts += desk.memory.perform(FindFacts(scope=desk.shared, key=key_of(block)))
+        facts += context.memory.perform(FindFacts(scope=context.shared, key=key_of(block)))
     facts.sort(key=lambda fact: (fact.scope.path, BLOCK_TYPES.index(as_block(fact).block_type)))
     return [(fact.scope.parts[0][1], as_block(fact)) for fact in facts]
 
 
-def _blocks(desk: Desk, user: str, agent: str) -> Blocks:
-    return desk.memory.at(_scope(desk, user, agent)).blocks
+def _blocks(context: PageContext, user: str, agent: str) -> Blocks:
+    return context.memory.at(_scope(context, user, agent)).blocks
 
 
-def _scope(desk: Desk, user: str, agent: str) -> Scope:
+def _scope(context: PageContext, user: str, agent: str) -> Scope:
     ids = {"user": user, "agent": agent} if agent else {"user": user}
-    return Scope.of(tenant=desk.caller.tenant, **ids)
+    return Scope.of(tenant=context.principal.tenant, **ids)
 
 
 def _type(block: str) -> BlockType:
-    key_of(cast("BlockType", block))  # refuses what is no type
+    key_of(cast("BlockType", block))  # raises if it is not a block type
     return cast("BlockType", block)
 
 

@@ -1,4 +1,4 @@
-"""Collections: what was remembered in them, and what a question finds there, with the reasons."""
+"""Collections: their entries, and recall with an explanation of each score."""
 
 from __future__ import annotations
 
@@ -6,30 +6,27 @@ from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromQuery
 
+from memoranda.engine.collections import ReadCollections
+from memoranda.engine.entries import Forget
 from memoranda.errors import UsageError
-from memoranda.model.collection import Holding
-from memoranda.model.effect import Forget, ReadCollections
-from memoranda.model.entry import Entry
-from memoranda.model.recall import MODES, Match, Mode
-from memoranda.server.admin.desk import PAGE_BYTES, Desk
-from memoranda.server.admin.forms import fault_of, status_of
-from memoranda.server.admin.parameters import Place, Question
-from memoranda.server.admin.rendering import address, redirect
-from memoranda.server.paging import decode_number, page
+from memoranda.model.entry import MODES, Entry, Holding, Match, Mode
+from memoranda.server.admin.context import PAGE_BYTES, PageContext, Place, Question, field_error, status_of
+from memoranda.server.admin.html import address, redirect
+from memoranda.server.pagination import decode_number, page
 
 PAGE = 50
 _MATCHES = 20
 
 
 @get("/collections", sync_to_thread=True)
-def list_collections(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Return the collections, and how much is in them."""
-    return desk.show("collections.html", section="collections", collections=collections_of(desk))
+def list_collections(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Show the collections with their sizes."""
+    return context.show("collections.html", section="collections", collections=collections_of(context))
 
 
 @get("/collections/one", sync_to_thread=True)
 def see_collection(
-    desk: NamedDependency[Desk],
+    context: NamedDependency[PageContext],
     name: FromQuery[str],
     place: Place = "",
     query_text: Question = "",
@@ -37,21 +34,21 @@ def see_collection(
     after: FromQuery[str | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return what a question finds among the entries of a scope; without one, a page of these entries."""
-    whose = place.strip() or str(desk.caller.scope)
+    """Show what a query recalls from a scope; without a query, a page of its entries."""
+    whose = place.strip() or str(context.principal.scope)
     matches: list[Match] = []
     entries: list[Entry] = []
-    fault, status, onwards = None, 200, None
+    problem, status, onwards = None, 200, None
     try:
-        memory = desk.at(whose)
+        memory = context.at(whose)
         if query_text.strip():
             matches = memory.recall(query_text, collection=name, limit=_MATCHES, mode=mode).results
         else:
             found = memory.entries(collection=name, after=decode_number(after), limit=PAGE + 1, max_bytes=PAGE_BYTES)
             entries, onwards = page(found, PAGE, lambda entry: entry.sequence, max_bytes=PAGE_BYTES)
     except UsageError as error:
-        fault, status = fault_of(error, field="scope"), status_of(error)
-    return desk.show(
+        problem, status = field_error(error, field="scope"), status_of(error)
+    return context.show(
         "collection.html",
         section="collections",
         status=status,
@@ -64,24 +61,24 @@ def see_collection(
         matches=matches,
         entries=entries,
         onwards=onwards,
-        fault=fault,
-        writable=fault is None and desk.may(Forget(scope=desk.scope(whose), collection=name, id="any")),
+        field_error=problem,
+        writable=problem is None and context.may(Forget(scope=context.scope(whose), collection=name, id="any")),
     )
 
 
 @post("/collections/forget", sync_to_thread=True, status_code=200)
-def forget_entry(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Forget one entry: it is no longer recalled, except as of an earlier moment."""
-    name, scope = desk.field("name"), desk.field("scope")
-    gone = desk.at(scope).forget(desk.field("id"), collection=name, namespace=desk.field("namespace"))
+def forget_entry(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Forget an entry: it is no longer recalled, except with an earlier `as_of`."""
+    name, scope = context.field("name"), context.field("scope")
+    gone = context.at(scope).forget(context.field("id"), collection=name, namespace=context.field("namespace"))
     where = address("/collections/one", name=name, scope=scope, done="forgotten" if gone else "unchanged")
     return redirect(where)
 
 
-def collections_of(desk: Desk) -> list[Holding]:
-    """Return the collections of the tenant; for who may not see those, what is in them of their own."""
-    everything = desk.may(ReadCollections(scope=desk.shared))
-    return desk.memory.collections.list(below=None if everything else desk.caller.scope)
+def collections_of(context: PageContext) -> list[Holding]:
+    """Return the collections of the tenant, or those with entries of the caller."""
+    everything = context.may(ReadCollections(scope=context.shared))
+    return context.memory.collections.list(below=None if everything else context.principal.scope)
 
 
 handlers = [list_collections, see_collection, forget_entry]

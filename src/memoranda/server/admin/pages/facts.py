@@ -1,4 +1,4 @@
-"""Facts of a scope: what is known, since when, by whom and through which door; and what was known before."""
+"""Facts of a scope: browse, edit, delete, and restore earlier versions."""
 
 from __future__ import annotations
 
@@ -12,140 +12,152 @@ from litestar.params import FromQuery
 
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import Conflict, MemorandaError, NotFound, UsageError
-from memoranda.model.effect import ReadLedger
+from memoranda.governance.ledger import ReadLedger
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.text import quote
-from memoranda.server.admin.desk import PAGE_BYTES, Desk, writing
-from memoranda.server.admin.forms import fault_of, read_json, status_of
+from memoranda.server.admin.context import (
+    PAGE_BYTES,
+    PageContext,
+    Place,
+    field_error,
+    read_json,
+    status_of,
+    write_effect,
+)
+from memoranda.server.admin.html import address, as_json, redirect
 from memoranda.server.admin.pages.definitions import definition_of
-from memoranda.server.admin.parameters import Place
-from memoranda.server.admin.rendering import address, as_json, redirect
-from memoranda.server.paging import decode_cursor, page
-from memoranda.wire.bounds import fitting
+from memoranda.server.pagination import decode_cursor, page
+from memoranda.wire.codec import fit_bytes
 
 PAGE = 100
 _RECENT = 500
-"""Events at the end of the ledger that are looked through for scopes to suggest."""
+"""Number of recent ledger events from which scopes are suggested."""
 _SUGGESTED = 12
 
 
 @get("/facts", sync_to_thread=True)
 def list_facts(
-    desk: NamedDependency[Desk],
+    context: NamedDependency[PageContext],
     place: Place = "",
     prefix: FromQuery[str] = "",
     as_of: FromQuery[str] = "",
     after: FromQuery[str | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return a page of the facts of a scope, now or as they stood at a moment."""
-    asked = {"scope": place.strip() or str(desk.caller.scope), "prefix": prefix.strip(), "as_of": as_of}
+    """Show a page of the facts of a scope, now or at `as_of`."""
+    asked = {"scope": place.strip() or str(context.principal.scope), "prefix": prefix.strip(), "as_of": as_of}
     found: list[Fact] = []
-    fault, status, onwards = None, 200, None
+    problem, status, onwards = None, 200, None
     try:
-        listed = _beginning_with(desk.at(asked["scope"]), asked["prefix"], decode_cursor(after), as_of.strip() or None)
+        listed = _facts_with_prefix(
+            context.at(asked["scope"]), asked["prefix"], decode_cursor(after), as_of.strip() or None
+        )
         found, onwards = page(listed, PAGE, lambda fact: fact.key, max_bytes=PAGE_BYTES)
     except UsageError as error:
-        fault, status = fault_of(error, field="scope"), status_of(error)
-    return desk.show(
+        problem, status = field_error(error, field="scope"), status_of(error)
+    return context.show(
         "facts.html",
         section="facts",
         status=status,
         done=done,
         facts=found,
         asked=asked,
-        fault=fault,
+        field_error=problem,
         onwards=onwards,
-        suggested=recent_scopes(desk),
-        writable=fault is None and not as_of and desk.may_write(desk.scope(asked["scope"]), asked["prefix"] or "any"),
+        suggested=recent_scopes(context),
+        writable=problem is None
+        and not as_of
+        and context.may_write(context.scope(asked["scope"]), asked["prefix"] or "any"),
     )
 
 
 @get("/facts/one", sync_to_thread=True)
 def see_fact(
-    desk: NamedDependency[Desk],
+    context: NamedDependency[PageContext],
     place: Place,
     key: FromQuery[str],
     before: FromQuery[int | None] = None,
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
-    """Return a fact with a page of what happened to it, newest first."""
-    fact, history = _read(desk, place, key, before=before)
+    """Show a fact with a page of its history, newest first."""
+    fact, history = _read(context, place, key, before=before)
     if fact is None and not history:
         raise NotFound(
-            f"there is no fact {quote(key)} in `{desk.scope(place)}`", hint="It was never written, or erased"
+            f"there is no fact {quote(key)} in `{context.scope(place)}`", hint="It was never written, or was erased"
         )
-    return _page(desk, place, key, fact, history, done=done)
+    return _page(context, place, key, fact, history, done=done)
 
 
 @get("/facts/new", sync_to_thread=True)
-def begin_fact(desk: NamedDependency[Desk], place: Place = "", key: FromQuery[str] = "") -> Response[bytes]:
-    """Return an empty form."""
-    desk.ensure(writing(desk.scope(place), key or "any"))
-    return _new(desk, scope=place or str(desk.caller.scope), key=key)
+def begin_fact(context: NamedDependency[PageContext], place: Place = "", key: FromQuery[str] = "") -> Response[bytes]:
+    """Show an empty form."""
+    context.ensure(write_effect(context.scope(place), key or "any"))
+    return _new(context, scope=place or str(context.principal.scope), key=key)
 
 
 @post("/facts/new", sync_to_thread=True, status_code=200)
-def create_fact(desk: NamedDependency[Desk]) -> Response[bytes]:
+def create_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
     """Write a fact that must not exist yet."""
-    scope, key, text, ttl = (desk.field(name) for name in ("scope", "key", "value", "ttl"))
+    scope, key, text, ttl = (context.field(name) for name in ("scope", "key", "value", "ttl"))
     try:
-        desk.at(scope).set(key.strip(), read_json(text, "value"), expect=0, ttl=ttl.strip() or None)
+        context.at(scope).set(key.strip(), read_json(text, "value"), expect=0, ttl=ttl.strip() or None)
     except (UsageError, Conflict) as error:
-        return _new(desk, scope=scope, key=key, text=text, ttl=ttl, error=error)
+        return _new(context, scope=scope, key=key, text=text, ttl=ttl, error=error)
     return redirect(address("/facts/one", scope=scope, key=key.strip(), done="saved"))
 
 
 @post("/facts/one", sync_to_thread=True, status_code=200)
-def save_fact(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Write another value, if the fact is still the one that was shown."""
-    scope, key, text, ttl = (desk.field(name) for name in ("scope", "key", "value", "ttl"))
+def save_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Write a new value if the fact has not changed since the page was loaded."""
+    scope, key, text, ttl = (context.field(name) for name in ("scope", "key", "value", "ttl"))
     try:
-        kept = desk.at(scope).get(key)
-        desk.at(scope).set(
+        kept = context.at(scope).get(key)
+        context.at(scope).set(
             key,
             read_json(text, "value"),
-            expect=_version(desk.field("version")),
+            expect=_version(context.field("version")),
             ttl=ttl.strip() or None,
             domain=kept.domain if kept else None,
         )
     except (UsageError, Conflict) as error:
-        fact, history = _read(desk, scope, key)
-        return _page(desk, scope, key, fact, history, text=text, ttl=ttl, error=error)
+        fact, history = _read(context, scope, key)
+        return _page(context, scope, key, fact, history, text=text, ttl=ttl, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="saved"))
 
 
 @post("/facts/delete", sync_to_thread=True, status_code=200)
-def delete_fact(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Delete a fact, if it is still the one that was shown. Its history stays, and can be brought back."""
-    scope, key = desk.field("scope"), desk.field("key")
+def delete_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Delete a fact if it has not changed since the page was loaded. Its history is kept."""
+    scope, key = context.field("scope"), context.field("key")
     try:
-        desk.at(scope).delete(key, expect=_version(desk.field("version")))
+        context.at(scope).delete(key, expect=_version(context.field("version")))
     except Conflict as error:
-        fact, history = _read(desk, scope, key)
-        return _page(desk, scope, key, fact, history, error=error)
+        fact, history = _read(context, scope, key)
+        return _page(context, scope, key, fact, history, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="deleted"))
 
 
 @post("/facts/restore", sync_to_thread=True, status_code=200)
-def restore_fact(desk: NamedDependency[Desk]) -> Response[bytes]:
-    """Write a value again that the fact had before, with the time to live that it had."""
-    scope, key = desk.field("scope"), desk.field("key")
-    wanted = _version(desk.field("restored"))
-    earlier = next(iter(desk.at(scope).history(key, after=wanted - 1, limit=1)), None)
+def restore_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Restore an earlier value with the time to live that it had."""
+    scope, key = context.field("scope"), context.field("key")
+    wanted = _version(context.field("restored"))
+    earlier = next(iter(context.at(scope).history(key, after=wanted - 1, limit=1)), None)
     if earlier is None or earlier.version != wanted or earlier.change != "set" or earlier.forgotten:
-        raise NotFound(f"version {wanted} of {quote(key)} holds no value any more", hint="Choose another one")
+        raise NotFound(f"version {wanted} of {quote(key)} no longer has a value", hint="Choose another version")
     lived = None if earlier.expires_at is None else max(1, int((earlier.expires_at - earlier.at).total_seconds()))
     try:
-        desk.at(scope).set(key, earlier.value, expect=_version(desk.field("version")), ttl=lived, domain=earlier.domain)
+        context.at(scope).set(
+            key, earlier.value, expect=_version(context.field("version")), ttl=lived, domain=earlier.domain
+        )
     except (UsageError, Conflict) as error:
-        fact, history = _read(desk, scope, key)
-        return _page(desk, scope, key, fact, history, error=error)
+        fact, history = _read(context, scope, key)
+        return _page(context, scope, key, fact, history, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="restored"))
 
 
-def _beginning_with(place: ScopedMemory, beginning: str, after: str, as_of: str | None) -> list[Fact]:
-    """Return more than a page of facts whose keys begin with a text, if there are so many; also with half a name."""
+def _facts_with_prefix(place: ScopedMemory, beginning: str, after: str, as_of: str | None) -> list[Fact]:
+    """Return up to one more than a page of facts whose keys begin with a text, which may end inside a name."""
     above, _, half = beginning.rpartition(".")
     if not half:
         return place.list(above, after=after, limit=PAGE + 1, max_bytes=PAGE_BYTES, as_of=as_of)
@@ -154,15 +166,17 @@ def _beginning_with(place: ScopedMemory, beginning: str, after: str, as_of: str 
     return [*([itself] if itself else []), *takewhile(lambda fact: fact.key.startswith(beginning), others)]
 
 
-def _read(desk: Desk, scope: str, key: str, *, before: int | None = None) -> tuple[Fact | None, list[Revision]]:
-    """Return a fact, and more than a page of its revisions, newest first, if there are that many."""
-    place = desk.at(scope)
+def _read(
+    context: PageContext, scope: str, key: str, *, before: int | None = None
+) -> tuple[Fact | None, list[Revision]]:
+    """Return a fact, and up to one more than a page of its revisions, newest first."""
+    place = context.at(scope)
     history = place.history(key, newest=True, before=before, limit=PAGE + 1, max_bytes=PAGE_BYTES)
     return place.get(key), history
 
 
 def _page(
-    desk: Desk,
+    context: PageContext,
     scope: str,
     key: str,
     fact: Fact | None,
@@ -173,36 +187,42 @@ def _page(
     ttl: str | None = None,
     error: MemorandaError | None = None,
 ) -> Response[bytes]:
-    definition = None if fact is None else definition_of(desk, fact)
-    now = desk.memory.clock.now()
-    shown = fitting(history[:PAGE], PAGE_BYTES)
-    return desk.show(
+    definition = None if fact is None else definition_of(context, fact)
+    now = context.memory.clock.now()
+    shown = fit_bytes(history[:PAGE], PAGE_BYTES)
+    return context.show(
         "fact.html",
         section="facts",
         status=200 if error is None else status_of(error),
         done=done,
-        scope_path=str(desk.scope(scope)),
+        scope_path=str(context.scope(scope)),
         key=key,
         fact=fact,
         history=_with_old_values(history)[: len(shown)],
         onwards=shown[-1].version if len(shown) < len(history) else None,
         definition=definition,
         text=text if text is not None else "" if fact is None else as_json(fact.value),
-        ttl=ttl if ttl is not None else "" if fact is None or definition else _left(fact.expires_at, now),
-        fault=None if error is None else fault_of(error, field=_field_of(error)),
-        editable=desk.may_edit(desk.scope(scope), key),
+        ttl=ttl if ttl is not None else "" if fact is None or definition else _remaining_ttl(fact.expires_at, now),
+        field_error=None if error is None else field_error(error, field=_field_of(error)),
+        editable=context.may_edit(context.scope(scope), key),
     )
 
 
 def _new(
-    desk: Desk, *, scope: str, key: str = "", text: str = '""', ttl: str = "", error: MemorandaError | None = None
+    context: PageContext,
+    *,
+    scope: str,
+    key: str = "",
+    text: str = '""',
+    ttl: str = "",
+    error: MemorandaError | None = None,
 ) -> Response[bytes]:
-    return desk.show(
+    return context.show(
         "fact_new.html",
         section="facts",
         status=200 if error is None else status_of(error),
         values={"scope": scope, "key": key, "value": text, "ttl": ttl},
-        fault=None if error is None else fault_of(error, field=_field_of(error)),
+        field_error=None if error is None else field_error(error, field=_field_of(error)),
     )
 
 
@@ -212,32 +232,32 @@ def _field_of(error: MemorandaError) -> str:
 
 
 def _with_old_values(history: list[Revision]) -> list[tuple[Revision, Any]]:
-    """Return each revision, newest first, with the value that it took the place of."""
+    """Return each revision, newest first, with the value that it replaced."""
     before: list[Any] = [*(one.value if one.change == "set" else None for one in history[1:]), None]
     return list(zip(history, before, strict=False))
 
 
-def _left(end: datetime | None, now: datetime) -> str:
+def _remaining_ttl(end: datetime | None, now: datetime) -> str:
     return "" if end is None else f"{max(1, int((end - now).total_seconds()))}s"
 
 
 def _version(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) < 19):
-        raise UsageError(f"{quote(text)} is no version", hint="Open the page again", path="version")
+        raise UsageError(f"{quote(text)} is not a version", hint="Reload the page", path="version")
     return int(text)
 
 
-def _is_browsed(scope: str) -> bool:
-    """Say whether a scope is one that people look into; runs have pages of their own."""
+def _is_browsable(scope: str) -> bool:
+    """Return whether a scope is worth suggesting; runs have their own pages."""
     return bool(scope) and not scope.startswith("run:")
 
 
-def recent_scopes(desk: Desk) -> list[str]:
-    """Return scopes that were written to lately; for who may not see the ledger, their own."""
-    if not desk.may(ReadLedger(scope=desk.shared)):
-        return [str(desk.caller.scope)]
-    recent = reversed(desk.memory.ledger.tail(_RECENT, max_bytes=PAGE_BYTES))
-    return list(dict.fromkeys(event.scope for event in recent if _is_browsed(event.scope)))[:_SUGGESTED]
+def recent_scopes(context: PageContext) -> list[str]:
+    """Return recently written scopes, or the caller's own if they may not read the ledger."""
+    if not context.may(ReadLedger(scope=context.shared)):
+        return [str(context.principal.scope)]
+    recent = reversed(context.memory.ledger.tail(_RECENT, max_bytes=PAGE_BYTES))
+    return list(dict.fromkeys(event.scope for event in recent if _is_browsable(event.scope)))[:_SUGGESTED]
 
 
 handlers = [list_facts, see_fact, begin_fact, create_fact, save_fact, delete_fact, restore_fact]

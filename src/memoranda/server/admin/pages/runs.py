@@ -1,43 +1,51 @@
-"""Runs of machines and workflows: where they stand, and what the ledger says of them."""
+"""Runs of machines and workflows, and effects that wait for approval."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from litestar import Response, get
+from litestar import Response, get, post
 from litestar.di import NamedDependency
 from litestar.params import FromPath, FromQuery
 
-from memoranda.model.effect import ReadRuns
-from memoranda.model.run import RUN_STATUSES, RunSummary
-from memoranda.server.admin.desk import PAGE_BYTES, Desk
-from memoranda.wire.bounds import fitting
+from memoranda.governance.approvals import Decide
+from memoranda.governance.runs import ReadRuns
+from memoranda.model.event import RUN_STATUSES, RunSummary
+from memoranda.server.admin.context import PAGE_BYTES, PageContext
+from memoranda.server.admin.html import address, redirect
+from memoranda.server.pagination import decode_cursor, page
+from memoranda.wire.codec import fit_bytes
 
 EVENTS = 1_000
-"""Events of a run on one page."""
-MOST = 200
-"""Runs of one page, the newest."""
+"""Maximum number of events of a run on a page."""
+MOST_RUNS = 200
+"""Maximum number of runs on a page, newest first."""
 
 
 @get("/runs", sync_to_thread=True)
-def list_runs(desk: NamedDependency[Desk], status: FromQuery[str] = "") -> Response[bytes]:
-    """Return where runs stand, those that started last first."""
-    found = runs_of(desk, status=status or None, limit=MOST + 1)
-    return desk.show(
-        "runs.html", section="runs", runs=found[:MOST], more=len(found) > MOST, wanted=status, statuses=RUN_STATUSES
+def list_runs(context: NamedDependency[PageContext], status: FromQuery[str] = "") -> Response[bytes]:
+    """Show the runs, newest first."""
+    found = runs_of(context, status=status or None, limit=MOST_RUNS + 1)
+    return context.show(
+        "runs.html",
+        section="runs",
+        runs=found[:MOST_RUNS],
+        more=len(found) > MOST_RUNS,
+        wanted=status,
+        statuses=RUN_STATUSES,
     )
 
 
 @get("/runs/{id:str}", sync_to_thread=True)
-def see_run(desk: NamedDependency[Desk], id: FromPath[str], after: FromQuery[int] = 0) -> Response[bytes]:
-    """Return one run with a page of what the ledger says of it."""
-    everybody = desk.may(ReadRuns(scope=desk.shared))
-    # Who sees only runs of their own is asked about each, as the routes do it.
-    handle = desk.memory if everybody else desk.programs.handle(desk.caller)
-    run = handle.runs.get(id) if everybody else desk.programs.summary(id, desk.caller)
+def see_run(context: NamedDependency[PageContext], id: FromPath[str], after: FromQuery[int] = 0) -> Response[bytes]:
+    """Show a run with a page of its events."""
+    everybody = context.may(ReadRuns(scope=context.shared))
+    # Otherwise only the caller's own runs are visible, as in the REST API.
+    handle = context.memory if everybody else context.programs.handle(context.principal)
+    run = handle.runs.get(id) if everybody else context.programs.summary(id, context.principal)
     found = handle.runs.events(id, after=after, limit=EVENTS + 1, max_bytes=PAGE_BYTES)
-    events = fitting(found[:EVENTS], PAGE_BYTES)
-    return desk.show(
+    events = fit_bytes(found[:EVENTS], PAGE_BYTES)
+    return context.show(
         "run.html",
         section="runs",
         run=run,
@@ -47,11 +55,47 @@ def see_run(desk: NamedDependency[Desk], id: FromPath[str], after: FromQuery[int
     )
 
 
-def runs_of(desk: Desk, **asked: Any) -> list[RunSummary]:
-    """Return runs of the tenant, as `memory.runs.list` is asked for them; for who may not see those, their own."""
-    if desk.may(ReadRuns(scope=desk.shared)):
-        return desk.memory.runs.list(**asked)
-    return desk.programs.runs(desk.caller, **asked)
+def runs_of(context: PageContext, **options: Any) -> list[RunSummary]:
+    """Return runs of the tenant, or the caller's own; `options` are those of `memory.runs.list`."""
+    if context.may(ReadRuns(scope=context.shared)):
+        return context.memory.runs.list(**options)
+    return context.programs.runs(context.principal, **options)
 
 
-handlers = [list_runs, see_run]
+MOST_APPROVALS = 200
+"""Maximum number of pending approvals on a page, and of decisions."""
+
+
+@get("/approvals", sync_to_thread=True)
+def list_approvals(
+    context: NamedDependency[PageContext], after: FromQuery[str | None] = None, done: FromQuery[str] = ""
+) -> Response[bytes]:
+    """Show pending approvals, oldest first, and the newest decisions."""
+    approvals = context.memory.approvals
+    # Decided approvals no longer hold their effect, so all of them are small.
+    decided = [*approvals.list(status="approved"), *approvals.list(status="refused")]
+    found = approvals.list(after=decode_cursor(after), limit=MOST_APPROVALS + 1, max_bytes=PAGE_BYTES)
+    waiting, onwards = page(found, MOST_APPROVALS, lambda one: one.id, max_bytes=PAGE_BYTES)
+    return context.show(
+        "approvals.html",
+        section="approvals",
+        done=done,
+        waiting=waiting,
+        onwards=onwards,
+        decided=sorted(decided, key=lambda one: one.requested_at, reverse=True)[:MOST_APPROVALS],
+        may_decide=context.may(Decide(scope=context.shared, approval="", verdict="approved")),
+    )
+
+
+@post("/approvals", sync_to_thread=True, status_code=200)
+def decide(context: NamedDependency[PageContext]) -> Response[bytes]:
+    """Approve a pending effect, which is then carried out, or refuse it."""
+    approval, reason = context.field("approval"), context.field("reason").strip()
+    if context.field("verdict") == "approved":
+        context.memory.approvals.approve(approval, reason=reason)
+        return redirect(address("/approvals", done="approved"))
+    context.memory.approvals.refuse(approval, reason=reason)
+    return redirect(address("/approvals", done="refused"))
+
+
+handlers = [list_runs, see_run, list_approvals, decide]

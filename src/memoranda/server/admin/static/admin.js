@@ -1,17 +1,17 @@
-// What makes forms kinder. Every page works without it; the server checks everything again.
+// Conveniences for forms. Every page works without them, and the server validates everything again.
 
 function watch(element, see) {
   element.addEventListener("input", see);
   see();
 }
 
-// On a small screen the sections are one row that scrolls: begin where the current one is.
+// On small screens the sections are a scrolling row: scroll to the current one.
 for (const current of document.querySelectorAll(".side [aria-current]")) {
   const row = current.closest("nav");
   row.scrollLeft = current.offsetLeft - (row.clientWidth - current.offsetWidth) / 2;
 }
 
-// What is wrong with a question is shown where its answer would be; an answer that is another page is gone to.
+// Show an error where the results would be; follow a response that is another page.
 document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
   if (new DOMParser().parseFromString(detail.serverResponse, "text/html").getElementById("results")) {
     detail.shouldSwap = true;
@@ -22,7 +22,7 @@ document.body.addEventListener("htmx:beforeSwap", ({ detail }) => {
   }
 });
 
-// How many characters a text has, of those that it may have. Counted as the server counts: by code points.
+// Count the characters of a text as the server does: by code points.
 for (const text of document.querySelectorAll("[data-count]")) {
   const count = document.getElementById(text.dataset.count);
   const limit = Number(text.dataset.limit);
@@ -33,7 +33,7 @@ for (const text of document.querySelectorAll("[data-count]")) {
   });
 }
 
-// Whether a text is JSON, as it is typed.
+// Check JSON while it is typed.
 for (const text of document.querySelectorAll("[data-json]")) {
   const note = document.getElementById(text.dataset.json);
   const said = note.textContent;
@@ -49,7 +49,7 @@ for (const text of document.querySelectorAll("[data-json]")) {
   });
 }
 
-// A slug that follows the name, until somebody writes one.
+// Derive the slug from the name until the user edits it.
 for (const slug of document.querySelectorAll("[data-slug-of]")) {
   const name = document.getElementById(slug.dataset.slugOf);
   let own = slug.value !== "";
@@ -61,7 +61,7 @@ for (const slug of document.querySelectorAll("[data-slug-of]")) {
   });
 }
 
-// What cannot be undone has a button that waits until the right word was typed.
+// Enable the button of an irreversible action once the right word is typed.
 for (const typed of document.querySelectorAll("[data-must-be], [data-must-equal]")) {
   const button = typed.form.querySelector("button");
   const other = typed.dataset.mustEqual ? document.getElementById(typed.dataset.mustEqual) : null;

@@ -1,0 +1,669 @@
+"""Compile a checked document to a `Plan`: programs, names and numbered blocks are resolved once."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+import msgspec
+
+from memoranda.abl import document as abl
+from memoranda.abl.document import Document, Remember
+from memoranda.abl.expression import compiler as grammar
+from memoranda.abl.expression.compiler import evaluate
+from memoranda.abl.keywords import TYPES, type_name
+from memoranda.abl.lines import unquote
+from memoranda.abl.programs import Programs
+from memoranda.abl.runtime.actions import (
+    compile_call,
+    compile_check,
+    compile_clear,
+    compile_respond,
+    compile_set,
+    compile_target,
+    compile_transform,
+)
+from memoranda.abl.runtime.coordination import compile_delegate
+from memoranda.abl.runtime.gather import GatherAction
+from memoranda.abl.runtime.plan import (
+    Block,
+    BranchPlan,
+    CompletePlan,
+    ContextPlan,
+    DelegatePlan,
+    Do,
+    ErrorPlan,
+    EscalationPlan,
+    FailurePlan,
+    FieldPlan,
+    HandlerPlan,
+    HandoffPlan,
+    InterruptionPlan,
+    Leap,
+    Plan,
+    Put,
+    RecallPlan,
+    RulePlan,
+    Signal,
+    StepPlan,
+    TriggerPlan,
+    choose,
+)
+from memoranda.abl.runtime.reasoning_step import ReasoningAction
+from memoranda.abl.runtime.work import Work
+from memoranda.abl.understanding.fields import FieldSpec, Intent
+from memoranda.abl.variables import Declarations, Persistent
+from memoranda.errors import SourceError
+from memoranda.lang.document import Raw
+from memoranda.lang.expression.compiler import Expression
+from memoranda.lang.expression.dialect import Resolve
+from memoranda.lang.expression.nodes import Binary, Constant, Name, Node, Path, children, paths_read
+from memoranda.lang.source import digest_of
+from memoranda.lang.template import CompiledTemplate, Template
+from memoranda.model.clock import parse_duration
+
+
+class Compiler:
+    """Compiles the parts of a document, with its programs, names and numbered blocks."""
+
+    def __init__(self, document: Document, programs: Programs) -> None:
+        """Start with a document without errors."""
+        self.document = document
+        self.programs = programs
+        self._resolve: Resolve | None = None
+        self.declarations = Declarations(document, self.expression)
+        self._resolve = self.declarations.resolve
+        self.blocks: list[Block] = []
+        self._steps = {step.name.text for step in document.flow.steps} if document.flow else set[str]()
+        self._templates = {one.name.text: one.text for one in document.templates if one.text is not None}
+        self.fields: dict[str, FieldPlan] = {}
+        self.guards: set[str] = set()
+        """Variables that rules and checks read."""
+
+    # programs
+
+    def expression(self, raw: Raw) -> Expression:
+        """Compile an expression or condition."""
+        node = self.programs.node(raw)
+        assert node is not None, raw.text
+        return grammar.expression(node, resolve=self._resolve)
+
+    def guard(self, raw: Raw) -> Expression:
+        """Compile a condition that protects something, and record the variables that it reads."""
+        compiled = self.expression(raw)
+        self.guards.update(path[0] for path, _ in paths_read(compiled.node))
+        return compiled
+
+    def template(self, raw: Raw) -> CompiledTemplate:
+        """Compile a template."""
+        node = self.programs.node(raw)
+        assert isinstance(node, Template), raw.text
+        return grammar.template(node, resolve=self._resolve)
+
+    def agent_template(self, raw: Raw) -> CompiledTemplate | None:
+        """Compile one of the agent's templates by name."""
+        text = self._templates.get(raw.text)
+        return None if text is None else self.template(text)
+
+    def inside(self, item: str) -> Compiler:
+        """Return a compiler for programs in which a name means an item of an array."""
+        other = object.__new__(Compiler)
+        other.__dict__ = dict(self.__dict__)
+        outer = self.declarations.resolve
+
+        def resolve(path: Path) -> Any:
+            return None if path[0] == item else outer(path)
+
+        other._resolve = resolve
+        return other
+
+    def optional(self, raw: Raw | None) -> Expression | None:
+        """Compile a condition, if there is one that was parsed."""
+        return None if raw is None or self.programs.node(raw) is None else self.expression(raw)
+
+    def text(self, raw: Raw | None) -> CompiledTemplate | None:
+        """Compile a template, if there is one."""
+        return None if raw is None else self.template(raw)
+
+    def pairs(self, arguments: Iterable[abl.Argument]) -> tuple[tuple[str, Expression], ...]:
+        """Compile the values of arguments."""
+        return tuple((argument.name.text, self.expression(argument.value)) for argument in arguments)
+
+    # blocks
+
+    def block(
+        self,
+        body: Iterable[abl.Action],
+        then: abl.Target | None = None,
+        *,
+        stays: bool = False,
+        extra: Do | None = None,
+    ) -> Block:
+        """Compile actions to a numbered block; the number is stable while the text is."""
+        block = self.empty_block(self.leap(then) if then else None, stays=stays)
+        actions = [self.action(node) for node in body]
+        block.actions = (*actions, extra) if extra else tuple(actions)
+        return block
+
+    def empty_block(self, then: Leap | None = None, *, stays: bool = False) -> Block:
+        """Return a block with the next number; its actions, which may contain blocks, are compiled afterwards."""
+        block = Block(len(self.blocks), then, stays=stays)
+        self.blocks.append(block)
+        return block
+
+    def branches(self, branches: Iterable[abl.Branch], *, stays: bool = False) -> tuple[BranchPlan, ...]:
+        """Compile branches, of which the first that is true is taken."""
+        return tuple(
+            BranchPlan(
+                self.expression(branch.condition) if branch.condition else None,
+                self.block(branch.body, branch.then, stays=stays and branch.then is None),
+                branch.condition.text if branch.condition else "",
+            )
+            for branch in branches
+        )
+
+    def leap(self, target: abl.Target) -> Leap:
+        """Compile a transition; the exact name of a step takes precedence over a keyword."""
+        name = target.name.text
+        if name in self._steps:
+            return Leap("step", name)
+        reason = self.template(target.reason) if target.reason is not None else None
+        return Leap(target.kind, name, reason)
+
+    def action(self, node: abl.Action) -> Do:
+        """Compile an action."""
+        if isinstance(node, abl.Gather):
+            return compile_gather(self, node)
+        if isinstance(node, abl.Present):
+            return compile_respond(self, abl.Respond(node.text, span=node.span))
+        if isinstance(node, abl.Consult):
+            return compile_delegate(node.agent.text)
+        compile = cast("Callable[[Compiler, Any], Do]", _ACTIONS[type(node)])
+        return compile(self, node)
+
+
+_ACTIONS: dict[type[Any], Any] = {
+    abl.Set: compile_set,
+    abl.Clear: compile_clear,
+    abl.Transform: compile_transform,
+    abl.Call: compile_call,
+    abl.Check: compile_check,
+    abl.Respond: compile_respond,
+}
+
+
+DIGEST = 16
+"""Length of the digest by which a session refers to its agents."""
+
+
+def compile_agent(document: Document, programs: Programs, source: str) -> Plan:
+    """Compile a document without errors."""
+    to = Compiler(document, programs)
+    flow = document.flow
+    if document.gather is not None:
+        for field in document.gather.fields:
+            compile_field(to, field)
+    steps = {step.name.text: compile_step(to, step) for step in flow.steps} if flow else {MAIN: main_step(to)}
+    escalate = document.escalate
+    handoffs = [compile_handoff(to, number, node) for number, node in enumerate(document.handoffs)]
+    return Plan(
+        name=document.name.text if document.name else "Agent",
+        digest=digest_of(source)[:DIGEST],
+        source=source,
+        document=document,
+        declarations=to.declarations,
+        steps=steps,
+        entry=(flow.entry if flow else MAIN),
+        digressions=compile_interruptions(to, flow.global_digressions) if flow else (),
+        rules=compile_rules(to),
+        fields=to.fields,
+        triggers=compile_triggers(to),
+        recalls=compile_recalls(to),
+        handoffs=tuple(sorted(handoffs, key=lambda plan: plan.priority)),
+        delegates=tuple(compile_delegate_plan(to, number, node) for number, node in enumerate(document.delegates)),
+        escalations=tuple(
+            EscalationPlan(
+                to.expression(node.when),
+                to.text(node.reason),
+                node.priority,
+                tuple(tag.text for tag in node.tags),
+            )
+            for node in (escalate.triggers if escalate else ())
+        ),
+        context_for_human=tuple(name.text for name in escalate.context_for_human) if escalate else (),
+        completes=tuple(compile_complete(to, node) for node in document.completes),
+        on_start=_handler(to, _calls_first(document.on_start)) if document.on_start else None,
+        hooks={node.name.text.casefold(): _handler(to, node) for node in document.hooks},
+        return_handlers={node.name.text: _handler(to, node) for node in document.return_handlers},
+        on_error=compile_errors(to, document.on_error),
+        messages={one.name.text: to.template(one.value) for one in document.messages},
+        prose=_prose(to),
+        traits=_traits(document),
+        resets=_resets(to),
+        blocks=tuple(to.blocks),
+        guards=frozenset(to.guards),
+    )
+
+
+def _calls_first(node: abl.Handler) -> abl.Handler:
+    """Move responses after the calls, whose results they may use."""
+    body = node.body
+    after = 1 + max((place for place, action in enumerate(body) if isinstance(action, abl.Call)), default=-1)
+    if any(isinstance(action, abl.Gather) for action in body[:after]):
+        return node
+    done = [action for action in body[:after] if not isinstance(action, abl.Respond)]
+    said = [action for action in body[:after] if isinstance(action, abl.Respond)]
+    return msgspec.structs.replace(node, body=(*done, *said, *body[after:]))
+
+
+def _handler(to: Compiler, node: abl.Handler) -> HandlerPlan:
+    branches = to.branches(node.branches)
+
+    def run_branches(work: Work) -> Signal:
+        branch = choose(branches, work)
+        return branch.block if branch else None
+
+    block = to.block(node.body, node.then, extra=run_branches if branches else None)
+    return HandlerPlan(block, node.critical, node.resume_intent)
+
+
+def _resets(to: Compiler) -> dict[str, tuple[str, ...]]:
+    by_reset: dict[str, list[str]] = {}
+    for slot in to.declarations.session.values():
+        by_reset.setdefault(slot.reset, []).append(slot.name)
+    return {reset: tuple(names) for reset, names in by_reset.items()}
+
+
+def _prose(to: Compiler) -> dict[str, CompiledTemplate]:
+    document, identity = to.document, to.document.identity
+    if document.system_prompt is not None:
+        return {"Prompt": to.template(document.system_prompt)}
+    given = {
+        "Role": identity.role if identity else None,
+        "Persona": document.persona or (identity.persona if identity else None),
+        "Goal": document.goal,
+        "Instructions": document.instructions,
+    }
+    return {label: to.template(raw) for label, raw in given.items() if raw is not None}
+
+
+def _traits(document: Document) -> tuple[str, ...]:
+    """Return expertise and limitations as sentences for the model."""
+    identity = document.identity
+    limits = (*document.limitations, *(identity.limitations if identity else ()))
+    known = identity.expertise if identity else ()
+    return (*(f"You know about: {raw.text}" for raw in known), *(f"You cannot: {raw.text}" for raw in limits))
+
+
+MAIN = ""
+"""The name of the only step of an agent without a flow."""
+
+
+def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
+    """Compile a step."""
+    body = node.body
+    has_gather = any(isinstance(action, abl.Gather) for action in body)
+    block = to.empty_block()
+    actions = [
+        compile_gather(to, action, node) if isinstance(action, abl.Gather) else to.action(action)
+        for action in body
+        # PRESENT is shown before the question of GATHER, wherever it is written.
+        if not (has_gather and isinstance(action, abl.Present))
+    ]
+    if node.reasoning:
+        actions.append(_reasoning(to, node))
+    block.actions = tuple(actions)
+    return StepPlan(
+        name=node.name.text,
+        when=to.optional(node.when),
+        block=block,
+        on_input=to.branches(node.on_input, stays=True),
+        sub_intents=compile_interruptions(to, node.sub_intents),
+        digressions=compile_interruptions(to, node.digressions),
+        on_error=compile_errors(to, node.on_error),
+        then=to.branches(node.then),
+        max_attempts=node.max_attempts,
+        on_exhausted=to.leap(node.on_exhausted) if node.on_exhausted else None,
+    )
+
+
+def _reasoning(to: Compiler, node: abl.Step) -> ReasoningAction:
+    return ReasoningAction(
+        goal=to.text(node.goal),
+        tools=tuple(tool.text for tool in node.available_tools) or None,
+        exit_when=to.optional(node.exit_when),
+        max_turns=node.max_turns or 10,
+        constraints=tuple(to.template(rule) for rule in node.step_constraints),
+    )
+
+
+def main_step(to: Compiler) -> StepPlan:
+    """Return the only step of an agent without a flow: gather, then let the model reply, if there is one."""
+    gather = to.document.gather
+    block = to.empty_block()
+    speaking = ReasoningAction(
+        goal=None,
+        tools=None,
+        exit_when=None,
+        max_turns=1_000,
+        constraints=(),
+        optional=True,
+        gathers=gather is not None,
+    )
+    block.actions = (compile_gather(to, gather), speaking) if gather else (speaking,)
+    return StepPlan(
+        name=MAIN,
+        when=None,
+        block=block,
+        on_input=(),
+        sub_intents=(),
+        digressions=(),
+        on_error=(),
+        then=(),
+    )
+
+
+def compile_interruptions(to: Compiler, nodes: Iterable[abl.Interruption]) -> tuple[InterruptionPlan, ...]:
+    """Compile sub-intents or digressions."""
+    return tuple(
+        InterruptionPlan(
+            node.intent.text,
+            Intent(node.intent.text, tuple(word.text for word in node.keywords)),
+            to.optional(node.condition),
+            to.block(node.body, node.goto),
+            node.resume,
+            to.leap(node.goto) if node.goto else None,
+            any(isinstance(action, abl.Respond) for action in node.body),
+            any(isinstance(action, abl.Clear) for action in node.body),
+        )
+        for node in nodes
+    )
+
+
+def compile_errors(to: Compiler, nodes: Iterable[abl.ErrorHandler]) -> tuple[ErrorPlan, ...]:
+    """Compile error handlers."""
+    return tuple(
+        ErrorPlan(
+            node.type.text.casefold(),
+            tuple(subtype.text for subtype in node.subtypes),
+            to.block(node.body),
+            node.retry,
+            (node.retry_delay or 0) / 1_000,
+            node.retry_backoff or "fixed",
+            (node.retry_max_delay or 30_000) / 1_000,
+            to.leap(node.then) if node.then else None,
+            node.backtrack_to.text if node.backtrack_to else "",
+        )
+        for node in nodes
+    )
+
+
+def compile_gather(to: Compiler, node: abl.Gather, step: abl.Step | None = None) -> GatherAction:
+    """Compile `GATHER`; in a step with its `COMPLETE_WHEN`, `CORRECTIONS` and `PRESENT`."""
+    presents = [action.text for action in step.body if isinstance(action, abl.Present)] if step else []
+    return GatherAction(
+        tuple(compile_field(to, field) for field in node.fields),
+        complete_when=to.optional(step.complete_when) if step else None,
+        corrections=bool(step and step.corrections),
+        presents=tuple(to.template(text) for text in presents),
+        strategy=node.strategy or "llm",
+    )
+
+
+def compile_field(to: Compiler, node: abl.Field) -> FieldPlan:
+    """Compile a field: how to find it in the user's words, how to ask for it, and its validation."""
+    name = node.name.text
+    slot = to.declarations.session.get(name)
+    rules = {argument.name.text.casefold(): _literal(argument.value) for argument in node.validate}
+    options = tuple(option.text for option in node.options)
+    if not options and isinstance(rules.get("enum"), list):
+        options = tuple(str(option) for option in rules["enum"])
+    kind = _type(node.type.text) if node.type else slot.type if slot else None
+    wanted = FieldSpec(
+        name=name,
+        type=kind,
+        options=options,
+        hints=tuple(hint.text for hint in node.hints),
+        range=node.range,
+        list=node.list or (kind == "array"),
+    )
+    active = node.activation.text.casefold() if node.activation else ""
+    field = FieldPlan(
+        name=name,
+        wanted=wanted,
+        wanted_when_asked=msgspec.structs.replace(wanted, asked=True),
+        required=node.required and active != "optional",
+        prompt=to.text(node.prompt),
+        default=to.optional(node.default),
+        validation=to.optional(node.validation),
+        rules=rules,
+        depends_on=tuple(other.text for other in node.depends_on),
+        active_when=to.optional(node.active_when),
+        asks=node.prompt_mode == "ask",
+        infer=node.infer,
+        description=" ".join(hint.text for hint in node.hints),
+    )
+    to.fields.setdefault(name, field)
+    return field
+
+
+def _type(written: str) -> str:
+    """Return a known type in lower case; a list of values (`Economy|Business`) stays as written."""
+    return written.casefold() if type_name(written) else written
+
+
+def add_collect_field(to: Compiler, name: str, compared: str | None) -> None:
+    """Add a field for a value that a rule collects, unless there is one."""
+    slot = to.declarations.session.get(name)
+    if name not in to.fields:
+        wanted = FieldSpec(name=name, type=slot.type if slot and slot.type else compared)
+        to.fields[name] = FieldPlan(
+            name=name, wanted=wanted, wanted_when_asked=msgspec.structs.replace(wanted, asked=True)
+        )
+
+
+def _literal(raw: Raw) -> Any:
+    """Return the value of a validation rule; anything but an expression is text."""
+    text = unquote(raw)
+    if text is not raw:
+        return text.text
+    try:
+        value = evaluate(raw.text, {})
+    except SourceError:
+        return raw.text
+    return raw.text if value is None else value
+
+
+def compile_triggers(to: Compiler) -> tuple[TriggerPlan, ...]:
+    """Compile the remember triggers, in file order."""
+    memory = to.document.memory
+    seen: Counter[str] = Counter()
+    return tuple(
+        TriggerPlan(
+            _identity(node, seen),
+            to.expression(node.when),
+            to.expression(node.value),
+            *_target(to, node.target.text),
+            parse_duration(node.ttl.text) if node.ttl else None,
+            node.when.text,
+        )
+        for node in (memory.remember if memory else ())
+    )
+
+
+def _identity(node: Remember, seen: Counter[str]) -> str:
+    """Return an id of a trigger that survives edits around it: a hash of what it stores, and where."""
+    stored = f"{node.value.text} -> {node.target.text}"
+    seen[stored] += 1
+    return hashlib.blake2b(f"{seen[stored]} {stored}".encode("utf-8", "surrogatepass"), digest_size=6).hexdigest()
+
+
+def compile_recalls(to: Compiler) -> dict[str, tuple[RecallPlan, ...]]:
+    """Compile the recall instructions, by event."""
+    by_event: dict[str, list[RecallPlan]] = {}
+    memory = to.document.memory
+    for number, node in enumerate(memory.recall if memory else ()):
+        plan = RecallPlan(
+            number,
+            node.on.text,
+            node.does or "load_memory",
+            to.text(node.instruction),
+            tuple(_target(to, path.text)[0] for path in node.paths),
+            node.domain.text if node.domain else None,
+        )
+        by_event.setdefault(node.on.text, []).append(plan)
+    return {event: tuple(plans) for event, plans in by_event.items()}
+
+
+def _target(to: Compiler, path: str) -> tuple[Persistent, tuple[str, ...]]:
+    found = to.declarations.find(path)
+    assert found is not None, path
+    return found
+
+
+def compile_rules(to: Compiler) -> dict[str, tuple[RulePlan, ...]]:
+    """Compile the rules by checkpoint, in file order."""
+    by_checkpoint: dict[str, list[RulePlan]] = {}
+    number = 0
+    for phase in to.document.constraints:
+        for rule in phase.rules:
+            if rule.before is not None and rule.before.kind == "other":
+                continue
+            plan = _rule(to, rule, number)
+            by_checkpoint.setdefault(plan.checkpoint, []).append(plan)
+            number += 1
+    return {checkpoint: tuple(rules) for checkpoint, rules in by_checkpoint.items()}
+
+
+def _rule(to: Compiler, node: abl.Rule, number: int) -> RulePlan:
+    checkpoint = "turn"
+    if node.before is not None:
+        calling = node.before.kind == "calling"
+        checkpoint = f"calling {node.before.target.text}" if calling else "returning"
+    return RulePlan(
+        number=number,
+        text=f"{node.keyword} {node.condition.text}",
+        condition=to.guard(node.condition),
+        forbids=node.keyword == "RESTRICT",
+        gate=None if node.when is None or to.programs.node(node.when) is None else to.guard(node.when),
+        checkpoint=checkpoint,
+        warns=node.severity == "warning",
+        failure=_failure(to, node.on_fail, node.condition) if node.on_fail else None,
+    )
+
+
+def _failure(to: Compiler, node: abl.OnFail, condition: Raw) -> FailurePlan:
+    kinds = _types_by_comparison(to.programs.node(condition))
+    for name in node.collect:
+        add_collect_field(to, name.text, kinds.get(name.text))
+    return FailurePlan(
+        form=node.form,
+        respond=to.text(node.respond),
+        handoff=node.handoff.text if node.handoff else "",
+        collect=tuple(name.text for name in node.collect),
+        goto=Leap("step", node.goto.text) if node.goto else None,
+        retry=node.retry,
+        then=node.then,
+    )
+
+
+def _types_by_comparison(node: Node | None) -> dict[str, str]:
+    """Return the types of variables that a condition compares with constants: `reviewed == true` is a boolean."""
+    found: dict[str, str] = {}
+    waiting = [node] if node is not None else []
+    while waiting:
+        here = waiting.pop()
+        waiting.extend(children(here))
+        if isinstance(here, Binary) and isinstance(here.left, Name) and isinstance(here.right, Constant):
+            value = here.right.value
+            if isinstance(value, (bool, int, float)):
+                found[here.left.name] = "boolean" if isinstance(value, bool) else "number"
+    return found
+
+
+def compile_handoff(to: Compiler, number: int, node: abl.Handoff) -> HandoffPlan:
+    """Compile a handoff, its context, and what follows its return."""
+    back = node.on_return
+    failure, message = _on_failure(to, node.on_failure)
+    return HandoffPlan(
+        number=number,
+        to=node.to.text,
+        when=to.optional(node.when),
+        priority=node.priority if node.priority is not None else 100,
+        context=_context(to, node.context),
+        returns=node.returns or back is not None,
+        action=back.action if back else None,
+        handler=back.handler.text if back and back.handler else None,
+        map=_targets(to, back.map) if back else (),
+        set=tuple((compile_target(to, name), value) for name, value in to.pairs(back.set)) if back else (),
+        on_failure=failure,
+        failure_message=message,
+        by_words=_is_about_words(to, node.when),
+    )
+
+
+def _is_about_words(to: Compiler, when: Raw | None) -> bool:
+    node = to.programs.node(when) if when is not None else None
+    return node is not None and any(path[0] in ("input", "intent") for path, _ in paths_read(node))
+
+
+def _context(to: Compiler, node: abl.Context | None) -> ContextPlan:
+    if node is None:
+        return ContextPlan()
+    return ContextPlan(
+        tuple(name.text for name in node.values),
+        to.text(node.summary),
+        node.history.text.casefold() if node.history else "auto",
+        node.history_count,
+        tuple((grant.path.text, grant.access) for grant in node.memory_grants),
+        to.pairs(node.set),
+    )
+
+
+def _on_failure(to: Compiler, raw: Raw | None) -> tuple[str, CompiledTemplate | None]:
+    """Return what follows a failure, and its message."""
+    if raw is None:
+        return "", None
+    word = raw.text.partition(" ")[0].casefold()
+    if word in ("continue", "escalate", "retry") and not raw.literal:
+        return word, None
+    return "respond", to.template(raw)
+
+
+def compile_delegate_plan(to: Compiler, number: int, node: abl.Delegate) -> DelegatePlan:
+    """Compile a delegation."""
+    failure, message = _on_failure(to, node.on_failure)
+    return DelegatePlan(
+        number=number,
+        agent=node.agent.text,
+        when=to.optional(node.when),
+        input=to.pairs(node.input),
+        returns=_targets(to, node.returns),
+        purpose=to.text(node.purpose),
+        on_failure=failure,
+        failure_message=message,
+    )
+
+
+def compile_complete(to: Compiler, node: abl.Complete) -> CompletePlan:
+    """Compile a completion: its condition, its response, and what it stores."""
+    if node.store_value is None:
+        return CompletePlan(to.expression(node.when), to.text(node.respond), None, None)
+    target = node.store_target or node.store_value
+    found = to.declarations.find(target.text) or (_undeclared_variable(target.text), ())
+    return CompletePlan(to.expression(node.when), to.text(node.respond), to.expression(node.store_value), *found)
+
+
+def _targets(to: Compiler, arguments: Iterable[abl.Argument]) -> tuple[tuple[str, Put], ...]:
+    """Return the names of values in the other agent, and their targets here; `score: number` keeps its name."""
+    found: list[tuple[str, Put]] = []
+    for argument in arguments:
+        name, target = argument.name.text, unquote(argument.value).text
+        found.append((name, compile_target(to, name if target.casefold() in TYPES else target)))
+    return tuple(found)
+
+
+def _undeclared_variable(name: str) -> Persistent:
+    return Persistent(name, "user", name, declared=False)

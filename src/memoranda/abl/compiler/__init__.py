@@ -1,1 +1,0 @@
-"""A checked document in, a plan that the runtime follows out."""

@@ -1,0 +1,518 @@
+"""Persistent variables as facts of the engine, recall instructions and remember triggers."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable
+from datetime import UTC, datetime
+from typing import Any, Literal, cast
+
+import msgspec
+
+from memoranda.abl.document import Access, scope_of
+from memoranda.abl.runtime.plan import CompletePlan, RecallPlan, TriggerPlan
+from memoranda.abl.runtime.state import PathGrant
+from memoranda.abl.runtime.trace import TraceEntry, refusal
+from memoranda.abl.runtime.work import Frame, StepError, Work, field_at, with_field, without_field
+from memoranda.abl.variables import KEPT_FROM_VIEW, Persistent, at_or_above, fits, key_of
+from memoranda.api.memory import Memory
+from memoranda.api.scoped import ScopedMemory
+from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact
+from memoranda.errors import LimitExceeded, MemorandaError, Refused, UsageError
+from memoranda.lang.expression.dialect import ExpressionRun, Names
+from memoranda.model.fact import Fact
+from memoranda.model.names import check_own_key, lies_under
+from memoranda.model.policy import Policy
+from memoranda.model.scope import Scope
+from memoranda.model.value import canonical, encode_checked
+
+
+class PendingChange(msgspec.Struct, frozen=True):
+    """A change of a fact that is written together with the session's state when the turn ends."""
+
+    variable: Persistent
+    below: tuple[str, ...]
+    kind: Literal["put", "append", "remove"]
+    value: Any
+    ttl: int | None
+    source: str
+    entry: TraceEntry
+    """The entry of the trace, removed if the change is refused in the end."""
+    digests: tuple[dict[str, str], str] | None = None
+    """Of a trigger, the digests of what its agent stored, and the trigger's id."""
+
+    def retry_later(self) -> None:
+        """Let the trigger store the value in a later turn, because a quota was exceeded in this one."""
+        if self.digests is not None:
+            self.digests[0].pop(self.digests[1], None)
+
+    @property
+    def builds_on(self) -> bool:
+        """Whether the new value depends on the current one."""
+        return self.kind == "append" or bool(self.below)
+
+    def apply(self, before: Any) -> Any:
+        """Return the new value of the fact; None deletes it."""
+        if self.kind == "remove":
+            return without_field(before, self.below) if self.below else None
+        if self.below:
+            return with_field(before, self.below, self.value, self.variable.path)
+        if self.kind == "append":
+            return [*cast("list[Any]", before), self.value] if type(before) is list else [self.value]
+        return self.value
+
+
+def refusal_detail(variable: Persistent, error: MemorandaError) -> dict[str, Any]:
+    """Return the trace's detail about a refused change; the reason may quote a value, so a sensitive one is hidden."""
+    return {"why": KEPT_FROM_VIEW, "code": error.code} if variable.sensitive else refusal(error)
+
+
+class ChangeError(Exception):
+    """A pending change that cannot be applied to the current facts."""
+
+    def __init__(self, change: PendingChange, error: StepError | Refused | UsageError) -> None:
+        """Wrap the error of a change."""
+        super().__init__(error.message)
+        self.change = change
+        if isinstance(error, StepError):
+            self.detail = {"why": error.message, "code": error.kind}
+        else:
+            self.detail = refusal_detail(change.variable, error)
+
+
+class SessionFacts:
+    """The facts of one session: of its user, its project and its handoff tree."""
+
+    def __init__(self, memory: Memory, *, user: str | None, project: str, tree: str) -> None:
+        """Open the scopes of a session; without a user, facts of users are not available."""
+        self.memory = memory
+        self.user = None if user is None else Scope.of(tenant=memory.tenant, user=user)
+        self.project = Scope.of(tenant=memory.tenant, project=project)
+        self.tree = Scope.of(tenant=memory.tenant, tree=tree)
+        self.pending: list[PendingChange] = []
+        self.overlay: dict[tuple[str, str], Any] = {}
+        """The values after the pending changes, which the rest of the turn reads."""
+        self.as_of: int | None = None
+        """In a replay, the moment as of which facts are read; nothing is written then."""
+
+    def scope(self, variable: Persistent) -> Scope | None:
+        """Return the scope of a variable; None for a user's fact in a session without a user."""
+        if variable.scope == "user":
+            return self.user
+        return self.project if variable.scope == "project" else self.tree
+
+    @property
+    def entries(self) -> ScopedMemory:
+        """The entries of the user, or of the project in a session without a user."""
+        return self.memory.at(self.user or self.project)
+
+    def fact(self, scope: Scope, key: str) -> Fact | None:
+        """Return a fact as it is stored."""
+        return self.memory.perform(GetFact(scope=scope, key=key, as_of=self.as_of))
+
+    def value(self, scope: Scope, key: str) -> Any:
+        """Return the value of a fact including pending changes, or None."""
+        place = (scope.path, key)
+        if place in self.overlay:
+            return self.overlay[place]
+        fact = self.fact(scope, key)
+        return None if fact is None else fact.value
+
+    def of_domain(self, scope: Scope, domain: str) -> dict[str, Any]:
+        """Return the facts of a domain by key, including pending changes: tagged with it, or at or below its key."""
+        found: dict[str, Any] = {}
+        for prefix, tag in (("", domain), (domain, None)):
+            kept: list[Fact] = self.memory.perform(ListFacts(scope=scope, prefix=prefix, domain=tag, as_of=self.as_of))
+            found.update({fact.key: fact.value for fact in kept})
+        for (path, key), value in self.overlay.items():
+            if path == scope.path and (key in found or lies_under(key, domain)):
+                found[key] = value
+        return {key: value for key, value in found.items() if value is not None}
+
+    def effect(
+        self,
+        scope: Scope,
+        key: str,
+        value: Any,
+        *,
+        source: str,
+        ttl: int | None = None,
+        expect: int | None = None,
+        domain: str | None = None,
+    ) -> SetFact | DeleteFact:
+        """Return the effect that sets a fact, or deletes it for None; raise for an invalid key or value."""
+        check_own_key(key)
+        if value is None:
+            return DeleteFact(scope=scope, key=key, expect=expect or None, source=source)
+        payload = msgspec.Raw(encode_checked(value, self.memory.limits))
+        return SetFact(
+            scope=scope, key=key, payload=payload, ttl=ttl, domain=domain, expect=expect, source=source, echo=False
+        )
+
+    def effects(self) -> list[SetFact | DeleteFact]:
+        """Return the pending changes as effects, applied to the current facts."""
+        current: dict[tuple[str, str], tuple[Any, int | None, str | None]] = {}
+        effects: list[SetFact | DeleteFact] = []
+        for change in self.pending:
+            scope, key = self.scope(change.variable), change.variable.key
+            assert scope is not None
+            place = (scope.path, key)
+            try:
+                if place not in current:
+                    current[place] = self._base(scope, change)
+                before, expect, domain = current[place]
+                value = change.apply(before)
+                options: dict[str, Any] = {"source": change.source, "ttl": change.ttl, "expect": expect}
+                effects.append(self.effect(scope, key, value, domain=domain, **options))
+            except (StepError, Refused, UsageError) as error:
+                raise ChangeError(change, error) from None
+            current[place] = (value, None, domain)
+        return effects
+
+    def _base(self, scope: Scope, change: PendingChange) -> tuple[Any, int | None, str | None]:
+        """Return the value and version that a change builds on, if it builds on any, and the domain of the fact."""
+        try:
+            fact = self.fact(scope, change.variable.key)
+        except Refused:
+            if change.builds_on:
+                raise
+            return None, None, None
+        domain = fact.domain if fact else None
+        if not change.builds_on:
+            return None, None, domain
+        return (fact.value, fact.version, domain) if fact else (None, 0, None)
+
+    @property
+    def touches_tree(self) -> bool:
+        """Whether a pending change concerns the handoff tree."""
+        return any(change.variable.scope == "execution_tree" for change in self.pending)
+
+    def settle(self) -> None:
+        """Drop the pending changes, after they were written or the turn failed."""
+        self.pending.clear()
+        self.overlay.clear()
+
+
+class FrameFacts:
+    """The persistent variables of one agent, with the access that its declarations and grants give it."""
+
+    def __init__(self, session: SessionFacts, agent: str, grants: dict[str, PathGrant]) -> None:
+        """View a session's facts as an agent with the grants of another agent."""
+        self.session = session
+        self.agent = agent
+        self.grants = grants
+        self.refusals: list[dict[str, Any]] = []
+        """Refused reads that are not in the trace yet; a refused read gives null, so the trace has to report it."""
+
+    def granted(self, path: str) -> tuple[Persistent, tuple[str, ...]] | None:
+        """Return the fact that was granted at or above a path, as its owner declares it, and the rest of the path."""
+        for whole, _ in at_or_above(path) if self.grants else ():
+            grant = self.grants.get(whole)
+            if grant is not None:
+                fact = grant.fact or whole
+                found = Persistent(
+                    fact, grant.scope, key_of(fact), grant.access, grant.type, declared=False, sensitive=grant.sensitive
+                )
+                return found, tuple(path.split("."))[fact.count(".") + 1 :]
+        return None
+
+    def _resolve(self, variable: Persistent, below: tuple[str, ...]) -> tuple[Persistent, tuple[str, ...]]:
+        """Return the fact of a path; a grant takes precedence over a path that is not declared."""
+        granted = None if variable.declared else self.granted(".".join((variable.path, *below)))
+        return granted or (variable, below)
+
+    def grant(self, path: str, access: Access, named: tuple[Persistent, tuple[str, ...]] | None) -> PathGrant:
+        """Return a grant for another agent, with at most this agent's access; `named` is this agent's declaration."""
+        undeclared = Persistent(path, scope_of(path), key_of(path), declared=False)
+        variable, below = self._resolve(*(named or (undeclared, ())))
+        held = variable.access
+        return PathGrant(
+            access if held == "readwrite" else held,
+            variable.scope,
+            variable.path if below else "",
+            variable.type,
+            variable.sensitive,
+        )
+
+    def write_only_keys(self, declared: Iterable[Persistent], scope: Scope) -> set[str]:
+        """Return the keys in a scope that this agent may write but not read."""
+        granted = [found[0] for path in self.grants if (found := self.granted(path)) is not None and not found[1]]
+        return {one.key for one in (*declared, *granted) if one.access == "write" and self.session.scope(one) == scope}
+
+    def read(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
+        """Return the value of a path: its default if there is no fact, None if it may not be read."""
+        value = self._read(variable, (), names, run)
+        for path in () if variable.declared else self.grants:
+            # A path granted below it may be a fact of its own.
+            if path.startswith(f"{variable.path}.") and (value is None or isinstance(value, dict)):
+                rest = tuple(path.removeprefix(f"{variable.path}.").split("."))
+                part = self._read(variable, rest, names, run)
+                value = None if value is None and part is None else with_field(value, rest, part, variable.path)
+        return value
+
+    def _read(self, variable: Persistent, below: tuple[str, ...], names: Names, run: ExpressionRun) -> Any:
+        variable, below = self._resolve(variable, below)
+        return field_at(self._read_fact(variable, names, run), below)
+
+    def _read_fact(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
+        if variable.access == "write":
+            self.refusals.append({"why": f"`{variable.path}` may be written, not read"})
+            return None
+        scope = self.session.scope(variable)
+        value = None
+        if scope is not None:
+            try:
+                value = self.session.value(scope, variable.key)
+            except Refused as error:
+                self.refusals.append(refusal(error))
+                return None
+        if value is None and variable.default is not None:
+            return variable.default.value(names, run)
+        return value
+
+    def write(self, work: Work, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
+        """Set a path, as `SET` does; None deletes it."""
+        variable, below = self._resolve(variable, below)
+        kind = "remove" if value is None else "put"
+        self._change(work, variable, below, kind, value, None, {"value": self.redact(variable, value)})
+
+    def clear(self, work: Work, variable: Persistent, below: tuple[str, ...]) -> None:
+        """Delete a path, or a field of it."""
+        self._change(work, *self._resolve(variable, below), "remove", None, None, {})
+
+    def store(
+        self,
+        work: Work,
+        variable: Persistent,
+        below: tuple[str, ...],
+        value: Any,
+        ttl: int | None,
+        because: str,
+        digests: tuple[dict[str, str], str] | None = None,
+    ) -> None:
+        """Store a value as a trigger does: a single value is appended to an array."""
+        if value is None:
+            # An unset variable must not delete what is known.
+            work.note("skipped", variable.path, because="there is no value to remember")
+            return
+        variable, below = self._resolve(variable, below)
+        appends = (
+            not below
+            and work.behaviour.store_to_array == "append"
+            and type(value) is not list
+            and (variable.type == "array" or type(self._before(variable)) is list)
+        )
+        detail = {"value": self.redact(variable, value), "when": because or None, "ttl": ttl}
+        try:
+            self._change(work, variable, below, "append" if appends else "put", value, ttl, detail, digests)
+        except StepError as error:
+            work.note("refused", variable.path, why=error.message)
+
+    def _before(self, variable: Persistent) -> Any:
+        """Return the current value of a fact, or None if it may not be read."""
+        scope = self.session.scope(variable)
+        try:
+            return None if scope is None else self.session.value(scope, variable.key)
+        except Refused:
+            return None
+
+    def _change(
+        self,
+        work: Work,
+        variable: Persistent,
+        below: tuple[str, ...],
+        kind: Literal["put", "append", "remove"],
+        value: Any,
+        ttl: int | None,
+        detail: dict[str, Any],
+        digests: tuple[dict[str, str], str] | None = None,
+    ) -> None:
+        """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once."""
+        scope = self._writable(work, variable, value, warn=kind == "put" and not below)
+        if scope is None:
+            return
+        entry = TraceEntry("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
+        change = PendingChange(variable, below, kind, value, ttl, self.agent, entry, digests)
+        after = change.apply(self._before(variable) if change.builds_on else None)
+        session = self.session
+        try:
+            effect = session.effect(scope, variable.key, after, source=self.agent, ttl=ttl)
+            if session.as_of is None and not session.memory.may(effect):
+                session.memory.perform(effect)
+        except (Refused, UsageError) as error:
+            work.note("refused", variable.path, **refusal_detail(variable, error))
+            return
+        session.overlay[(scope.path, variable.key)] = after
+        session.pending.append(change)
+        work.happened.append(entry)
+
+    def _writable(self, work: Work, variable: Persistent, value: Any, *, warn: bool) -> Scope | None:
+        """Return the scope to which a path may be written; None after adding the refusal to trace and ledger."""
+        scope = self.session.scope(variable)
+        if scope is None:
+            work.note("refused", variable.path, why="the session has no user, so it cannot store facts of a user")
+            return None
+        if variable.access == "read":
+            self._refuse(work, variable, scope, value)
+            return None
+        if warn and not fits(value, variable.type):
+            about = f"`{variable.path}` is declared {variable.type} and got another type"
+            work.note("warning", about, type=variable.type, value=self.redact(variable, value))
+        return scope
+
+    def redact(self, variable: Persistent, value: Any) -> Any:
+        """Return a value for a trace; a sensitive one is hidden."""
+        return KEPT_FROM_VIEW if variable.sensitive else value
+
+    def _refuse(self, work: Work, variable: Persistent, scope: Scope, value: Any) -> None:
+        """Let the gate refuse a write that the declaration forbids, so that the ledger records it."""
+        narrow = Policy.of(allow=("*",), access={variable.key: "read", "*": "readwrite"})
+        try:
+            effect = self.session.effect(scope, variable.key, value, source=self.agent)
+            if self.session.as_of is None:
+                self.session.memory.narrowed(narrow).perform(effect)
+            detail: dict[str, Any] = {"why": f"`{variable.path}` may be read, not written"}
+        except (Refused, UsageError) as error:
+            detail = refusal_detail(variable, error)
+        work.note("refused", variable.path, **detail)
+
+
+def recall(work: Work, event: str, also: str = "") -> None:
+    """Run the recall instructions of the active agent for an event; `also` is the wildcard of its kind.
+
+    A failure adds a warning to the trace, and the turn continues.
+    """
+    recalls = work.frame.plan.recalls
+    plans = recalls.get(event, ())
+    if also and also in recalls:
+        plans = sorted((*plans, *recalls[also]), key=lambda plan: plan.number)
+    for plan in plans:
+        try:
+            _ACTIONS[plan.action](work, plan, event)
+        except MemorandaError as error:
+            work.note("warning", f"recall at {event} failed", why=error.message, code=error.code)
+
+
+def _inject(work: Work, plan: RecallPlan, event: str) -> None:
+    for variable in plan.paths:
+        _put(work, variable, work.frame.facts.read(variable, work.frame.names, work.run))
+    work.note("recalled", ", ".join(variable.path for variable in plan.paths), on=event)
+
+
+def _put(work: Work, variable: Persistent, value: Any) -> None:
+    """Copy a fact to its dotted path among the variables; the copy is not stored with the session."""
+    head, *rest = variable.path.split(".")
+    names, mind = work.frame.names, work.frame.state.mind
+    if head not in mind.injected:
+        mind.injected = [*mind.injected, head]
+    held = names.get(head)
+    names[head] = with_field(held if type(held) is dict else None, tuple(rest), value, head) if rest else value
+
+
+def _load(work: Work, plan: RecallPlan, event: str) -> None:
+    if plan.paths:
+        _inject(work, plan, event)
+    if plan.domain is None:
+        return
+    facts = work.frame.facts.session
+    count = 0
+    for head, scope in (("user", facts.user), ("project", facts.project), ("workflow", facts.tree)):
+        for path, value in _of_domain(work, scope, plan.domain, head):
+            _put(work, Persistent(path, "user", path), value)
+            count += 1
+    entries = _entries(work, plan.domain)
+    if entries:
+        names = work.frame.names
+        names["recalled"] = {**(names.get("recalled") or {}), plan.domain: entries}
+    work.note("recalled", plan.domain, on=event, facts=count, entries=len(entries))
+
+
+def _of_domain(work: Work, scope: Scope | None, domain: str, head: str) -> list[tuple[str, Any]]:
+    """Return the readable facts of a domain in one scope, by their paths."""
+    if scope is None:
+        return []
+    facts = work.frame.facts.session
+    closed = work.frame.facts.write_only_keys(work.frame.plan.declarations.persistent.values(), scope)
+    return [
+        (f"{head}.{key}", value) for key, value in sorted(facts.of_domain(scope, domain).items()) if key not in closed
+    ]
+
+
+def _entries(work: Work, domain: str) -> list[Any]:
+    """Recall entries of the domain's collection with the user's words."""
+    facts = work.frame.facts.session
+    if facts.as_of is not None:
+        return []
+    found = facts.entries.recall(work.text, collection=domain, limit=work.behaviour.loaded)
+    return [match.content for match in found.results]
+
+
+def _instruct(work: Work, plan: RecallPlan, event: str) -> None:
+    if plan.instruction is None:
+        return
+    told = work.frame.state.told
+    text = work.render(plan.instruction)
+    what = plan.number if plan.number in work.frame.plan.instructions else text
+    if what not in told:
+        told.append(what)
+    work.note("recalled", "an instruction for the model", on=event)
+
+
+_ACTIONS = {"inject_context": _inject, "load_memory": _load, "prompt_llm": _instruct}
+
+
+class _Still:
+    """A constant clock and source of ids, so that values can be compared between turns."""
+
+    def now(self) -> datetime:
+        return datetime(2000, 1, 1, tzinfo=UTC)
+
+    def new(self, kind: str) -> str:
+        return kind
+
+
+_STILL = _Still()
+
+
+def remember(work: Work, frame: Frame) -> None:
+    """Run the remember triggers of an agent, in the order of the file."""
+    stored = frame.state.stored
+    for trigger in frame.plan.triggers:
+        try:
+            if work.test(trigger.when, frame.names):
+                _store(work, frame, trigger)
+            elif trigger.id in stored:
+                del stored[trigger.id]
+        except StepError as error:
+            # The other triggers still run.
+            work.note("error", error.kind, message=error.message, when=trigger.text)
+
+
+def _store(work: Work, frame: Frame, trigger: TriggerPlan) -> None:
+    """Store the value of a trigger whose condition holds, unless it was stored already."""
+    stored = frame.state.stored
+    # With a constant clock and constant ids: a value with the current time would differ in every turn.
+    try:
+        digest = _digest(trigger.value.value(frame.names, ExpressionRun(clock=_STILL, ids=_STILL)))
+    except LimitExceeded as error:
+        raise StepError("validation_error", error.message) from None
+    if work.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
+        return
+    value = work.value(trigger.value, frame.names)
+    stored[trigger.id] = digest
+    frame.facts.store(work, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (stored, trigger.id))
+
+
+def store_result(work: Work, frame: Frame, complete: CompletePlan) -> None:
+    """Store the value of a COMPLETE."""
+    if complete.value is None or complete.target is None:
+        return
+    value = work.value(complete.value, frame.names)
+    frame.facts.store(work, complete.target, complete.below, value, None, "")
+
+
+def _digest(value: object) -> str:
+    try:
+        return hashlib.blake2b(canonical(value), digest_size=9).hexdigest()
+    except (TypeError, UnicodeEncodeError, RecursionError):
+        return "unequal"

@@ -1,0 +1,181 @@
+"""Arguments of remember and recall: checking them, and making items and effects of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from functools import lru_cache
+from typing import Any, cast
+
+import msgspec
+
+from memoranda.engine.entries import Item
+from memoranda.engine.recall import Recall
+from memoranda.errors import InvalidValue, LimitExceeded, UsageError
+from memoranda.model.clock import parse_moment
+from memoranda.model.entry import Mode, check_mode, check_threshold
+from memoranda.model.limits import Limits, check_count
+from memoranda.model.names import check_key, check_label, collection_key, require_label
+from memoranda.model.scope import Scope
+from memoranda.model.text import quote
+from memoranda.model.value import encode_checked
+
+
+def check_collection(name: str) -> str:
+    """Return the name of a collection, or raise what is wrong with it."""
+    # A program has few collections and names one in every call. Only exact strings are cached.
+    return _known_collection(name) if type(name) is str else _check_collection(name)
+
+
+def _check_collection(name: str) -> str:
+    require_label("collection", name)
+    check_key(collection_key(name))  # rules and accesses name it so
+    return name
+
+
+_known_collection = lru_cache(256)(_check_collection)
+
+
+def check_namespace(name: str | None) -> str | None:
+    """Return the name of a namespace, or raise what is wrong with it; entries without one are in the empty one."""
+    if name != "":
+        check_label("namespace", name)
+    return name
+
+
+def check_own_namespace(name: str) -> str:
+    """Return the namespace of a write, which is never None, or raise what is wrong with it."""
+    if cast(object, name) is None:
+        raise UsageError("None is not a namespace to write to", hint="Name one, or leave it out", value=None)
+    check_namespace(name)
+    return name
+
+
+def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None, limits: Limits) -> Item:
+    """Return one item to remember, or raise what is wrong with it."""
+    check_label("key", key)
+    check_says_something(content)
+    return Item(
+        payload=_encode_within("content", content, limits.content_bytes, limits),
+        metadata=_encode_within("metadata", check_metadata(metadata), limits.metadata_bytes, limits),
+        key=key,
+    )
+
+
+def check_says_something(content: Any) -> None:
+    """Raise InvalidValue for empty content."""
+    if not content.strip() if isinstance(content, str) else content is None or content in ([], {}):
+        raise InvalidValue("there is no content to remember", hint="Pass text or JSON that says something", path="$")
+
+
+def recall_effect(
+    scope: Scope,
+    query: str,
+    limits: Limits,
+    *,
+    collection: str,
+    namespace: str | None,
+    limit: int,
+    threshold: float,
+    filter: Mapping[str, Any] | None,
+    as_of: datetime | str | None,
+    mode: Mode,
+    expand: int,
+    offset: int = 0,
+    max_bytes: int | None = None,
+) -> Recall:
+    """Return the effect of a recall, or raise what is wrong with the arguments."""
+    from memoranda.retrieval.filter import parse_filter
+
+    check_query(query, limits)
+    _check_limit("limit", limit, limits, path="limit")
+    _check_limit("number of neighbours", expand, limits, path="expand")
+    check_count("offset", offset, path="offset")
+    check_count("number of bytes", max_bytes, least=1)
+    parse_filter(filter)
+    return Recall(
+        scope=scope,
+        collection=check_collection(collection),
+        namespace=check_namespace(namespace),
+        query=query,
+        limit=limit,
+        threshold=check_threshold(threshold),
+        filter=None if filter is None else dict(filter),
+        as_of=None if as_of is None else parse_moment(as_of),
+        mode=check_mode(mode),
+        expand=expand,
+        offset=offset,
+        max_bytes=max_bytes,
+    )
+
+
+def check_query(query: str, limits: Limits) -> None:
+    """Raise what is wrong with a query: it has to be text, not longer than an entry."""
+    if not isinstance(cast(object, query), str):
+        raise UsageError(f"the query {quote(query)} is {type(query).__name__}, not text", hint="Pass text", value=query)
+    try:
+        size = len(query.encode())
+    except UnicodeEncodeError:
+        raise UsageError(
+            f"the query {quote(query)} contains half of a surrogate pair",
+            hint="Pass text that can be encoded",
+            value=query,
+        ) from None
+    if size > limits.content_bytes:
+        raise LimitExceeded(
+            f"the query has {len(query):,} characters, and {limits.content_bytes:,} bytes are the limit",
+            hint="Ask with a sentence, or open with a larger Limits(content_bytes=…)",
+            limit=limits.content_bytes,
+            actual=size,
+        )
+
+
+def _check_limit(what: str, number: Any, limits: Limits, *, path: str) -> None:
+    if number is None:
+        raise UsageError(f"None is not a {what}", hint="Pass a whole number, or leave it out", path=path)
+    check_count(what, number, path=path)
+    if number > limits.recall:
+        raise LimitExceeded(
+            f"the {what} {number:,} is above the maximum of {limits.recall:,}",
+            hint="Ask for fewer, or open with a larger Limits(recall=…)",
+            limit=limits.recall,
+            actual=number,
+            path=path,
+        )
+
+
+def check_metadata(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return a copy of the metadata, or raise InvalidValue; filters could not use names that begin with `$`."""
+    if metadata is None:
+        return {}
+    if not isinstance(cast(object, metadata), (dict, Mapping)):  # `dict` is quicker to test
+        raise InvalidValue(
+            f"the metadata {quote(metadata)} are {type(metadata).__name__}, not a map",
+            hint='Pass a dict such as {"account": "acme"}',
+            path="$",
+        )
+    for name in cast(Mapping[object, Any], metadata):
+        if isinstance(name, str) and name[:1] == "$":
+            raise InvalidValue(
+                f"{quote(name)} cannot name metadata: `$` begins the operators of filters",
+                hint="Use another name",
+                path=f"$.{name}",
+            )
+    return dict(metadata)
+
+
+def _encode_within(what: str, value: Any, most: int, limits: Limits) -> msgspec.Raw:
+    # The limit is this one alone, so that it is the one named, with what to do about it.
+    payload = encode_checked(value, limits, any_size=True)
+    if len(payload) > most:
+        hint = f"Shorten it, or open with a larger Limits({what}_bytes=…)"
+        if what == "content":
+            hint = f"Remember it in parts with remember_text(…), or open with a larger Limits({what}_bytes=…)"
+        raise LimitExceeded(
+            f"the {what} takes {len(payload):,} bytes as JSON, the limit is {most:,}",
+            hint=hint,
+            limit=most,
+            actual=len(payload),
+            what=f"{what}_bytes",
+        )
+    return msgspec.Raw(payload)

@@ -1,0 +1,624 @@
+"""What a tenant has beside its scopes: definitions, collections, ledger, permissions, approvals and runs."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Literal, cast
+
+from memoranda.api.arguments import check_collection
+from memoranda.engine.collections import (
+    BeginReembedding,
+    CompareEmbedders,
+    Comparison,
+    DeleteCollection,
+    EndReembedding,
+    Progress,
+    ReadCollections,
+    ReembedEntries,
+    Step,
+)
+from memoranda.engine.definitions import (
+    CreateDefinition,
+    DeleteDefinition,
+    ReadDefinitions,
+    ReadRecords,
+    UpdateDefinition,
+    select_definitions,
+)
+from memoranda.errors import Corrupt, NotFound, UsageError
+from memoranda.governance.approvals import Decide, Decided, ReadApprovals
+from memoranda.governance.gate import Caller, Gate
+from memoranda.governance.ledger import ReadLedger, VerifyLedger
+from memoranda.governance.permissions import GrantRule, ReadGrants, RevokeGrant
+from memoranda.governance.runs import ReadDecision, ReadRunEvents, ReadRuns, VerifyRun
+from memoranda.model.clock import Duration, parse_duration
+from memoranda.model.definition import Definition, Mode
+from memoranda.model.effect import STATUSES, Approval, Effect, Status
+from memoranda.model.entry import Collection, Holding, Space
+from memoranda.model.event import (
+    LANGUAGES,
+    RUN_STATUSES,
+    Anchor,
+    Event,
+    Language,
+    RunEvent,
+    RunStatus,
+    RunSummary,
+    RunVerification,
+    Verification,
+)
+from memoranda.model.fact import Fact
+from memoranda.model.limits import check_count
+from memoranda.model.names import check_label
+from memoranda.model.policy import Grant, Level, Rule
+from memoranda.model.scope import Scope
+from memoranda.model.text import check_reason, quote
+
+if TYPE_CHECKING:
+    from memoranda.retrieval.embed.base import Embedder
+
+
+class TenantHandle:
+    """The base of handles in a tenant, for one caller."""
+
+    def __init__(self, gate: Gate, caller: Caller, shared: Scope) -> None:
+        """Create the handle; the properties of a `Memory` do this."""
+        self._gate = gate
+        self._caller = caller
+        self._shared = shared
+
+    def _perform(self, effect: Effect) -> Any:
+        return self._gate.perform(effect, self._caller)
+
+
+class Definitions(TenantHandle):
+    """Create, find, change and delete definitions, and read their records.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+    ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+    ...     try:
+    ...         memory.scope(user="ada").set("kiln", {"cone": "six"})
+    ...     except memoranda.SchemaViolation as violation:
+    ...         print(violation.path)
+    $.cone
+    """
+
+    def create(
+        self,
+        *,
+        name: str,
+        slug: str,
+        schema: dict[str, Any],
+        scope: str = "global",
+        ttl: Duration | None = None,
+        mode: Mode | None = None,
+        id: str | None = None,
+    ) -> Definition:
+        """Create a definition. Objects are strict unless the schema says `additionalProperties`.
+
+        `mode` is what an update of a workflow does to a record: `replace` it, or `merge` the fields that are given into
+        it. Without one, the schema's own `x-mode` counts. `id` is a UUID that the files of workflows name it by; one is
+        made where none is given.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     profile = memory.definitions.create(
+        ...         name="Customer Profile",
+        ...         slug="customer_profile",
+        ...         schema={"type": "object", "properties": {"language": {"type": "string"}}},
+        ...     )
+        ...     memory.scope(user="ada").set("customer_profile", {"language": "en"}).version
+        1
+        """
+        return self._perform(
+            CreateDefinition(
+                scope=self._shared,
+                title=name,
+                slug=slug,
+                scope_kind=scope,
+                ttl=None if ttl is None else parse_duration(ttl),
+                schema=schema,
+                mode=mode,
+                id=id,
+            )
+        )
+
+    def list(self) -> list[Definition]:
+        """Return all definitions, oldest first.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     [one.slug for one in memory.definitions.list()]
+        ['kiln']
+        """
+        return self._perform(ReadDefinitions(scope=self._shared))
+
+    def get(self, definition: str) -> Definition:
+        """Return the definition of this id or slug.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     memory.definitions.get("kiln").ttl, memory.definitions.get(kiln.id).slug
+        (2592000, 'kiln')
+        """
+        return select_definitions(self.list(), (definition,))[0]
+
+    def update(
+        self,
+        definition: str,
+        *,
+        name: str | None = None,
+        slug: str | None = None,
+        schema: dict[str, Any] | None = None,
+        scope: str | None = None,
+        ttl: Duration | None = None,
+        clear_ttl: bool = False,
+        mode: Mode | None = None,
+    ) -> Definition:
+        """Change the given parts; `clear_ttl` makes future records permanent. Records follow a changed slug.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     fact = memory.scope(user="ada").set("kiln", {"cone": 6})
+        ...     moved = memory.definitions.update("kiln", slug="oven", clear_ttl=True)
+        ...     moved.ttl, memory.scope(user="ada").value("oven")
+        (None, {'cone': 6})
+        """
+        return self._perform(
+            UpdateDefinition(
+                scope=self._shared,
+                definition=definition,
+                title=name,
+                slug=slug,
+                scope_kind=scope,
+                ttl=None if ttl is None else parse_duration(ttl),
+                clear_ttl=clear_ttl,
+                schema=schema,
+                mode=mode,
+            )
+        )
+
+    def delete(self, *definitions: str) -> int:
+        """Delete definitions and their records, all or nothing; return the number of records.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     fact = memory.scope(user="ada").set("kiln", {"cone": 6})
+        ...     memory.definitions.delete("kiln")
+        1
+        """
+        if not definitions:
+            raise UsageError("no definition is named", hint="Name those to delete, by slug or id")
+        first, *others = definitions
+        effect = DeleteDefinition(scope=self._shared, definition=first, others=tuple(others))
+        return self._perform(effect)
+
+    def records(
+        self, definition: str, *, after: str = "", limit: int | None = None, max_bytes: int | None = None
+    ) -> list[Fact]:
+        """Return the active records of a definition in any scope, ordered by scope.
+
+        `after` is the path of the last scope seen. With `max_bytes` the list ends with the record that exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     schema = {"type": "object", "properties": {"cone": {"type": "integer"}}}
+        ...     kiln = memory.definitions.create(name="Kiln", slug="kiln", schema=schema, ttl="30d")
+        ...     for user in ("ada", "bo"):
+        ...         fact = memory.scope(user=user).set("kiln", {"cone": 6})
+        ...     [fact.scope.path for fact in memory.definitions.records("kiln")]
+        ['user:ada', 'user:bo']
+        """
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadRecords(scope=self._shared, definition=definition, after=after, limit=limit, max_bytes=max_bytes)
+        return self._perform(effect)
+
+
+class Collections(TenantHandle):
+    """The collections of entries."""
+
+    def list(self, *, below: Scope | None = None) -> list[Holding]:
+        """Return every collection with its embedder and its number of entries, by name.
+
+        With a scope, only collections with entries at or below it, and the number of those.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     [(one.name, one.entries) for one in memory.collections.list()]
+        [('glazes', 1)]
+        """
+        return self._perform(ReadCollections(scope=below or self._shared))
+
+    def delete(self, collection: str) -> int:
+        """Delete a collection with its entries in every scope; return their number.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     memory.collections.delete("glazes"), memory.collections.list()
+        (1, [])
+        """
+        effect = DeleteCollection(scope=self._shared, collection=check_collection(collection))
+        return self._perform(effect)
+
+    def compare(
+        self, collection: str, embedder: str | Embedder, *, queries: Sequence[str] = (), sample: int = 500
+    ) -> Comparison:
+        """Return what recall would gain or lose if a collection moved to another embedder; nothing is written.
+
+        Up to `sample` of its entries are embedded for that. Without `queries` it makes its own.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     memory.collections.compare("glazes", "hashing:64", queries=["green"]).entries
+        1
+        """
+        check_count("sample", sample, least=1)
+        effect = CompareEmbedders(
+            scope=self._shared,
+            collection=check_collection(collection),
+            space=self._space_of(embedder),
+            queries=tuple(queries),
+            sample=sample,
+        )
+        return self._perform(effect)
+
+    def reembed(
+        self,
+        collection: str,
+        embedder: str | Embedder,
+        *,
+        progress: Callable[[int, int], None] | None = None,
+        batch: int = 256,
+    ) -> Collection:
+        """Move a collection to another embedder while it is in use, and return it when it has moved.
+
+        Entries are found with their old vectors until every one has a new one; then the collection switches at
+        once. When this is interrupted, calling it again resumes where it stopped. After each `batch` of entries
+        `progress(done, total)` is called.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     ada = memory.scope(user="ada")
+        ...     done = ada.remember("Celadon turns green", collection="glazes")
+        ...     memory.collections.reembed("glazes", "hashing:64").space.embedder
+        ...     ada.recall("green", collection="glazes").count
+        'hashing:64'
+        1
+        """
+        check_collection(collection)
+        check_count("batch", batch, least=1)
+        begin = BeginReembedding(scope=self._shared, collection=collection, space=self._space_of(embedder))
+        state: Progress = self._perform(begin)
+        report = progress or _ignore_progress
+        report(state.done, state.total)
+        done, last = state.done, 0
+        while True:
+            step: Step = self._perform(
+                ReembedEntries(scope=self._shared, collection=collection, limit=batch, after=last)
+            )
+            if not step.made:
+                break
+            done, last = done + step.made, step.last
+            report(min(done, state.total), state.total)
+        return self._perform(EndReembedding(scope=self._shared, collection=collection))
+
+    def give_up_reembedding(self, collection: str) -> Collection:
+        """Give up a move: the new vectors are removed, and the collection stays as it was.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     done = memory.scope(user="ada").remember("Celadon turns green", collection="glazes")
+        ...     def stop(done, total):
+        ...         raise InterruptedError
+        ...     try:
+        ...         memory.collections.reembed("glazes", "hashing:64", progress=stop)
+        ...     except InterruptedError:
+        ...         memory.collections.give_up_reembedding("glazes").space.embedder
+        'wordllama:256'
+        """
+        effect = EndReembedding(scope=self._shared, collection=check_collection(collection), give_up=True)
+        return self._perform(effect)
+
+    def _space_of(self, embedder: str | Embedder) -> Space:
+        return self._gate.embedders.space_of(self._gate.embedders.load(embedder))
+
+
+def _ignore_progress(done: int, total: int) -> None: ...
+
+
+class Ledger(TenantHandle):
+    """The ledger of a tenant: what happened, in order, tamper-evident."""
+
+    def verify(self, *, anchor: Anchor | None = None) -> Verification:
+        """Verify the whole chain; an anchor taken earlier also reveals a tail that was cut off.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     _ = memory.scope(user="ada").set("language", "en")
+        ...     memory.ledger.verify().ok
+        True
+        """
+        if not isinstance(cast(object, anchor), Anchor | None):
+            raise UsageError(f"{quote(anchor)} is not an anchor", hint="Pass Anchor(length, head)", value=anchor)
+        self._gate.settle()
+        return self._perform(VerifyLedger(scope=self._shared, anchor=anchor))
+
+    def anchor(self) -> Anchor:
+        """Return the length and head of the chain. Store it where those who can change the database cannot.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     anchor = memory.ledger.anchor()
+        ...     anchor.length, memory.ledger.verify(anchor=anchor).ok
+        (1, True)
+        """
+        verification = self.verify()
+        if not verification.ok:
+            raise Corrupt(
+                f"the ledger is broken at position {verification.position}: {verification.reason}",
+                hint="An anchor of a broken chain would vouch for it; find out what happened first",
+                position=verification.position,
+            )
+        return Anchor(verification.length, verification.head)
+
+    def events(self, *, start: int = 1, limit: int | None = None, max_bytes: int | None = None) -> list[Event]:
+        """Return events from a position on. With `max_bytes` the list ends with the event whose content exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     fact = memory.scope(user="ada").set("language", "en")
+        ...     [(event.position, event.actor, event.effect) for event in memory.ledger.events()]
+        [(1, 'owner', 'set_fact')]
+        """
+        check_count("position", start, least=1)
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        self._gate.settle()
+        return self._perform(ReadLedger(scope=self._shared, start=start, limit=limit, max_bytes=max_bytes))
+
+    def tail(self, limit: int = 20, *, max_bytes: int | None = None) -> list[Event]:
+        """Return the newest events, oldest first; with `max_bytes` fewer, where their content exceeds it.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     for language in ("en", "fr", "de"):
+        ...         fact = memory.scope(user="ada").set("language", language)
+        ...     [event.position for event in memory.ledger.tail(2)]
+        [2, 3]
+        """
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        self._gate.settle()
+        return self._perform(ReadLedger(scope=self._shared, limit=limit, max_bytes=max_bytes, newest=True))
+
+
+class Permissions(TenantHandle):
+    """The grants of a tenant: who may do what."""
+
+    def grant(
+        self,
+        actor: str,
+        capability: str,
+        *,
+        level: Level = "allow",
+        scope: Scope | None = None,
+        path: str = "",
+    ) -> Grant:
+        """Store a rule for an actor (`*` is every actor): allow, approve (each effect waits for approval) or deny.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read", path="profile")
+        ...     mail = memory.acting_as("agent:mail").scope(user="ada")
+        ...     mail.get("profile.language") is None
+        ...     try:
+        ...         mail.get("diary.monday")
+        ...     except memoranda.Denied as refusal:
+        ...         print(refusal.capability)
+        True
+        memory.read
+        """
+        rule = Rule(level, capability, scope, path)
+        return self._perform(GrantRule(scope=self._shared, actor=actor, rule=rule))
+
+    def revoke(self, grant: str) -> Grant:
+        """Revoke a grant by its id.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read")
+        ...     memory.permissions.revoke(grant.id) == grant, memory.permissions.list()
+        (True, [])
+        """
+        return self._perform(RevokeGrant(scope=self._shared, grant=grant))
+
+    def list(self) -> list[Grant]:
+        """Return every grant, oldest first.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.read")
+        ...     [(one.actor, one.rule.capability) for one in memory.permissions.list()]
+        [('agent:mail', 'memory.read')]
+        """
+        return self._perform(ReadGrants(scope=self._shared))
+
+
+class Approvals(TenantHandle):
+    """Effects that wait for a person.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     grant = memory.permissions.grant("agent:mail", "memory.write", level="approve")
+    ...     try:
+    ...         memory.acting_as("agent:mail").scope(user="ada").set("tone", "warm")
+    ...     except memoranda.ApprovalRequired as waits:
+    ...         approval = waits.approval
+    ...     [waiting.actor for waiting in memory.approvals.list()]
+    ...     memory.approvals.approve(approval).result.value
+    ...     memory.scope(user="ada").value("tone")
+    ['agent:mail']
+    'warm'
+    'warm'
+    """
+
+    def list(
+        self,
+        *,
+        status: Status | Literal["all"] = "pending",
+        after: str = "",
+        limit: int | None = None,
+        max_bytes: int | None = None,
+    ) -> list[Approval]:
+        """Return what waits, or what was decided, or all of it, oldest first.
+
+        `after` is the id of the last one seen. With `max_bytes` the list ends with the one whose effect exceeds it.
+        """
+        known = (*STATUSES, "all")
+        if status not in known:
+            raise UsageError(f"{quote(status)} is not a status", hint=f"Pass one of {', '.join(known)}", value=status)
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadApprovals(
+            scope=self._shared,
+            status=None if status == "all" else status,
+            after=after,
+            limit=limit,
+            max_bytes=max_bytes,
+        )
+        return self._perform(effect)
+
+    def get(self, approval: str) -> Approval:
+        """Return one approval by its id."""
+        found: list[Approval] = self._perform(ReadApprovals(scope=self._shared, id=approval)) if approval else []
+        if found:
+            return found[0]
+        raise NotFound(f"there is no approval {quote(approval)}", hint="List them with memory.approvals.list()")
+
+    def approve(self, approval: str, *, reason: str = "") -> Decided:
+        """Carry out a waiting effect now; return the decision and the result of the effect."""
+        return self._decide(approval, "approved", reason)
+
+    def refuse(self, approval: str, *, reason: str = "") -> Decided:
+        """Drop a waiting effect.
+
+        >>> import memoranda
+        >>> with memoranda.open(":memory:") as memory:
+        ...     grant = memory.permissions.grant("agent:mail", "memory.write", level="approve")
+        ...     try:
+        ...         memory.acting_as("agent:mail").scope(user="ada").set("tone", "warm")
+        ...     except memoranda.ApprovalRequired as waits:
+        ...         approval = waits.approval
+        ...     memory.approvals.refuse(approval, reason="not today").approval.status
+        ...     memory.approvals.get(approval).reason
+        'refused'
+        'not today'
+        """
+        return self._decide(approval, "refused", reason)
+
+    def _decide(self, approval: str, verdict: Literal["approved", "refused"], reason: str) -> Decided:
+        check_reason(reason)
+        return self._perform(Decide(scope=self._shared, approval=approval, verdict=verdict, reason=reason))
+
+
+class Runs(TenantHandle):
+    r"""The runs of machines and workflows: their status, their events, and whether these are intact.
+
+    >>> import memoranda
+    >>> with memoranda.open(":memory:") as memory:
+    ...     machine = memoranda.mashin.load('machine tea\n  implements\n    compute cup\n      "hot"\n', memory=memory)
+    ...     run = machine.run({}).id
+    ...     [(one.program, one.status) for one in memory.runs.list()]
+    ...     memory.runs.get(run).steps, [event.kind for event in memory.runs.events(run)]
+    ...     memory.runs.verify(run).ok
+    [('tea', 'completed')]
+    (1, ['exec_start', 'step_record', 'exec_end'])
+    True
+    """
+
+    def list(
+        self,
+        *,
+        program: str | None = None,
+        language: Language | None = None,
+        status: RunStatus | None = None,
+        owner: Scope | None = None,
+        after: tuple[datetime, str] | None = None,
+        limit: int | None = None,
+    ) -> list[RunSummary]:
+        """Return the status of runs, newest first: of all, or of those of one program, language, status or owner.
+
+        `owner` selects the runs whose memory is that scope or lies below it. `after` is when the last run seen started,
+        and its id.
+        """
+        check_label("program", program)
+        check_count("limit", limit)
+        if language is not None and language not in LANGUAGES:
+            raise UsageError(f"{quote(language)} is not a language", hint=f"Programs are in {', '.join(LANGUAGES)}")
+        if status is not None and status not in RUN_STATUSES:
+            raise UsageError(f"{quote(status)} is not a status", hint=f"A run is one of {', '.join(RUN_STATUSES)}")
+        effect = ReadRuns(
+            scope=self._shared,
+            program=program,
+            language=language,
+            status=status,
+            owner=owner,
+            after=after,
+            limit=limit,
+        )
+        return self._perform(effect)
+
+    def get(self, run: str) -> RunSummary:
+        """Return the status of one run."""
+        found: list[RunSummary] = self._perform(ReadRuns(scope=self._shared, run=run))
+        if not found:
+            raise _missing(run)
+        return found[0]
+
+    def events(
+        self, run: str, *, after: int = 0, limit: int | None = None, max_bytes: int | None = None
+    ) -> builtins.list[RunEvent]:
+        """Return the events of a run, in order; `after` is the position of the last one seen.
+
+        With `max_bytes` the list ends with the event whose detail exceeds it.
+        """
+        check_count("position", after)
+        check_count("limit", limit)
+        check_count("number of bytes", max_bytes, least=1)
+        effect = ReadRunEvents(scope=self._shared, run=run, after=after, limit=limit, max_bytes=max_bytes)
+        found: list[RunEvent] = self._perform(effect)
+        if not found and not after and limit != 0:
+            raise _missing(run)
+        return found
+
+    def decision(self, run: str, approval: str) -> Approval:
+        """Return the decision about a step that a run waits for; the right to see runs is enough."""
+        return self._perform(ReadDecision(scope=self._shared, run=run, approval=approval))
+
+    def verify(self, run: str) -> RunVerification:
+        """Walk the chain of a run and compare its end with the run's record."""
+        return self._perform(VerifyRun(scope=self._shared, run=run))
+
+
+def _missing(run: str) -> NotFound:
+    return NotFound(f"there is no run {quote(run)}", hint="List them with memory.runs.list()")

@@ -1,0 +1,276 @@
+"""Conversations: their parts, and how they are stored as facts and read.
+
+A conversation lives in the scope `user:<user>/thread:<id>`: one record with its state, one fact for each part, and one
+for each message of the user. Every write expects the version of the record, so that of two writers only one succeeds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from memoranda.api.memory import Memory
+from memoranda.engine.facts import FindFacts, GetFact, ListFacts, SetFact, WriteFacts
+from memoranda.errors import NotFound
+from memoranda.model.clock import utc_now
+from memoranda.model.fact import Fact
+from memoranda.model.limits import check_count
+from memoranda.model.names import CHAT_RECORD, LONGEST_LABEL
+from memoranda.model.scope import Scope
+from memoranda.model.text import quote
+from memoranda.model.value import encode, encode_checked
+
+PartKind = Literal["user", "agent_text", "tool_request", "tool_response", "system_event", "reminders"]
+"""The kind of a part: a message of the user or the agent, a tool call or its result, or an addition of the system."""
+INTERRUPTED = encode({"error": "This call was interrupted. It is not known whether it was carried out."}).decode()
+"""The result of a tool call whose process died; providers require a result for each call."""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A part before it has a number."""
+
+    kind: PartKind
+    text: str
+    """The text of a message; for a tool call its arguments, for a result the result, both as JSON."""
+    hidden: bool = False
+    """Whether only the model sees it."""
+    call_id: str = ""
+    """For a tool call and its result: the id of the call."""
+    tool: str = ""
+    failed: bool = False
+    """For a result: whether the call failed."""
+    covers: int = 0
+    """For a summary: the number of the last part that it replaces."""
+
+
+class Part(Draft, frozen=True, kw_only=True):
+    """One part of a conversation."""
+
+    seq: int
+    """Its number in the conversation, starting at 1."""
+    at: datetime
+    message_id: str
+    """The message of the user that it belongs to."""
+    event: int = 0
+    """The number of its last event; 0 if it has none."""
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True):
+    """The cost of a reply: requests to the model, input tokens and output tokens."""
+
+    requests: int = 0
+    tokens_in: int = 0
+    tokens_out: int = 0
+
+
+_PARTS, _MESSAGES = "chat.parts", "chat.messages"
+_EVENT_WHEN_STORED = frozenset({"tool_request", "tool_response"})
+
+
+class Active(msgspec.Struct, frozen=True, kw_only=True):
+    """The lease of a reply in progress: for which message, and until when."""
+
+    message_id: str
+    until: datetime
+
+
+class ConversationState(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of a conversation."""
+
+    agent_id: str
+    opened_at: datetime
+    last_at: datetime
+    seq: int = 0
+    events: int = 0
+    covered: int = 0
+    """The number of the last part that a summary replaces."""
+    active: Active | None = None
+
+    def is_held(self, now: datetime) -> bool:
+        """Return whether a reply is in progress and its lease has not expired."""
+        return self.active is not None and now < self.active.until
+
+
+class MessageState(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a user's message: its first part and, once it is answered, its last."""
+
+    id: str
+    first: int
+    last: int | None = None
+    last_event: int = 0
+    usage: Usage = Usage()
+
+
+def read_state(memory: Memory, scope: Scope) -> tuple[ConversationState, int] | None:
+    """Return the record of a conversation and its version, if there is one."""
+    fact: Fact | None = memory.perform(GetFact(scope=scope, key=CHAT_RECORD))
+    return None if fact is None else (msgspec.convert(fact.value, ConversationState), fact.version)
+
+
+def read_parts(memory: Memory, scope: Scope, after: int, last: int, max_bytes: int | None = None) -> list[Part]:
+    """Return the parts with numbers above `after` up to `last`; later ones may have been added since."""
+    facts: list[Fact] = memory.perform(
+        ListFacts(scope=scope, prefix=_PARTS, after=_part_key(after), limit=max(last - after, 0), max_bytes=max_bytes)
+    )
+    parts = [msgspec.convert(fact.value, Part) for fact in facts]
+    return [part for part in parts if part.seq <= last]
+
+
+def with_parts(
+    kept: ConversationState, drafts: Iterable[Draft], now: datetime, message_id: str
+) -> tuple[ConversationState, list[Part]]:
+    """Return the record with parts added, and the parts with their numbers."""
+    # Times never decrease, whatever the clock does.
+    at = max(now, kept.last_at)
+    events = kept.events
+    parts: list[Part] = []
+    for seq, draft in enumerate(drafts, kept.seq + 1):
+        events += draft.kind in _EVENT_WHEN_STORED
+        event = events if draft.kind == "agent_text" or draft.kind in _EVENT_WHEN_STORED else 0
+        parts.append(Part(**msgspec.structs.asdict(draft), seq=seq, at=at, message_id=message_id, event=event))
+    if not parts:
+        return kept, parts
+    return msgspec.structs.replace(kept, seq=parts[-1].seq, last_at=at, events=events), parts
+
+
+def write_state(
+    memory: Memory, scope: Scope, kept: ConversationState, parts: Sequence[Part], *also: SetFact, expect: int
+) -> int:
+    """Write the record, parts and other facts, all or nothing; return the record's version."""
+    # Two writers conflict on the record: the slower one writes nothing.
+    writes = [_set(scope, CHAT_RECORD, kept, expect=expect), *also]
+    for part in parts:
+        payload = msgspec.Raw(encode_checked(msgspec.to_builtins(part), memory.limits))
+        writes.append(SetFact(scope=scope, key=_part_key(part.seq), payload=payload, expect=0, echo=False))
+    return memory.perform(WriteFacts(scope=scope, writes=tuple(writes)))[0].version
+
+
+def message_write(scope: Scope, message: MessageState) -> SetFact:
+    """Return the write of a message's state, for `write_state`."""
+    return _set(scope, message_key(message.id), message)
+
+
+def _set(scope: Scope, key: str, value: object, *, expect: int | None = None) -> SetFact:
+    payload = msgspec.Raw(encode(msgspec.to_builtins(value)))
+    return SetFact(scope=scope, key=key, payload=payload, expect=expect, echo=False)
+
+
+def _part_key(seq: int) -> str:
+    return f"{_PARTS}.{seq:012}"
+
+
+def message_key(message_id: str) -> str:
+    """Return the key of a message's state."""
+    return f"{_MESSAGES}.{digest(message_id)}"
+
+
+def digest(text: str) -> str:
+    """Return a hash of an id, for use in a key."""
+    # Unlike a segment of a key, an id may be long and contain dots.
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+class ConversationSummary(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of a conversation when it was read."""
+
+    id: str
+    user: str
+    agent_id: str
+    opened_at: datetime
+    last_at: datetime
+    """The time of its newest part."""
+    last_seq: int
+    """The number of its newest part."""
+    active: bool
+    """Whether a reply is in progress."""
+
+
+class ConversationRecord(ConversationSummary, frozen=True, kw_only=True):
+    """A conversation with its parts."""
+
+    parts: tuple[Part, ...]
+
+
+def read_conversation(
+    memory: Memory, user: str, conversation_id: str, *, after: int = 0, max_bytes: int | None = None
+) -> ConversationRecord:
+    """Return a conversation with its parts, or those after a number; raise NotFound if it does not exist.
+
+    With `max_bytes`, the list ends with the part that exceeds it.
+    """
+    check_count("sequence", after)
+    scope = conversation_scope(memory, user, conversation_id)
+    found = read_state(memory, scope)
+    if found is None:
+        message = f"`{user}` has no conversation {quote(conversation_id)}"
+        raise NotFound(message, hint="It was never begun, or was erased", value=conversation_id)
+    kept, _ = found
+    parts = read_parts(memory, scope, after, kept.seq, max_bytes)
+    return ConversationRecord(**_summary(memory, scope, kept), parts=tuple(parts))
+
+
+def list_conversations(memory: Memory, user: str | None = None) -> list[ConversationSummary]:
+    """Return the conversations of a user, or of every user of the tenant, most recently active first."""
+    home = Scope.of(tenant=memory.tenant) if user is None else Scope.of(tenant=memory.tenant, user=user)
+    facts: list[Fact] = memory.perform(FindFacts(scope=home, key=CHAT_RECORD))
+    kept = [(fact.scope, msgspec.convert(fact.value, ConversationState)) for fact in facts]
+    found = [ConversationSummary(**_summary(memory, scope, state)) for scope, state in kept]
+    return sorted(found, key=lambda one: (one.last_at, one.user, one.id), reverse=True)
+
+
+def conversation_scope(memory: Memory, user: str, id: str) -> Scope:
+    """Return the scope of a conversation."""
+    return Scope.of(tenant=memory.tenant, user=user, thread=id)
+
+
+def conversation_of(scope: Scope) -> tuple[str, str]:
+    """Return the user and the id of the conversation in a scope; the inverse of `conversation_scope`."""
+    ids = dict(scope.parts)
+    return ids["user"], ids["thread"]
+
+
+def source_label(id: str, seq: int) -> str:
+    """Return the label, in the history of a memory, of the part of a conversation that it was learned from."""
+    label = f"conversation:{id}#{seq}"
+    return label if len(label) <= LONGEST_LABEL else f"conversation:{digest(id)}#{seq}"
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """What a model sees of a conversation: its newest summary, and the parts since."""
+
+    version: int
+    """The version of the conversation's record; 0 before the conversation begins."""
+    agent_id: str | None = None
+    """The agent of the conversation; None before it begins."""
+    active: bool = False
+    """Whether a reply is in progress."""
+    parts: tuple[Part, ...] = ()
+
+
+def read_history(memory: Memory, user: str, id: str) -> History:
+    """Return what a model sees of a conversation; empty before it begins."""
+    scope = conversation_scope(memory, user, id)
+    found = read_state(memory, scope)
+    if found is None:
+        return History(version=0)
+    kept, version = found
+    parts = read_parts(memory, scope, kept.covered, kept.seq)
+    active = kept.is_held(utc_now(memory.clock))
+    return History(version=version, agent_id=kept.agent_id, active=active, parts=tuple(parts))
+
+
+def _summary(memory: Memory, scope: Scope, kept: ConversationState) -> dict[str, Any]:
+    user, id = conversation_of(scope)
+    return {
+        "id": id,
+        "user": user,
+        "agent_id": kept.agent_id,
+        "opened_at": kept.opened_at,
+        "last_at": kept.last_at,
+        "last_seq": kept.seq,
+        "active": kept.is_held(utc_now(memory.clock)),
+    }

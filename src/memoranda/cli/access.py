@@ -1,0 +1,241 @@
+"""`memoranda permissions`, `approvals` and `keys`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from memoranda.cli import wording
+from memoranda.cli.command import Desk, Reason, command, group
+
+if TYPE_CHECKING:
+    from memoranda import Approval
+    from memoranda.governance.approvals import Decided
+    from memoranda.server.auth.keys import Key, NewKey
+
+
+app = group("permissions", lists=True)
+
+
+@command(
+    app, "grant", scoped=True, creates=True, example="memoranda permissions grant agent:mail memory.read --user ada"
+)
+def grant(
+    desk: Desk,
+    to: Annotated[str, typer.Argument(metavar="ACTOR", help="Such as agent:mail; * is everybody.")],
+    capability: Annotated[
+        str, typer.Argument(metavar="CAPABILITY", help="Such as memory.read; memory covers all of them, * everything.")
+    ],
+    level: Annotated[
+        Literal["allow", "approve", "deny"],
+        typer.Option("--level", help="Allow it, require approval each time, or deny it."),
+    ] = "allow",
+    path: Annotated[str, typer.Option("--path", metavar="KEY", help="Only at and below this key.")] = "",
+) -> None:
+    """Grant a capability to an actor, everywhere or in one scope. A denial overrides every allowance."""
+    scope = desk.scope if desk.names_scope else None
+    made = desk.memory.permissions.grant(to, capability, level=level, scope=scope, path=path)
+    if desk.out.json:
+        return desk.out.document(made)
+    desk.out.say(f"{made.id}: {level} {capability} for {to} {_where(scope, path)}")
+
+
+@command(app, "list", example="memoranda permissions list")
+def list_grants(desk: Desk) -> None:
+    """List all grants, oldest first."""
+    grants = desk.memory.permissions.list()
+    if desk.out.json:
+        return desk.out.document(grants)
+    if not grants:
+        return desk.out.remark("No grants: only the owner may do anything.")
+    rows = [
+        (one.actor, one.rule.level, one.rule.capability, _where(one.rule.scope, one.rule.path), one.id)
+        for one in grants
+    ]
+    desk.out.table(("actor", "level", "capability", "where", "id"), rows, whole=("id",), folded=("actor", "where"))
+
+
+@command(app, "revoke", example="memoranda permissions revoke grant_01a1…")
+def revoke(desk: Desk, grant: Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]) -> None:
+    """Revoke a grant."""
+    gone = desk.memory.permissions.revoke(grant)
+    if desk.out.json:
+        return desk.out.document(gone)
+    desk.out.say(f"{gone.actor} no longer has: {gone.rule.level} {gone.rule.capability}")
+
+
+def _where(scope: object, path: str) -> str:
+    place = "everywhere" if scope is None else f"in {scope}"
+    return f"{place} at {path}" if path else place
+
+
+approvals_app = group("approvals", lists=True)
+
+Which = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it.")]
+
+
+@command(approvals_app, "list", example="memoranda approvals list --status all")
+def list_approvals(
+    desk: Desk,
+    status: Annotated[
+        Literal["pending", "approved", "refused", "all"],
+        typer.Option("--status", metavar="STATUS", help="Only pending, approved or refused ones, or all."),
+    ] = "pending",
+) -> None:
+    """List approvals, oldest first."""
+    found = desk.memory.approvals.list(status=status)
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark("Nothing is waiting." if status == "pending" else "No approvals.")
+    rows = [(one.id, one.status, one.actor, _target(one), desk.out.ago(one.requested_at)) for one in found]
+    columns = ("id", "status", "actor", "what", "asked")
+    desk.out.table(columns, rows, whole=("id", "status", "asked"), folded=("actor", "what"))
+
+
+@command(approvals_app, "show", example="memoranda approvals show approval_01a1…")
+def show(desk: Desk, approval: Which) -> None:
+    """Show one approval with its effect."""
+    found = desk.memory.approvals.get(approval)
+    if desk.out.json:
+        return desk.out.document(found)
+    from memoranda.wire.codec import plain
+
+    effect = "(removed: it was decided or erased)" if found.effect is None else wording.value(plain(found.effect))
+    desk.out.pairs(
+        [
+            ("id", found.id),
+            ("status", found.status),
+            ("actor", f"{found.actor} through {found.door}"),
+            ("capability", found.capability),
+            ("scope", found.scope or "(shared)"),
+            ("asked", wording.exact(found.requested_at)),
+            ("effect", effect),
+            ("decided", f"{wording.exact(found.decided_at)} by {found.decided_by}" if found.decided_at else ""),
+            ("reason", found.reason),
+        ]
+    )
+
+
+@command(approvals_app, "approve", example="memoranda approvals approve approval_01a1… --reason 'as agreed'")
+def approve(desk: Desk, approval: Which, reason: Reason = "") -> None:
+    """Approve a request; it is carried out now, on behalf of its actor."""
+    _report(desk, desk.memory.approvals.approve(approval, reason=reason))
+
+
+@command(approvals_app, "refuse", example="memoranda approvals refuse approval_01a1… --reason 'not on a Friday'")
+def refuse(desk: Desk, approval: Which, reason: Reason = "") -> None:
+    """Refuse a request."""
+    _report(desk, desk.memory.approvals.refuse(approval, reason=reason))
+
+
+def _report(desk: Desk, decided: Decided) -> None:
+    if desk.out.json:
+        return desk.out.document(decided)
+    asked = decided.approval
+    desk.out.say(f"{asked.id} is {asked.status}: {asked.capability} for {asked.actor}")
+
+
+def _target(approval: Approval) -> str:
+    key = approval.effect.place if approval.effect is not None else None
+    return f"{approval.capability} {approval.scope or '(shared)'} {key or ''}".strip()
+
+
+keys_app = group("keys", lists=True)
+
+Id = Annotated[str, typer.Argument(metavar="ID", help="As the list shows it; never the key itself.")]
+
+
+@command(keys_app, "create", creates=True, example="memoranda keys create --tenant acme --user ada --role member")
+def create(
+    desk: Desk,
+    user: Annotated[str, typer.Option("--user", metavar="ID", help="The user that the key acts for.")],
+    role: Annotated[
+        Literal["admin", "member", "reader"],
+        typer.Option("--role", help="Everything in the tenant; read and write; or read."),
+    ] = "member",
+    allow: Annotated[
+        list[str] | None,
+        typer.Option("--allow", metavar="CAPABILITY", help="Restrict the role, such as to memory.read; repeatable."),
+    ] = None,
+    expires: Annotated[
+        str | None, typer.Option("--expires", metavar="TIME", help="Expire after 15m, 24h, 90d or 2w.")
+    ] = None,
+    label: Annotated[str, typer.Option("--label", metavar="TEXT", help="What it is for.")] = "",
+) -> None:
+    """Create an API key for a user and print it. Only its hash is stored: it cannot be shown again."""
+    from memoranda.server.auth.keys import create_key
+
+    made = create_key(
+        desk.memory,
+        tenant=desk.tenant,
+        user=user,
+        role=role,
+        allow=tuple(allow or ()),
+        expires=expires,
+        label=label,
+    )
+    _show(desk, made)
+
+
+@command(keys_app, "list", example="memoranda keys list")
+def list_all(
+    desk: Desk,
+    everybody: Annotated[bool, typer.Option("--all", help="The keys of all tenants.")] = False,
+) -> None:
+    """List the API keys of the tenant, oldest first, with their states."""
+    from memoranda.server.auth.keys import list_keys
+
+    keys = list_keys(desk.memory, tenant=None if everybody else desk.tenant)
+    if desk.out.json:
+        return desk.out.document(keys)
+    if not keys:
+        return desk.out.remark("No keys: create one with `memoranda keys create`.")
+    rows = [
+        (key.id, key.tenant, key.user, key.role, _state(desk, key), desk.out.ago(key.last_used_at), key.label)
+        for key in keys
+    ]
+    desk.out.table(("id", "tenant", "user", "role", "state", "used", "label"), rows, whole=("id",), folded=("label",))
+
+
+@command(keys_app, "revoke", example="memoranda keys revoke 01a1e56c…")
+def revoke_key_command(desk: Desk, id: Id) -> None:
+    """Revoke an API key: every later request with it is rejected."""
+    from memoranda.server.auth.keys import revoke_key
+
+    gone = revoke_key(desk.memory, id)
+    if desk.out.json:
+        return desk.out.document(gone)
+    desk.out.say(f"{gone.id} of {gone.user} in {gone.tenant} is revoked")
+
+
+@command(keys_app, "rotate", example="memoranda keys rotate 01a1e56c… --grace 24h")
+def rotate(
+    desk: Desk,
+    id: Id,
+    grace: Annotated[
+        str | None, typer.Option("--grace", metavar="TIME", help="Keep the old key valid for 15m, 24h or 7d.")
+    ] = None,
+) -> None:
+    """Create a key with the same permissions and print it; the old key is revoked now, or after --grace."""
+    from memoranda.server.auth.keys import rotate_key
+
+    _show(desk, rotate_key(desk.memory, id, grace=grace))
+
+
+def _show(desk: Desk, made: NewKey) -> None:
+    key = made.key
+    if desk.out.json:
+        fields: dict[str, Any] = {name: getattr(key, name) for name in key.__struct_fields__}
+        return desk.out.document({"token": made.token, **fields})
+    desk.out.say(made.token)
+    desk.out.aside(f"{key.role} key {key.id} of {key.user} in {key.tenant}. Save it now: it is not shown again.")
+
+
+def _state(desk: Desk, key: Key) -> str:
+    if key.revoked_at is not None:
+        return f"revoked {desk.out.ago(key.revoked_at)}"
+    if not key.active_at(desk.memory.clock.now()):
+        return f"expired {desk.out.ago(key.expires_at)}"
+    return "works" if key.expires_at is None else f"ends {desk.out.ago(key.expires_at)}"

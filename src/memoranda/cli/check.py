@@ -1,0 +1,514 @@
+"""`memoranda check`, `format` and `test`."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+from xml.etree import ElementTree
+
+import typer
+
+from memoranda.cli import wording
+from memoranda.cli.arguments import read_file, write_file
+from memoranda.cli.command import Desk, command, group
+from memoranda.cli.programs import (
+    AGENTS,
+    MACHINES,
+    SCRIPTS,
+    WORKFLOWS,
+    Kind,
+    Machines,
+    Model,
+    Tools,
+    refuse_options,
+    require_ending,
+    require_files,
+    showing_faults,
+)
+from memoranda.errors import NotFound, SourceError, UsageError
+from memoranda.model.text import quote
+
+if TYPE_CHECKING:
+    from memoranda.abl import scripts as agents
+    from memoranda.mashin import machine_tests as verifying
+    from memoranda.workflow.scripts import run as workflows
+
+
+if TYPE_CHECKING:
+    from memoranda.lang.diagnostics import Diagnostic
+    from memoranda.lang.source import Source
+
+    Said: TypeAlias = tuple[Source, tuple[Diagnostic, ...]]
+
+app = group()
+
+
+@command(app, "check", example="memoranda check hotel.abl desk.yaml --strict")
+def check(
+    desk: Desk,
+    files: Annotated[
+        list[str],
+        typer.Argument(metavar="FILE...", help="Agents, machines and workflows, such as hotel.abl and desk.yaml."),
+    ],
+    tools: Tools = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Also exit with 1 for warnings.")] = False,
+) -> None:
+    """Check programs for errors.
+
+    All errors of all files are shown, with their places and suggestions. Test files are checked too. Use --tools to
+    name the actions of workflows. Exits with 1 if there are errors.
+    """
+    kinds: list[Kind] = [require_ending(name, *AGENTS, *SCRIPTS, *MACHINES, *WORKFLOWS) for name in files]
+    if "a workflow" not in kinds:
+        refuse_options({"--tools": tools}, because=kinds[0], hint="It names the actions of workflows")
+    import msgspec
+
+    found = [
+        (source, msgspec.structs.replace(one, hint=wording.hint(one.hint)))
+        for name, kind in zip(files, kinds, strict=True)
+        for source, said in [_DIAGNOSE[kind](read_file(name), name, tools)]
+        for one in said
+    ]
+    severities = [diagnostic.severity for _, diagnostic in found]
+    if desk.out.json:
+        desk.out.document([_diagnostic_document(source, diagnostic) for source, diagnostic in found])
+    else:
+        from memoranda.lang.diagnostics import render
+
+        for source, diagnostic in found:
+            desk.out.say(render(diagnostic, source), indent="  ")
+        desk.out.say(_summary(files, severities))
+    if "error" in severities or (strict and "warning" in severities):
+        raise typer.Exit(1)
+
+
+@command(app, "format", example="memoranda format hotel.abl --check")
+def format(
+    desk: Desk,
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Agents and machines, such as hotel.abl and desk.mashin.")
+    ],
+    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
+) -> None:
+    """Format programs in their canonical layout.
+
+    Indentation is two spaces, keywords get their usual spelling, and the sections of a machine their usual order. Texts
+    and comments stay. A file with errors is not changed.
+    """
+    for name in files:
+        require_ending(name, ".abl", *MACHINES)
+    changed: list[str] = []
+    with showing_faults(desk):
+        # Nothing is written before all of them could be formatted.
+        formatted = [(name, text, _canonical(name, text)) for name in files for text in [read_file(name)]]
+    for name, text, canonical in formatted:
+        if canonical == text:
+            continue
+        changed.append(name)
+        if not check:
+            write_file(name, canonical)
+    if desk.out.json:
+        desk.out.document({"changed": changed, "written": not check})
+    else:
+        for name in changed:
+            desk.out.say(f"{name} would change" if check else f"{name} is formatted")
+        if not changed:
+            desk.out.say(f"{wording.count(len(files), 'file')} in canonical layout")
+    if changed and check:
+        raise typer.Exit(1)
+
+
+# diagnostics of a file
+
+
+def _diagnose_agent(text: str, name: str, tools: str | None) -> Said:
+    from memoranda.abl.checker.check import check_source
+
+    reading, _, said = check_source(text, name=name)
+    return reading.source, said
+
+
+def _diagnose_scripts(text: str, name: str, tools: str | None) -> Said:
+    from memoranda.abl.scripts import read_scripts
+    from memoranda.lang.source import Source
+    from memoranda.workflow.scripts.file import read_scripts as read_tests
+
+    try:
+        if tested_language(Path(name), text) == "workflow":
+            read_tests(text, name=name)
+        else:
+            read_scripts(text, name=name)
+    except SourceError as error:
+        return Source(name, text), error.diagnostics
+    return Source(name, text), ()
+
+
+def _diagnose_machine(text: str, name: str, tools: str | None) -> Said:
+    from memoranda.mashin.checker import check_source
+
+    reading, _, said = check_source(text, name=name)
+    return reading.source, said
+
+
+def _diagnose_workflow(text: str, name: str, tools: str | None) -> Said:
+    from memoranda.cli.run_results import modules_of
+    from memoranda.workflow.actions.base import actions_of
+    from memoranda.workflow.compiler import look
+
+    reading, _, said, _ = look(text, name, actions_of(modules_of(tools)))
+    return reading.source, said
+
+
+_DIAGNOSE: dict[Kind, Callable[[str, str, str | None], Said]] = {
+    "an agent": _diagnose_agent,
+    "a file of tests": _diagnose_scripts,
+    "a machine": _diagnose_machine,
+    "a workflow": _diagnose_workflow,
+}
+
+
+def _canonical(name: str, text: str) -> str:
+    if name.endswith(MACHINES):
+        from memoranda.mashin.formatter import format_text as format_machine
+
+        return format_machine(text, name=name)
+    from memoranda.abl.formatter import format_text
+
+    return format_text(text, name=name)
+
+
+def _diagnostic_document(source: Source, diagnostic: Diagnostic) -> dict[str, Any]:
+    place, end = source.position(diagnostic.span.start), source.position(diagnostic.span.end)
+    return {
+        "file": source.name,
+        "line": place.line,
+        "column": place.column,
+        "end_line": end.line,
+        "end_column": end.column,
+        "severity": diagnostic.severity,
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "hint": diagnostic.hint,
+        # Only values of YAML have one, and programs that read this like to find the same fields everywhere.
+        "path": getattr(diagnostic, "path", ""),
+    }
+
+
+def _summary(files: list[str], severities: list[str]) -> str:
+    counted = [
+        wording.count(severities.count(kind), kind) for kind in ("error", "warning", "note") if kind in severities
+    ]
+    return f"{wording.count(len(files), 'file')}: {', '.join(counted) or 'no problems'}"
+
+
+Tested = Literal["agent", "workflow"]
+_KEYS: dict[str, Tested] = {
+    **dict.fromkeys(("agent", "agents", "tools"), "agent"),
+    **dict.fromkeys(("workflow", "workflows", "actions", "servers", "definitions"), "workflow"),
+}
+"""Keys that only tests of agents, or only tests of workflows have."""
+_NAMES = ("expected  ", "got  ", "hint  ", "trace  ")
+"""Starts of the lines that explain a failure; continuation lines align with their text."""
+
+
+class _Case(NamedTuple):
+    """One test of any language: its failure for `--json`, and as text."""
+
+    name: str
+    line: int
+    failure: Any
+    told: str | None
+
+
+class _Report(NamedTuple):
+    """The tests of one file."""
+
+    file: str
+    cases: Sequence[_Case]
+
+
+@command(app, "test", example="memoranda test hotel.abl")
+def test(
+    desk: Desk,
+    files: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="FILE...", help="Agents and workflows, whose tests are beside them, files of tests, or machines."
+        ),
+    ],
+    tools: Tools = None,
+    model: Model = None,
+    machines: Machines = None,
+    junit: Annotated[
+        str | None, typer.Option("--junit", metavar="PATH", help="Write the results to this file as JUnit XML too.")
+    ] = None,
+) -> None:
+    """Run the tests of agents, machines and workflows.
+
+    The tests of hotel.abl and of hotel.yaml are in hotel.tests.yaml next to them; the tests of a machine are in its
+    section `verifies`. Each test has a memory of its own, so no database is changed, and machines and workflows call
+    neither models nor servers. Exits with 1 if a test fails.
+    """
+    kinds: list[Kind] = [require_ending(name, *AGENTS, *SCRIPTS, *MACHINES, *WORKFLOWS) for name in files]
+    _check_options(kinds, tools=tools, model=model, machines=machines)
+    with showing_faults(desk), desk.out.working("Testing"):
+        # A program and the file of its tests are the same tests.
+        found = dict.fromkeys(_find(name, kind) for name, kind in zip(files, kinds, strict=True))
+        reports = [_run(one, tools=tools, model=model, machines=machines or []) for one in found]
+    if junit is not None:
+        write_junit(junit, [_suite(report) for report in reports])
+    _show(desk, reports)
+    if any(case.told is not None for report in reports for case in report.cases):
+        raise typer.Exit(1)
+
+
+def _check_options(kinds: list[Kind], *, tools: str | None, model: str | None, machines: list[str] | None) -> None:
+    if all(kind == "a machine" for kind in kinds):
+        given = {"--tools": tools, "--model": model}
+        refuse_options(given, because="tests of machines", hint="They call no model; `assuming` gives results")
+    if "a machine" not in kinds:
+        hint = "Agents and workflows are named in their file of tests"
+        refuse_options({"--machines": machines}, because="agents and workflows", hint=hint)
+    require_files(machines or [], *MACHINES)
+
+
+# finding tests
+
+
+class _Tests(NamedTuple):
+    """A file with tests, and the kind of program that is tested."""
+
+    file: str
+    tested: Tested | None
+    """None for a machine, which contains its tests."""
+
+
+def tested_language(file: Path, text: str) -> Tested | None:
+    """Return what a file tests: the agent or workflow that it names or that is next to it; None if there is neither."""
+    from memoranda.lang.diagnostics import Diagnostics
+    from memoranda.lang.scripts import programs_beside
+    from memoranda.lang.source import Source
+    from memoranda.lang.yaml import compose
+
+    source = Source(str(file), text)
+    root = compose(source, Diagnostics(source), partial=True)
+    keys = [key.scalar or "" for key, _ in (root.entries or () if root is not None else ())]
+    named: dict[Tested, str] = {tested: key for key in keys if (tested := _KEYS.get(key))}
+    if len(named) > 1:
+        raise UsageError(
+            f"{quote(str(file))} says {quote(named['agent'])} as for an agent and {quote(named['workflow'])} as for a "
+            "workflow",
+            hint="Use a test file for each of them",
+            path=str(file),
+        )
+    if named:
+        return next(iter(named))
+    agents = programs_beside(file, (".agent.abl", *AGENTS))
+    workflows = programs_beside(file, WORKFLOWS)
+    if agents and workflows:
+        agent, workflow = agents[0].name, workflows[0].name
+        raise UsageError(
+            f"{quote(str(file))} may be the tests of {quote(agent)} or of {quote(workflow)}",
+            hint=f"Say which in the file: `agent: {agent}` or `workflow: {workflow}`",
+            path=str(file),
+        )
+    return "agent" if agents else "workflow" if workflows else None
+
+
+def _find(name: str, kind: Kind) -> _Tests:
+    """Return the tests of a program, or of a test file."""
+    if kind == "a machine":
+        return _Tests(name, None)
+    if kind == "a file of tests":
+        file, wanted = Path(name), None
+    elif kind == "an agent":
+        from memoranda.abl.scripts import scripts_beside
+
+        file, wanted = scripts_beside(Path(name)), "agent"
+    else:
+        from memoranda.workflow.scripts.run import scripts_beside
+
+        file, wanted = scripts_beside(Path(name)), "workflow"
+    if not file.is_file():
+        return _Tests(str(file), wanted or "agent")  # reading it raises the error
+    found = tested_language(file, read_file(str(file)))
+    if wanted is not None and found not in (wanted, None):
+        message = f"the tests in {quote(str(file))} are those of the {found} that it names, not of {quote(name)}"
+        raise UsageError(message, hint=f"Test that {found}, or use a test file for each of them", path=name)
+    if found is None and wanted is None:
+        hint = "Name it in the file: `agent: hotel.abl` or `workflow: hotel.yaml`"
+        raise NotFound(f"{quote(name)} belongs to no agent or workflow", hint=hint, path=name)
+    return _Tests(str(file), found or wanted)
+
+
+# running them
+
+
+def _run(tests: _Tests, *, tools: str | None, model: str | None, machines: list[str]) -> _Report:
+    if tests.tested is None:
+        return _verify_machine(tests.file, machines)
+    if tests.tested == "agent":
+        from memoranda.abl.scripts import run_scripts
+
+        talked = run_scripts(Path(tests.file), tools=tools, model=model)
+        told = [
+            _Case(*_about(case), case.failure and _agent_failure(talked.path, case.failure)) for case in talked.cases
+        ]
+        return _Report(talked.path, told)
+    from memoranda.workflow.scripts.run import run_scripts as run_workflow_scripts
+
+    done = run_workflow_scripts(Path(tests.file), actions=tools, model=model)
+    told = [_Case(*_about(case), case.failure and _workflow_failure(done.path, case.failure)) for case in done.cases]
+    return _Report(done.path, told)
+
+
+def _verify_machine(name: str, machines: list[str]) -> _Report:
+    from memoranda.api.memory import open as open_memory
+    from memoranda.mashin.loader import load
+
+    require_files([name], *MACHINES)
+    with open_memory(":memory:") as memory:
+        report = load(Path(name), memory=memory, machines=[Path(one) for one in machines]).test()
+    cases = [
+        _Case(*_about(case), case.failure and _machine_failure(name, case.line, case.failure)) for case in report.cases
+    ]
+    return _Report(name, cases)
+
+
+def _about(case: Any) -> tuple[str, int, Any]:
+    return case.name, case.line, case.failure
+
+
+# what is printed
+
+
+def _show(desk: Desk, reports: Sequence[_Report]) -> None:
+    cases = [(report, case) for report in reports for case in report.cases]
+    failed = sum(case.told is not None for _, case in cases)
+    passed = len(cases) - failed
+    if desk.out.json:
+        told = [_case_document(report, case) for report, case in cases]
+        return desk.out.document({"passed": passed, "failed": failed, "cases": told})
+    for report in reports:
+        desk.out.say(report.file)
+        for case in report.cases:
+            desk.out.say(f"  {'ok    ' if case.told is None else 'FAILED'}  {case.name}", indent=" " * 8)
+            if case.told is not None:
+                for line in _indent(case.told, " " * 10).splitlines():
+                    desk.out.say(line, indent=" " * 10 if line.lstrip().startswith(_NAMES) else "")
+        if not report.cases:
+            desk.out.say("  (no tests)")
+    desk.out.say(f"{wording.count(passed, 'test')} passed" + (f", {failed:,} failed" if failed else ""))
+
+
+def _case_document(report: _Report, case: _Case) -> dict[str, Any]:
+    passed = case.told is None
+    return {"file": report.file, "name": case.name, "line": case.line, "passed": passed, "failure": case.failure}
+
+
+def _suite(report: _Report) -> Suite:
+    return Suite(report.file, [Outcome(case.name, case.line, case.told) for case in report.cases])
+
+
+def _agent_failure(path: str, failure: agents.Failure) -> str:
+    said = "before anything was said" if failure.said is None else f"after `{failure.said}`"
+    parts = [f"{path}:{failure.line}: {said}", _case_name("expected", failure.expected), _case_name("got", failure.got)]
+    return "\n".join([*parts, *_background(failure.hint, failure.trace)])
+
+
+def _workflow_failure(path: str, failure: workflows.Failure) -> str:
+    after = "before anything was run" if failure.after is None else f"after `{failure.after}`"
+    parts: list[str] = []
+    for one in failure.mismatches:
+        parts += [
+            f"{path}:{one.line}: {after}: {one.path}",
+            _case_name("expected", one.expected),
+            _case_name("got", one.got),
+        ]
+    return "\n".join([*parts, *_background(failure.hint, failure.trace)])
+
+
+def _background(hint: str, trace: str) -> list[str]:
+    return [_case_name(name, text) for name, text in (("hint", hint), ("trace", trace)) if text]
+
+
+def _machine_failure(path: str, line: int, failure: verifying.TestFailure) -> str:
+    parts = [f"{path}:{line}: {failure.reason}"]
+    for one in failure.diff:
+        both = [_case_name("expected", _json(one.expected)), _case_name("got", _json(one.got))]
+        parts += [one.path, _indent("\n".join(both), "  ")]
+    hint = failure.error.details.get("hint") if failure.error else None
+    if hint:
+        parts.append(_case_name("hint", str(hint)))
+    return "\n".join(parts)
+
+
+def _json(value: Any) -> str:
+    import msgspec
+
+    return msgspec.json.encode(value).decode()
+
+
+def _case_name(name: str, text: str) -> str:
+    return f"{name:9} " + _indent(text, " " * 10).lstrip()
+
+
+def _indent(text: str, margin: str) -> str:
+    return "\n".join(f"{margin}{line}".rstrip() for line in text.splitlines())
+
+
+_UNSPEAKABLE = re.compile(r"[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML cannot represent, not even as an escape."""
+
+
+class Outcome(NamedTuple):
+    """One test: its place, and its failure as text."""
+
+    name: str
+    line: int
+    failure: str | None
+
+
+class Suite(NamedTuple):
+    """The tests of one file."""
+
+    file: str
+    tests: Sequence[Outcome]
+
+
+def write_junit(path: str, suites: Sequence[Suite]) -> None:
+    """Write JUnit XML with one suite for each test file."""
+    root = ElementTree.Element("testsuites", _counts([one for suite in suites for one in suite.tests]))
+    for suite in suites:
+        about = {"name": _xml_text(suite.file), **_counts(suite.tests)}
+        element = ElementTree.SubElement(root, "testsuite", about)
+        for test in suite.tests:
+            _add(element, suite.file, test)
+    ElementTree.indent(root)
+    text = ElementTree.tostring(root, encoding="unicode", xml_declaration=False)
+    write_file(path, f'<?xml version="1.0" encoding="utf-8"?>\n{text}\n')
+
+
+def _counts(tests: Sequence[Outcome]) -> dict[str, str]:
+    failures = sum(test.failure is not None for test in tests)
+    return {"tests": str(len(tests)), "failures": str(failures), "errors": "0", "skipped": "0"}
+
+
+def _add(suite: ElementTree.Element, file: str, test: Outcome) -> None:
+    about = {
+        "classname": _xml_text(file),
+        "name": _xml_text(test.name),
+        "file": _xml_text(file),
+        "line": str(test.line),
+    }
+    case = ElementTree.SubElement(suite, "testcase", about)
+    if test.failure is not None:
+        told = _xml_text(test.failure)
+        failure = ElementTree.SubElement(case, "failure", {"message": told.partition("\n")[0]})
+        failure.text = told
+
+
+def _xml_text(text: str) -> str:
+    return _UNSPEAKABLE.sub("\ufffd", text)

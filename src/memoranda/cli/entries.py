@@ -1,0 +1,394 @@
+"""`memoranda remember`, `recall`, `entries`, `forget` and `collections`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from memoranda.cli import wording
+from memoranda.cli.arguments import read_filter, read_metadata, read_value
+from memoranda.cli.command import (
+    AnyNamespace,
+    AsOf,
+    Collection,
+    Desk,
+    Limit,
+    Metadata,
+    MetadataJson,
+    Namespace,
+    Source,
+    Ttl,
+    Yes,
+    command,
+    group,
+)
+from memoranda.cli.output import confirm
+from memoranda.errors import NotFound, UsageError
+
+if TYPE_CHECKING:
+    from memoranda import Entry, Match, Recalled, Remembered, Scope
+    from memoranda.engine.collections import Comparison
+
+
+app = group()
+
+
+@command(
+    app,
+    "remember",
+    scoped=True,
+    creates=True,
+    embeds=True,
+    example="memoranda remember 'The piano tuner comes on Thursday' -c notes --user ada",
+)
+def remember(
+    desk: Desk,
+    content: Annotated[str, typer.Argument(metavar="TEXT", help="Text; with --as-json, JSON; - reads stdin.")],
+    collection: Collection,
+    namespace: Namespace = "",
+    metadata: Metadata = None,
+    metadata_json: MetadataJson = None,
+    key: Annotated[
+        str | None,
+        typer.Option("--key", metavar="TEXT", help="Replace the entry with this key, if any."),
+    ] = None,
+    ttl: Ttl = None,
+    as_json: Annotated[bool, typer.Option("--as-json", help="Store TEXT as JSON.")] = False,
+    source: Source = None,
+) -> None:
+    """Store a text so that recall finds it by meaning.
+
+    The collection is created on first use. The same content with the same metadata is stored once in a namespace.
+    A lone - reads stdin, without one line break at the end; `memoranda ingest` reads files.
+    """
+    read = read_value(content, as_json=as_json)
+    labels = read_metadata(metadata or (), metadata_json)
+    place = desk.place
+    done = place.remember(
+        read, collection=collection, metadata=labels, namespace=namespace, ttl=ttl, key=key, source=source
+    )
+    if desk.out.json:
+        from memoranda.wire.codec import plain
+
+        return desk.out.document({"tenant": desk.tenant, "scope": place.scope, **plain(done)})
+    desk.out.say(_became(desk, done, place.scope))
+
+
+@command(app, "entries", scoped=True, example="memoranda entries --collection notes --user ada --limit 10")
+def list_entries(
+    desk: Desk,
+    collection: Collection,
+    namespace: AnyNamespace = None,
+    after: Annotated[
+        int, typer.Option("--after", min=0, metavar="N", help="Only entries after this sequence number.")
+    ] = 0,
+    limit: Limit = None,
+) -> None:
+    """List entries in the order they were stored."""
+    place = desk.place
+    found = place.entries(collection=collection, namespace=namespace, after=after, limit=limit)
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark(f"No entries in {collection} of {place.scope}.")
+    _show(desk, found)
+
+
+@command(app, "forget", scoped=True, example="memoranda forget --key pricing --collection notes --user ada")
+def forget(
+    desk: Desk,
+    collection: Collection,
+    id: Annotated[str | None, typer.Argument(metavar="[ID]", help="As `memoranda entries` shows it.")] = None,
+    key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The entry under this key.")] = None,
+    namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="The namespace of the key.")] = "",
+) -> None:
+    """Delete one entry, so that it is no longer recalled.
+
+    Name it by its id or its key. Recall as of an earlier time still finds it; `memoranda erase` and `memoranda
+    collections delete` remove it completely.
+    """
+    place = desk.place
+    if not place.forget(id, collection=collection, key=key, namespace=namespace):
+        what = f"`{id}`" if id is not None else f"under the key `{key}`"
+        raise NotFound(
+            f"there is no entry {what} in `{collection}` of `{place.scope}`",
+            hint="`memoranda entries` with the same options shows what is there",
+        )
+    if desk.out.json:
+        named = {"id": id} if id is not None else {"namespace": namespace, "key": key}
+        return desk.out.document(
+            {"tenant": desk.tenant, "scope": place.scope, "collection": collection, **named, "forgotten": True}
+        )
+    desk.out.say(f"{key if id is None else id} is forgotten in {collection} of {place.scope}")
+
+
+def _became(desk: Desk, done: Remembered, scope: Scope) -> str:
+    where = f"{done.collection}/{done.namespace}" if done.namespace else done.collection
+    expiry = f", expires {desk.out.ago(done.expires_at)}" if done.expires_at else ""
+    if not done.stored:
+        return f"{done.id} is there already, in {where} of {scope}{expiry}"
+    instead = f" in place of {done.replaced}" if done.replaced else ""
+    return f"{done.id} is remembered in {where} of {scope}{instead}{expiry}"
+
+
+def _show(desk: Desk, entries: list[Entry]) -> None:
+    optional = {
+        "namespace": [one.namespace for one in entries],
+        "key": [one.key or "" for one in entries],
+        "expires": [desk.out.ago(one.expires_at) for one in entries],
+    }
+    shown = {name: cells for name, cells in optional.items() if any(cells)}
+    rows = [
+        (
+            str(one.sequence),
+            one.id,
+            wording.line(one.content),
+            *(cells[place] for cells in shown.values()),
+            desk.out.ago(one.created_at),
+        )
+        for place, one in enumerate(entries)
+    ]
+    columns = ("number", "id", "content", *shown, "added")
+    desk.out.table(columns, rows, whole=("number", "id", "expires", "added"))
+
+
+_LONGEST_LABELS = 24
+"""Maximum width of metadata in a table, to leave room for the content."""
+_BESIDE = "·"
+"""In place of a score: a neighbour of a match."""
+
+
+@command(
+    app,
+    "recall",
+    scoped=True,
+    embeds=True,
+    example="memoranda recall 'When does the piano tuner come?' -c notes --user ada",
+)
+def recall(
+    desk: Desk,
+    query: Annotated[str, typer.Argument(metavar="QUERY", help="A question or words; '' lists the newest.")],
+    collection: Collection,
+    namespace: AnyNamespace = None,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", help="Maximum number of matches.")] = 5,
+    threshold: Annotated[float, typer.Option("--threshold", metavar="SCORE", help="Minimum score, from 0 to 1.")] = 0.0,
+    filter: Annotated[
+        list[str] | None,
+        typer.Option("--filter", metavar="KEY=VALUE", help="Only entries with this metadata; repeatable."),
+    ] = None,
+    filter_json: Annotated[
+        str | None, typer.Option("--filter-json", metavar="JSON", help='Such as {"urgency": {"$gte": 3}}.')
+    ] = None,
+    mode: Annotated[
+        Literal["hybrid", "semantic", "keyword"],
+        typer.Option("--mode", metavar="MODE", help="hybrid (meaning and words), semantic or keyword."),
+    ] = "hybrid",
+    as_of: AsOf = None,
+    expand: Annotated[
+        int, typer.Option("--expand", metavar="N", help="Also show N neighbours before and after each match.")
+    ] = 0,
+    why: Annotated[bool, typer.Option("--why", help="Explain each match.")] = False,
+) -> None:
+    """Find entries by meaning and by words.
+
+    Matches are listed best first, with scores from 0 to 1 that are comparable across collections. A filter is applied
+    before ranking, so it does not reduce the number of results.
+    """
+    place = desk.place
+    found = place.recall(
+        query,
+        collection=collection,
+        namespace=namespace,
+        limit=limit,
+        threshold=threshold,
+        filter=read_filter(filter or (), filter_json),
+        as_of=as_of,
+        mode=mode,
+        expand=expand,
+    )
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found.results:
+        return desk.out.remark(f"Nothing found in {collection} of {place.scope}.")
+    if why:
+        _explain(desk, found)
+    else:
+        _show_matches(desk, found)
+
+
+def _show_matches(desk: Desk, found: Recalled) -> None:
+    rows: list[tuple[str, str, str, str]] = []
+    for match in found.results:
+        rows += [_row(desk, _BESIDE, entry) for entry in match.before]
+        rows.append(_row(desk, f"{match.score:.2f}", match))
+        rows += [_row(desk, _BESIDE, entry) for entry in match.after]
+    desk.out.table(("score", "content", "metadata", "added"), rows, whole=("score", "added"))
+
+
+def _row(desk: Desk, score: str, one: Match | Entry) -> tuple[str, str, str, str]:
+    labels = wording.line(wording.labels(one.metadata), longest=_LONGEST_LABELS)
+    return score, wording.line(one.content), labels, desk.out.ago(one.created_at)
+
+
+def _explain(desk: Desk, found: Recalled) -> None:
+    amounts = [abs(amount) for match in found.results for amount in match.why.parts.values()]
+    largest = max(amounts, default=0.0) or 1.0
+    for number, match in enumerate(found.results, start=1):
+        if number > 1:
+            desk.out.say("")
+        desk.out.say(f"{number}. {wording.line(match.content)}", indent="   ")
+        why = match.why
+        parts = sorted(why.parts.items(), key=lambda part: -abs(part[1]))
+        desk.out.pairs(
+            [
+                ("score", f"{match.score:.2f}" + _own(match)),
+                *((name, f"{amount:+.3f}  {desk.out.bar(abs(amount) / largest)}") for name, amount in parts),
+                ("total", f"{why.total:+.3f}" if why.parts else ""),
+                ("cosine", "" if why.cosine is None else f"{why.cosine:.3f}"),
+                ("lexical", "" if why.lexical is None else f"{why.lexical:.3f}"),
+                ("matched", ", ".join(why.matched)),
+                ("read as", ", ".join(f"{typed} → {read}" for typed, read in why.corrected.items())),
+                ("metadata", wording.labels(match.metadata)),
+                ("entry", f"{match.id}, added {desk.out.ago(match.created_at)}"),
+                ("before", _beside(match.before)),
+                ("after", _beside(match.after)),
+            ]
+        )
+
+
+def _own(match: Match) -> str:
+    """Return the entry's own relevance, if its score is that of a match further down."""
+    own = f"{match.why.relevance:.2f}"
+    return f" (its own is {own})" if own != f"{match.score:.2f}" else ""
+
+
+def _beside(entries: Sequence[Entry]) -> str:
+    return "\n".join(wording.line(entry.content) for entry in entries)
+
+
+collections_app = group("collections", lists=True)
+
+Name = Annotated[str, typer.Argument(metavar="COLLECTION", help="As `memoranda collections` shows it.")]
+To = typer.Option("--to", metavar="EMBEDDER", help="The other embedder, as for --embedder.")
+
+
+@command(collections_app, "list", example="memoranda collections list --json")
+def list_collections(desk: Desk) -> None:
+    """List all collections, with their embedders and sizes."""
+    found = desk.memory.collections.list()
+    if desk.out.json:
+        return desk.out.document(found)
+    if not found:
+        return desk.out.remark("No collections.")
+    rows = [
+        (
+            one.name,
+            one.embedder,
+            str(one.dimension),
+            f"{one.entries:,}",
+            f"{one.namespaces:,}",
+            "" if one.moving_to is None else f"{one.moving_to} ({one.moved:,} moved)",
+        )
+        for one in found
+    ]
+    columns = ("name", "embedder", "dimension", "entries", "namespaces", "moving to")
+    if not any(one.moving_to for one in found):
+        columns, rows = columns[:-1], [row[:-1] for row in rows]
+    desk.out.table(columns, rows, whole=("entries",), folded=("name", "embedder", "moving to"))
+
+
+@command(collections_app, "delete", example="memoranda collections delete notes --yes")
+def delete(desk: Desk, name: Name, yes: Yes = False) -> None:
+    """Delete a collection with its entries in all scopes; asks first."""
+    desk.require_database()
+    confirm(f"Delete the collection `{name}` with its entries in every scope? This cannot be undone.", yes=yes)
+    entries = desk.memory.collections.delete(name)
+    if desk.out.json:
+        return desk.out.document({"tenant": desk.tenant, "collection": name, "deleted": True, "entries": entries})
+    desk.out.say(f"{name} is deleted, with {wording.count(entries, 'entry')}")
+
+
+@command(collections_app, "compare", embeds=True, example="memoranda collections compare notes --to onnx:models/minilm")
+def compare(
+    desk: Desk,
+    name: Name,
+    to: Annotated[str, To],
+    query: Annotated[
+        list[str] | None, typer.Option("--query", metavar="TEXT", help="A query to compare; repeatable.")
+    ] = None,
+    sample: Annotated[
+        int, typer.Option("--sample", min=1, metavar="N", help="Maximum number of entries to compare.")
+    ] = 500,
+) -> None:
+    """Compare recall with another embedder; nothing is written.
+
+    Without --query, entries are searched with every other word of their own text, and the better embedder finds more
+    of them. Your own queries show how many results would stay the same.
+    """
+    with desk.out.working("Comparing"):
+        found = desk.memory.collections.compare(name, to, queries=query or (), sample=sample)
+    if desk.out.json:
+        return desk.out.document(found)
+    _show_comparison(desk, found)
+
+
+@command(collections_app, "reembed", embeds=True, example="memoranda collections reembed notes --to onnx:models/minilm")
+def reembed(
+    desk: Desk,
+    name: Name,
+    to: Annotated[str | None, To] = None,
+    give_up: Annotated[bool, typer.Option("--give-up", help="Abandon an unfinished move.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only compare, as `collections compare` does.")] = False,
+) -> None:
+    """Move a collection to another embedder while it is in use.
+
+    Entries are found by their old vectors until all have new ones; then the collection switches at once. If this is
+    interrupted, the same command continues where it stopped.
+    """
+    if give_up:
+        if to is not None or dry_run:
+            raise UsageError(
+                "--give-up cannot be combined with other options",
+                hint=f"memoranda collections reembed {name} --give-up",
+            )
+        stayed = desk.memory.collections.give_up_reembedding(name)
+        if desk.out.json:
+            return desk.out.document(stayed)
+        return desk.out.say(f"{name} stays with {stayed.space.embedder}")
+    if to is None:
+        raise UsageError("--to is missing", hint="Name the new embedder with --to, or pass --give-up")
+    if dry_run:
+        with desk.out.working("Comparing"):
+            found = desk.memory.collections.compare(name, to)
+        if desk.out.json:
+            return desk.out.document(found)
+        _show_comparison(desk, found)
+        return desk.out.remark("Nothing was changed.")
+    try:
+        with desk.out.counting("Embedding") as told:
+            moved = desk.memory.collections.reembed(name, to, progress=told)
+    except KeyboardInterrupt:
+        raise KeyboardInterrupt(
+            "Interrupted. The same command continues where it stopped; --give-up abandons the move."
+        ) from None
+    if desk.out.json:
+        return desk.out.document(moved)
+    desk.out.say(f"{name} is embedded by {moved.space.embedder} now")
+
+
+def _show_comparison(desk: Desk, found: Comparison) -> None:
+    desk.out.pairs(
+        [
+            ("collection", found.collection),
+            ("today", found.embedder + _finds(found.found)),
+            ("other", found.other + _finds(found.other_found)),
+            ("agreement", f"{found.agreement:.0%} of the first ten"),
+            ("made of", f"{wording.count(found.queries, 'query')} over {wording.count(found.entries, 'entry')}"),
+        ]
+    )
+
+
+def _finds(share: float | None) -> str:
+    return "" if share is None else f", finds {share:.0%} of what is looked for"

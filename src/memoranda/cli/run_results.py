@@ -1,0 +1,324 @@
+"""Start or find a run, and print its output, what it waits for, or why it failed."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+
+import typer
+
+from memoranda.cli import wording
+from memoranda.cli.arguments import read_file, read_object, read_text
+from memoranda.cli.command import Desk
+from memoranda.cli.programs import Kit, refuse_options, showing_faults
+from memoranda.errors import RunFailed, UsageError
+from memoranda.model.text import quote
+
+if TYPE_CHECKING:
+    from memoranda.mashin.run import Run as MachineRun
+    from memoranda.workflow.run import Run as WorkflowRun
+
+
+if TYPE_CHECKING:
+    from memoranda.mashin.run import Run as MachineRun
+    from memoranda.model.event import Language
+    from memoranda.runs.outcome import Waiting
+    from memoranda.workflow.run import Run as WorkflowRun
+
+    Run: TypeAlias = MachineRun | WorkflowRun
+
+
+class _Language(NamedTuple):
+    """What differs between runs of machines and of workflows."""
+
+    find: Callable[[Desk, str, Kit], Run]
+    describe: Callable[[Any], dict[str, Any]]
+    messages: Callable[[Any], Sequence[str]]
+
+
+_REPLY = "reply"
+"""The event of a user's reply."""
+
+
+# earlier runs
+
+
+def find(desk: Desk, id: str, kit: Kit) -> Run:
+    """Find an earlier run, with the stored source of its program."""
+    language = _language_of_kept(desk, id)
+    if language == "workflow":
+        refuse_options({"--machines": kit.machines}, because="a run of a workflow", hint="It can call --workflows")
+    else:
+        given = {"--workflows": kit.workflows, "--tools": kit.tools}
+        refuse_options(given, because="a run of a machine", hint="It can call --machines")
+    with showing_faults(desk):
+        return _LANGUAGES[language].find(desk, id, kit)
+
+
+def find_machine(desk: Desk, id: str, kit: Kit, *, otherwise: str, hint: str) -> MachineRun:
+    """Find a run of a machine; raise `UsageError` for one of a workflow."""
+    from memoranda.runs.program import PROGRAM_WORDS
+
+    language = _language_of_kept(desk, id)
+    if language != "mashin":
+        message = f"the run {quote(id)} is of a {PROGRAM_WORDS[language]}, {otherwise}"
+        raise UsageError(message, hint=hint, run=id)
+    return cast("MachineRun", find(desk, id, kit))
+
+
+def _language_of_kept(desk: Desk, id: str) -> Language:
+    from memoranda.runs.storage import read_run
+
+    return read_run(desk.memory, id).summary.language
+
+
+# the outcome of a run
+
+
+def show_result(desk: Desk, run: Run, kit: Kit, *, trace: bool = False, may_fail: bool = False, heard: int = 0) -> None:
+    """Print a run's messages, and its output or what it waits for; exit with 1 if it failed, unless `may_fail`.
+
+    `heard` is the number of messages that were already printed.
+    """
+    if trace:
+        _trace(desk, run)
+    if desk.out.json:
+        desk.out.document(_language(run).describe(run))
+    else:
+        for message in messages_of_run(run)[heard:]:
+            desk.out.say(message)
+        _show_outcome(desk, run, kit, may_fail=may_fail)
+    if run.status == "failed" and not may_fail:
+        raise typer.Exit(1)
+
+
+def messages_of_run(run: Run) -> Sequence[str]:
+    """Return the messages of a run to its owner."""
+    return _language(run).messages(run)
+
+
+def _show_outcome(desk: Desk, run: Run, kit: Kit, *, may_fail: bool) -> None:
+    if run.waiting is not None:
+        _show_waiting(desk, run, run.waiting, kit)
+    elif run.error is None:
+        # An empty output is only shown if there were no messages either.
+        if run.output != {} or not messages_of_run(run):
+            desk.out.raw(wording.pretty_json(run.output))
+        desk.out.aside(f"{run.id} is {run.status}")
+    elif may_fail:
+        desk.out.remark(f"{run.id} is {run.status}: {run.error.message}")
+    else:
+        desk.out.aside(f"{run.id} is {run.status}")
+        raise _failure(run)
+
+
+def _failure(run: Run) -> RunFailed:
+    error = run.error
+    assert error is not None, "only a failed run has an error"
+    where = f" at {quote(error.step)}" if error.step else ""
+    return RunFailed(
+        f"the {program_name(run)} failed{where} ({error.type}): {error.message}",
+        hint=str(error.details.get("hint", "")),
+        run=run.id,
+        type=error.type,
+        step=error.step,
+    )
+
+
+def _language(run: Run) -> _Language:
+    return _LANGUAGES[run.summary.language]
+
+
+def program_name(run: Run) -> str:
+    """Return the machine or workflow of a run, by name."""
+    from memoranda.runs.program import describe_program
+
+    return describe_program(run.summary)
+
+
+def _trace(desk: Desk, run: Run) -> None:
+    """Print a line for each step, and for each decision other than `allow`."""
+    rows: list[tuple[str, str, str, str]] = []
+    for event in run.events:
+        if event.step is not None and (event.kind == "step_record" or event.decision != "allow"):
+            what = event.detail.get("type", "") if event.kind == "step_record" else event.decision
+            told = {name: value for name, value in event.detail.items() if name not in ("type", "mode")}
+            rows.append((str(event.index), event.step, what, wording.labels(told)))
+    widest = [max((len(row[column]) for row in rows), default=0) for column in (1, 2)]
+    for index, step, what, about in rows:
+        head = f"{index:>4}  {step:{widest[0]}}  {what:{widest[1]}}  "
+        desk.out.remark(f"{head}{about}".rstrip(), indent=" " * len(head.lstrip()))
+
+
+# what a run waits for
+
+
+def _show_waiting(desk: Desk, run: Run, waiting: Waiting, kit: Kit) -> None:
+    say = desk.out.remark
+    if waiting.kind == "run":
+        called = find(desk, waiting.run or "", kit)
+        say(f"{run.id} waits at {quote(waiting.step)} for {called.id}, a run of the {program_name(called)}.")
+        if called.waiting is not None:
+            return _show_waiting(desk, called, called.waiting, kit)
+        return say(f"Continue: {command_for(desk, kit, 'resume', run.id)}")
+    if waiting.kind == "approval":
+        say(f"{run.id} waits for approval: the step {quote(waiting.step)} needs {waiting.capability}.")
+        for name, told in waiting.about.items():
+            say(f"  {name}: {wording.line(told)}")
+        say(f"Approve: {command_for(desk, kit, 'approve', run.id, waiting.step)}")
+        return say(f"Refuse:  {command_for(desk, kit, 'approve', run.id, waiting.step, '--refuse')}")
+    event = f" {quote(waiting.event)}" if waiting.event else ""
+    until = f", until {wording.exact(waiting.deadline)}" if waiting.deadline else ""
+    say(f"{run.id} waits at {quote(waiting.step)} for the event{event}{until}.")
+    if waiting.event == _REPLY:
+        return say(f"Reply: {command_for(desk, kit, 'resume', run.id, '--message', 'TEXT')}")
+    say(f"Deliver: {command_for(desk, kit, 'resume', run.id, '--payload', 'JSON')}")
+
+
+def command_for(desk: Desk, kit: Kit, *words: str) -> str:
+    """Return the command that continues this one, with the same database and kit."""
+    flags = [
+        word
+        for setting in desk.settings.all
+        if setting.origin == "flag"
+        for word in (f"--{setting.name}", str(setting.value))
+    ]
+    if desk.actor is not None:
+        flags += ["--actor", desk.actor]
+    return shlex.join(["memoranda", *words, *flags, *kit.words])
+
+
+def run_machine(
+    desk: Desk,
+    file: str,
+    kit: Kit,
+    *,
+    input: str | None,
+    mode: Literal["live", "test"],
+    user: str | None,
+    limits: Mapping[str, int | None],
+) -> MachineRun:
+    """Run the machine in a file; `limits` change its budget."""
+    from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR
+    from memoranda.mashin.loader import load
+
+    given = read_object("--input", read_text(input)) if input is not None else {}
+    read_file(file)  # a missing file is reported before a database is created
+    machine = load(Path(file), memory=desk.memory, machines=_machine_files(kit), model=kit.model)
+    import msgspec
+
+    changed = {name: most for name, most in limits.items() if most is not None}
+    budget = msgspec.structs.replace(DEFAULT_BEHAVIOUR.budget, **changed)
+    with desk.out.working(f"Running {machine.name}"):
+        return machine.run(given, mode=mode, user=user, budget=budget)
+
+
+def find_machine_run(desk: Desk, id: str, kit: Kit) -> MachineRun:
+    """Find an earlier run, with the stored source of its machine."""
+    from memoranda.mashin import loader as loading
+
+    return loading.find(desk.memory, id, machines=_machine_files(kit), model=kit.model)
+
+
+def describe_machine_run(run: MachineRun) -> dict[str, Any]:
+    """Return the JSON document of a run."""
+    return {
+        "run": run.id,
+        "machine": run.machine,
+        "parent": run.summary.parent,
+        "status": run.status,
+        "output": run.output,
+        "error": run.error,
+        "waiting": run.waiting,
+        "steps": run.steps,
+    }
+
+
+def _machine_files(kit: Kit) -> list[Path]:
+    return [Path(name) for name in kit.machines]
+
+
+def run_workflow(
+    desk: Desk,
+    file: str,
+    kit: Kit,
+    *,
+    input: str | None,
+    message: list[str] | None,
+    user: str | None,
+    thread: str | None,
+) -> WorkflowRun:
+    """Run the workflow in a file, for an owner."""
+    from memoranda.workflow.loader import load
+
+    if not user:
+        raise UsageError("a workflow needs a user", hint="Name the user whose memory it uses, with --user ID")
+    given = _workflow_input(input, message or [])
+    read_file(file)  # a missing file is reported before a database is created
+    actions = modules_of(kit.tools)
+    flow = load(Path(file), memory=desk.memory, actions=actions, workflows=_workflow_files(kit), model=kit.model)
+    with desk.out.working(f"Running {flow.name}"):
+        return flow.run(given, owner=user, thread=thread)
+
+
+def find_workflow_run(desk: Desk, id: str, kit: Kit) -> WorkflowRun:
+    """Find an earlier run, with the stored source of its workflow."""
+    from memoranda.workflow import loader as loading
+
+    actions = modules_of(kit.tools)
+    return loading.find(desk.memory, id, actions=actions, workflows=_workflow_files(kit), model=kit.model)
+
+
+def describe_workflow_run(run: WorkflowRun) -> dict[str, Any]:
+    """Return the JSON document of a run."""
+    return {
+        "run": run.id,
+        "workflow": run.workflow,
+        "parent": run.summary.parent,
+        "thread": run.thread,
+        "status": run.status,
+        "output": run.output,
+        "outputs": run.outputs,
+        "messages": run.messages,
+        "error": run.error,
+        "waiting": run.waiting,
+    }
+
+
+def messages_of(run: WorkflowRun) -> list[str]:
+    """Return the messages of a run to its owner."""
+    return run.messages
+
+
+def modules_of(tools: str | None) -> list[ModuleType]:
+    """Load the module of the actions, if one was given."""
+    from memoranda.lang.python_functions import load_module
+
+    return [] if tools is None else [load_module(tools, what="actions")]
+
+
+def _workflow_input(input: str | None, said: list[str]) -> dict[str, Any]:
+    """Return the input of a run; a message is its `text`."""
+    given = read_object("--input", read_text(input)) if input is not None else {}
+    if len(said) > 1:
+        raise UsageError("a workflow takes one --message", hint="Each message is a run: use --thread to connect them")
+    if said and "text" in given:
+        raise UsageError("--message and --input both have `text`", hint="Use one of them")
+    return {**given, "text": said[0]} if said else given
+
+
+def _workflow_files(kit: Kit) -> list[Path]:
+    return [Path(name) for name in kit.workflows]
+
+
+def _says_nothing(run: MachineRun) -> list[str]:
+    return []
+
+
+_LANGUAGES: dict[Language, _Language] = {
+    "mashin": _Language(find_machine_run, describe_machine_run, _says_nothing),
+    "workflow": _Language(find_workflow_run, describe_workflow_run, messages_of),
+}

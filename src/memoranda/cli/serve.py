@@ -1,0 +1,140 @@
+"""`memoranda serve` and `memoranda mcp`."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from memoranda.cli.command import Config, Desk, command, group, lacking
+from memoranda.cli.settings import resolve_server
+from memoranda.errors import UsageError
+
+if TYPE_CHECKING:
+    from memoranda.mcp.backends import Backend
+    from memoranda.server.auth.keys import NewKey
+
+
+app = group()
+
+
+@command(app, "serve", creates=True, embeds=True, example="memoranda serve --db team.db --port 8765 --workers 4")
+def serve(
+    desk: Desk,
+    host: Annotated[str | None, typer.Option("--host", metavar="ADDRESS", help="The address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option("--port", metavar="N", help="The port to listen on; 0 takes a free one.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option("--workers", metavar="N", help="The number of processes.")] = None,
+    sleep: Annotated[
+        bool | None,
+        typer.Option("--sleep/--no-sleep", help="Learn from conversations that have settled. Default: yes."),
+    ] = None,
+    egress_allow: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--egress-allow",
+            metavar="HOST",
+            help="A host, address or network that programs may reach besides the public internet; repeatable.",
+        ),
+    ] = None,
+    config: Config = None,
+) -> None:
+    """Serve the memory over HTTP until stopped.
+
+    Every request needs an API key. If the database has none, an administrator's key is created and shown once. Settings
+    come from flags, then the environment, then the file; `memoranda config show` lists them.
+    """
+    settings = resolve_server(
+        desk.settings,
+        config=config,
+        host=host,
+        port=port,
+        workers=workers,
+        sleep=sleep,
+        egress_allow=tuple(egress_allow) if egress_allow else None,
+    )
+    try:
+        from memoranda.server.launcher import serve as run
+    except ImportError as missing:
+        raise lacking("the server", "server", missing) from None
+
+    def announce(address: str, key: NewKey | None) -> None:
+        if desk.out.json:
+            return desk.out.document({"address": address, "admin_key": key.token if key else None})
+        desk.out.say(f"Memoranda listens on {address}")
+        if key is not None:
+            desk.out.say(f"The administrator's API key, shown only now: {key.token}")
+        if desk.out.on_terminal:
+            desk.out.pairs([("pages", f"{address}/admin"), ("routes", f"{address}/docs"), ("stop", "Ctrl-C")])
+        sys.stdout.flush()
+
+    run(settings, announce=announce)
+
+
+@command(app, "mcp", creates=True, embeds=True, example="memoranda mcp --db memory.db --user ada --agent emails")
+def mcp(
+    desk: Desk,
+    user: Annotated[str | None, typer.Option("--user", metavar="ID", help="The user whose memory is served.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="ID", help="The agent that calls; it also has a memory of its own.")
+    ] = None,
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow no writes.")] = False,
+    url: Annotated[
+        str | None,
+        typer.Option("--url", metavar="URL", help="A server instead of a database, with the key in MEMORANDA_API_KEY."),
+    ] = None,
+) -> None:
+    """Serve an MCP client over stdin and stdout.
+
+    The memory is that of --user and --agent: no call of the client reaches any other. With --url, the key of the server
+    determines the user and the permissions.
+    """
+    try:
+        from memoranda.mcp.server import serve
+    except ImportError as missing:
+        raise lacking("the MCP door", "mcp", missing) from None
+    from memoranda import __version__
+
+    place = _here(desk, user, agent, read_only) if url is None else _elsewhere(desk, url, user, agent, read_only)
+    with place as reach:
+
+        def say_ready() -> None:
+            if sys.stdin.isatty():
+                desk.out.remark("Waiting for an MCP client to speak over stdin; Ctrl-C ends it.")
+
+        serve(reach, version=__version__, read_only=read_only, ready=say_ready)
+
+
+@contextmanager
+def _here(desk: Desk, user: str | None, agent: str | None, read_only: bool) -> Generator[Backend]:
+    from memoranda import Scope
+    from memoranda.mcp.backends import LocalBackend, restrict_to_user
+
+    if user is None:
+        raise UsageError("--user is missing", hint="Name the user whose memory is served, such as --user ada")
+    # An invalid name is rejected before a file is created.
+    Scope.of(tenant=desk.tenant, user=user, **({} if agent is None else {"agent": agent}))
+    yield LocalBackend(
+        restrict_to_user(desk.memory, user=user, agent=agent, read_only=read_only), user=user, agent=agent
+    )
+
+
+@contextmanager
+def _elsewhere(desk: Desk, url: str, user: str | None, agent: str | None, read_only: bool) -> Generator[Backend]:
+    from memoranda import Client
+    from memoranda.mcp.backends import RemoteBackend
+
+    given = {"--user": user, "--actor": desk.actor, "--read-only": read_only}
+    flags = [flag for flag, value in given.items() if value]
+    flags += [f"--{setting.name}" for setting in desk.settings.all if setting.origin == "flag"]
+    if flags:
+        raise UsageError(
+            f"{flags[0]} cannot be combined with --url: the key of the server determines it",
+            hint="Remove it; `memoranda keys create --role reader` creates a key that only reads",
+        )
+    with Client(url) as client:
+        yield RemoteBackend(client, agent=agent)

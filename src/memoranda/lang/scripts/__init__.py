@@ -1,1 +1,0 @@
-"""Tests of programs, written down in YAML: what reading, comparing and reporting them has in common everywhere."""

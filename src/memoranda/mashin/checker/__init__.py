@@ -1,1 +1,0 @@
-"""A document in, everything there is to say about what it means out: a file for each subject."""

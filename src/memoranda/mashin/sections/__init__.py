@@ -1,1 +1,0 @@
-"""Lines of one section in, its part of the document out: a file for each subject."""

@@ -1,0 +1,259 @@
+"""Principals: who makes a request, and the memory handle with their permissions.
+
+Tenant, user and role come from the token alone. Nothing in a body, query or other header can widen them; the gate then
+checks each effect against the policy of the principal.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Hashable
+from functools import cached_property, lru_cache, partial
+from typing import TYPE_CHECKING
+
+import msgspec
+from anyio.to_thread import run_sync
+from litestar.types import ASGIApp, Receive, Send
+from litestar.types import Scope as Connection
+
+from memoranda.api.memory import Memory
+from memoranda.errors import StorageError, Unauthenticated, Unavailable
+from memoranda.model.policy import OWNER, Policy, Rule
+from memoranda.model.scope import Scope
+from memoranda.server.auth.keys import SYSTEM_TENANT, Key, KeyCache, Role, is_chosen, note_use
+from memoranda.server.auth.rate_limit import FailedAttempts, RateLimit
+from memoranda.server.problems import RequestError
+from memoranda.server.settings import Settings
+
+if TYPE_CHECKING:
+    from memoranda.server.auth.tokens import Claims, TokenReader
+
+
+DOOR = "rest"
+
+OPEN_PATHS = frozenset({"/", "/health", "/ready", "/metrics", "/openapi.json", "/docs"})
+"""Routes that need no token, by path template; those below `/docs` need none either."""
+
+MAX_TOKEN_LENGTH = 8_192
+_HANDLES = 4_096
+_NOTED = 10_000
+_HOW = "Send the header `Authorization: Bearer <token>` with an API key or, where accepted, a signed token"
+
+_log = logging.getLogger(__name__)
+
+# Capabilities of a role in the memory of its own user, and in the tenant.
+_OWN: dict[Role, tuple[str, ...]] = {
+    "reader": ("memory.read", "collections.read", "runs.read"),
+    "member": ("memory.read", "memory.write", "collections.read", "runs.read", "runs.write"),
+}
+_TENANT_WIDE = ("definitions.read",)
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """The user identified by the token of a request."""
+
+    tenant: str
+    user: str
+    role: Role
+    key_id: str
+    """The id of the API key; `jwt` for a signed token."""
+    allow: tuple[str, ...] = ()
+    """Capabilities that the key is restricted to; empty for all those of its role."""
+
+    @property
+    def actor(self) -> str:
+        """The name of the user in the ledger, which cannot be confused with the owner or an agent."""
+        return f"user:{self.user}"
+
+    @property
+    def scope(self) -> Scope:
+        """The scope of the user."""
+        return Scope.of(tenant=self.tenant, user=self.user)
+
+
+def principal_of(key: Key) -> Principal:
+    """Return the principal of an API key."""
+    return Principal(tenant=key.tenant, user=key.user, role=key.role, key_id=key.id, allow=key.allow)
+
+
+class Access:
+    """A principal and their memory handle."""
+
+    def __init__(self, memory: Memory, principal: Principal) -> None:
+        """Create a handle on the memory of the whole server."""
+        self._root = memory
+        self.principal = principal
+        self.memory = self.handle()
+        self.own = self.memory.at(principal.scope)
+        """The caller's own memory."""
+
+    @cached_property
+    def at_once(self) -> Access:
+        """The same access, on which a write raises Busy instead of waiting; for the event loop."""
+        return Access(self._root.at_once(), self.principal)
+
+    def handle(self, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
+        """Return a handle that also reaches `scopes` known to be the caller's, with the additional rules of `also`."""
+        return handle_for(self._root, self.principal, *scopes, also=also)
+
+
+def handle_for(memory: Memory, principal: Principal, *scopes: Scope, also: tuple[Rule, ...] = ()) -> Memory:
+    """Return the memory handle of a principal, with the permissions of their role and key.
+
+    It also reaches `scopes` known to be the principal's, and has the additional rules of `also`.
+    """
+    policy = policy_of(principal, *scopes)
+    if also and policy is not OWNER:
+        policy = Policy(rules=(*policy.rules, *also))
+    handle = memory.in_tenant(principal.tenant).acting_as(principal.actor, policy=policy, door=DOOR)
+    return handle.narrowed(Policy.of(allow=principal.allow)) if principal.allow else handle
+
+
+def policy_of(principal: Principal, *also: Scope) -> Policy:
+    """Return the policy of a principal's role, in their own scope and in those of `also`."""
+    if principal.role == "admin":
+        return OWNER
+    places = (principal.scope, *also)
+    own = tuple(Rule("allow", capability, place) for place in places for capability in _OWN[principal.role])
+    return Policy(rules=(*own, *(Rule("allow", capability) for capability in _TENANT_WIDE)))
+
+
+def current_access(scope: Connection) -> Access:
+    """Return the access of a request; raise Unauthenticated where there is none."""
+    access: object = scope["auth"] if "auth" in scope else None
+    if not isinstance(access, Access):
+        raise Unauthenticated("this request has no token", hint=_HOW)
+    return access
+
+
+def authenticate(settings: Settings, memory: Memory, attempts: FailedAttempts) -> Callable[[ASGIApp], ASGIApp]:
+    """Return the middleware that requires a valid token; raise UsageError for unsafe settings."""
+    return _Authentication(
+        memory,
+        tokens=_token_reader(settings, memory),
+        limit=RateLimit(settings.rate, settings.burst),
+        attempts=attempts,
+    )
+
+
+def failed_attempts(settings: Settings) -> FailedAttempts:
+    """Return the counter of wrong keys and tokens of a server process."""
+    return FailedAttempts(settings.wrong_keys, settings.proxies)
+
+
+def client_address(attempts: FailedAttempts, scope: Connection) -> str:
+    """Return the client address that wrong keys of a request count for."""
+    forwarded = [value.decode("latin-1") for name, value in scope["headers"] if name == b"x-forwarded-for"]
+    peer = scope["client"] if "client" in scope else None
+    return attempts.address(peer[0] if peer else None, forwarded)
+
+
+def _token_reader(settings: Settings, memory: Memory) -> TokenReader | None:
+    if not settings.takes_tokens:
+        return None
+    from memoranda.server.auth.tokens import token_reader
+
+    return token_reader(settings, clock=memory.clock)
+
+
+class _Authentication:
+    """Middleware that identifies the principal before a route runs."""
+
+    def __init__(
+        self, memory: Memory, *, tokens: TokenReader | None, limit: RateLimit, attempts: FailedAttempts
+    ) -> None:
+        self._memory = memory
+        self._access_of = lru_cache(_HANDLES)(partial(Access, memory))
+        self._keys = KeyCache(memory, lambda key: self._access_of(principal_of(key)))
+        self._tokens = tokens
+        self._limit = limit
+        self._attempts = attempts
+        self._noted: dict[str, int] = {}
+        self._current_mark: tuple[asyncio.AbstractEventLoop, Hashable] | None = None
+
+    def __call__(self, app: ASGIApp) -> ASGIApp:
+        """Wrap an application: every route needs a valid token, except the open ones."""
+
+        async def handle(scope: Connection, receive: Receive, send: Send) -> None:
+            # The path template, because the path of a request can be spelled in several ways.
+            path = scope["path_template"]
+            if path not in OPEN_PATHS and not path.startswith("/docs/"):
+                try:
+                    access = await self._authenticate(_token_in(scope))
+                except Unauthenticated as refused:
+                    self._attempts.fail(client_address(self._attempts, scope), refused)
+                    raise
+                if is_chosen(access.principal.key_id):
+                    self._attempts.check(client_address(self._attempts, scope))
+                scope["user"], scope["auth"] = access.principal, access
+            await app(scope, receive, send)
+
+        return handle
+
+    async def _authenticate(self, token: str) -> Access:
+        """Return the access of a token, or raise Unauthenticated."""
+        if self._tokens is not None and token.count(".") == 2:
+            claims = await self._read(self._tokens, token)
+            principal = Principal(tenant=claims.tenant, user=claims.user, role=claims.role, key_id="jwt")
+            self._limit.take((principal.tenant, principal.user))
+            return self._access_of(principal)
+        now = self._memory.clock.now()
+        if self._memory.waits:
+            access = await run_sync(lambda: self._keys.find(token, now, self._memory.mark(tenant=SYSTEM_TENANT)))
+        else:
+            access = self._keys.find(token, now, self._mark())
+        id, hour = access.principal.key_id, int(now.timestamp()) // 3_600
+        if self._noted.get(id) != hour:
+            await self._note_use(id, hour)
+        self._limit.take(id)
+        return access
+
+    def _mark(self) -> Hashable:
+        """Return the mark of the system tenant, taken at most once per iteration of the event loop.
+
+        Requests of one iteration arrived before it began, so a key that was revoked before a request was sent is
+        always noticed. With 16 concurrent writers, this saves 12% of CPU.
+        """
+        loop = asyncio.get_running_loop()
+        if self._current_mark is None or self._current_mark[0] is not loop:
+            self._current_mark = loop, self._memory.mark(tenant=SYSTEM_TENANT)
+            loop.call_soon(self._drop_mark)
+        return self._current_mark[1]
+
+    def _drop_mark(self) -> None:
+        self._current_mark = None
+
+    async def _read(self, tokens: TokenReader, token: str) -> Claims:
+        fetch = tokens.refresh(token)
+        if fetch is not None:
+            await asyncio.wrap_future(fetch)
+        try:
+            return tokens.read(token)
+        except Unavailable as fault:
+            raise RequestError(503, fault.message, hint=fault.hint) from None
+
+    async def _note_use(self, id: str, hour: int) -> None:
+        """Record once an hour that a key is in use; a failure to do so fails no request."""
+        if len(self._noted) >= _NOTED:
+            self._noted.clear()
+        self._noted[id] = hour
+        try:
+            await run_sync(note_use, self._memory, id)
+        except StorageError as fault:
+            _log.warning("the use of key %s could not be recorded: %s", id, fault.code)
+
+
+def _token_in(scope: Connection) -> str:
+    """Return the bearer token of a request; there must be exactly one."""
+    given = [value for name, value in scope["headers"] if name == b"authorization"]
+    if not given:
+        # Not an attempt to guess a key: `genuine` keeps it from being counted as one.
+        raise Unauthenticated("this request has no token", hint=_HOW, genuine=True)
+    scheme, _, token = given[0].partition(b" ")
+    token = token.strip(b" ")
+    if len(given) > 1 or scheme.lower() != b"bearer" or not token:
+        raise Unauthenticated("the header Authorization does not contain one bearer token", hint=_HOW)
+    if len(token) > MAX_TOKEN_LENGTH or not token.isascii():
+        raise Unauthenticated("the token of this request is not valid", hint=_HOW)
+    return token.decode("ascii")

@@ -1,0 +1,333 @@
+"""Connections to PostgreSQL: how they are opened and pooled, and how the statements of `store/sql` run on them.
+
+Statements are sent in a pipeline: those that only write are not waited for one by one, so a transaction takes as many
+round trips as it has questions. An error of one of them is raised with the next answer, at the latest with that of the
+commit.
+
+A transaction has a tenant to itself from the first statement about it on: that statement waits for the lock of the
+tenant's row, and then sees everything that the previous owner of the lock has written. Other tenants are not blocked.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
+from threading import Lock, Semaphore
+from typing import Any, Literal
+
+import msgspec
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from psycopg.pq import TransactionStatus
+from psycopg.types.numeric import Int8BinaryDumper
+
+from memoranda.errors import Busy, Unavailable, UsageError
+from memoranda.model.event import Event
+from memoranda.model.text import quote
+from memoranda.store.base import TenantState
+from memoranda.store.postgres.dialect import SQL
+from memoranda.store.postgres.migrate import check_version
+from memoranda.store.sql.decoder import Row
+from memoranda.store.sql.entries import EntryRows
+from memoranda.store.sql.errors import use_after_close, without_secrets
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+Durability = Literal["full", "normal"]
+Proof = tuple[str, int, str]
+
+MOST_CONNECTIONS = 16
+"""Connections of one process: several processes share those of a server, which has 100 by default."""
+
+# Dead connections are noticed after half a minute without an answer and three probes.
+_KEEPALIVE = {"keepalives_idle": 30, "keepalives_interval": 10, "keepalives_count": 3, "tcp_user_timeout": 60_000}
+_STATEMENTS = 256
+"""Statements that a connection keeps prepared."""
+_MOST_NUMBERS = 256
+_COUNTED = frozenset({"get_shelf_state", "get_namespaces_state", "list_shelves", "add_shelf"})
+"""The statements that read the counts of shelves."""
+_BEGIN_READING = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+_BEGIN_WRITING = b"BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+
+
+class Settings(msgspec.Struct, frozen=True, kw_only=True):
+    """How the connections of one store are opened, and how its transactions begin."""
+
+    url: str
+    """The address without secrets."""
+    parameters: dict[str, Any]
+    durability: Durability
+    busy_timeout: float
+
+
+def read_address(url: str, *, durability: Durability, busy_timeout: float) -> Settings:
+    """Return the settings for an address; what it says overrides our defaults."""
+    shown = without_secrets(url)
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        # Without the driver's message, and without its error as the cause: both may quote a part of a password.
+        raise UsageError(
+            f"`{shown}` is not an address of PostgreSQL",
+            hint="Write postgresql://user@host:5432/database; in a password, write special characters as %40",
+        ) from None
+    defaults: dict[str, Any] = {"connect_timeout": max(2, math.ceil(busy_timeout)), **_KEEPALIVE}
+    fixed = {"client_encoding": "UTF8", "fallback_application_name": "memoranda"}
+    parameters = {**defaults, **given, **fixed}
+    return Settings(url=shown, parameters=parameters, durability=durability, busy_timeout=busy_timeout)
+
+
+class Rights:
+    """What the role of a store's connections may see: everything, or the tenants that `memoranda.roles` lists for it.
+
+    Row-level security hides all other tenants, which then look empty. A program must not act on that: so using a tenant
+    that was not granted is an error, for reads and writes.
+    """
+
+    def __init__(self, url: str) -> None:
+        """Know no tenants yet; `url` is for errors."""
+        self._url = url
+        self._sees_all = False
+        self._granted: frozenset[str] = frozenset()
+
+    def check(self, connection: Connection, tenant: str | None = None) -> None:
+        """Raise an error if the role may not see a tenant or, without a tenant, if it may see none.
+
+        A tenant that was not granted is looked up again: it may have been granted since.
+        """
+        if self._sees_all or tenant in self._granted:
+            return
+        found = connection.execute(SQL["get_rights"]).fetchone()
+        assert found is not None, "it returns one row"
+        role, hidden, granted = found
+        self._sees_all, self._granted = not hidden, frozenset(granted)
+        if hidden and not (granted if tenant is None else tenant in granted):
+            raise self._hidden(role, tenant)
+
+    def _hidden(self, role: str, tenant: str | None) -> Unavailable:
+        what = "no tenant" if tenant is None else f"nothing of the tenant {quote(tenant)}"
+        row = f"{_literal(tenant or 'default')}, {_literal(role)}"
+        return Unavailable(
+            f"`{self._url}`: the role `{role}` may see {what}",
+            hint=f"As the owner of the tables: INSERT INTO memoranda.roles (tenant, role) VALUES ({row})",
+            url=self._url,
+        )
+
+
+def _literal(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+class PostgresRows(EntryRows):
+    """A transaction or a snapshot on one connection, used by one thread at a time."""
+
+    def __init__(self, connection: Connection, url: str, rights: Rights) -> None:
+        """Use a connection; lock no tenant until `begin_writing`."""
+        super().__init__(url)
+        self.connection = connection
+        self.rights = rights
+        self.proof: Proof | None = None
+        """The event that was appended last: it is in the ledger exactly if the transaction was committed."""
+        self._query = connection.cursor(binary=True)
+        # A separate cursor: the results of statements that are not waited for must not be taken for those of a query.
+        self._command = connection.cursor()
+        self._pipeline: psycopg.Pipeline | None = None
+        self._locked: set[str] | None = None
+        # Numbers that were taken for this transaction, the last one first; each time twice as many as before.
+        self._reserved: list[int] = []
+        self._take = 1
+        # By shelf, what is still to be counted there: the newest and the first sequence, and the number of entries.
+        self._uncounted: dict[tuple[str, int], tuple[int, int, int]] = {}
+
+    def begin_reading(self, pipeline: psycopg.Pipeline) -> None:
+        """Begin a snapshot."""
+        self._pipeline = pipeline
+        self._command.execute(_BEGIN_READING)
+
+    def begin_writing(self, pipeline: psycopg.Pipeline, lock_timeout: str, synchronous_commit: str) -> None:
+        """Begin a transaction that locks each tenant before the first statement about it."""
+        self._pipeline = pipeline
+        self._locked = set()
+        self.proof = None
+        self._command.execute(_BEGIN_WRITING)
+        self._command.execute(SQL["set_manner"], (lock_timeout, synchronous_commit))
+
+    def commit(self) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Send the COMMIT; its answer is there when the pipeline has ended."""
+        self._flush_counts()
+        return self._command.execute(b"COMMIT")
+
+    def end(self) -> None:
+        """Invalidate iterators and clear the caches: others may write as soon as this has ended."""
+        self._pipeline = self._locked = None
+        self._reserved.clear()
+        self._take = 1
+        self._uncounted.clear()
+        self.end_work()
+        self.clear_caches()
+
+    def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
+        """Append to a tenant's ledger."""
+        super().append_events(events)
+        last = events[-1][0]
+        self.proof = last.tenant, last.position, last.hash
+
+    def holds(self, proof: Proof) -> bool:
+        """Say whether the ledger has an event, once the lock of its tenant was taken."""
+        return bool(self._all("find_event", *proof))
+
+    def _all(self, name: str, *values: Any) -> list[Row]:
+        self._enter(values)
+        if self._uncounted and name in _COUNTED:
+            self._flush_counts()
+        return self._query.execute(SQL[name], values).fetchall()
+
+    def _row(self, name: str, *values: Any) -> Row | None:
+        rows = self._all(name, *values)
+        return rows[0] if rows else None
+
+    def _value(self, name: str, *values: Any) -> Any:
+        rows = self._all(name, *values)
+        return rows[0][0] if rows else None
+
+    def _run(self, name: str, *values: Any) -> None:
+        self._enter(values)
+        self._command.execute(SQL[name], values)
+
+    def _run_all(self, name: str, rows: Sequence[tuple[Any, ...]]) -> None:
+        for values in rows:
+            self._run(name, *values)
+
+    def _count(self, name: str, *values: Any) -> int:
+        self._enter(values)
+        self._query.execute(SQL[name], values)
+        if self._pipeline is not None:
+            self._pipeline.sync()
+        if self._query.description is None:
+            return self._query.rowcount
+        (removed,) = self._query.fetchall()[0]  # from a function that removes rows
+        return removed
+
+    def _array(self, values: Sequence[int] | Sequence[str] | Sequence[bytes]) -> list[Any]:
+        return list(values)
+
+    def _insert_entries(self, rows: Sequence[tuple[Any, ...]]) -> list[int]:
+        sequences: list[int] = []
+        for values in rows:
+            sequences.append(self._take_number())
+            self._run("add_entry", *values, sequences[-1])
+        return sequences
+
+    def _take_number(self) -> int:
+        if not self._reserved:
+            self._reserved = [number for (number,) in self._query.execute(SQL["take_numbers"], (self._take,))]
+            self._reserved.reverse()
+            self._take = min(2 * self._take, _MOST_NUMBERS)
+        return self._reserved.pop()
+
+    def _count_entries(self, tenant: str, number: int, sequences: Sequence[int]) -> None:
+        # Later: each UPDATE of a row leaves a dead version, which the next one has to skip.
+        _, first, counted = self._uncounted.get((tenant, number), (0, sequences[0], 0))
+        self._uncounted[tenant, number] = sequences[-1], first, counted + len(sequences)
+
+    def _flush_counts(self) -> None:
+        for shelf, counted in self._uncounted.items():
+            self._run("fill_shelf", *shelf, *counted)
+        self._uncounted.clear()
+
+    def _enter(self, values: Sequence[Any]) -> None:
+        """Check the right to see a statement's tenant, and take its lock if this writes and does not have it yet."""
+        if values:
+            tenant = values[0]
+            self.rights.check(self.connection, tenant)
+            if self._locked is not None and tenant not in self._locked:
+                self._lock(tenant)
+
+    def _lock(self, tenant: str) -> None:
+        found = self._query.execute(SQL["lock_tenant"], (tenant,)).fetchone()
+        if found is None:
+            self._command.execute(SQL["add_tenant"], (tenant,))
+            found = self._query.execute(SQL["lock_tenant"], (tenant,)).fetchone()
+            assert found is not None, "the row was added here or by another transaction"
+        revision, epoch, length, head, version = found
+        check_version(version, self._url)
+        if self._locked is not None:
+            self._locked.add(tenant)
+        self._reserved.clear()  # others may have used higher ones for this tenant since
+        self._tenants[tenant] = (TenantState(revision, epoch), length, head)
+
+
+class Pool:
+    """Connections to a database: opened when needed, kept until the pool is closed, replaced when they are lost."""
+
+    def __init__(self, settings: Settings) -> None:
+        """Open no connection yet."""
+        self._settings = settings
+        self._rights = Rights(settings.url)
+        self._idle: deque[PostgresRows] = deque()
+        self._slots = Semaphore(MOST_CONNECTIONS)
+        self._lock = Lock()
+        self._closed = False
+
+    @contextmanager
+    def rows(self) -> Generator[PostgresRows]:
+        """Lend a connection; a broken one is not taken back."""
+        if not self._slots.acquire(timeout=self._settings.busy_timeout):
+            raise Busy(
+                f"`{self._settings.url}`: all {MOST_CONNECTIONS} connections of this process are in use",
+                hint="Try again; give busy_timeout more seconds, or use fewer threads",
+                url=self._settings.url,
+            )
+        try:
+            rows = self._take()
+            try:
+                yield rows
+            finally:
+                rows.end()
+                self._give_back(rows)
+        finally:
+            self._slots.release()
+
+    def distrust(self) -> None:
+        """Close idle connections: one was lost, and the others most likely with it."""
+        with self._lock:
+            doubtful = list(self._idle)
+            self._idle.clear()
+        for rows in doubtful:
+            _close(rows.connection)
+
+    def close(self) -> None:
+        """Close idle connections now, the others after use."""
+        self._closed = True
+        self.distrust()
+
+    def _take(self) -> PostgresRows:
+        if self._closed:
+            raise use_after_close(self._settings.url)
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return PostgresRows(self._connect(), self._settings.url, self._rights)
+
+    def _give_back(self, rows: PostgresRows) -> None:
+        sound = rows.connection.info.transaction_status == TransactionStatus.IDLE
+        with self._lock:
+            if sound and not self._closed:
+                self._idle.append(rows)
+                return
+        _close(rows.connection)
+
+    def _connect(self) -> Connection:
+        connection = psycopg.connect(
+            **self._settings.parameters, autocommit=True, prepare_threshold=2, cursor_factory=psycopg.RawCursor
+        )
+        connection.prepared_max = _STATEMENTS
+        # All our numbers are BIGINT; by default their size decides, which makes several statements of one.
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        return connection
+
+
+def _close(connection: Connection) -> None:
+    with suppress(psycopg.Error):
+        connection.close()

@@ -1,0 +1,171 @@
+"""Keys, grants, the ledger, health and maintenance on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from memoranda.model.event import Event as Event
+from memoranda.model.event import Verification as Verification
+from memoranda.model.policy import Grant as StoredGrant
+from memoranda.model.policy import Level
+from memoranda.model.transfer import Imported as Imported
+
+Role = Literal["admin", "member", "reader"]
+"""The role of a key."""
+
+
+class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key to create."""
+
+    user: str
+    role: Role = "member"
+    allow: list[str] = []
+    """Capabilities that it is restricted to; empty for all those of its role."""
+    expires: str | int | None = None
+    """Its lifetime: `90d`, or seconds."""
+    label: str = ""
+
+
+class RotateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A key to rotate; `grace` is how long the old key remains valid. Default: it ends now."""
+
+    grace: str | int | None = None
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """A key without its token, which was shown once and is not stored."""
+
+    id: str
+    tenant: str
+    user: str
+    role: Role
+    allow: list[str] = []
+    label: str = ""
+    created_at: datetime
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
+    last_used_at: datetime | None = None
+    """The time of the last use, to the hour."""
+
+
+class NewKey(msgspec.Struct, frozen=True, kw_only=True):
+    """A new key with its token, which cannot be shown again."""
+
+    token: str
+    key: Key
+
+    def __repr__(self) -> str:
+        """Return a text without the token, because it may end up in logs."""
+        return f"NewKey(token=…, key={self.key!r})"
+
+
+class Keys(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of keys, oldest first, including revoked ones."""
+
+    keys: list[Key]
+    next: str | None = None
+
+
+class NewGrant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A rule to store for an actor (`*` for all): allow, approve (each use needs an approval) or deny."""
+
+    actor: str
+    capability: str
+    level: Level = "allow"
+    scope: str | None = None
+    """Apply only at and below this scope of the tenant, such as `user:ada`."""
+    path: str = ""
+    """Apply only at and below this key."""
+
+
+class Grant(NewGrant, frozen=True, kw_only=True, forbid_unknown_fields=False):
+    """A stored rule."""
+
+    id: str
+    tenant: str
+
+
+class Grants(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of grants, oldest first."""
+
+    grants: list[Grant]
+    next: str | None = None
+
+
+def grant_json(grant: StoredGrant) -> Grant:
+    """Return a grant as its wire type."""
+    rule = grant.rule
+    return Grant(
+        id=grant.id,
+        tenant=grant.tenant,
+        actor=grant.actor,
+        capability=rule.capability,
+        level=rule.level,
+        scope=None if rule.scope is None else rule.scope.path,
+        path=rule.path,
+    )
+
+
+class Events(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of events, oldest first."""
+
+    events: list[Event]
+    next: str | None = None
+
+
+class Health(msgspec.Struct, frozen=True, kw_only=True):
+    """The state of the process (`/health`), and also of its store (`/ready`)."""
+
+    status: str
+    version: str
+
+
+class Erase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The subject to erase: one or more ids, which together name one scope."""
+
+    user: str | None = None
+    project: str | None = None
+    tree: str | None = None
+    agent: str | None = None
+    workflow: str | None = None
+    thread: str | None = None
+    run: str | None = None
+    session: str | None = None
+
+
+class Receipt(msgspec.Struct, frozen=True, kw_only=True):
+    """What was removed, by kind, and the position of the event in the ledger."""
+
+    id: str
+    tenant: str
+    scope: str
+    at: datetime
+    removed: dict[str, int]
+    position: int
+    scrubbed: bool
+
+
+class Swept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep removed, by kind."""
+
+    facts: int = 0
+    revisions: int = 0
+    entries: int = 0
+    idempotency_keys: int = 0
+    records: dict[str, int] = {}
+    """Number of facts that were records, by the slug of their definition."""
+
+
+class EndScope(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A session, run or tree below the caller to end, such as `session:s1`."""
+
+    scope: str
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """What was removed with a scope, by kind."""
+
+    removed: dict[str, int]

@@ -1,0 +1,385 @@
+"""Facts, blocks, definitions and collections on the wire."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from memoranda.model.block import MOST_MATCHES, check_lines
+from memoranda.model.block import Block as Block
+from memoranda.model.block import BlockMatch as BlockMatch
+from memoranda.model.block import BlockScope as BlockScope
+from memoranda.model.block import BlockType as BlockType
+from memoranda.model.definition import Definition as Definition
+from memoranda.model.definition import Mode
+from memoranda.model.entry import MODES, Why, check_mode, check_threshold
+from memoranda.model.entry import Entry as StoredEntry
+from memoranda.model.entry import Holding as Holding
+from memoranda.model.entry import Match as FoundMatch
+from memoranda.model.entry import Recalled as FoundMatches
+from memoranda.model.entry import Remembered as Remembered
+from memoranda.model.fact import Change, Origin
+from memoranda.model.fact import Fact as StoredFact
+from memoranda.model.fact import Revision as StoredRevision
+from memoranda.model.limits import check_count
+from memoranda.wire.codec import between, one_of
+
+
+class WriteFact(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A fact to write. `expect` is the version it must have, 0 for a new fact, as with `If-Match`."""
+
+    value: Any
+    expect: int | None = None
+    ttl: str | int | None = None
+    domain: str | None = None
+    source: str | None = None
+
+
+class BatchedWrite(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One write of a batch: a `value` to set, or `delete`."""
+
+    key: str
+    value: Any | msgspec.UnsetType = msgspec.UNSET
+    delete: bool = False
+    expect: int | None = None
+    ttl: str | int | None = None
+    domain: str | None = None
+    scope: str | None = None
+    """A scope below the caller's own, such as `agent:emails`."""
+
+
+class WriteFacts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Writes that are applied all or none."""
+
+    writes: list[BatchedWrite]
+
+
+class Fact(msgspec.Struct, frozen=True, kw_only=True):
+    """An active fact."""
+
+    id: str
+    tenant: str
+    scope: str
+    key: str
+    value: Any
+    version: int
+    created_at: datetime
+    updated_at: datetime
+    expires_at: datetime | None = None
+    domain: str | None = None
+    origin: Origin = Origin()
+
+
+class Revision(msgspec.Struct, frozen=True, kw_only=True):
+    """A revision of a fact."""
+
+    fact_id: str
+    tenant: str
+    scope: str
+    key: str
+    version: int
+    change: Change
+    value: Any = None
+    at: datetime
+    created_at: datetime
+    expires_at: datetime | None = None
+    domain: str | None = None
+    origin: Origin = Origin()
+    forgotten: bool = False
+
+
+class Facts(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of facts, ordered by key; `next` is the cursor of the next page, null at the end."""
+
+    facts: list[Fact]
+    next: str | None = None
+
+
+class Written(msgspec.Struct, frozen=True, kw_only=True):
+    """The result of each write, in order: the new fact, or whether a fact was deleted."""
+
+    results: list[Fact | bool]
+
+
+class History(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of revisions, oldest first; `next` is the cursor of the next page, null at the end."""
+
+    revisions: list[Revision]
+    next: str | None = None
+
+
+def fact_json(fact: StoredFact) -> Fact:
+    """Return a fact as its wire type, with the tenant and the scope as text."""
+    return Fact(
+        id=fact.id,
+        tenant=fact.scope.tenant,
+        scope=fact.scope.path,
+        key=fact.key,
+        value=fact.value,
+        version=fact.version,
+        created_at=fact.created_at,
+        updated_at=fact.updated_at,
+        expires_at=fact.expires_at,
+        domain=fact.domain,
+        origin=fact.origin,
+    )
+
+
+def revision_json(revision: StoredRevision) -> Revision:
+    """Return a revision as its wire type."""
+    return Revision(
+        fact_id=revision.fact_id,
+        tenant=revision.scope.tenant,
+        scope=revision.scope.path,
+        key=revision.key,
+        version=revision.version,
+        change=revision.change,
+        value=revision.value,
+        at=revision.at,
+        created_at=revision.created_at,
+        expires_at=revision.expires_at,
+        domain=revision.domain,
+        origin=revision.origin,
+        forgotten=revision.forgotten,
+    )
+
+
+Limit = Annotated[int, between(1, MOST_MATCHES)]
+
+
+class UpdateBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The new text of a block, and the `updated_at` it must still have: null for a block that does not exist yet.
+
+    `expected_updated_at` is required unless the header `If-Match` or `If-None-Match: *` is sent.
+    """
+
+    content: str
+    expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+    source: str | None = None
+    """Where the text comes from; recorded in the history."""
+
+
+class UndoBlock(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The `updated_at` of the block to undo, null for a deleted block."""
+
+    expected_updated_at: datetime | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class RecallBlocks(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A query over the user's archival block, and with an `agent_id` also that agent's."""
+
+    query: str
+    agent_id: str | None = None
+    limit: Limit = 10
+    min_score: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check the limit with the engine's own error."""
+        check_lines(self.limit)
+
+
+class NewDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A definition to create."""
+
+    name: str
+    slug: str
+    schema: dict[str, Any]
+    scope: str = "global"
+    ttl: str | int | None = None
+    mode: Mode | None = None
+    id: str | None = None
+
+
+class ChangeDefinition(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The fields to change. A `ttl` of null makes future records permanent."""
+
+    name: str | msgspec.UnsetType = msgspec.UNSET
+    slug: str | msgspec.UnsetType = msgspec.UNSET
+    schema: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET
+    scope: str | msgspec.UnsetType = msgspec.UNSET
+    ttl: str | int | msgspec.UnsetType | None = msgspec.UNSET
+    mode: Mode | msgspec.UnsetType = msgspec.UNSET
+
+
+class Definitions(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of definitions, oldest first."""
+
+    definitions: list[Definition]
+    next: str | None = None
+
+
+class Records(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of the active records of a definition, of all owners."""
+
+    records: list[Fact]
+    next: str | None = None
+
+
+class Remember(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An entry to remember: text or JSON."""
+
+    content: Any
+    metadata: dict[str, Any] = {}
+    namespace: str = ""
+    ttl: str | int | None = None
+    key: str | None = None
+    source: str | None = None
+
+
+class Item(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One of several entries to remember."""
+
+    content: Any
+    metadata: dict[str, Any] = {}
+    key: str | None = None
+
+
+class RememberMany(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Entries to remember, all or none."""
+
+    items: list[Item]
+    namespace: str = ""
+    ttl: str | int | None = None
+    source: str | None = None
+
+
+class RememberText(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A long text to remember in chunks of at most `chunk` characters."""
+
+    text: str
+    chunk: Annotated[int, between(1)] = 1_200
+    metadata: dict[str, Any] = {}
+    namespace: str = ""
+    ttl: str | int | None = None
+    source: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check the size with the engine's own error."""
+        check_count("chunk", self.chunk, least=1, path="chunk")
+
+
+class AllRemembered(msgspec.Struct, frozen=True, kw_only=True):
+    """The result for each entry, in order."""
+
+    remembered: list[Remembered]
+
+
+class Recall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A recall query; without a `namespace` all of them are searched."""
+
+    query: str
+    namespace: str | None = None
+    limit: Annotated[int, between(0)] = 5
+    threshold: Annotated[float, between(0, 1)] = 0.0
+    filter: dict[str, Any] | None = None
+    as_of: datetime | None = None
+    mode: Annotated[str, one_of(MODES)] = "hybrid"
+    expand: Annotated[int, between(0)] = 0
+
+    def __post_init__(self) -> None:
+        """Check the numbers with the engine's own errors; it also checks their upper limits."""
+        check_count("limit", self.limit, path="limit")
+        check_count("number of neighbours", self.expand, path="expand")
+        check_threshold(self.threshold)
+        check_mode(self.mode)
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A remembered entry."""
+
+    id: str
+    tenant: str
+    scope: str
+    collection: str
+    namespace: str = ""
+    key: str | None = None
+    content: Any
+    metadata: dict[str, Any]
+    created_at: datetime
+    expires_at: datetime | None = None
+    origin: Origin = Origin()
+    sequence: int = 0
+
+
+class Match(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry found by a recall, with its score from 0 to 1 and an explanation."""
+
+    content: Any
+    metadata: dict[str, Any]
+    score: float
+    why: Why
+    id: str
+    namespace: str
+    created_at: datetime
+    expires_at: datetime | None = None
+    before: list[Entry] = []
+    after: list[Entry] = []
+
+
+class Recalled(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The matches of a recall, best first; `next` if some did not fit into this response."""
+
+    results: list[Match]
+    count: int
+    """Number of matches in this response."""
+    next: str | None = None
+
+
+class Entries(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of entries, oldest first."""
+
+    entries: list[Entry]
+    next: str | None = None
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """Number of entries removed with a collection, in all scopes of the tenant."""
+
+    entries: int
+
+
+class Collections(msgspec.Struct, frozen=True, kw_only=True):
+    """A page of collections, by name."""
+
+    collections: list[Holding]
+    next: str | None = None
+
+
+def entry_json(entry: StoredEntry) -> Entry:
+    """Return an entry as its wire type."""
+    return Entry(
+        id=entry.id,
+        tenant=entry.scope.tenant,
+        scope=entry.scope.path,
+        collection=entry.collection,
+        namespace=entry.namespace,
+        key=entry.key,
+        content=entry.content,
+        metadata=entry.metadata,
+        created_at=entry.created_at,
+        expires_at=entry.expires_at,
+        origin=entry.origin,
+        sequence=entry.sequence,
+    )
+
+
+def recall_json(recalled: FoundMatches) -> Recalled:
+    """Return the matches of a recall as their wire type."""
+    return Recalled(results=[_match_json(match) for match in recalled.results], count=recalled.count)
+
+
+def _match_json(match: FoundMatch) -> Match:
+    return Match(
+        content=match.content,
+        metadata=match.metadata,
+        score=match.score,
+        why=match.why,
+        id=match.id,
+        namespace=match.namespace,
+        created_at=match.created_at,
+        expires_at=match.expires_at,
+        before=[entry_json(entry) for entry in match.before],
+        after=[entry_json(entry) for entry in match.after],
+    )

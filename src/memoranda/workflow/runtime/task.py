@@ -1,0 +1,411 @@
+"""Run one task: compute its inputs, call its action with retries and a timeout, and record the event.
+
+An action reaches its run through a `_CallPlace`. A call that waits is left by an exception and made again later; what
+it had sent, received and called by then is replayed from `Resumed`, so that nothing happens twice.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, suppress
+from datetime import timedelta
+from functools import partial
+from typing import Any, Protocol, cast
+
+import msgspec
+
+from memoranda.agent.models import Model
+from memoranda.errors import ActionFailed, InvalidValue, LimitExceeded, MemorandaError, NotFound, Refused, UsageError
+from memoranda.lang.diagnostics import did_you_mean
+from memoranda.lang.python_functions import encode_json
+from memoranda.model.names import require_label
+from memoranda.model.text import quote, storable_text
+from memoranda.model.value import decode, encode, encode_checked
+from memoranda.runs.outcome import LONGEST_MESSAGE, Failure, Paused, StepFailed, Waiting, details_of
+from memoranda.workflow.actions.base import Call, Message, Stopped, Tool, carry_out
+from memoranda.workflow.keywords import RESERVED_CONTEXT
+from memoranda.workflow.runtime.parallel import within
+from memoranda.workflow.runtime.plan import Retrying, Task, ToolUse, Use
+from memoranda.workflow.runtime.state import Called, Stop, Strand, Suspended, Work
+from memoranda.workflow.threads import add_message, check_text, messages
+
+LONGEST_WAIT = 3_600 * 24 * 365 * 10
+"""Seconds: ten years."""
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The state of a call that waits, for making it again."""
+
+    inputs: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
+    delivered: tuple[Any, ...] = ()
+    """What was delivered for each of its waits."""
+    sent: int = 0
+    """How many messages it had sent."""
+    called: tuple[Any, ...] = ()
+    """The outputs of the workflows it had called."""
+    pending: str | None = None
+    """The run of a called workflow that is itself waiting."""
+    heard: int = 0
+    """How many messages of that run were passed on to the owner."""
+    failed: int = 0
+    """How many attempts had failed before the one that waits."""
+
+
+class _UseTool(Protocol):
+    def __call__(self, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace) -> Any: ...
+
+
+class _CallPlace:
+    """The `Place` of one call; `within` is the call of a model that uses this one as its tool."""
+
+    def __init__(
+        self,
+        work: Work,
+        strand: Strand,
+        task: str,
+        *,
+        use_tool: _UseTool,
+        tools: tuple[ToolUse, ...] = (),
+        resumed: Resumed | None = None,
+        within: _CallPlace | None = None,
+    ) -> None:
+        self._work = work
+        self._strand = strand
+        self._task = task
+        self._tools = {tool.name: tool for tool in tools}
+        self._use_tool = use_tool
+        self._resumed = resumed or Resumed()
+        self._within = within
+        self._stop = Stop(strand.stop if within is None else within._stop)
+        self.memory = (strand.memory if within is None else within.memory).branch(self._stop.while_running)
+        self.run = work.id
+        self.workflow = work.plan.name
+        self.owner = work.owner
+        self.thread = work.thread.id if work.thread is not None else None
+        self.clock = work.memory.clock
+        self.egress = work.reach.egress
+        self._waits = 0
+        self._sent = 0
+        self._called: list[Any] = []
+
+    def while_running(self) -> AbstractContextManager[None]:
+        return self._stop.while_running()
+
+    def close(self) -> None:
+        self._stop.set()
+
+    @property
+    def input(self) -> dict[str, Any]:
+        # A copy: an action may change what it is given.
+        return decode(encode(self._work.input))
+
+    def send(self, text: str) -> None:
+        check_text(text, self._work.memory.limits.content_bytes)
+        encode_checked(text, self._work.memory.limits)
+        with self._stop.while_running():
+            self._sent += 1
+            if self._sent <= self._resumed.sent:
+                return
+            thread = self._work.thread
+            if thread is not None:
+                add_message(self._work.memory, thread, text, sender=self.workflow, by_owner=False)
+            self._work.messages.append(text)
+
+    def history(self, limit: int) -> list[Message]:
+        self._stop.check()
+        thread = self._work.thread
+        return [] if thread is None else messages(self._work.memory, thread, limit)
+
+    def set_context(self, values: Mapping[str, Any]) -> None:
+        if RESERVED_CONTEXT in values:
+            raise UsageError(
+                f"`$context.{RESERVED_CONTEXT}` holds the memory records, and cannot be set",
+                hint="Write records with `update_memory`, or use another name",
+                value=RESERVED_CONTEXT,
+            )
+        copied = decode(encode_checked(dict(values), self._work.memory.limits))
+        with self._stop.while_running():
+            self._strand.set_context(copied)
+
+    # waiting
+
+    def wait(self, event: str, *, timeout: float | None = None) -> Any:
+        self._stop.check()
+        require_label("event", event)
+        _check_time(timeout)
+        self._waits += 1
+        if self._waits <= len(self._resumed.delivered):
+            return self._resumed.delivered[self._waits - 1]
+        self._require_waiting()
+        deadline = None if timeout is None else self.clock.now() + timedelta(seconds=timeout)
+        raise self._suspend(Waiting(kind="event", step=self._task, time=self._waits, event=event, deadline=deadline))
+
+    def _require_waiting(self) -> None:
+        if self._within is not None:
+            raise UsageError(
+                f"{quote(self._task)} would wait, which a model's tool cannot do", hint="Make it a task of the flow"
+            )
+        if not self._strand.may_wait:
+            raise UsageError(
+                f"the task {quote(self._task)} would wait while others run at the same time",
+                hint="Let it wait before or after the `parallel`, or without `max_concurrency`",
+                task=self._task,
+            )
+
+    def _suspend(self, waiting: Waiting, *, pending: str | None = None, heard: int = 0) -> Suspended:
+        suspended = Suspended(waiting)
+        kept = msgspec.structs.replace(
+            self._resumed,
+            sent=max(self._sent, self._resumed.sent),
+            called=tuple(self._called),
+            pending=pending,
+            heard=heard,
+        )
+        suspended.within(msgspec.to_builtins(kept))
+        return suspended
+
+    # others
+
+    def call_workflow(self, name: str, input: Mapping[str, Any]) -> Any:
+        self._stop.check()
+        number, resumed = len(self._called), self._resumed
+        if number < len(resumed.called):
+            output = resumed.called[number]
+        else:
+            self._work.recorder.flush()
+            if resumed.pending is not None and number == len(resumed.called):
+                called, heard = self._work.reach.resume(resumed.pending), resumed.heard
+            else:
+                called, heard = self._work.reach.call(name, input, self._work, self._stop), 0
+            self._work.messages.extend(called.messages[heard:])
+            output = self._output(called, name)
+            # It may have written records that are read from here on.
+            self.memory.reload()
+        self._called.append(output)
+        return output
+
+    def _output(self, called: Called, name: str) -> Any:
+        if called.status == "waiting":
+            try:
+                self._require_waiting()
+            except UsageError:
+                self._work.reach.cancel(called.run)
+                raise
+            waiting = Waiting(kind="run", step=self._task, run=called.run, about={"workflow": name})
+            raise self._suspend(waiting, pending=called.run, heard=len(called.messages))
+        if called.status != "completed":
+            raise ActionFailed(
+                f"the workflow {quote(name)} that {quote(self._task)} called is {called.status}: {called.message}",
+                hint=f"Its run is {called.run}",
+                type="workflow",
+                task=self._task,
+                action="call_workflow",
+                run=called.run,
+            )
+        return called.output
+
+    def call_task(self, task: str, arguments: Mapping[str, Any]) -> Any:
+        self._stop.check()
+        tool = self._tools.get(task)
+        if tool is None:
+            raise NotFound(
+                f"there is no tool {quote(task)}",
+                hint=did_you_mean(task, self._tools, otherwise="Bind it with `tools`"),
+                value=task,
+            )
+        return self._use_tool(tool, dict(arguments), within=self)
+
+
+def _check_time(timeout: Any) -> None:
+    if timeout is None:
+        return
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not 0 < timeout <= LONGEST_WAIT:
+        hint = f"Pass seconds above 0, at most {LONGEST_WAIT:,}, or None for no end"
+        raise UsageError(f"{quote(timeout)} is not a valid timeout", hint=hint, value=timeout)
+
+
+_WORD = re.compile(r"[a-z0-9_]{1,40}")
+_FINAL = (Refused, UsageError)
+"""Errors that are never retried."""
+
+
+def do_task(work: Work, strand: Strand, task: Task, resumed: Resumed | None) -> None:
+    """Run a task and store its output under its name; raise Failed when its last attempt has failed."""
+    strand.stop.check()
+    execution = _TaskRun(work, strand, task)
+    try:
+        if resumed is None:
+            work.count_step()
+        output, written = execution.output(resumed or execution.begin())
+    except MemorandaError as error:
+        failure = failure_of(error, task.name)
+        with strand.stop.while_running():
+            execution.note(error=failure.type)
+        raise StepFailed(failure) from error
+    # A task that was stopped meanwhile changes nothing, not even the record.
+    with strand.stop.while_running():
+        execution.note(payload=written)
+        strand.give(task.name, output)
+        strand.result = output
+
+
+def failure_of(error: MemorandaError, step: str) -> Failure:
+    """Return an error as the failure of a step."""
+    reason = error.details.get("type") if isinstance(error, ActionFailed) else None
+    # It stays in the ledger forever: a single word, nothing personal.
+    type = reason if isinstance(reason, str) and reason != "error" and _WORD.fullmatch(reason) else error.code
+    message = storable_text(error.message, longest=LONGEST_MESSAGE)
+    return Failure(type=type, message=message, step=step, details=details_of(error))
+
+
+class _TaskRun:
+    """One execution of a task."""
+
+    def __init__(self, work: Work, strand: Strand, task: Task) -> None:
+        self.work = work
+        self.strand = strand
+        self.task = task
+        self.attempts = 0
+
+    def begin(self) -> Resumed:
+        work, task = self.work, self.task
+        seen = self.strand.variables(work.input)
+        drawing, bounds = work.drawing(), work.behaviour.bounds
+        inputs = cast("dict[str, Any]", task.inputs.value(seen, drawing, bounds=bounds))
+        settings = _settings(work, self.strand, task.use, timeout=task.policy.timeout_ms)
+        # If the call waits, its inputs and settings are stored.
+        for given in (inputs, settings):
+            encode_checked(given, work.memory.limits)
+        return Resumed(inputs=inputs, settings=settings)
+
+    def output(self, resumed: Resumed) -> tuple[Any, bytes]:
+        """Return the output of the action, also as JSON, retrying as the policy says."""
+        retries = self.task.policy.retries
+        self.attempts = resumed.failed
+        # Earlier events are recorded before anything reaches the outside.
+        self.work.recorder.flush()
+        while True:
+            self.attempts += 1
+            try:
+                return _encode_output(self._attempt(resumed), self.task.name, self.work)
+            except MemorandaError as error:
+                if not _is_retried(error, self.attempts, retries):
+                    raise
+            self.strand.stop.check()
+            self.work.behaviour.sleep(delay_before(self.attempts + 1, retries))
+            self.strand.stop.check()
+
+    def _attempt(self, resumed: Resumed) -> Any:
+        work, strand, task = self.work, self.strand, self.task
+        use_tool = partial(_use_tool, work, strand)
+        resumed = msgspec.structs.replace(resumed, failed=self.attempts - 1)
+        place = _CallPlace(work, strand, task.name, use_tool=use_tool, tools=task.use.tools, resumed=resumed)
+        call = _call(task.use, task.name, resumed.inputs, resumed.settings, place, work)
+        act = partial(self._carry_out, call)
+        try:
+            if not task.policy.timeout_ms:
+                return act()
+            return within(task.policy.timeout_ms / 1_000, act)
+        except TimeoutError:
+            raise ActionFailed(
+                f"the task {quote(task.name)} took longer than {task.policy.timeout_ms:g} ms",
+                hint="Give it a longer `timeout_ms`, or `retries`",
+                type="timeout",
+                task=task.name,
+                action=task.use.action.name,
+                retryable=True,
+            ) from None
+        finally:
+            place.close()
+
+    def _carry_out(self, call: Call) -> Any:
+        try:
+            return carry_out(self.task.use.action, call)
+        except Suspended:
+            raise
+        except (Stopped, Paused) as signal:
+            # Only a signal of this very call ends it; one that the action made up or borrowed is a failure.
+            self.strand.stop.check()
+            raise ActionFailed(
+                f"the action {quote(call.task)} raised {type(signal).__name__}, which only a run may do",
+                hint="Use the `place` of this call, and do not catch what it raises",
+                type="error",
+                task=call.task,
+                action=self.task.use.action.name,
+            ) from signal
+
+    def note(self, *, payload: bytes | None = None, error: str | None = None) -> None:
+        detail: dict[str, Any] = {"type": self.task.use.action.name}
+        if self.attempts > 1:
+            detail["attempts"] = self.attempts
+        if error is not None:
+            detail["error"] = error
+        self.work.recorder.note("step_record", self.task.name, payload=payload, detail=detail)
+
+
+def _call(use: Use, task: str, inputs: dict[str, Any], settings: dict[str, Any], place: _CallPlace, work: Work) -> Call:
+    model: Model | None = work.reach.model(use.model) if "model" in use.action.bindings else None
+    slugs = tuple(one.slug for one in place.memory.mounted(use.memories)) if use.memories else ()
+    tools = tuple(Tool(one.name, one.description, one.call.action.inputs) for one in use.tools)
+    return Call(task=task, inputs=inputs, settings=settings, place=place, model=model, slugs=slugs, tools=tools)
+
+
+def _settings(work: Work, strand: Strand, use: Use, *, timeout: float = 0) -> dict[str, Any]:
+    settings = work.value(use.settings, strand) if use.settings.computed else use.settings.fixed
+    return {**settings, "timeout_ms": timeout} if timeout else settings
+
+
+def _use_tool(work: Work, strand: Strand, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace) -> Any:
+    """Carry out a tool for a model, and return its output; the model is told about errors."""
+    work.count_step()
+    use = tool.call
+    tools = partial(_use_tool, work, strand)
+    place = _CallPlace(work, strand, tool.name, use_tool=tools, tools=use.tools, within=within)
+    detail: dict[str, Any] = {"type": use.action.name, "tool": True}
+    written: bytes | None = None
+    work.recorder.flush()
+    try:
+        call = _call(use, tool.name, arguments, _settings(work, strand, use), place, work)
+        output, written = _encode_output(carry_out(use.action, call), tool.name, work)
+        return output
+    except MemorandaError as error:
+        detail["error"] = failure_of(error, tool.name).type
+        raise
+    finally:
+        place.close()
+        with suppress(Stopped), within.while_running():
+            work.recorder.note("step_record", tool.name, payload=written, detail=detail)
+
+
+def _encode_output(output: Any, task: str, work: Work) -> tuple[Any, bytes]:
+    """Return a copy of an output, and its JSON; refuse one that cannot be stored."""
+    try:
+        written = encode_json(output, work.memory.limits)
+    except (InvalidValue, LimitExceeded) as error:
+        message = f"the output of the task {quote(task)} cannot be stored: {error.message}"
+        raise type(error)(message, hint=error.hint, **error.details) from error
+    return decode(written), written
+
+
+# attempts
+
+
+def _is_retried(error: MemorandaError, attempts: int, retries: Retrying) -> bool:
+    if not retries.enabled or attempts >= retries.max_attempts:
+        return False
+    return not isinstance(error, _FINAL) and error.details.get("retryable") is not False
+
+
+def delay_before(attempt: int, retries: Retrying) -> float:
+    """Return the seconds to wait before an attempt, the second one or a later one."""
+    delay = min(retries.backoff_ms, retries.max_delay_ms)
+    for _ in range(attempt - 2):
+        longer = min(delay * retries.multiplier, retries.max_delay_ms)
+        if longer == delay:
+            break
+        delay = longer
+    spread = random.uniform(-retries.jitter, retries.jitter) if retries.jitter else 0.0
+    return min(max(min(delay * (1 + spread), retries.max_delay_ms), 0.0) / 1_000, LONGEST_WAIT)
