@@ -1,5 +1,5 @@
-# Everything a contributor runs. The first target that needs it sets up .venv; nothing else has to be installed
-# but make and Python 3.11 or newer.
+# Everything a contributor runs. The first target that needs .venv sets it up; all you have to install is make and
+# Python 3.11 or newer.
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -9,11 +9,11 @@ BENCH_READY := $(BENCH_VENV)/.ready
 RECALL_VENV := .venv-bench-recall
 RECALL_READY := $(RECALL_VENV)/.ready
 
-# Where this is set, every process of a test compiles anew what it imports: that takes longer than most tests.
+# If this is set, every process of a test compiles its imports again, which takes longer than most tests.
 unexport PYTHONDONTWRITEBYTECODE
 
 PYTHON ?=
-# Tests run in this many processes; who is done takes tests from the others.
+# Tests run in this many processes; an idle one takes tests from the others.
 JOBS ?= 3
 PYTEST := $(BIN)/pytest -n $(JOBS) --dist worksteal
 # How often `make fuzz` runs the deep tests.
@@ -22,10 +22,10 @@ ROUNDS ?= 1
 ARGS ?=
 # The version that `make release` builds.
 VERSION ?=
-# The conversations that `make bench-quality` asks about; without them it says where to get some.
+# The conversations for `make bench-quality`; without them it says where to get some.
 DATA ?=
-# uv installs many times faster than pip. Where it cannot be had or cannot reach the packages (it does not read
-# pip's configuration), and with USE_UV=no, pip does the work.
+# uv installs many times faster than pip. If it is not available or cannot reach the packages (it does not read pip's
+# configuration), or with USE_UV=no, pip is used.
 USE_UV ?= yes
 
 .DEFAULT_GOAL := help
@@ -40,12 +40,12 @@ test: $(READY) browser ## check, then run every test (ARGS=... goes to pytest)
 	@$(MAKE) --no-print-directory -j2 types style compiled
 	$(PYTEST) $(ARGS)
 
-# Left to themselves, the processes that run the tests would each compile all of them.
+# Otherwise, each process that runs tests would compile all of them.
 compiled: $(READY)
 	@$(BIN)/pytest --collect-only --quiet >$(VENV)/collected.txt || { cat $(VENV)/collected.txt; exit 1; }
 
-# Types take as long as all the rest, and one core: the rest goes beside them.
-check: $(READY) ## formatting, lint, types, import layers, the generated client
+# The type check takes as long as all the rest, and one core, so the rest runs in parallel.
+check: $(READY) ## formatting, lint, types, prose, import layers, the generated client
 	@$(MAKE) --no-print-directory -j2 types style
 
 types: $(READY)
@@ -55,10 +55,11 @@ style: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python tools/prose.py
 	$(BIN)/python -m memoranda.client.generate --check
 
-# The tests of the web pages take any Chromium; without one they are skipped, and say so.
-browser: ## install a browser for the tests of the web pages, where that can be done
+# The tests of the web pages use any Chromium; without one they are skipped, and say so.
+browser: ## install a browser for the tests of the web pages, if possible
 	@for name in "$$MEMORANDA_BROWSER" chromium chromium-browser google-chrome google-chrome-stable; do \
 	    if [ -n "$$name" ] && command -v "$$name" >/dev/null; then exit 0; fi; \
 	done; \
@@ -69,7 +70,7 @@ browser: ## install a browser for the tests of the web pages, where that can be 
 	fi; \
 	echo "There is no browser: tests of the web pages are skipped. Install chromium, or name one: MEMORANDA_BROWSER=…"
 
-hooks: ## let git check each commit and its message
+hooks: ## make git check each commit and its message
 	git config core.hooksPath tools/hooks
 
 release: $(READY) ## build the package of VERSION=x.y.z, check it, and print the notes and what to do next
@@ -79,13 +80,13 @@ format: $(READY) ## apply the formatter and the safe lint fixes
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
 
-reference: $(READY) ## write what is made of the code: the OpenAPI document, the sync client, the types for asyncio, the reference pages
+reference: $(READY) ## generate the OpenAPI document, the sync client, the types for asyncio, the reference pages
 	$(BIN)/python -m memoranda.server.openapi > $(VENV)/openapi.json && mv $(VENV)/openapi.json docs/openapi.json
 	$(BIN)/python -m memoranda.client.generate
 	$(BIN)/python tools/async_types.py
 	$(BIN)/python tools/reference.py
 
-fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times, new random input each round)
+fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: five times, with new random input each time)
 	@set -e; round=1; while [ $$round -le $(ROUNDS) ]; do \
 	    echo "round $$round of $(ROUNDS)"; \
 	    MEMORANDA_DEPTH=deep $(PYTEST) -m slow $(ARGS); \
@@ -95,7 +96,7 @@ fuzz: $(READY) ## the tests marked slow, at full depth (ROUNDS=5: so many times,
 soak: $(READY) ## half an hour of everything at once, with processes killed every minute (ARGS="--minutes 3")
 	$(BIN)/python bench/soak.py $(ARGS)
 
-package: $(READY) ## build the package, install it into empty environments, and try it there
+package: $(READY) ## build the package, install it into empty environments, and test it there
 	$(BIN)/pytest tests/package -m package $(ARGS)
 
 coverage: $(READY) ## run every test and report the branches that none of them takes
@@ -104,13 +105,13 @@ coverage: $(READY) ## run every test and report the branches that none of them t
 serve: $(READY) ## start a server with demo data in build/demo (ARGS="--port 9000")
 	@$(BIN)/python -m memoranda.server.demo $(ARGS)
 
-bench-facts: $(BENCH_READY) ## facts beside their peers (ARGS=... goes to bench/facts.py)
+bench-facts: $(BENCH_READY) ## facts compared with other projects (ARGS=... goes to bench/facts.py)
 	$(BENCH_VENV)/bin/python bench/facts.py $(ARGS)
 
-bench-recall: $(RECALL_READY) ## semantic memory beside its peers, and how it grows (ARGS=... goes to bench/recall.py)
+bench-recall: $(RECALL_READY) ## semantic memory compared with other projects, and how it scales (ARGS=... goes to bench/recall.py)
 	$(RECALL_VENV)/bin/python bench/recall.py $(ARGS)
 
-bench-quality: $(READY) ## how well recall finds what answers a question (DATA=path to LoCoMo's JSON)
+bench-quality: $(READY) ## the quality of recall (DATA=path to LoCoMo's JSON)
 	$(BIN)/python bench/quality.py $(DATA) $(ARGS)
 
 bench-abl: $(BENCH_READY) ## ABL agents: turns, conditions, checks, idle sessions (ARGS=... goes to bench/abl.py)
@@ -122,14 +123,14 @@ bench-mashin: $(READY) ## mashin machines: steps, checks, verifications, replays
 bench-workflow: $(READY) ## workflows: steps, records, parallel blocks, loading (ARGS=... goes to bench/workflow.py)
 	$(BIN)/python bench/workflow.py $(ARGS)
 
-bench: $(READY) $(BENCH_READY) $(RECALL_READY) ## every benchmark, written down in docs/benchmarks (DATA=… for quality)
+bench: $(READY) $(BENCH_READY) $(RECALL_READY) ## every benchmark, with results in docs/benchmarks (DATA=… for quality)
 	$(BIN)/python bench/everything.py $(if $(DATA),--data $(DATA)) $(ARGS)
 
-bench-server: $(READY) ## the server beside the engine it stands before (ARGS=... goes to bench/server.py)
+bench-server: $(READY) ## the server compared with the engine behind it (ARGS=... goes to bench/server.py)
 	$(BIN)/python bench/server.py $(ARGS)
 
-# Where a package has dropped our oldest Python, the older of its two versions is the one that fits all.
-constraints: $(READY) ## resolve constraints.txt anew from pyproject.toml (needs uv)
+# If a package has dropped our oldest Python, the older of its two versions works for all.
+constraints: $(READY) ## resolve constraints.txt again from pyproject.toml (needs uv)
 	@printf 'editables\nhatchling\npip\nuv\n' > $(VENV)/build-tools.in
 	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --all-extras --group dev \
 	    --no-header --no-annotate --no-emit-index-url --output-file $(VENV)/resolved.txt \
@@ -143,9 +144,9 @@ clean: ## remove the environments and every cache
 	rm -rf .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	find src tests bench -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
-# $(call install,FOLDER,WHAT,PINS): make an environment in FOLDER and install WHAT into it, at the pinned versions:
-# those of constraints.txt, or of the file PINS.
-# Each interpreter is started, not only looked up: a version manager's shim can be there and still refuse to run.
+# $(call install,FOLDER,WHAT,PINS): create an environment in FOLDER and install WHAT into it, at the versions pinned in
+# constraints.txt, or in the file PINS.
+# Each interpreter is started, not only looked up: a version manager's shim can exist and still refuse to run.
 define install
 @set -e; python=; \
 for candidate in $(or $(PYTHON),python3.13 python3.12 python3.11 python3); do \
@@ -176,7 +177,7 @@ $(READY): pyproject.toml constraints.txt
 $(BENCH_READY): pyproject.toml constraints.txt bench/requirements.txt
 	$(call install,$(BENCH_VENV),-r bench/requirements.txt -e .)
 
-# One of the peers wants an older protobuf than our tools have.
+# One of the other projects needs an older protobuf than our tools.
 $(RECALL_READY): pyproject.toml constraints.txt bench/requirements-recall.txt
 	@mkdir -p build && grep -v '^protobuf==' constraints.txt > build/constraints-recall.txt
 	$(call install,$(RECALL_VENV),-r bench/requirements-recall.txt -e .,build/constraints-recall.txt)

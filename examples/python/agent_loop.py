@@ -1,10 +1,10 @@
-"""Memory around an agent loop of your own. Replace `answer` by a call of the model that you use."""
+"""Memory around your own agent loop. Replace `answer` with a call to your model."""
 
 import memoranda
 
 
 def answer(prompt: str) -> str:
-    """Stand in for a language model: repeat what the prompt says about the user."""
+    """Fake a language model: repeat what the prompt says about the user."""
     known = [line for line in prompt.splitlines() if line.startswith("- ")]
     return f"I know {len(known)} things about you: " + "; ".join(line.removeprefix("- ") for line in known)
 

@@ -1,4 +1,4 @@
-"""One database for many users and agents, each of whom sees only what they may."""
+"""One database for many users and agents, each with access only to what they may see."""
 
 import memoranda
 
@@ -6,7 +6,7 @@ with memoranda.open("many_users.db") as memory:
     memory.scope(user="ada").set("profile.city", "Lisbon")
     memory.scope(user="bob").set("profile.city", "Oslo")
 
-    # A scope is a wall: nothing of Bob's is found from Ada's side.
+    # Scopes are isolated: a search in Ada's finds nothing of Bob's.
     print(f"ada sees: {[fact.value for fact in memory.scope(user='ada').list()]}")
 
     # An agent gets a policy. What it does not allow is refused, and the refusal is in the ledger.
@@ -17,7 +17,7 @@ with memoranda.open("many_users.db") as memory:
     except memoranda.Denied as denied:
         print(f"desk-agent is refused: {denied.code}")
 
-    # Erasing a user removes facts, notes, history and their texts in the ledger, and says what was removed.
+    # Erasing a user removes facts, notes, history and their texts in the ledger, and returns a receipt.
     receipt = memory.erase(user="bob")
     print(f"erased: {receipt.removed['facts']} fact of bob")
     print(f"bob's city: {memory.scope(user='bob').value('profile.city')}")

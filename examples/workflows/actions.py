@@ -1,4 +1,4 @@
-"""What the desk can do beyond the actions that are built in: typed functions, and one that is given its whole call."""
+"""The desk's own actions: typed functions, and one that takes its whole call."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def opening_days(open_from: str = "Tuesday", closed: bool = False) -> dict[str, 
 
 @action
 def estimate_repair(instrument: str, fault: str) -> dict[str, Any]:
-    """Say what a repair costs; what nobody has seen before takes four hours."""
+    """Estimate what a repair costs; an unknown fault takes four hours."""
     hours = _HOURS.get(fault, 4.0)
     return {"line": f"{instrument}, {fault}: {hours * _RATE:g}", "price": hours * _RATE}
 

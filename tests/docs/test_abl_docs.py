@@ -2,7 +2,7 @@
 
 A block marked `abl` is a whole agent or a part of one; it is checked, and nothing may be wrong with it. A comment such
 as `<!-- words: step + actions -->` says what the table below it lists: the words of a level, together with those of
-groups that several levels share. What is read and not acted on stands behind the table, after "Kept and not acted on:".
+groups that several levels share. What is read and not acted on stands behind the table, after "Accepted but ignored:".
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ class Table(NamedTuple):
 
 
 _MARK = re.compile(r"^<!-- (?P<about>[^>]+) -->$")
-_KEPT = "Kept and not acted on:"
+_KEPT = "Accepted but ignored:"
 
 
 def tables(text: str) -> dict[str, Table]:

@@ -187,16 +187,16 @@ def test_the_reference_has_the_numbers_that_hold_unless_a_task_says_otherwise() 
     def said(about: str, name: str) -> str:
         return next(row.cells[1] for row in rows_of(about) if row.words[0] == name)
 
-    assert said("inputs of models", "messages_limit").endswith(f"{ai.MESSAGES} unless said")
-    assert f"{http.SECONDS} unless said" in TEXT.partition("`http_request` reads JSON")[2].partition("\n\n")[0]
+    assert said("inputs of models", "messages_limit").endswith(f"{ai.MESSAGES} by default")
+    assert f"{http.SECONDS} by default" in TEXT.partition("`http_request` reads JSON")[2].partition("\n\n")[0]
     assert conversing.CORRECTIONS == 2 and "sent back with what was wrong, at most twice" in TEXT
     assert f"| messages that are read at once | {MOST_MESSAGES:,} |" in TEXT
     retrying = Retrying()
-    assert not retrying.enabled and "false unless said" in said("words: retries", "enabled")
+    assert not retrying.enabled and "false by default" in said("words: retries", "enabled")
     for name in ("max_attempts", "backoff_ms", "max_delay_ms", "jitter", "multiplier"):
-        assert said("words: retries", name).endswith(f"{getattr(retrying, name):,g} unless said")
+        assert said("words: retries", name).endswith(f"{getattr(retrying, name):,g} by default")
     assert Policy().timeout_ms == 0
-    assert "0, which is also what holds unless said" in said("words: settings", "timeout_ms")
+    assert "0, which is also the default" in said("words: settings", "timeout_ms")
 
 
 def test_the_reference_names_only_what_a_call_and_its_place_have() -> None:

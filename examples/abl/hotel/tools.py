@@ -1,4 +1,4 @@
-"""The books of Quay Hotels, as far as the example needs them: every public function is a tool of the agents."""
+"""The bookings of Quay Hotels, as far as the example needs them: every public function is a tool of the agents."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FEE = 25
 
 
 def search_rooms(town: str, arrival: str, departure: str, guests: float) -> dict[str, Any]:
-    """Return the rooms of a town that sleep so many, cheapest first."""
+    """Return the rooms of a town for this number of guests, cheapest first."""
     rooms = [room for room in _ROOMS.get(town.strip().casefold(), []) if room["sleeps"] >= guests]
     return {"rooms": sorted(rooms, key=lambda room: room["price"])}
 
@@ -36,7 +36,7 @@ def book_room(room_id: str, guest: str, arrival: str, departure: str) -> dict[st
 
 
 def list_stays(history: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return each booking of a history once, as it stands after all that was done with it."""
+    """Return each booking of a history once, in its latest state."""
     stays: dict[str, dict[str, Any]] = {}
     for entry in history:
         status = "cancelled" if entry["action"] == "cancelled" else "active"

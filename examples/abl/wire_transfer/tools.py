@@ -1,4 +1,4 @@
-"""The books of Alder Bank, as far as the example needs them: every public function is a tool of the agents."""
+"""The accounts of Alder Bank, as far as the example needs them: every public function is a tool of the agents."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ _PIN = "2407"
 
 
 def load_account(user: str) -> dict[str, Any]:
-    """Return a customer's account; whoever is not known has a small one."""
+    """Return a customer's account; an unknown customer has a small one."""
     return dict(_ACCOUNTS.get(user, _ACCOUNTS["bob"]))
 
 
 def screen_transfer(payee: str, country: str) -> dict[str, int]:
-    """Return how likely it is that something is wrong with a payee."""
+    """Return how likely it is that a payee is fraudulent."""
     return {"score": _SCORES.get(payee.casefold(), 5)}
 
 
 def check_pin(user: str, pin: str) -> dict[str, bool]:
-    """Return whether a PIN is right; in this example everybody has the same."""
+    """Return whether a PIN is right; in this example everyone has the same one."""
     return {"right": pin.strip() == _PIN}
 
 
@@ -36,5 +36,5 @@ def send_wire(payee: str, country: str, amount: float, currency: str, purpose: s
 
 
 def wire_status(id: str) -> dict[str, str]:
-    """Return how a transfer stands."""
+    """Return the status of a transfer."""
     return {"id": id, "state": "accepted"}

@@ -11,7 +11,7 @@ sent, and `list_conversations` and `read_conversation` show what was said.
 ...     def reply(self, ask, *, timeout=30.0):
 ...         return Reply("Noted.")
 >>> def shelf(bag: str) -> str:
-...     "Return where a bag stands."
+...     "Return where a bag is."
 ...     return "left"
 >>> desk = Agent(
 ...     id="desk", model=Polite(), tools=(tool(shelf),), memory_policy=MemoryPolicy(archival_mode="auto")

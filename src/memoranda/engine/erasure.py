@@ -1,7 +1,7 @@
 """Erasures and sweeps: removing what belongs to a subject, and what has expired.
 
-Nobody waits for a sweep to stop seeing an expired fact: readers compare its expiry with the clock. A sweep removes the
-rows, and the values in history whose own time to live is over, so that nothing outlives its TTL.
+Expired facts are invisible without a sweep: readers compare their expiry with the clock. A sweep removes the rows, and
+the values in history whose own time to live is over, so that nothing outlives its TTL.
 """
 
 from __future__ import annotations

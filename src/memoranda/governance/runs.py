@@ -1,9 +1,9 @@
 """Runs of programs: recording their events in the ledger, reading them, and verifying their chains.
 
 Each event of a run is one event of the tenant's ledger. It names the run, its number in it, and the hash of the run's
-event before it, so a run can be shown and verified by itself. Whoever resumes a run says from which event: of two who
-resume from the same event one gets a Conflict, and nothing of it is stored. The record of a run is the fact `runs.run`
-in the scope `run:<id>`.
+event before it, so a run can be shown and verified by itself. A process that resumes a run says from which
+event: of two that resume from the same event one gets a Conflict, and nothing of it is stored. The record of a run is
+the fact `runs.run` in the scope `run:<id>`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The table of subjects: importing their modules registers every effect with its verb.
 
-A new effect is defined in the module of its subject; a new subject is one more line here. Whoever needs all verbs
-imports `VERBS` from here, where it is complete.
+A new effect is defined in the module of its subject; a new subject is one more line here. To get all verbs, import
+`VERBS` from here, where it is complete.
 """
 
 from __future__ import annotations

@@ -130,7 +130,7 @@ def _window(line: str, begin: int, fault: int) -> tuple[str, int, int]:
 
 
 def _cell(character: str) -> str:
-    """Return a printable stand-in for a character, so that the carets stay aligned."""
+    """Return a printable replacement for a character, so that the carets stay aligned."""
     if character == "\t":
         return " " * _TAB
     if character.isprintable():

@@ -162,7 +162,7 @@ PATH = "/admin"
 class AdminMount:
     """An application with the admin pages mounted at `/admin`.
 
-    The pages are created with their first request: a server that nobody looks at starts without them.
+    The pages are created with their first request: a server starts without them.
     """
 
     def __init__(

@@ -178,7 +178,7 @@ def write_effect(scope: Scope, key: str) -> SetFact:
 
 
 def current_context(request: ASGIConnection[Any, Any, Any, Any]) -> PageContext:
-    """Return the context of a request; raise Unauthenticated where nobody is signed in."""
+    """Return the context of a request; raise Unauthenticated if no one is signed in."""
     context: object = request.scope["auth"] if "auth" in request.scope else None
     if not isinstance(context, PageContext):
         raise Unauthenticated("you are not signed in", hint="Sign in with an API key")

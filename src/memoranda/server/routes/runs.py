@@ -141,7 +141,7 @@ def cancel_run(request: StrictRequest, state: State, run: Name, data: JSONBody[C
     return run_json(found.cancel(reason=data.reason, force=data.force))
 
 
-# Nobody can approve their own step, so these two routes find runs of others, and return only the approval.
+# Owners cannot approve their own steps, so these two routes find runs of others, and return only the approval.
 
 
 @post(

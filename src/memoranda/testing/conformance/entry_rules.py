@@ -41,7 +41,7 @@ SPOILED: dict[str, Callable[[Vectors], Vectors]] = {
 
 
 class EntryRulePromises:
-    """Nobody remembers or recalls what they may not, all of it is on record, and what fails leaves nothing."""
+    """Remembering and recalling need permission, are recorded in the ledger, and leave nothing when they fail."""
 
     # permissions
 

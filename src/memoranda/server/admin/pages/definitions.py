@@ -115,7 +115,7 @@ def edit_definition(context: NamedDependency[PageContext], id: FromPath[str]) ->
 
 @post("/definitions/{id:str}/edit", sync_to_thread=True, status_code=200)
 def change_definition(context: NamedDependency[PageContext], id: FromPath[str]) -> Response[bytes]:
-    """Change a definition if nobody else has changed it since the form was loaded."""
+    """Change a definition unless it was changed since the form was loaded."""
     definition = context.memory.definitions.get(id)
     values = _values(context)
     try:
