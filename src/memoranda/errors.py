@@ -43,14 +43,113 @@
         ├── Unavailable                 it cannot be opened or reached
         └── MigrationNeeded             written by a newer Memoranda             .found .wanted
 
-A message says what happened, with the offending value in backticks; `.hint` says what to do. Codes are
-derived from the class names, so the wire, the docs and the command line cannot disagree with the code.
+A message says what happened, with the offending value in backticks; `.hint` says what to do, in Python's words, and
+`.advice` is what other surfaces render in theirs. Codes are derived from the class names, so the wire, the docs and the
+command line cannot disagree with the code.
 """
 
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, TypeAlias
+
+# hints
+
+Action = Literal[
+    "approve",  # the approval `target`
+    "command",  # run the command `target` of the command line
+    "embedder",  # open the memory with the embedder of a collection
+    "grant",  # the capability `target` to `actor` in `scope`
+    "install",  # the extra `target`
+    "list",  # what there is of `target`
+    "load",  # the program with `target`: "actions", "machines", "model" or "workflows"
+    "policy",  # widen the policy of the caller
+    "python",  # what only Python can do: `target` is the sentence
+    "read",  # the fact, before it is overwritten
+    "set",  # the environment variable `target`
+    "split",  # remember a long text in parts
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """What to do about an error, as data: each surface says it in its own words, or leaves it out.
+
+    >>> hint = Hint("list", "runs")
+    >>> render_hint(hint, PYTHON_WORDS), render_hint(("Start another run", hint), NEUTRAL_WORDS)
+    ('List them with memory.runs.list()', 'Start another run')
+    """
+
+    action: Action
+    target: str = ""
+    actor: str = ""
+    scope: str = ""
+
+
+Advice: TypeAlias = "str | Hint | tuple[str | Hint, ...]"
+"""A hint, or alternatives; text is for every surface."""
+Words: TypeAlias = Mapping[Action, Callable[[Hint], str]]
+"""How one surface says each action; what is not in it cannot be done there."""
+
+
+def render_hint(advice: Advice, words: Words) -> str:
+    """Return advice as one sentence of a surface, without the alternatives that it cannot offer."""
+    alternatives = advice if isinstance(advice, tuple) else (advice,)
+    said = [
+        one if isinstance(one, str) else words[one.action](one) if one.action in words else "" for one in alternatives
+    ]
+    first, *others = [text for text in said if text] or [""]
+    return ", or ".join((first, *(text[0].lower() + text[1:] for text in others)))
+
+
+def _grant_in_python(hint: Hint) -> str:
+    where = f", scope=memory.at({hint.scope!r}).scope" if hint.scope else ""
+    return f"Grant it with memory.permissions.grant({hint.actor!r}, {hint.target!r}{where})"
+
+
+_LOADED_IN_PYTHON = {
+    "actions": "Pass actions=[…] or servers={…}, as for load",
+    "machines": "Pass it as load(machines=[…])",
+    "model": "Pass load(model=…)",
+    "workflows": "Pass it as load(workflows=[…])",
+}
+_LOADED = {
+    "actions": "Give it to the workflow when it is loaded (`--tools` on the command line)",
+    "machines": "Load it together with the machine that calls it (`--machines` on the command line)",
+    "model": "Name one when the machine is loaded (`--model` on the command line)",
+    "workflows": "Load it together with the workflow that calls it (`--workflows` on the command line)",
+}
+_DECIDE = "An actor with approvals.decide may approve or refuse it"
+
+NEUTRAL_WORDS: Words = {
+    "approve": lambda _: _DECIDE,
+    "command": lambda hint: f"Run `memoranda {hint.target}`",
+    "embedder": lambda _: "Use the embedder that the collection was made with",
+    "grant": lambda hint: f"Ask for a grant of `{hint.target}` to `{hint.actor}`",
+    "install": lambda hint: f'Install it with `pip install "memoranda[{hint.target}]"`',
+    "load": lambda hint: _LOADED[hint.target],
+    "policy": lambda _: "Ask for a policy that allows it; a grant does not widen that",
+    "read": lambda _: "Read it, and say that you know what it holds",
+    "set": lambda hint: f"Set {hint.target} in the environment",
+    "split": lambda _: "Remember it in parts",
+}
+"""Words that fit every surface, for what is stored and read later, such as the failure of a run."""
+
+PYTHON_WORDS: Words = {
+    **NEUTRAL_WORDS,
+    "approve": lambda hint: f"{_DECIDE}: memory.approvals.approve({hint.target!r})",
+    "embedder": lambda _: "Open it with embedder=…",
+    "grant": _grant_in_python,
+    "list": lambda hint: f"List them with memory.{hint.target}.list()",
+    "load": lambda hint: _LOADED_IN_PYTHON[hint.target],
+    "policy": lambda _: "Allow it in the policy that this handle was made with; a grant does not widen that",
+    "python": lambda hint: hint.target,
+    "split": lambda _: "Remember it in parts with remember_text(…)",
+}
+
+# errors
 
 
 def _slug(name: str) -> str:
@@ -71,16 +170,22 @@ class MemorandaError(Exception):
         """Give each class its stable code: `InvalidKey` is `invalid_key`."""
         cls.code = _slug(cls.__name__)
 
-    def __init__(self, message: str, *, hint: str = "", **details: Any) -> None:
+    def __init__(self, message: str, *, hint: Advice = "", **details: Any) -> None:
         """Keep the message, the hint, and each detail as an attribute of its own name."""
         super().__init__(message)
         self.message = message
-        self.hint = hint
+        self.advice = hint
+        """The hint as it was given, for other surfaces to render."""
         self.details = details
+
+    @property
+    def hint(self) -> str:
+        """What to do, in Python's words."""
+        return render_hint(self.advice, PYTHON_WORDS)
 
     def __str__(self) -> str:
         """Return what happened, then what to do."""
-        return f"{self.message}. {self.hint}" if self.hint else self.message
+        return render_error(self, PYTHON_WORDS)
 
     def __getattr__(self, name: str) -> Any:
         """Return a detail: `error.limit`, `error.path`, `error.actual`."""
@@ -91,10 +196,16 @@ class MemorandaError(Exception):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the error with its details."""
-        return (_rebuild, (type(self), self.message, self.hint, self.details))
+        return (_rebuild, (type(self), self.message, self.advice, self.details))
 
 
-def _rebuild(kind: type[MemorandaError], message: str, hint: str, details: dict[str, Any]) -> MemorandaError:
+def render_error(error: MemorandaError, words: Words) -> str:
+    """Return what happened, then what to do, in the words of a surface."""
+    hint = render_hint(error.advice, words)
+    return f"{error.message}. {hint}" if hint else error.message
+
+
+def _rebuild(kind: type[MemorandaError], message: str, hint: Advice, details: dict[str, Any]) -> MemorandaError:
     return kind(message, hint=hint, **details)
 
 

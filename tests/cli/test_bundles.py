@@ -129,7 +129,7 @@ def test_files_that_cannot_be_are_refused_and_make_no_database(cli, id):
     assert not Path("none.db").exists()
     odd = cli("workflows", "import", "odd.json", "--db", "none.db")
     assert odd.code == 2
-    assert "hint: Name what `memoranda workflows export` wrote" in odd.err
+    assert "hint: Import a bundle as it was exported" in odd.err
     assert cli("workflows", "import", "reader.json", "--db", "none.db").code == 0
 
 

@@ -185,7 +185,7 @@ def test_own_actions_are_known_when_they_are_named(cli):
     unknown = cli("check", "carry.yaml")
     assert (unknown.code, cli("check", "carry.yaml", "--strict").code) == (0, 1)
     assert "warning[unknown_action]" in unknown.out
-    assert "= Name the module that has it with --tools\n" in unknown.out
+    assert "= Give it to the workflow when it is loaded (`--tools` on the command line)\n" in unknown.out
     known = cli("check", "carry.yaml", "good.abl", "--tools", "porters.py", "--strict")
     assert (known.code, known.out) == (0, "2 files: no problems\n")
     Path("carry.yaml").write_text(CARRYING.replace("suitcase", "suitcas"))

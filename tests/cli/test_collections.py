@@ -192,7 +192,7 @@ def test_another_embedder_than_the_collections_own_is_told_with_what_to_do(cli):
     done = cli("recall", "stork", "--collection", "birds", "--user", "ada")
     assert done.code == 1
     assert done.err.startswith("error[embedder_mismatch]: this collection needs the embedder `own`")
-    assert "hint: Name it with --embedder or MEMORANDA_EMBEDDER, or move the collection" in done.err
+    assert "hint: Name it with --embedder or MEMORANDA_EMBEDDER, or run `memoranda collections reembed NAME" in done.err
     by_words = cli("recall", "stork", "--collection", "birds", "--user", "ada", "--mode", "keyword", "--json")
     assert by_words.json["count"] == 1
     assert cli("collections", "reembed", "birds", "--to", "hashing:64").code == 0

@@ -300,7 +300,8 @@ def test_deciding_about_the_inner_run_goes_on_with_the_outer(cli):
 def test_machines_that_are_not_given_are_named(cli):
     done = cli("run", "branch.mashin", "-i", '{"reader": "Kim"}')
     assert done.code == 1
-    assert "there is no machine `lending` here\nhint: Name its file with --machines; known: " in done.err
+    assert "there is no machine `lending` here\nhint: Load it together with the machine that calls it" in done.err
+    assert "(`--machines` on the command line), or call one of branch\n" in done.err
     assert cli("run", "branch.mashin", "--machines", "nowhere.mashin").code == 2
     wrong = cli("run", "branch.mashin", "--machines", "lending.abl")
     assert wrong.code == 2
@@ -459,7 +460,7 @@ def test_what_a_machine_needs_is_asked_for_in_the_words_of_the_command_line(cli)
     Path("librarian.mashin").write_text(LIBRARIAN.replace(', using: "openai:made-up"', ""))
     unnamed = cli("run", "librarian.mashin", "-i", '{"question": "Where?"}')
     assert unnamed.code == 1
-    assert 'hint: Write `using: "provider:model"`, or name one with --model\n' in unnamed.err
+    assert 'hint: Write `using: "provider:model"`, or name one when the machine is loaded (`--model` on' in unnamed.err
     Path("librarian.mashin").write_text(
         LIBRARIAN.replace("ensures\n", "ensures\n    needs\n      shelf_key: required\n")
     )

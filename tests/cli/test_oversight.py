@@ -11,8 +11,9 @@ def waiting(cli):
     cli("permissions", "grant", "mail", "memory.write", "--level", "approve", "--user", "ada")
     done = cli("facts", "set", "k", "v", "--user", "ada", "--actor", "mail", "--json")
     assert (done.code, done.error["code"]) == (1, "approval_required")
-    assert done.error["hint"].endswith(": memoranda approvals approve ID")
-    return done.error["details"]["approval"]
+    id = done.error["details"]["approval"]
+    assert done.error["hint"].endswith(f": memoranda approvals approve {id}")
+    return id
 
 
 def test_an_actor_may_what_was_granted(cli):

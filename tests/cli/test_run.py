@@ -116,7 +116,7 @@ def test_nobody_goes_on_with_the_session_of_somebody_else(cli):
     for options in (("--user", "bob"), ("--project", "grand"), ("--vars", '{"knocks": 7}')):
         refused = cli("run", "doorman.abl", "--session", "s1", *options, "-m", "I am Bob")
         assert refused.code == 2, options
-        assert f"Remove {options[0]}" in refused.err
+        assert f"Remove {options[0]} to resume it" in refused.err
     assert cli("facts", "get", "name", "--user", "ada").code == 1
     assert cli("run", "doorman.abl", "--session", "s1", "--user", "ada", "-m", "knock").out == "Knock 2.\n"
 

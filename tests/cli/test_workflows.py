@@ -276,7 +276,7 @@ def test_own_actions_are_given_with_tools(cli):
     without = cli("run", "price.yaml", "--user", "ada", "-i", '{"part": "bell"}')
     assert without.code == 1
     assert "error[unknown_action]" in without.err
-    assert "= Name the module that has it with --tools\n" in without.err
+    assert "= Give it to the workflow when it is loaded (`--tools` on the command line)\n" in without.err
 
 
 def test_a_run_that_fails_leaves_with_1_after_what_it_said(cli):

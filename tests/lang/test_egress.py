@@ -154,7 +154,7 @@ def test_a_loopback_address_is_known_however_it_is_spelled(listener: Listener, h
     url = f"http://{host}:{listener.port}/x"
     denied = refusal(url, SERVER)
     assert (denied.reason, listener.asked) == ("denied", [])
-    assert "MEMORANDA_EGRESS_ALLOW=" in denied.hint and "egress=[" in denied.hint
+    assert "MEMORANDA_EGRESS_ALLOW=" in denied.hint and "`egress`" in denied.hint
     assert get(url, egress_policy(["127.0.0.0/8", "::1"])) == 200
     assert listener.asked == ["/x"]
 

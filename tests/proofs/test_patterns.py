@@ -64,7 +64,6 @@ BOUNDED: dict[str, Callable[[str], str]] = {
 OWN_TEXT = {
     "store/postgres/dialect.py:POSTGRES": "the statements of the package",
     "store/sql/dialect.py:_UPSERT": "the statements of the package",
-    "cli/wording.py:_COMMANDS": "hints that the package wrote",
     "client/generate.py": "the source of the client",
     "store/postgres/errors.py:_WHILE_CONNECTING": "what a database server says while a connection is made",
     "store/sql/errors.py:_SECRET_SETTING": "the address of the database, which the operator gives",

@@ -23,6 +23,7 @@ import memoranda
 from memoranda.agent.models import Ask, Reply, ToolCall
 from memoranda.api.memory import Memory
 from memoranda.chat import chat, preview
+from memoranda.errors import NEUTRAL_WORDS, render_hint
 
 Verb = Literal[
     "set",
@@ -51,6 +52,8 @@ class Told(NamedTuple):
     said: str
     details: dict[str, Any]
     hint: str = ""
+    neutral: str = ""
+    """The hint as a model is told it."""
 
 
 class Somebody(NamedTuple):
@@ -792,7 +795,8 @@ def listen(door: Door, me: Somebody, verb: Verb, asked: dict[str, Any]) -> Told 
         first = error.diagnostics[0]
         return Told(error.code, first.message, {"diagnostic": first.code}, first.hint)
     except memoranda.MemorandaError as error:
-        return Told(error.code, error.message, error.details, error.hint)
+        neutral = render_hint(error.advice, NEUTRAL_WORDS)
+        return Told(error.code, error.message, error.details, error.hint, neutral)
     except Problem as problem:
         words = problem.words
         return Told(words["code"], words["detail"], words, words.get("hint", ""))

@@ -18,6 +18,8 @@ from typing import Any
 import httpx
 import pytest
 from clocked_server import Served
+from hints import COMMANDS
+from hints import PYTHON as PYTHON_WORDS
 from mcp_client import Talk, doors_to
 from mistakes import (
     DOORS,
@@ -169,6 +171,10 @@ def test_a_mistake_is_the_same_mistake_through_every_door(
         if door.name == "client":
             kinds = [(type(told.details[name]), type(expected.details[name])) for name in mistake.details]
             assert all(one is other for one, other in kinds), "the client gives what the engine gives, not its text"
+    if door.name in ("command line", "REST", "MCP", "workflow tool", "chat tool"):
+        assert not PYTHON_WORDS.search(told.hint or told.said), "it advises what only Python can do"
+    if door.name in ("REST", "client"):
+        assert not COMMANDS.search(told.hint), "it advises what only an operator can do"
     assert me.everything() == before, "a mistake changes nothing"
 
     if mistake.verb == "change":
@@ -196,7 +202,7 @@ def same(told: Told, expected: Told, mistake: Mistake) -> list[str]:
 
 def first_sentence(told: Told, expected: Told) -> str:
     """Return what happened, without what to do about it: a model is told both in one text."""
-    return spoken(told).removesuffix(f". {expected.hint}") if expected.hint else spoken(told)
+    return spoken(told).removesuffix(f". {expected.neutral}") if expected.neutral else spoken(told)
 
 
 def spoken(told: Told) -> str:

@@ -24,7 +24,7 @@ from memoranda.abl.session import Awake, Session, Setting, check_input, check_va
 from memoranda.abl.tools.toolbox import Toolbox
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
-from memoranda.errors import Conflict, NotFound, NotInstalled, NotVerified, Refused, UsageError
+from memoranda.errors import Conflict, Hint, NotFound, NotInstalled, NotVerified, Refused, UsageError
 from memoranda.lang.diagnostics import Diagnostic, source_error
 from memoranda.lang.document import read_text
 from memoranda.lang.egress import EgressPolicy, egress_policy
@@ -329,7 +329,7 @@ def resume(
         if not (memory.is_owner if kept_text is None else kept_text):
             raise NotInstalled(
                 f"the agent {quote(root)} of the session {quote(id)} is not loaded here",
-                hint="Load it, and pass it as agent=…; the program that opened the memory may also pass kept_text=True",
+                hint=Hint("python", "Load it, and pass it as agent=…; the owner of the memory may pass kept_text=True"),
                 expected=state.agents.get(root),
             )
         found = _compile_stored(
@@ -349,12 +349,13 @@ def _compile_stored(memory: Memory, agents: Mapping[str, str], root: str, kit: _
         fact = memory.perform(GetFact(scope=scope, key=key))
         if fact is None:
             raise NotFound(
-                f"the text of the agent {quote(name)} is not stored here", hint="Load it, and pass it as agent=…"
+                f"the text of the agent {quote(name)} is not stored here",
+                hint=Hint("python", "Load it, and pass it as agent=…"),
             )
         if digest_of(fact.value["source"])[:DIGEST] != agents[name]:
             raise NotVerified(
                 f"the stored text of the agent {quote(name)} is not the one that the session began with",
-                hint="Load the agent, and pass it as agent=…",
+                hint=Hint("python", "Load the agent, and pass it as agent=…"),
             )
         team.append(_compile(fact.value["file"], fact.value["source"], door, kit, tuple(team)))
     return team[-1]

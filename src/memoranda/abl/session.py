@@ -34,7 +34,7 @@ from memoranda.abl.variables import FROM_OUTSIDE, fits
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
 from memoranda.engine.sessions import EndScope, StartSession
-from memoranda.errors import Conflict, InvalidInput, LimitExceeded, MemorandaError, ScopeEnded, UsageError
+from memoranda.errors import Conflict, Hint, InvalidInput, LimitExceeded, MemorandaError, ScopeEnded, UsageError
 from memoranda.lang.diagnostics import closest
 from memoranda.model.names import SESSION_RECORD
 from memoranda.model.scope import Scope
@@ -269,7 +269,10 @@ class Session:
         if len(text) > longest:
             raise LimitExceeded(
                 f"the message has {len(text):,} characters, the limit is {longest:,}",
-                hint="Send a shorter message, or load the agent with another Behaviour(input_characters=…)",
+                hint=(
+                    "Send a shorter message",
+                    Hint("python", "Load the agent with another Behaviour(input_characters=…)"),
+                ),
                 limit=longest,
                 actual=len(text),
             )

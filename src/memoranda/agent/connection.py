@@ -26,7 +26,7 @@ from memoranda.agent.provider import (
     timeout_failure,
     translate_error,
 )
-from memoranda.errors import MemorandaError, ModelFailed, ModelUnavailable, UsageError
+from memoranda.errors import Hint, MemorandaError, ModelFailed, ModelUnavailable, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
@@ -69,7 +69,9 @@ def connect(
         return _GivenStreaming(model)
     if isinstance(model, Model):
         return _Given(model)
-    raise UsageError(f"{quote(model)} is not a model", hint=f"{NAMING}, or pass a pydantic-ai model", value=model)
+    raise UsageError(
+        f"{quote(model)} is not a model", hint=(NAMING, Hint("python", "Pass a pydantic-ai model")), value=model
+    )
 
 
 class _Given:

@@ -14,7 +14,16 @@ from typing import Any, TypeAlias
 import msgspec
 
 from memoranda.agent.models import Ask, Model, Reply, Said, ToolCall, hear
-from memoranda.errors import InvalidValue, LimitExceeded, MemorandaError, ModelFailed, SchemaViolation, UsageError
+from memoranda.errors import (
+    NEUTRAL_WORDS,
+    InvalidValue,
+    LimitExceeded,
+    MemorandaError,
+    ModelFailed,
+    SchemaViolation,
+    UsageError,
+    render_error,
+)
 from memoranda.model.limits import Limits
 from memoranda.model.text import quote, storable_text
 from memoranda.model.value import encode, encode_checked
@@ -40,7 +49,7 @@ class ToolFailed(Exception):
 
     def __init__(self, why: str | MemorandaError) -> None:
         """Take the message for the model; from one of our errors also its code and some details."""
-        super().__init__(str(why))
+        super().__init__(why if isinstance(why, str) else render_error(why, NEUTRAL_WORDS))
         self.about: dict[str, Any] = {}
         if isinstance(why, MemorandaError):
             told = {name: _short(why.details[name]) for name in _TOLD if name in why.details}

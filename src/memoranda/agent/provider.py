@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from memoranda.errors import ModelError, ModelFailed, ModelUnavailable, UsageError
+from memoranda.errors import Hint, ModelError, ModelFailed, ModelUnavailable, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
@@ -90,7 +90,7 @@ def find_model(name: str, access: Access) -> ProviderModel:
     except ImportError as error:
         raise ModelUnavailable(
             f"the model {quote(name)} needs the package `pydantic-ai`, which is not installed",
-            hint='Install it with `pip install "memoranda[llm]"`',
+            hint=Hint("install", "llm"),
             model=name,
         ) from error
     try:

@@ -11,10 +11,10 @@ import msgspec
 
 from memoranda.engine.entries import Item
 from memoranda.engine.recall import Recall
-from memoranda.errors import InvalidValue, LimitExceeded, UsageError
+from memoranda.errors import Hint, InvalidValue, LimitExceeded, UsageError
 from memoranda.model.clock import parse_moment
 from memoranda.model.entry import Mode, check_mode, check_threshold
-from memoranda.model.limits import Limits, check_count
+from memoranda.model.limits import Limits, check_count, larger_limit
 from memoranda.model.names import check_key, check_label, collection_key, require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -124,7 +124,7 @@ def check_query(query: str, limits: Limits) -> None:
     if size > limits.content_bytes:
         raise LimitExceeded(
             f"the query has {len(query):,} characters, and {limits.content_bytes:,} bytes are the limit",
-            hint="Ask with a sentence, or open with a larger Limits(content_bytes=…)",
+            hint=("Ask with a sentence", larger_limit("content_bytes")),
             limit=limits.content_bytes,
             actual=size,
         )
@@ -137,7 +137,7 @@ def _check_limit(what: str, number: Any, limits: Limits, *, path: str) -> None:
     if number > limits.recall:
         raise LimitExceeded(
             f"the {what} {number:,} is above the maximum of {limits.recall:,}",
-            hint="Ask for fewer, or open with a larger Limits(recall=…)",
+            hint=("Ask for fewer", larger_limit("recall")),
             limit=limits.recall,
             actual=number,
             path=path,
@@ -168,9 +168,9 @@ def _encode_within(what: str, value: Any, most: int, limits: Limits) -> msgspec.
     # The limit is this one alone, so that it is the one named, with what to do about it.
     payload = encode_checked(value, limits, any_size=True)
     if len(payload) > most:
-        hint = f"Shorten it, or open with a larger Limits({what}_bytes=…)"
+        hint = ("Shorten it", larger_limit(f"{what}_bytes"))
         if what == "content":
-            hint = f"Remember it in parts with remember_text(…), or open with a larger Limits({what}_bytes=…)"
+            hint = (Hint("split"), larger_limit(f"{what}_bytes"))
         raise LimitExceeded(
             f"the {what} takes {len(payload):,} bytes as JSON, the limit is {most:,}",
             hint=hint,

@@ -17,7 +17,7 @@ from memoranda.api.transfer import is_counted, lines_of, parse_lines, write_line
 from memoranda.engine.embedding import EmbedderBook
 from memoranda.engine.erasure import Erase, Receipt, Sweep, Swept
 from memoranda.engine.transfer import Export
-from memoranda.errors import Denied, InvalidPolicy, Unavailable, UsageError
+from memoranda.errors import Denied, Hint, InvalidPolicy, Unavailable, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.maintenance import Finding, Inspect, ListTenants, Scrub
 from memoranda.model.clock import Clock, Ids, SystemClock, SystemIds
@@ -518,7 +518,7 @@ class Memory:
                 raise InvalidPolicy(
                     f"a rule is about `{rule.scope}` of the tenant `{rule.scope.tenant}`, "
                     f"and the handle belongs to `{self.tenant}`",
-                    hint="Name the tenant: Scope.of(tenant=…, user=…)",
+                    hint=Hint("python", "Name the tenant: Scope.of(tenant=…, user=…)"),
                 )
 
     def _check_reaches(self, tenant: str) -> None:
@@ -616,7 +616,5 @@ def _open_postgres(url: str, *, durability: Durability, busy_timeout: float) -> 
     try:
         from memoranda.store.postgres import PostgresStore
     except ImportError as error:
-        raise Unavailable(
-            "PostgreSQL needs the package `psycopg`", hint='Install it with `pip install "memoranda[postgres]"`'
-        ) from error
+        raise Unavailable("PostgreSQL needs the package `psycopg`", hint=Hint("install", "postgres")) from error
     return PostgresStore(url, durability=durability, busy_timeout=busy_timeout)

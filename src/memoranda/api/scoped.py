@@ -26,7 +26,7 @@ from memoranda.api.blocks import Blocks, history_effect
 from memoranda.engine.entries import Forget, Item, ListEntries, Remember
 from memoranda.engine.facts import DeleteFact, GetFact, ListFacts, SetFact, WriteFacts
 from memoranda.engine.sessions import EndScope, StartSession
-from memoranda.errors import Conflict, InvalidValue, NotFound, UsageError
+from memoranda.errors import Conflict, Hint, InvalidValue, NotFound, UsageError
 from memoranda.governance.gate import Caller, Gate
 from memoranda.model.clock import Duration, parse_duration, parse_moment
 from memoranda.model.entry import Entry, Mode, Recalled, Remembered
@@ -168,7 +168,10 @@ class ScopedMemory:
         for attempt in range(attempts):
             fact = self.get(key)
             if fact is None and default is _MISSING:
-                raise NotFound(f"there is no fact {quote(key)} in `{self.scope}`", hint="Pass default=… to begin one")
+                raise NotFound(
+                    f"there is no fact {quote(key)} in `{self.scope}`",
+                    hint=Hint("python", "Pass default=… to begin one"),
+                )
             value = change(default if fact is None else fact.value)
             tag = domain if domain is not None else fact.domain if fact else None
             try:
@@ -573,7 +576,7 @@ def _check_expect(expect: Any) -> None:
     if expect is not None and (type(expect) is not int or expect < 0):
         raise UsageError(
             f"{quote(expect)} is not a version to expect",
-            hint="Pass fact.version, or 0 for a fact that must not exist",
+            hint="Pass the version of the fact, or 0 for one that must not exist",
         )
 
 

@@ -27,7 +27,7 @@ from memoranda.engine.definitions import (
     UpdateDefinition,
     select_definitions,
 )
-from memoranda.errors import Corrupt, NotFound, UsageError
+from memoranda.errors import Corrupt, Hint, NotFound, UsageError
 from memoranda.governance.approvals import Decide, Decided, ReadApprovals
 from memoranda.governance.gate import Caller, Gate
 from memoranda.governance.ledger import ReadLedger, VerifyLedger
@@ -358,7 +358,9 @@ class Ledger(TenantHandle):
         True
         """
         if not isinstance(cast(object, anchor), Anchor | None):
-            raise UsageError(f"{quote(anchor)} is not an anchor", hint="Pass Anchor(length, head)", value=anchor)
+            raise UsageError(
+                f"{quote(anchor)} is not an anchor", hint=Hint("python", "Pass Anchor(length, head)"), value=anchor
+            )
         self._gate.settle()
         return self._perform(VerifyLedger(scope=self._shared, anchor=anchor))
 
@@ -513,7 +515,7 @@ class Approvals(TenantHandle):
         found: list[Approval] = self._perform(ReadApprovals(scope=self._shared, id=approval)) if approval else []
         if found:
             return found[0]
-        raise NotFound(f"there is no approval {quote(approval)}", hint="List them with memory.approvals.list()")
+        raise NotFound(f"there is no approval {quote(approval)}", hint=Hint("list", "approvals"))
 
     def approve(self, approval: str, *, reason: str = "") -> Decided:
         """Carry out a waiting effect now; return the decision and the result of the effect."""
@@ -621,4 +623,4 @@ class Runs(TenantHandle):
 
 
 def _missing(run: str) -> NotFound:
-    return NotFound(f"there is no run {quote(run)}", hint="List them with memory.runs.list()")
+    return NotFound(f"there is no run {quote(run)}", hint=Hint("list", "runs"))

@@ -18,7 +18,7 @@ from memoranda.errors import LimitExceeded, UsageError
 from memoranda.model.clock import parse_moment
 from memoranda.model.definition import Definition
 from memoranda.model.fact import Fact
-from memoranda.model.limits import Limits
+from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import check_key, check_label
 from memoranda.model.scope import Scope
 from memoranda.model.transfer import ImportedDefinition, ImportedEntry, ImportedFact, ImportedSession
@@ -192,7 +192,7 @@ def _decode_lines(lines: Iterable[bytes], limits: Limits) -> Iterator[tuple[int,
         if size > limits.import_bytes:
             raise LimitExceeded(
                 f"the file is larger than {limits.import_bytes:,} bytes",
-                hint="Split it, or open with a larger Limits(import_bytes=…)",
+                hint=("Split it", larger_limit("import_bytes")),
                 limit=limits.import_bytes,
                 actual=size,
             )

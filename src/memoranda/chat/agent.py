@@ -12,7 +12,7 @@ import msgspec
 
 from memoranda.agent.conversation import ToolFailed
 from memoranda.agent.models import ToolSpec
-from memoranda.errors import InvalidDefinition, InvalidValue, LimitExceeded, UsageError
+from memoranda.errors import Hint, InvalidDefinition, InvalidValue, LimitExceeded, UsageError
 from memoranda.lang.python_functions import ConversionError, Parameter, convert, json_value, parameters_of, schemas_of
 from memoranda.model.block import check_lines
 from memoranda.model.limits import check_count
@@ -231,7 +231,7 @@ def _refuse_duplicates(names: list[str]) -> None:
     if twin in (UPDATE_MEMORY, RECALL_MEMORY):
         raise UsageError(
             f"a tool is called {quote(twin)}, the name of a memory tool",
-            hint="Give yours another name, or pass memory_tools=False",
+            hint=("Give yours another name", Hint("python", "Pass memory_tools=False")),
             value=twin,
         )
     if twin is not None:

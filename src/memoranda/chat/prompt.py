@@ -17,6 +17,7 @@ from memoranda.chat.conversation import INTERRUPTED, History, Part, read_history
 from memoranda.chat.memory_blocks import MEMORY_NOTICE, MEMORY_TOOLS, Seen, escape, reminders, user_memory
 from memoranda.chat.open_turn import ensure_agent
 from memoranda.errors import InvalidValue, LimitExceeded
+from memoranda.model.limits import larger_limit
 from memoranda.model.text import quote
 from memoranda.model.value import encode, encode_checked
 
@@ -185,7 +186,7 @@ def check_message(memory: Memory, message: str) -> None:
     if size > memory.limits.content_bytes:
         raise LimitExceeded(
             f"the message takes {size:,} bytes, the limit is {memory.limits.content_bytes:,}",
-            hint="Shorten it, or open with a larger Limits(content_bytes=…)",
+            hint=("Shorten it", larger_limit("content_bytes")),
             limit=memory.limits.content_bytes,
             actual=size,
             what="content_bytes",

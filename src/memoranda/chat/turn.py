@@ -351,7 +351,7 @@ def _model_of(agent: Agent, model: object) -> Model:
     chosen = agent.model if model is None else model
     if chosen is None:
         raise ModelUnavailable(
-            f"the agent {quote(agent.id)} has no model", hint="Pass one as `model`, such as `openai:gpt-5.2`"
+            f"the agent {quote(agent.id)} has no model", hint="Give it a `model`, such as `openai:gpt-5.2`"
         )
     return connect(chosen)
 

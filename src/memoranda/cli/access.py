@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.command import Desk, Reason, command, group
 
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def show(desk: Desk, approval: Which) -> None:
         return desk.out.document(found)
     from memoranda.wire.codec import plain
 
-    effect = "(removed: it was decided or erased)" if found.effect is None else wording.value(plain(found.effect))
+    effect = "(removed: it was decided or erased)" if found.effect is None else formats.value(plain(found.effect))
     desk.out.pairs(
         [
             ("id", found.id),
@@ -110,9 +110,9 @@ def show(desk: Desk, approval: Which) -> None:
             ("actor", f"{found.actor} through {found.door}"),
             ("capability", found.capability),
             ("scope", found.scope or "(shared)"),
-            ("asked", wording.exact(found.requested_at)),
+            ("asked", formats.exact(found.requested_at)),
             ("effect", effect),
-            ("decided", f"{wording.exact(found.decided_at)} by {found.decided_by}" if found.decided_at else ""),
+            ("decided", f"{formats.exact(found.decided_at)} by {found.decided_by}" if found.decided_at else ""),
             ("reason", found.reason),
         ]
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_value
 from memoranda.cli.command import Desk, Once, Source, Yes, command, group
 from memoranda.cli.output import confirm
@@ -50,7 +50,7 @@ def list_blocks(
         (
             one.block_type,
             one.agent_id or "",
-            wording.line(one.content),
+            formats.line(one.content),
             f"{len(one.content):,}",
             _stamp(one),
         )
@@ -127,7 +127,7 @@ def recall_lines(
         return desk.out.document(found)
     if not found:
         return desk.out.remark(f"Nothing found in the archival blocks of {desk.scope}.")
-    rows = [(f"{one.score:.2f}", one.agent_id or "", str(one.line_number), wording.line(one.content)) for one in found]
+    rows = [(f"{one.score:.2f}", one.agent_id or "", str(one.line_number), formats.line(one.content)) for one in found]
     desk.out.table(("score", "agent", "line", "content"), rows, whole=("score", "line"))
 
 
@@ -140,7 +140,7 @@ def show_history(desk: Desk, block: Type) -> None:
     if desk.out.json:
         return desk.out.document(revisions)
     rows = [
-        (str(one.version), one.change, _content(one), wording.exact(one.at), one.origin.actor, one.origin.door)
+        (str(one.version), one.change, _content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
         for one in revisions
     ]
     columns = ("version", "change", "content", "since", "by", "through")
@@ -188,7 +188,7 @@ def _stamp(block: Block) -> str:
 def _content(revision: Revision) -> str:
     if revision.forgotten:
         return "(forgotten)"
-    return wording.line(revision.value) if revision.change == "set" else ""
+    return formats.line(revision.value) if revision.change == "set" else ""
 
 
 sleep_app = group("sleep", lists=True)
@@ -257,7 +257,7 @@ def run(
     else:
         for one in ran:
             otherwise = "nothing new" if one.consolidated else one.job.error if one.failed else "it continues"
-            _show(desk, *_whose(one.job), _changes(one), wording.line(otherwise, longest=160))
+            _show(desk, *_whose(one.job), _changes(one), formats.line(otherwise, longest=160))
         if not ran:
             desk.out.remark("Nothing is due.")
     if any(one.failed for one in ran):
@@ -304,9 +304,9 @@ def forget(
         raise NotFound(f"`{user}` has no conversation {quote(conversation)}", hint="`memoranda sleep list` shows them")
     if desk.out.json:
         return desk.out.document({"user": user, "conversation": conversation, "removed": gone})
-    desk.out.say(f"{conversation} is erased, and {wording.count(len(gone), 'line')} with it")
+    desk.out.say(f"{conversation} is erased, and {formats.count(len(gone), 'line')} with it")
     for line in gone:
-        desk.out.say(f"  - {wording.line(line.removeprefix('- '))}")
+        desk.out.say(f"  - {formats.line(line.removeprefix('- '))}")
 
 
 def _run_one(desk: Desk, conversation: str, user: str, extractor: Extractor) -> None:
@@ -329,7 +329,7 @@ def _show(desk: Desk, user: str, conversation: str, changes: tuple[Change, ...],
     desk.out.say(f"{user} {conversation}" + ("" if changes else f": {otherwise}"))
     for one in changes:
         sign, whose = "+" if one.change == "added" else "-", "" if one.scope == "user" else " of the agent"
-        desk.out.say(f"  {sign} {wording.line(one.line.removeprefix('- '))}  ({one.block}{whose})")
+        desk.out.say(f"  {sign} {formats.line(one.line.removeprefix('- '))}  ({one.block}{whose})")
 
 
 def _changes(ran: Ran) -> tuple[Change, ...]:
@@ -344,7 +344,7 @@ def _whose(job: Job) -> tuple[str, str]:
 
 def _outcome(job: Job) -> str:
     if job.error:
-        return wording.line(job.error, longest=160)
+        return formats.line(job.error, longest=160)
     if job.state != "done":
         return ""
     if job.result.get("undone"):

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, write_file
 from memoranda.cli.command import Desk, command, group
 from memoranda.cli.programs import (
@@ -63,10 +63,8 @@ def check(
     kinds: list[Kind] = [require_ending(name, *AGENTS, *SCRIPTS, *MACHINES, *WORKFLOWS) for name in files]
     if "a workflow" not in kinds:
         refuse_options({"--tools": tools}, because=kinds[0], hint="It names the actions of workflows")
-    import msgspec
-
     found = [
-        (source, msgspec.structs.replace(one, hint=wording.hint(one.hint)))
+        (source, one)
         for name, kind in zip(files, kinds, strict=True)
         for source, said in [_DIAGNOSE[kind](read_file(name), name, tools)]
         for one in said
@@ -115,7 +113,7 @@ def format(
         for name in changed:
             desk.out.say(f"{name} would change" if check else f"{name} is formatted")
         if not changed:
-            desk.out.say(f"{wording.count(len(files), 'file')} in canonical layout")
+            desk.out.say(f"{formats.count(len(files), 'file')} in canonical layout")
     if changed and check:
         raise typer.Exit(1)
 
@@ -198,9 +196,9 @@ def _diagnostic_document(source: Source, diagnostic: Diagnostic) -> dict[str, An
 
 def _summary(files: list[str], severities: list[str]) -> str:
     counted = [
-        wording.count(severities.count(kind), kind) for kind in ("error", "warning", "note") if kind in severities
+        formats.count(severities.count(kind), kind) for kind in ("error", "warning", "note") if kind in severities
     ]
-    return f"{wording.count(len(files), 'file')}: {', '.join(counted) or 'no problems'}"
+    return f"{formats.count(len(files), 'file')}: {', '.join(counted) or 'no problems'}"
 
 
 Tested = Literal["agent", "workflow"]
@@ -400,7 +398,7 @@ def _show(desk: Desk, reports: Sequence[_Report]) -> None:
                     desk.out.say(line, indent=" " * 10 if line.lstrip().startswith(_NAMES) else "")
         if not report.cases:
             desk.out.say("  (no tests)")
-    desk.out.say(f"{wording.count(passed, 'test')} passed" + (f", {failed:,} failed" if failed else ""))
+    desk.out.say(f"{formats.count(passed, 'test')} passed" + (f", {failed:,} failed" if failed else ""))
 
 
 def _case_document(report: _Report, case: _Case) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_filter, read_metadata, read_value
 from memoranda.cli.command import (
     AnyNamespace,
@@ -144,7 +144,7 @@ def _show(desk: Desk, entries: list[Entry]) -> None:
         (
             str(one.sequence),
             one.id,
-            wording.line(one.content),
+            formats.line(one.content),
             *(cells[place] for cells in shown.values()),
             desk.out.ago(one.created_at),
         )
@@ -228,8 +228,8 @@ def _show_matches(desk: Desk, found: Recalled) -> None:
 
 
 def _row(desk: Desk, score: str, one: Match | Entry) -> tuple[str, str, str, str]:
-    labels = wording.line(wording.labels(one.metadata), longest=_LONGEST_LABELS)
-    return score, wording.line(one.content), labels, desk.out.ago(one.created_at)
+    labels = formats.line(formats.labels(one.metadata), longest=_LONGEST_LABELS)
+    return score, formats.line(one.content), labels, desk.out.ago(one.created_at)
 
 
 def _explain(desk: Desk, found: Recalled) -> None:
@@ -238,7 +238,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
     for number, match in enumerate(found.results, start=1):
         if number > 1:
             desk.out.say("")
-        desk.out.say(f"{number}. {wording.line(match.content)}", indent="   ")
+        desk.out.say(f"{number}. {formats.line(match.content)}", indent="   ")
         why = match.why
         parts = sorted(why.parts.items(), key=lambda part: -abs(part[1]))
         desk.out.pairs(
@@ -250,7 +250,7 @@ def _explain(desk: Desk, found: Recalled) -> None:
                 ("lexical", "" if why.lexical is None else f"{why.lexical:.3f}"),
                 ("matched", ", ".join(why.matched)),
                 ("read as", ", ".join(f"{typed} → {read}" for typed, read in why.corrected.items())),
-                ("metadata", wording.labels(match.metadata)),
+                ("metadata", formats.labels(match.metadata)),
                 ("entry", f"{match.id}, added {desk.out.ago(match.created_at)}"),
                 ("before", _beside(match.before)),
                 ("after", _beside(match.after)),
@@ -265,7 +265,7 @@ def _own(match: Match) -> str:
 
 
 def _beside(entries: Sequence[Entry]) -> str:
-    return "\n".join(wording.line(entry.content) for entry in entries)
+    return "\n".join(formats.line(entry.content) for entry in entries)
 
 
 collections_app = group("collections", lists=True)
@@ -307,7 +307,7 @@ def delete(desk: Desk, name: Name, yes: Yes = False) -> None:
     entries = desk.memory.collections.delete(name)
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "collection": name, "deleted": True, "entries": entries})
-    desk.out.say(f"{name} is deleted, with {wording.count(entries, 'entry')}")
+    desk.out.say(f"{name} is deleted, with {formats.count(entries, 'entry')}")
 
 
 @command(collections_app, "compare", embeds=True, example="memoranda collections compare notes --to onnx:models/minilm")
@@ -385,7 +385,7 @@ def _show_comparison(desk: Desk, found: Comparison) -> None:
             ("today", found.embedder + _finds(found.found)),
             ("other", found.other + _finds(found.other_found)),
             ("agreement", f"{found.agreement:.0%} of the first ten"),
-            ("made of", f"{wording.count(found.queries, 'query')} over {wording.count(found.entries, 'entry')}"),
+            ("made of", f"{formats.count(found.queries, 'query')} over {formats.count(found.entries, 'entry')}"),
         ]
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_schema, read_value
 from memoranda.cli.command import AsOf, Desk, Limit, Once, Source, Ttl, Yes, command, group
 from memoranda.cli.output import confirm
@@ -67,7 +67,7 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
         raise NotFound(f"there is no fact `{key}` in `{place.scope}`{when}", hint=_elsewhere(desk), key=key)
     if desk.out.json:
         return desk.out.document(fact)
-    desk.out.raw(fact.value if isinstance(fact.value, str) else wording.pretty_json(fact.value))
+    desk.out.raw(fact.value if isinstance(fact.value, str) else formats.pretty_json(fact.value))
     if desk.out.on_terminal:
         desk.out.say(_about(desk, fact))
 
@@ -116,7 +116,7 @@ def show_history(desk: Desk, key: Key) -> None:
     if desk.out.json:
         return desk.out.document(revisions)
     rows = [
-        (str(one.version), one.change, _content(one), wording.exact(one.at), one.origin.actor, one.origin.door)
+        (str(one.version), one.change, _content(one), formats.exact(one.at), one.origin.actor, one.origin.door)
         for one in revisions
     ]
     columns = ("version", "change", "value", "since", "by", "through")
@@ -130,7 +130,7 @@ def show_facts(desk: Desk, facts: list[Fact], *, with_scope: bool = False) -> No
         (
             *((str(fact.scope),) if with_scope else ()),
             fact.key,
-            wording.value(fact.value),
+            formats.value(fact.value),
             str(fact.version),
             desk.out.ago(fact.updated_at),
             desk.out.ago(fact.expires_at),
@@ -144,7 +144,7 @@ def show_facts(desk: Desk, facts: list[Fact], *, with_scope: bool = False) -> No
 def _content(revision: Revision) -> str:
     if revision.forgotten:
         return "(forgotten)"
-    return wording.value(revision.value) if revision.change == "set" else ""
+    return formats.value(revision.value) if revision.change == "set" else ""
 
 
 def _about(desk: Desk, fact: Fact) -> str:
@@ -213,7 +213,7 @@ def list_definitions(desk: Desk) -> None:
         return desk.out.document(found)
     if not found:
         return desk.out.remark("No definitions.")
-    rows = [(one.slug, one.name, one.scope, wording.duration(one.ttl), desk.out.ago(one.updated_at)) for one in found]
+    rows = [(one.slug, one.name, one.scope, formats.duration(one.ttl), desk.out.ago(one.updated_at)) for one in found]
     desk.out.table(("slug", "name", "scope", "kept", "updated"), rows, folded=("slug",))
 
 
@@ -261,7 +261,7 @@ def delete(desk: Desk, definition: Which, yes: Yes = False) -> None:
     records = desk.memory.definitions.delete(definition)
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "definition": definition, "deleted": True, "records": records})
-    desk.out.say(f"{definition} is deleted, with {wording.count(records, 'record')}")
+    desk.out.say(f"{definition} is deleted, with {formats.count(records, 'record')}")
 
 
 @command(definitions_app, "records", example="memoranda definitions records profile")
@@ -282,10 +282,10 @@ def _show_definition(desk: Desk, definition: Definition) -> None:
             ("name", definition.name),
             ("id", definition.id),
             ("scope", definition.scope),
-            ("kept", wording.duration(definition.ttl)),
-            ("created", wording.exact(definition.created_at)),
-            ("updated", wording.exact(definition.updated_at)),
-            ("schema", wording.pretty_json(definition.schema)),
+            ("kept", formats.duration(definition.ttl)),
+            ("created", formats.exact(definition.created_at)),
+            ("updated", formats.exact(definition.updated_at)),
+            ("schema", formats.pretty_json(definition.schema)),
         ]
     )
 
@@ -322,4 +322,4 @@ def end(
     removed = ending.end()
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "scope": ending.scope, "removed": removed})
-    desk.out.say(f"{ending.scope} has ended; removed: {wording.counts(removed) or 'nothing'}")
+    desk.out.say(f"{ending.scope} has ended; removed: {formats.counts(removed) or 'nothing'}")

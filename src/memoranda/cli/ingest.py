@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, cast
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_metadata, unreadable
 from memoranda.cli.command import Collection, Desk, Metadata, MetadataJson, Namespace, Ttl, command, group
+from memoranda.cli.hints import hint_of
 from memoranda.errors import InvalidValue, MemorandaError, UsageError
 from memoranda.model.text import quote
 
@@ -175,12 +176,12 @@ def _store(
                         counts.forgotten += _forget_parts(place, source.absolute_key, 1, where)
     except MemorandaError as error:
         if counts.done:
-            error.message += f"; before that, {wording.count(counts.done, 'entry')} of {counts.read:,} were remembered"
-            error.hint = f"{error.hint}. Ingesting the same again stores nothing twice".removeprefix(". ")
+            error.message += f"; before that, {formats.count(counts.done, 'entry')} of {counts.read:,} were remembered"
+            error.advice = f"{hint_of(error)}. Ingesting the same again stores nothing twice".removeprefix(". ")
         error.details["remembered"] = counts.done
         raise
     except KeyboardInterrupt:
-        so_far = f"{wording.count(counts.done, 'entry')} of {counts.read:,} remembered"
+        so_far = f"{formats.count(counts.done, 'entry')} of {counts.read:,} remembered"
         raise KeyboardInterrupt(f"Interrupted: {so_far}. Ingesting the same again stores nothing twice.") from None
 
 
@@ -213,7 +214,7 @@ def _report(desk: Desk, sources: list[Source], where: _Where, counts: Counts, *,
         )
     for name in counts.skipped:
         desk.out.remark(f"{name} holds nothing to remember.")
-    read = f"{wording.count(counts.read, 'entry')} in {wording.count(len(sources), 'file')}"
+    read = f"{formats.count(counts.read, 'entry')} in {formats.count(len(sources), 'file')}"
     if dry_run:
         return desk.out.say(f"{read} could be remembered; nothing was stored")
     parts = [

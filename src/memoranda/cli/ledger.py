@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.command import Desk, command, group
 from memoranda.errors import NotFound, UsageError
 
@@ -41,7 +41,7 @@ def verify(
         for tenant, one in found:
             name = f"{tenant}: " if all_tenants else ""
             if one.ok:
-                desk.out.say(f"{name}ok, {wording.count(one.length, 'event')}, head {one.head}")
+                desk.out.say(f"{name}ok, {formats.count(one.length, 'event')}, head {one.head}")
             else:
                 desk.out.say(f"{name}broken at position {one.position}: {one.reason}; whole before it: {one.length}")
         if not found:
@@ -140,7 +140,7 @@ def _show(desk: Desk, event: Event) -> None:
     desk.out.pairs(
         [
             ("position", str(event.position)),
-            ("at", wording.exact(event.at)),
+            ("at", formats.exact(event.at)),
             ("actor", f"{event.actor} through {event.door}"),
             ("effect", event.effect),
             ("decision", event.decision),
@@ -148,8 +148,8 @@ def _show(desk: Desk, event: Event) -> None:
             ("key", event.key or ""),
             ("resource", event.resource or ""),
             ("version", "" if event.version is None else str(event.version)),
-            ("detail", wording.value(event.detail) if event.detail else ""),
-            ("text", "" if event.text is None else wording.value(event.text)),
+            ("detail", formats.value(event.detail) if event.detail else ""),
+            ("text", "" if event.text is None else formats.value(event.text)),
             ("content", event.content or ""),
             ("epoch", str(event.epoch)),
             ("previous", event.prev_hash),

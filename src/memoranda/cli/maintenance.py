@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.command import Config, Desk, Yes, command, group
 from memoranda.cli.output import confirm
 from memoranda.cli.settings import resolve_all
@@ -42,8 +42,8 @@ def erase(desk: Desk, yes: Yes = False) -> None:
         [
             ("erased", str(receipt.scope)),
             ("receipt", receipt.id),
-            ("at", wording.exact(receipt.at)),
-            ("removed", wording.counts(receipt.removed) or "nothing was there"),
+            ("at", formats.exact(receipt.at)),
+            ("removed", formats.counts(receipt.removed) or "nothing was there"),
             ("ledger", f"position {receipt.position}"),
             ("scrubbed", "yes" if receipt.scrubbed else "no"),
         ]
@@ -83,7 +83,7 @@ def sweep(
         )
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "removed": removed, "scrubbed": bool(scrubbed)})
-    desk.out.say(f"Removed: {wording.counts(removed) or 'nothing'}" + ("; the file is scrubbed" if scrubbed else ""))
+    desk.out.say(f"Removed: {formats.counts(removed) or 'nothing'}" + ("; the file is scrubbed" if scrubbed else ""))
 
 
 _LOW = 100_000_000
@@ -129,9 +129,9 @@ def _findings(desk: Desk) -> Iterator[Finding]:
     file = desk.settings.file
     if file is not None:
         path = os.path.abspath(file)
-        yield finding("database file", f"{path}, {wording.size(_bytes_of(path))}")
+        yield finding("database file", f"{path}, {formats.size(_bytes_of(path))}")
         free = shutil.disk_usage(os.path.dirname(path)).free
-        yield finding("free disk space", wording.size(free), ok=free >= _LOW)
+        yield finding("free disk space", formats.size(free), ok=free >= _LOW)
     yield finding("durability", str(desk.settings["durability"]))
     yield _embedder(desk.settings["embedder"])
     try:

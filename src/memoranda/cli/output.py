@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import typer
 
-from memoranda.cli import text_layout as fitting
-from memoranda.cli import wording
-from memoranda.cli.wording import visible
+from memoranda.cli import formats, text_layout
+from memoranda.cli.formats import visible
+from memoranda.cli.hints import hint_of
 from memoranda.errors import MemorandaError, UsageError
 
 if TYPE_CHECKING:
@@ -45,22 +45,22 @@ class Output:
 
     def say(self, text: str, *, style: Literal["plain", "bold", "dim"] = "plain", indent: str = "") -> None:
         """Print a line of the result; continuation lines are indented by `indent`."""
-        shown = wrap_for(wording.visible(text, lines=True), sys.stdout, indent=indent)
+        shown = wrap_for(formats.visible(text, lines=True), sys.stdout, indent=indent)
         sys.stdout.write(_style(shown, style, sys.stdout) + "\n")
 
     def raw(self, text: str) -> None:
         """Print a value: unchanged to a pipe or a file, with control characters escaped on a terminal."""
-        sys.stdout.write((wording.visible(text, lines=True) if self.on_terminal else text) + "\n")
+        sys.stdout.write((formats.visible(text, lines=True) if self.on_terminal else text) + "\n")
 
     def remark(self, text: str, *, indent: str = "") -> None:
         """Print information that is not the result to stderr; continuation lines are indented by `indent`."""
         sys.stdout.flush()
-        sys.stderr.write(wrap_for(wording.visible(text, lines=True), sys.stderr, indent=indent) + "\n")
+        sys.stderr.write(wrap_for(formats.visible(text, lines=True), sys.stderr, indent=indent) + "\n")
 
     def aside(self, text: str) -> None:
         """Print a remark about the result, dimmed on a terminal."""
         sys.stdout.flush()
-        sys.stderr.write(_style(wrap_for(wording.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
+        sys.stderr.write(_style(wrap_for(formats.visible(text, lines=True), sys.stderr), "dim", sys.stderr) + "\n")
 
     def table(
         self,
@@ -75,18 +75,18 @@ class Output:
         If that is too narrow, `whole` columns keep their width, `folded` columns are wrapped, and the others are
         truncated.
         """
-        shown = [[wording.visible(cell) for cell in row] for row in rows]
+        shown = [[formats.visible(cell) for cell in row] for row in rows]
         plain = not _supports_unicode(sys.stdout)
         self._lines(
-            fitting.table(columns, shown, width=_width(sys.stdout), whole=whole, folded=folded, only_ascii=plain)
+            text_layout.table(columns, shown, width=_width(sys.stdout), whole=whole, folded=folded, only_ascii=plain)
         )
 
     def pairs(self, rows: Iterable[tuple[str, str]]) -> None:
         """Print names and values, one per line; empty values are omitted."""
-        shown = [(name, wording.visible(text, lines=True)) for name, text in rows if text]
-        self._lines(fitting.pairs(shown, width=_width(sys.stdout)))
+        shown = [(name, formats.visible(text, lines=True)) for name, text in rows if text]
+        self._lines(text_layout.pairs(shown, width=_width(sys.stdout)))
 
-    def _lines(self, lines: Iterable[fitting.Line]) -> None:
+    def _lines(self, lines: Iterable[text_layout.Line]) -> None:
         for line in lines:
             names = _style(line.names, "bold", sys.stdout) if line.names else ""
             sys.stdout.write(f"{names}{line.text}\n")
@@ -95,7 +95,7 @@ class Output:
         """Return a time relative to now."""
         from memoranda.model.clock import SystemClock
 
-        return wording.moment(when, SystemClock().now())
+        return formats.moment(when, SystemClock().now())
 
     # errors and long work
 
@@ -106,10 +106,10 @@ class Output:
             _write_json(sys.stderr, {"error": _error_document(error)})
             return
         head = f"error[{error.code}]:"
-        text = wrap_for(f"{head} {wording.visible(error.message)}", sys.stderr, indent="  ")
+        text = wrap_for(f"{head} {formats.visible(error.message)}", sys.stderr, indent="  ")
         sys.stderr.write(_style(head, "alarm", sys.stderr) + text.removeprefix(head) + "\n")
-        if error.hint:
-            hint = wording.visible(wording.hint(error.hint))
+        hint = formats.visible(hint_of(error))
+        if hint:
             sys.stderr.write(wrap_for(f"hint: {hint}", sys.stderr, indent="  ") + "\n")
 
     def interruption(self, message: str) -> None:
@@ -173,7 +173,7 @@ def _style(text: str, style: str, stream: TextIO) -> str:
 
 def wrap_for(text: str, stream: TextIO, *, indent: str = "") -> str:
     """Wrap a text to the width of a terminal; unchanged elsewhere."""
-    return fitting.wrap(text, _width(stream), indent=indent) if stream.isatty() else text
+    return text_layout.wrap(text, _width(stream), indent=indent) if stream.isatty() else text
 
 
 def _width(stream: TextIO) -> int | None:
@@ -210,7 +210,7 @@ def _write_json(stream: TextIO, value: Any) -> None:
         text = json.dumps(value).encode()
     if stream.isatty():
         # JSON escapes control characters, but not other invisible ones.
-        stream.write(wording.visible(msgspec.json.format(text, indent=2).decode(), lines=True) + "\n")
+        stream.write(formats.visible(msgspec.json.format(text, indent=2).decode(), lines=True) + "\n")
         return
     stream.flush()
     stream.buffer.write(text + b"\n")  # JSON is UTF-8, whatever the terminal speaks
@@ -222,7 +222,7 @@ def _error_document(error: MemorandaError) -> dict[str, Any]:
     import msgspec
 
     details = msgspec.to_builtins(error.details, enc_hook=str, str_keys=True)
-    return {"code": error.code, "message": error.message, "hint": wording.hint(error.hint), "details": details}
+    return {"code": error.code, "message": error.message, "hint": hint_of(error), "details": details}
 
 
 def confirm(question: str, *, yes: bool) -> None:

@@ -8,7 +8,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import typer
 
-from memoranda.cli import wording
 from memoranda.cli.arguments import read_file
 from memoranda.cli.command import Desk
 from memoranda.errors import SourceError, UsageError
@@ -127,5 +126,5 @@ def showing_faults(desk: Desk) -> Generator[None]:
         if desk.out.json:
             desk.out.failure(error)
         else:
-            desk.out.remark(wording.hint(error.report), indent="  ")
+            desk.out.remark(error.report, indent="  ")
         raise typer.Exit(1) from None

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_object
 from memoranda.cli.command import Desk, Trace, command, group
 from memoranda.cli.programs import (
@@ -340,7 +340,7 @@ class Chat:
 
     def vars(self) -> None:
         """Show the variables of the current agent."""
-        rows = [(name, wording.value(value)) for name, value in self.session.vars.items() if value is not None]
+        rows = [(name, formats.value(value)) for name, value in self.session.vars.items() if value is not None]
         self.desk.out.pairs(rows) if rows else self.desk.out.aside("No variable has a value.")
 
     def facts(self) -> None:

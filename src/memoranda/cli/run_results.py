@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_object, read_text
 from memoranda.cli.command import Desk
 from memoranda.cli.programs import Kit, refuse_options, showing_faults
@@ -106,7 +106,7 @@ def _show_outcome(desk: Desk, run: Run, kit: Kit, *, may_fail: bool) -> None:
     elif run.error is None:
         # An empty output is only shown if there were no messages either.
         if run.output != {} or not messages_of_run(run):
-            desk.out.raw(wording.pretty_json(run.output))
+            desk.out.raw(formats.pretty_json(run.output))
         desk.out.aside(f"{run.id} is {run.status}")
     elif may_fail:
         desk.out.remark(f"{run.id} is {run.status}: {run.error.message}")
@@ -146,7 +146,7 @@ def _trace(desk: Desk, run: Run) -> None:
         if event.step is not None and (event.kind == "step_record" or event.decision != "allow"):
             what = event.detail.get("type", "") if event.kind == "step_record" else event.decision
             told = {name: value for name, value in event.detail.items() if name not in ("type", "mode")}
-            rows.append((str(event.index), event.step, what, wording.labels(told)))
+            rows.append((str(event.index), event.step, what, formats.labels(told)))
     widest = [max((len(row[column]) for row in rows), default=0) for column in (1, 2)]
     for index, step, what, about in rows:
         head = f"{index:>4}  {step:{widest[0]}}  {what:{widest[1]}}  "
@@ -167,11 +167,11 @@ def _show_waiting(desk: Desk, run: Run, waiting: Waiting, kit: Kit) -> None:
     if waiting.kind == "approval":
         say(f"{run.id} waits for approval: the step {quote(waiting.step)} needs {waiting.capability}.")
         for name, told in waiting.about.items():
-            say(f"  {name}: {wording.line(told)}")
+            say(f"  {name}: {formats.line(told)}")
         say(f"Approve: {command_for(desk, kit, 'approve', run.id, waiting.step)}")
         return say(f"Refuse:  {command_for(desk, kit, 'approve', run.id, waiting.step, '--refuse')}")
     event = f" {quote(waiting.event)}" if waiting.event else ""
-    until = f", until {wording.exact(waiting.deadline)}" if waiting.deadline else ""
+    until = f", until {formats.exact(waiting.deadline)}" if waiting.deadline else ""
     say(f"{run.id} waits at {quote(waiting.step)} for the event{event}{until}.")
     if waiting.event == _REPLY:
         return say(f"Reply: {command_for(desk, kit, 'resume', run.id, '--message', 'TEXT')}")

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, cast
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import read_json
 from memoranda.cli.command import Desk, Reason, Trace, command, group
 from memoranda.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
@@ -80,8 +80,8 @@ def show_run(
             ("mode", found.mode),
             ("actor", found.actor),
             ("scope", found.scope or "(shared)"),
-            ("started", wording.exact(found.started_at)),
-            ("ended", wording.exact(found.ended_at)),
+            ("started", formats.exact(found.started_at)),
+            ("ended", formats.exact(found.ended_at)),
             ("steps", f"{found.steps:,}"),
             ("events", verification_line(verified)),
             ("called by", found.parent or ""),
@@ -107,7 +107,7 @@ def show_events(desk: Desk, run: str) -> None:
 
 def verification_line(verified: RunVerification) -> str:
     """Return the result of a verification on one line."""
-    count = wording.count(verified.length, "event")
+    count = formats.count(verified.length, "event")
     if verified.ok:
         return f"ok, {count}, head {verified.head}"
     place = "broken" if verified.index is None else f"broken at event {verified.index}"
@@ -117,17 +117,17 @@ def verification_line(verified: RunVerification) -> str:
 def _why(run: RunSummary) -> str:
     if run.error is not None:
         at = f" at {run.error['step']}" if run.error.get("step") else ""
-        return wording.line(f"{run.error.get('type', 'error')}{at}: {run.error.get('message', '')}", longest=160)
+        return formats.line(f"{run.error.get('type', 'error')}{at}: {run.error.get('message', '')}", longest=160)
     if run.waiting is not None:
         about = run.waiting.get("capability") or run.waiting.get("event") or run.waiting.get("run") or ""
-        return wording.line(f"{run.waiting.get('kind', '')} at {run.waiting.get('step', '')}: {about}", longest=160)
+        return formats.line(f"{run.waiting.get('kind', '')} at {run.waiting.get('step', '')}: {about}", longest=160)
     return ""
 
 
 def _what(event: RunEvent) -> str:
     """Return the details of an event, without those of the whole run, which `runs show` has."""
     said_of_all = ("digest", "machine", "workflow", "mode")
-    return wording.labels({name: value for name, value in event.detail.items() if name not in said_of_all})
+    return formats.labels({name: value for name, value in event.detail.items() if name not in said_of_all})
 
 
 app = group()

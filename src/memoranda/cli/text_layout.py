@@ -1,7 +1,7 @@
 """Lay out text, tables and pairs for a width in terminal cells; None is unlimited.
 
-Not rich's tables: importing rich takes 0.2 s, and they neither omit empty columns, nor keep ids in one piece, nor
-become paragraphs on a narrow terminal. Of rich only `rich.cells` is used, for texts that are not ASCII.
+Not rich's tables: their import takes 0.3 s and 100 rows 0.2 s, here 6 ms. With ids that must not wrap they shrink the
+other columns to nothing, and never become paragraphs. Of rich only `rich.cells` is used, for texts that are not ASCII.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from memoranda.cli import wording
+from memoranda.cli import formats
 from memoranda.cli.arguments import STDIN, read_file, read_stdin, unreadable, write_file
 from memoranda.cli.command import Desk, command, group
 from memoranda.cli.programs import WORKFLOWS, require_ending, showing_faults
@@ -47,7 +47,7 @@ def export(
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "scope": scope, "file": str(file), "written": written})
     whose = scope if scope.path else f"tenant {desk.tenant}"
-    desk.out.say(f"{wording.count(written, 'item')} of {whose} written to {file}")
+    desk.out.say(f"{formats.count(written, 'item')} of {whose} written to {file}")
 
 
 @command(app, "import", creates=True, embeds=True, example="memoranda import ada.jsonl")
@@ -62,7 +62,7 @@ def import_file(
     if desk.out.json:
         return desk.out.document(done)
     written = {"fact": done.written, "entry": done.remembered, "definition": done.definitions}
-    desk.out.say("Written: " + ", ".join(wording.count(number, noun) for noun, number in written.items()))
+    desk.out.say("Written: " + ", ".join(formats.count(number, noun) for noun, number in written.items()))
     left = {
         "unchanged or newer here": done.kept,
         "erased since": done.erased,
@@ -70,9 +70,9 @@ def import_file(
         "expired": done.expired,
     }
     if any(left.values()):
-        desk.out.say(f"Left alone: {wording.counts(left)}")
+        desk.out.say(f"Left alone: {formats.counts(left)}")
     if done.refused:
-        desk.out.say(f"Refused: {wording.count(done.refused, 'line')} of runs, sessions of agents and programs")
+        desk.out.say(f"Refused: {formats.count(done.refused, 'line')} of runs, sessions of agents and programs")
         for one in done.refusals:
             desk.out.say(f"  {one.scope}{f' {one.key}' if one.key else ''}")
 
@@ -114,7 +114,7 @@ def export_bundle(
         bundle = export_workflow(desk.memory, text, name=file)
     if out is None:
         return desk.out.document(bundle)
-    write_file(out, wording.pretty_json(bundle) + "\n")
+    write_file(out, formats.pretty_json(bundle) + "\n")
     slugs = list(bundle["definitions"])
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "file": out, "definitions": slugs})
@@ -172,4 +172,4 @@ def _read(name: str) -> Mapping[str, Any]:
 
 
 def _with(slugs: list[str]) -> str:
-    return f"with {wording.count(len(slugs), 'definition')}" + (f": {', '.join(slugs)}" if slugs else "")
+    return f"with {formats.count(len(slugs), 'definition')}" + (f": {', '.join(slugs)}" if slugs else "")

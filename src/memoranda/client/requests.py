@@ -116,7 +116,7 @@ def filter_object(filter: Mapping[str, Any] | None) -> dict[str, Any] | None:
             )
         encode_checked(dict(filter), _ANY_SIZE)
     except InvalidValue as error:
-        raise InvalidFilter(error.message, hint=error.hint, path=error.path) from None
+        raise InvalidFilter(error.message, hint=error.advice, path=error.path) from None
     return dict(filter)
 
 

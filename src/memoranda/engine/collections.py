@@ -10,7 +10,7 @@ import msgspec
 from memoranda.engine.embedding import Texts, derive, text_of
 from memoranda.engine.entries import EMBEDDING_TAKES_TIME
 from memoranda.engine.verbs import Call, Outcome, Preparation, short_reads, verb
-from memoranda.errors import Conflict, EmbedderMismatch, NotFound
+from memoranda.errors import Conflict, EmbedderMismatch, Hint, NotFound
 from memoranda.model.clock import to_micros
 from memoranda.model.effect import CollectionEffect, Effect
 from memoranda.model.entry import Collection, Entry, Holding, Indexed, Space
@@ -86,7 +86,7 @@ def begin_reembedding(rows: Transaction, effect: BeginReembedding, call: Call) -
     if successor is not None and successor.embedder != space.embedder:
         raise Conflict(
             f"collection `{collection.name}` is moving to `{successor.embedder}`",
-            hint="Finish that move or give it up: memoranda collections reembed --give-up",
+            hint=("Finish that move first", Hint("command", f"collections reembed {collection.name} --give-up")),
             expected=successor.embedder,
             actual=space.embedder,
         )
@@ -172,7 +172,7 @@ def existing_collection(rows: Reader, tenant: str, name: str) -> Collection:
     """Return a collection, or raise NotFound."""
     collection = rows.collection(tenant, name)
     if collection is None:
-        raise NotFound(f"there is no collection {quote(name)}", hint="`memoranda collections` lists them", value=name)
+        raise NotFound(f"there is no collection {quote(name)}", hint=Hint("list", "collections"), value=name)
     return collection
 
 
@@ -180,7 +180,7 @@ def _successor(collection: Collection) -> Space:
     if collection.successor is None:
         raise EmbedderMismatch(
             f"collection `{collection.name}` is not moving to another embedder",
-            hint=f"Begin with: memoranda collections reembed {collection.name} --to NAME",
+            hint=Hint("command", f"collections reembed {collection.name} --to NAME"),
             expected=collection.space.embedder,
             actual=None,
         )

@@ -15,7 +15,7 @@ from memoranda.engine.pages import read_portions
 from memoranda.engine.schema_graph import UNBOUNDED
 from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.verbs import Call, Outcome, Preparation, filter_by_key, verb
-from memoranda.errors import AlreadyExists, InvalidDefinition, LimitExceeded, NotFound, UsageError
+from memoranda.errors import AlreadyExists, Hint, InvalidDefinition, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import LONGEST_DURATION
 from memoranda.model.definition import MODE_WORD, MODES, SHAPES, Definition, is_slug
 from memoranda.model.effect import Effect
@@ -198,7 +198,7 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
     if missing:
         raise NotFound(
             f"there is no definition {', '.join(map(quote, missing))}",
-            hint="List them with memory.definitions.list()",
+            hint=Hint("list", "definitions"),
             value=missing[0],
             missing=missing,
         )

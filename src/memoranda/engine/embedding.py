@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import msgspec
 
-from memoranda.errors import EmbedderError, EmbedderMismatch, UsageError
+from memoranda.errors import EmbedderError, EmbedderMismatch, Hint, UsageError
 from memoranda.model.entry import Collection, Space
 from memoranda.model.text import quote
 from memoranda.model.value import canonical
@@ -107,7 +107,7 @@ class EmbedderBook:
         default = self.default().id
         raise EmbedderMismatch(
             f"this collection needs the embedder `{id}`, and this memory has `{default}`",
-            hint=f"Open it with embedder=…, or move the collection to `{default}`: memoranda collections reembed …",
+            hint=(Hint("embedder"), Hint("command", f"collections reembed NAME --to {default}")),
             expected=id,
             actual=default,
         )

@@ -19,7 +19,7 @@ from memoranda.model.effect import CollectionEffect
 from memoranda.model.entry import Collection, Entry, NewEntry, Remembered, Shelf
 from memoranda.model.event import Note
 from memoranda.model.fact import Origin
-from memoranda.model.limits import Limits
+from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
 from memoranda.model.value import canonical, decode
 from memoranda.store.base import Reader, Store, Transaction
@@ -104,7 +104,7 @@ def ensure_storable(rows: Reader, effect: Remember, limits: Limits) -> None:
     if len(effect.items) > limits.batch:
         raise LimitExceeded(
             f"{len(effect.items):,} things to remember at once, the limit is {limits.batch:,}",
-            hint="Split them, or open with a larger Limits(batch=…)",
+            hint=("Split them", larger_limit("batch")),
             limit=limits.batch,
             actual=len(effect.items),
         )

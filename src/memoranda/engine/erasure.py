@@ -63,7 +63,7 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
     use is kept, so that no (key, version) pair ever means two things.
     """
     if not effect.scope.path:
-        raise UsageError("an erasure needs a subject", hint="Name one: memory.erase(user=…) or project=…, session=…")
+        raise UsageError("an erasure needs a subject", hint="Name a user, a project or a session")
     scopes = [effect.scope, *_sessions_of(rows, effect.scope)]
     id = call.ids.new("erasure")
     removed: Counter[str] = Counter()

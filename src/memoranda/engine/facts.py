@@ -14,11 +14,12 @@ from memoranda.engine.blocks import ensure_block
 from memoranda.engine.pages import content_bytes, is_over, read_portions, take_within
 from memoranda.engine.sessions import ensure_open, is_session, variable_of, variables_of
 from memoranda.engine.verbs import Call, MayRead, Outcome, verb
-from memoranda.errors import Conflict, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
+from memoranda.errors import Conflict, Hint, IdempotencyMismatch, LimitExceeded, NotFound, UsageError
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note, hash_content
 from memoranda.model.fact import Fact, Origin, Revision
+from memoranda.model.limits import larger_limit
 from memoranda.model.names import SESSION_RECORD, is_block_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -462,7 +463,7 @@ def write_facts(rows: Transaction, effect: WriteFacts, call: Call) -> Outcome[li
     if len(effect.writes) > call.limits.batch:
         raise LimitExceeded(
             f"the batch has {len(effect.writes)} writes, the limit is {call.limits.batch}",
-            hint="Split it, or open with a larger Limits(batch=…)",
+            hint=("Split it", larger_limit("batch")),
             limit=call.limits.batch,
             actual=len(effect.writes),
         )
@@ -511,7 +512,7 @@ def _ensure_version(key: str, current: Fact | None, expect: int) -> None:
     if current is None:
         message, hint = f"`{key}` does not exist, so it cannot be at version {expect}", again
     elif expect == 0:
-        message, hint = f"`{key}` exists already, at version {actual}", "Read it, and say that you know what it holds"
+        message, hint = f"`{key}` exists already, at version {actual}", Hint("read")
     else:
         message, hint = f"`{key}` is at version {actual}, not {expect}", again
     raise Conflict(

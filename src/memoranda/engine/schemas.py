@@ -16,7 +16,7 @@ import msgspec
 
 from memoranda.engine.schema_graph import DIALECT, UNBOUNDED, Graph, Json, Node, measure, pattern_weight
 from memoranda.engine.validator import Validator, json_path
-from memoranda.errors import InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
+from memoranda.errors import Hint, InvalidDefinition, InvalidKey, LimitExceeded, MemorandaError, SchemaViolation
 from memoranda.model.definition import MODE_WORD, MODES, Definition
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -57,7 +57,7 @@ class Contract(msgspec.Struct, frozen=True):
                 value = fill_defaults(self.definition.schema, value)
             fault = self.validator.first_fault(value)
         except LimitExceeded as error:
-            raise LimitExceeded(f"`{slug}`: {error.message}", hint=error.hint, **error.details) from error
+            raise LimitExceeded(f"`{slug}`: {error.message}", hint=error.advice, **error.details) from error
         if fault is not None:
             raise SchemaViolation(
                 f"`{slug}` refuses the value at {fault.path}: {fault.reason}",
@@ -190,7 +190,10 @@ class SchemaBook:
         if dot:
             raise InvalidKey(
                 f"{quote(key)} lies inside the record `{slug}`, which is written whole",
-                hint=f"Read `{slug}`, change it and set it again: scope.update({slug!r}, change)",
+                hint=(
+                    f"Read `{slug}`, change it and set it again",
+                    Hint("python", f"Call scope.update({slug!r}, change)"),
+                ),
                 value=key,
             )
         return definition

@@ -322,7 +322,7 @@ def _check_payload(rows: Transaction, scope: Scope, key: str, payload: bytes, ca
         return call.schemas.check(rows, scope, key, payload, call.checks)[1]
     except (SchemaViolation, InvalidKey) as refusal:
         message = f"{quote(key)} in `{scope}` cannot be imported: {refusal.message}"
-        raise type(refusal)(message, hint=refusal.hint, **refusal.details) from refusal
+        raise type(refusal)(message, hint=refusal.advice, **refusal.details) from refusal
 
 
 def _import_entry(

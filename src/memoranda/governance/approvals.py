@@ -9,7 +9,7 @@ import msgspec
 from memoranda.engine.embedding import Stale
 from memoranda.engine.pages import read_portions
 from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, look, verb
-from memoranda.errors import Conflict, Denied, NotFound, UsageError
+from memoranda.errors import Conflict, Denied, Hint, NotFound, UsageError
 from memoranda.governance.ledger import Signature, append, carry_out, earlier_result, without_erased
 from memoranda.model.effect import Approval, Effect, Status
 from memoranda.model.event import Note
@@ -148,7 +148,7 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
     if approval is None:
         raise NotFound(
             f"there is no approval {quote(effect.approval)}",
-            hint="It may have been erased with its subject; list what waits with memory.approvals.list()",
+            hint=Hint("list", "approvals"),
         )
     if approval.status != "pending":
         raise Conflict(

@@ -17,11 +17,10 @@ from memoranda.engine.embedding import EmbedderBook, Stale
 from memoranda.engine.indexes import IndexBook
 from memoranda.engine.schemas import Checks, SchemaBook, Unchecked
 from memoranda.engine.verbs import Call, Outcome, Preparation, Verb, look
-from memoranda.errors import ApprovalRequired, Busy, Conflict, Denied, QuotaExceeded, Refused, Unavailable
+from memoranda.errors import ApprovalRequired, Busy, Conflict, Denied, Hint, QuotaExceeded, Refused, Unavailable
 from memoranda.governance.approvals import hold
 from memoranda.governance.ledger import DeferredEvents, Signature, append, carry_out, earlier_result
 from memoranda.governance.permissions import (
-    TOO_NARROW,
     Verdict,
     charge,
     check_quotas,
@@ -278,7 +277,7 @@ class Gate:
             append(rows, (note,), Signature.of(effect, call))
             return ApprovalRequired(
                 f"{verdict.reason}; it waits as `{approval.id}`",
-                hint="An actor with approvals.decide may approve or refuse it: memoranda approvals approve …",
+                hint=Hint("approve", approval.id),
                 approval=approval.id,
                 capability=verdict.capability,
             )
@@ -346,10 +345,9 @@ def _outside(effect: Effect, caller: Caller) -> Verdict:
     return Verdict("deny", effect.capability, reason, "Ask the program that opened the memory")
 
 
-def _grant_of(caller: Caller, verdict: Verdict) -> str:
+def _grant_of(caller: Caller, verdict: Verdict) -> Hint:
     """Return how to allow a caller what no rule allows, there and nowhere else."""
     if any(verdict.silent is own for own in caller.policies):
-        return TOO_NARROW
+        return Hint("policy")
     place = verdict.scope.path if verdict.scope else ""
-    where = f", scope=memory.at({place!r}).scope" if place else ""
-    return f"Grant it with memory.permissions.grant({caller.actor!r}, {verdict.capability!r}{where})"
+    return Hint("grant", verdict.capability, actor=caller.actor, scope=place)

@@ -13,7 +13,7 @@ import msgspec
 
 from memoranda.engine.definitions import bump_revision
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import InvalidPolicy, NotFound, QuotaExceeded
+from memoranda.errors import Advice, Hint, InvalidPolicy, NotFound, QuotaExceeded
 from memoranda.model.clock import EPOCH, parse_duration
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
@@ -23,9 +23,6 @@ from memoranda.model.policy import OWNER, Access, Grant, Level, Policy, Quota, R
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.store.base import Reader, Transaction, Window
-
-TOO_NARROW = "Allow it in the policy that this handle was made with; a grant does not widen that"
-"""The remedy for a caller whose own policy does not allow enough."""
 
 
 class Verdict(msgspec.Struct, frozen=True, gc=False):
@@ -37,7 +34,7 @@ class Verdict(msgspec.Struct, frozen=True, gc=False):
     level: Level
     capability: str
     reason: str = ""
-    remedy: str = ""
+    remedy: Advice = ""
     scope: Scope | None = None
     silent: Policy | None = None
 
@@ -181,7 +178,7 @@ def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]
             rows.remove_grant(granted.tenant, granted.id)
             bump_revision(rows, granted.tenant, epoch=True)
             return Outcome(granted, (_grant_note("revoke", granted),))
-    raise NotFound(f"there is no grant {quote(effect.grant)}", hint="List them with memory.permissions.list()")
+    raise NotFound(f"there is no grant {quote(effect.grant)}", hint=Hint("list", "permissions"))
 
 
 def _grant_note(effect: str, granted: Grant) -> Note:

@@ -19,7 +19,7 @@ from memoranda.engine.facts import ListFacts, SetFact, WriteFacts, write_facts
 from memoranda.engine.pages import take_within
 from memoranda.engine.sessions import EndScope, StartSession, end_scope, start_session
 from memoranda.engine.verbs import Call, Outcome, verb
-from memoranda.errors import Conflict, Corrupt, NotFound, NotVerified, ScopeEnded, UsageError
+from memoranda.errors import Conflict, Corrupt, Hint, NotFound, NotVerified, ScopeEnded, UsageError
 from memoranda.governance.approvals import find_approval, hold
 from memoranda.governance.ledger import LedgerEnd, Signature
 from memoranda.model.effect import Approval, Effect
@@ -216,7 +216,7 @@ def _with_chain_end(write: SetFact, index: int, head: str, position: int) -> Set
         return write
     record: Any = decode(bytes(write.payload))
     if not isinstance(record, dict):
-        raise UsageError(f"{quote(record)} cannot be the record of a run", hint="Write a RunSummary")
+        raise UsageError(f"{quote(record)} cannot be the record of a run", hint="Write a summary of the run")
     stamped = {**cast("dict[str, Any]", record), "events": index, "head": head, _LEDGER_POSITION: position}
     return msgspec.structs.replace(write, payload=msgspec.Raw(encode(stamped)))
 
@@ -458,7 +458,7 @@ def verify_run(rows: Reader, tenant: str, run: str, now: datetime) -> RunVerific
     record = record_of(rows, tenant, run, now)
     if record is None:
         if not walk.length:
-            raise NotFound(f"there is no run {quote(run)}", hint="List them with memory.runs.list()")
+            raise NotFound(f"there is no run {quote(run)}", hint=Hint("list", "runs"))
         return walk.result(None, "")  # its record was erased, or its time was up
     if not walk.length and is_imported(record):
         return walk.result(1, "the run was imported: its events are in the ledger of the memory that it came from")
@@ -478,7 +478,7 @@ def ensure_verified(rows: Reader, record: Fact, facts: list[Fact], now: datetime
     if reason:
         raise NotVerified(
             f"the run {quote(run)} cannot be resumed, because its ledger does not vouch for it: {reason}",
-            hint="Cancel it and start another one; `memoranda runs verify` and `memoranda doctor` show the damage",
+            hint=("Cancel it and start another one", Hint("command", f"runs show {run}")),
             run=run,
         )
 

@@ -16,7 +16,7 @@ from urllib.parse import SplitResult, quote, urljoin, urlsplit, urlunsplit
 
 import msgspec
 
-from memoranda.errors import UsageError
+from memoranda.errors import NEUTRAL_WORDS, Hint, UsageError, render_hint
 from memoranda.model.text import quote as shown
 
 MAX_BYTES = 1_048_576
@@ -210,7 +210,7 @@ def _client() -> Callable[[HttpRequest, EgressPolicy, float], HttpResponse]:
         raise RequestFailed(
             "not_installed",
             "a request over HTTP needs the package `httpx`, which is not installed",
-            hint='Install it with `pip install "memoranda[api]"`',
+            hint=render_hint(Hint("install", "api"), NEUTRAL_WORDS),
         ) from error
     return send
 

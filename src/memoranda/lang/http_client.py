@@ -181,7 +181,7 @@ class _CheckedBackend(httpcore.NetworkBackend):
         raise RequestFailed(
             "denied",
             f"{quote(host)} may not be reached: it is {refusals[0]}",
-            hint=f"Allow it with MEMORANDA_EGRESS_ALLOW={place} on a server, or with egress=[{place!r}] in Python",
+            hint=f"Allow it with MEMORANDA_EGRESS_ALLOW={place} on a server, or with `egress` when a program is loaded",
         )
 
 

@@ -213,7 +213,7 @@ def _note_unknown_capability(outline: Outline, one: Capability, verdict: Verdict
 def _check_guard(outline: Outline, guard: Guard) -> None:
     name = guard.name.text
     if GUARDS.find(name) is None:
-        given = f"Give it to the machine: `load(…, guards={{{name!r}: function}})`"
+        given = f"Give the machine a guard {quote(name)} when it is loaded"
         hint = outline.hints.did_you_mean(name, GUARDS.names, otherwise=given)
         outline.said.warning("unknown_guard", f"{quote(name)} is not a built-in guard", guard.name.span, hint=hint)
     raw = guard.on_violation

@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias, cast
 
 import msgspec
 
-from memoranda.errors import UsageError
+from memoranda.errors import Hint, UsageError
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.mashin.detectors import ORDERS, PERSONAL_DATA, SECRETS, Detector
 from memoranda.mashin.document import Ensures
@@ -113,15 +113,17 @@ def _activate_one(use: GuardUse, rules: dict[str, Rule]) -> ActiveGuard:
     if use.name in rules:
         rule = rules[use.name]
         if not callable(cast("object", rule)):
-            raise UsageError(f"the guard {quote(use.name)} cannot be called", hint="Pass function(data, when)")
+            raise UsageError(
+                f"the guard {quote(use.name)} cannot be called", hint=Hint("python", "Pass function(data, when)")
+            )
         # A rule gets a copy, so that it cannot change the data.
         return ActiveGuard(use.name, use.on_violation, check=lambda data, when: rule(deepcopy(data), when))
     if use.name in _DETECTORS:
         return ActiveGuard(use.name, use.on_violation, detector=_DETECTORS[use.name])
     if use.name in _RULES:
         return ActiveGuard(use.name, use.on_violation, check=_RULES[use.name])
-    given = f"Pass it as load(…, guards={{{use.name!r}: function}})"
-    hint = did_you_mean(use.name, (*GUARDS.names, *rules), otherwise=given)
+    given = Hint("python", f"Pass it as load(…, guards={{{use.name!r}: function}})")
+    hint = did_you_mean(use.name, (*GUARDS.names, *rules)) or given
     raise UsageError(f"there is no guard {quote(use.name)}", hint=hint, guard=use.name)
 
 

@@ -16,6 +16,7 @@ from memoranda.engine.facts import SetFact
 from memoranda.errors import (
     Conflict,
     Denied,
+    Hint,
     InvalidValue,
     MemorandaError,
     ModelUnavailable,
@@ -177,7 +178,7 @@ class Machine:
         if mode not in ("live", "test"):
             raise UsageError(f"{quote(mode)} is not a mode", hint="Modes are live and test", value=mode)
         if assuming and mode == "live":
-            raise UsageError("only a test can assume something", hint='Pass mode="test" too')
+            raise UsageError("only a test can assume something", hint=Hint("python", 'Pass mode="test" too'))
         self._check_needs(mode)
         begun = Begun(
             input=self.plan.accepts.accept(self._copy("input", input), run=self._drawing()),
@@ -225,7 +226,7 @@ class Machine:
         if self._lacking:
             raise UsageError(
                 f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, which was not given",
-                hint=f"Pass guards={{{self._lacking[0]!r}: function}}, as for load",
+                hint=Hint("python", f"Pass guards={{{self._lacking[0]!r}: function}}, as for load"),
                 missing=self._lacking,
             )
 
@@ -446,7 +447,7 @@ class Machine:
             return self._kit.model
         if name is None:
             raise ModelUnavailable(
-                "the step names no model", hint='Write `using: "provider:model"`, or pass load(model=…)', model=None
+                "the step names no model", hint=('Write `using: "provider:model"`', Hint("load", "model")), model=None
             )
         if name not in self._models:
             self._models[name] = connect(name)
@@ -459,7 +460,10 @@ class Machine:
         if missing:
             raise UsageError(
                 f"the machine {quote(self.name)} needs {', '.join(map(quote, missing))}, which is not set",
-                hint=f"Set {missing[0].upper()} in the environment, or pass load(settings={{'{missing[0]}': …}})",
+                hint=(
+                    Hint("set", missing[0].upper()),
+                    Hint("python", f"Pass load(settings={{'{missing[0]}': …}})"),
+                ),
                 missing=missing,
             )
 

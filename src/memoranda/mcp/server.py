@@ -23,7 +23,7 @@ from mcp.shared.exceptions import MCPError
 from mcp import types
 from memoranda.agent.prompt import data_json
 from memoranda.chat.memory_blocks import MEMORY_NOTICE
-from memoranda.errors import MemorandaError, NotFound, UsageError
+from memoranda.errors import NEUTRAL_WORDS, MemorandaError, NotFound, UsageError, Words, render_error, render_hint
 from memoranda.mcp.arguments import schema_of
 from memoranda.mcp.backends import Backend
 from memoranda.mcp.resources import (
@@ -46,6 +46,17 @@ _STDIN = 0
 _ESCAPES = re.compile(
     r"\\\\|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
 )
+
+MCP_WORDS: Words = {
+    **NEUTRAL_WORDS,
+    "approve": lambda hint: f"Ask the user to decide: memoranda approvals approve {hint.target}",
+    "command": lambda hint: f"Ask the user to run `memoranda {hint.target}`",
+    "grant": lambda hint: f"Ask the user to grant `{hint.target}` to `{hint.actor}`",
+    "install": lambda hint: f'Ask the user to run `pip install "memoranda[{hint.target}]"`',
+    "policy": lambda _: "Ask the user for a server that may do this",
+    "set": lambda hint: f"Ask the user to set {hint.target} in the environment of the server",
+}
+"""Hints for a model: it can call tools, and ask its user for the rest."""
 
 
 def serve(backend: Backend, *, version: str, read_only: bool = False, ready: Callable[[], None] | None = None) -> None:
@@ -195,10 +206,11 @@ async def _run(work: Callable[..., T], *arguments: Any) -> T:
         return await anyio.to_thread.run_sync(partial(work, *arguments))
     except MemorandaError as error:
         code = types.INVALID_PARAMS if isinstance(error, UsageError | NotFound) else types.INTERNAL_ERROR
-        raise MCPError(code, str(error), _error_object(error)) from error
+        raise MCPError(code, render_error(error, MCP_WORDS), _error_object(error)) from error
 
 
 def _error_object(error: MemorandaError) -> dict[str, Any]:
     """Return an error as JSON; details that are not JSON become text."""
     details = msgspec.to_builtins(error.details, enc_hook=str, str_keys=True)
-    return {"code": error.code, "message": error.message, "hint": error.hint, "details": details}
+    hint = render_hint(error.advice, MCP_WORDS)
+    return {"code": error.code, "message": error.message, "hint": hint, "details": details}

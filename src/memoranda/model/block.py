@@ -114,7 +114,7 @@ def owner_of(scope: Scope) -> tuple[BlockScope, str | None]:
         return "agent", scope.parts[1][1]
     raise InvalidScope(
         f"`{scope}` has no memory blocks",
-        hint="They belong to a user, or to a user and one agent: memory.scope(user=…, agent=…)",
+        hint="Name a user, or a user and an agent",
         value=scope.path,
     )
 

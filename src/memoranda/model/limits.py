@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from memoranda.errors import UsageError
+from memoranda.errors import Hint, UsageError
 from memoranda.model.text import quote
 
 
@@ -40,6 +40,11 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of one definition's schema."""
     import_bytes: int = 1_073_741_824
     """Bytes of one import."""
+
+
+def larger_limit(name: str) -> Hint:
+    """Return the hint to open the memory with a larger limit."""
+    return Hint("python", f"Open with a larger Limits({name}=…)")
 
 
 _MOST = 2**63 - 1

@@ -8,7 +8,7 @@ from typing import Literal, cast
 
 import msgspec
 
-from memoranda.errors import InvalidPolicy
+from memoranda.errors import Hint, InvalidPolicy
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.limits import check_count
 from memoranda.model.names import check_key, lies_under
@@ -78,7 +78,7 @@ class Rule(msgspec.Struct, frozen=True):
                 f"{quote(self.capability)} is not a capability", hint=f"Capabilities are {', '.join(CAPABILITIES)}"
             )
         if not isinstance(cast(object, self.scope), Scope | None):
-            raise InvalidPolicy(f"{quote(self.scope)} is not a scope", hint="Pass Scope.of(user=…)")
+            raise InvalidPolicy(f"{quote(self.scope)} is not a scope", hint=Hint("python", "Pass Scope.of(user=…)"))
         if self.path != "":
             _check_path(self.path)
 
@@ -136,9 +136,11 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """Raise InvalidPolicy for an invalid rule, access, quota or path: it would protect nothing."""
         for rule in self.rules:
             if not isinstance(cast(object, rule), Rule):
-                raise InvalidPolicy(f"{quote(rule)} is not a rule", hint='Write Rule("allow", "memory.read")')
+                raise InvalidPolicy(
+                    f"{quote(rule)} is not a rule", hint=Hint("python", 'Write Rule("allow", "memory.read")')
+                )
         if not isinstance(cast(object, self.quota), Quota | None):
-            raise InvalidPolicy(f"{quote(self.quota)} is not a quota", hint="Write Quota(writes=100)")
+            raise InvalidPolicy(f"{quote(self.quota)} is not a quota", hint=Hint("python", "Write Quota(writes=100)"))
         for path, access in self.access.items():
             if path != "*":
                 _check_path(path)

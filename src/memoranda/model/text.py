@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from memoranda.errors import InvalidValue
+from memoranda.errors import NEUTRAL_WORDS, InvalidValue, MemorandaError, render_error
 
 _LONGEST_REASON = 1_000
 
@@ -70,7 +70,7 @@ def words_of(error: BaseException) -> str:
     ('no such wheel', 'KeyError')
     """
     try:
-        said = str(error)
+        said = render_error(error, NEUTRAL_WORDS) if isinstance(error, MemorandaError) else str(error)
     # The exception is foreign code, and its `__str__` may raise.
     except Exception:
         said = ""

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from memoranda.errors import InvalidValue, LimitExceeded
-from memoranda.model.limits import Limits
+from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.text import quote
 
 _encoder = msgspec.json.Encoder()
@@ -58,7 +58,7 @@ def encode_checked(value: Any, limits: Limits, *, any_size: bool = False) -> byt
     if len(payload) > limits.value_bytes and not any_size:
         raise LimitExceeded(
             f"the value takes {len(payload):,} bytes as JSON, the limit is {limits.value_bytes:,}",
-            hint="Store it elsewhere and keep its address, split it, or open with a larger Limits(value_bytes=…)",
+            hint=("Store it elsewhere and keep its address", "Split it", larger_limit("value_bytes")),
             limit=limits.value_bytes,
             actual=len(payload),
             what="value_bytes",

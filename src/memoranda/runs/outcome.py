@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import msgspec
 
-from memoranda.errors import MemorandaError
+from memoranda.errors import NEUTRAL_WORDS, MemorandaError, render_hint
 from memoranda.model.event import RunStatus
 from memoranda.model.limits import Limits
 from memoranda.model.text import storable_text
@@ -52,8 +52,9 @@ class StepFailed(Exception):
 def details_of(error: MemorandaError) -> dict[str, Any]:
     """Return the details, hint and code of an error, as far as they can be stored."""
     details = {name: _shorten(value) for name, value in error.details.items() if _is_storable(value)}
-    if error.hint:
-        details["hint"] = _shorten(error.hint)
+    hint = render_hint(error.advice, NEUTRAL_WORDS)
+    if hint:
+        details["hint"] = _shorten(hint)
     return {**details, "code": error.code}
 
 

@@ -15,7 +15,7 @@ import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
-from memoranda.errors import Conflict, Denied, NotFound, NotInstalled, NotVerified, UsageError
+from memoranda.errors import Conflict, Denied, Hint, NotFound, NotInstalled, NotVerified, UsageError
 from memoranda.lang.source import digest_of
 from memoranda.model.event import Language, RunSummary
 from memoranda.model.fact import Fact
@@ -120,8 +120,11 @@ class Uninstalled(msgspec.Struct, frozen=True):
             )
         return NotInstalled(
             message,
-            hint="Install the text that it began with, or cancel the run; the program that opened the memory may also "
-            "pass kept_text=True",
+            hint=(
+                "Install the text that it began with",
+                "Cancel the run",
+                Hint("python", "Pass kept_text=True as the program that opened the memory"),
+            ),
             run=self.run.id,
             expected=self.run.digest,
             actual=self.installed,
@@ -145,7 +148,7 @@ def check_language(summary: RunSummary, language: Language) -> None:
     if summary.language != language:
         raise UsageError(
             f"{_whose(summary)}, not of a {PROGRAM_WORDS[language]}",
-            hint=f"Find it with memoranda.{summary.language}.find(…)",
+            hint=Hint("python", f"Find it with memoranda.{summary.language}.find(…)"),
             value=summary.id,
         )
 
@@ -153,7 +156,7 @@ def check_language(summary: RunSummary, language: Language) -> None:
 def check_program(summary: RunSummary, language: Language, name: str) -> None:
     """Refuse a run of another program."""
     if (summary.language, summary.program) != (language, name):
-        hint = f"Load that one, or find it with memoranda.{summary.language}.find(…)"
+        hint = ("Load that one", Hint("python", f"Find it with memoranda.{summary.language}.find(…)"))
         raise UsageError(_whose(summary), hint=hint, value=summary.id)
 
 
@@ -162,7 +165,7 @@ def check_resumable(summary: RunSummary, *, digest: str, actor: str) -> None:
     if summary.digest != digest:
         raise Conflict(
             f"the run {quote(summary.id)} began with another text of the {describe_program(summary)}",
-            hint=f"Resume it with memoranda.{summary.language}.resume(…), which uses the stored text",
+            hint=("Load that text", Hint("python", f"Use memoranda.{summary.language}.resume(…), which has it")),
             expected=summary.digest,
             actual=digest,
         )

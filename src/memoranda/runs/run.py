@@ -7,7 +7,7 @@ from typing import Any, Self
 import msgspec
 
 from memoranda.api.memory import Memory
-from memoranda.errors import Conflict, RunFailed, UsageError
+from memoranda.errors import Conflict, Hint, RunFailed, UsageError
 from memoranda.model.event import RunEvent, RunStatus, RunSummary, RunVerification
 from memoranda.model.text import quote
 from memoranda.runs.outcome import Failure, Waiting
@@ -97,7 +97,7 @@ class RunHandle:
             actual = f"waits for {_article(waiting.kind)}" if waiting else f"is {self.status}"
             raise UsageError(
                 f"the run {quote(self.id)} {actual}, not waiting for {_article(kind)}",
-                hint="Look at run.waiting",
+                hint=Hint("python", "Look at run.waiting"),
                 value=self.id,
             )
         return waiting

@@ -14,7 +14,7 @@ import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import SetFact
-from memoranda.errors import InvalidValue, LimitExceeded, NotFound
+from memoranda.errors import Hint, InvalidValue, LimitExceeded, NotFound
 from memoranda.governance.runs import ReadKeptRun
 from memoranda.model.event import RunSummary
 from memoranda.model.fact import Fact
@@ -71,7 +71,7 @@ class Journal:
             payload = encode_checked(entry.value, self._limits)
         except (InvalidValue, LimitExceeded) as error:
             message = f"the result of the step {quote(entry.step)} cannot be stored: {error.message}"
-            raise type(error)(message, hint=error.hint, **error.details) from error
+            raise type(error)(message, hint=error.advice, **error.details) from error
         self.entries.append(entry)
         self._found[entry.step, entry.time, entry.kind] = entry
         return payload
@@ -152,7 +152,7 @@ def read_run(memory: Memory, id: str, *, verified: bool = False) -> StoredRun:
         facts: list[Fact] = memory.perform(effect)
         found = {fact.key: fact.value for fact in facts}
     if RUN_RECORD not in found or _BEGUN not in found:
-        raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
+        raise NotFound(f"there is no run {quote(id)}", hint=Hint("list", "runs"))
     parts = [found[key] for key in sorted(found) if key.startswith(f"{_JOURNAL}.")]
     entries = [entry for part in takewhile(bool, parts) for entry in part]
     return StoredRun(

@@ -70,7 +70,7 @@ def _agent(id: str, one: _ChatAgent, file: str) -> Agent:
             max_tokens=one.max_tokens,
         )
     except UsageError as error:
-        raise UsageError(f"the agent {quote(id)} in {file} is not valid: {error.message}", hint=error.hint) from error
+        raise UsageError(f"the agent {quote(id)} in {file} is not valid: {error.message}", hint=error.advice) from error
 
 
 ECHO_MODEL = "demo:parrot"

@@ -86,7 +86,7 @@ class _Reader:
     def late(self) -> Unavailable:
         return Unavailable(
             f"the export was not received within {self._timeout:g} s",
-            hint="Receive it faster, or export a part: GET /export?scope=…",
+            hint="Receive it faster, or export a part: GET /export with a `scope`",
         )
 
     def _run(self, export: _Lines, over: Callable[[], None]) -> None:

@@ -1,7 +1,7 @@
 """Metrics of a server process in the Prometheus text format.
 
-Not with `prometheus-client`: its multi-process mode, which would sum the workers, writes each value to a mapped file
-and takes 3.5% of a GET's CPU for the counter and histogram, 7% with the gauge of requests in flight.
+Not with `prometheus-client`: its multi-process mode, which would sum the workers, takes 36 µs for each request, 51 µs
+with the gauge, instead of 4 µs, and needs a folder for its mapped files that outlives and is cleaned of dead workers.
 """
 
 from __future__ import annotations

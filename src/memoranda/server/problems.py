@@ -11,8 +11,7 @@ import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException, ValidationException
 
-from memoranda.errors import Conflict, MemorandaError, StorageError
-from memoranda.governance.permissions import TOO_NARROW
+from memoranda.errors import NEUTRAL_WORDS, Conflict, MemorandaError, StorageError, Words, render_hint
 from memoranda.wire.problems import MEDIA_TYPE, Problem, encode_problem
 
 AnyRequest = Request[Any, Any, Any]
@@ -62,6 +61,23 @@ STATUSES = {
     "migration_needed": 503,
 }
 """The HTTP status of every error code. Only a `limit_exceeded` for a body that is too large differs: 413."""
+
+_PATHS = {"definitions": "/memory/definitions"}
+_ASK = "Ask the operator of the server to"
+REST_WORDS: Words = {
+    **NEUTRAL_WORDS,
+    "approve": lambda hint: f"An actor with approvals.decide may decide: POST /approvals/{hint.target}/approve",
+    "command": lambda hint: f"{_ASK} run `memoranda {hint.target}`",
+    "embedder": lambda _: f"{_ASK} set `embedder` to the one that the collection was made with",
+    "grant": lambda hint: f"Ask an administrator of the tenant to grant `{hint.target}` to `{hint.actor}`",
+    "install": lambda hint: f"{_ASK} install `memoranda[{hint.target}]`",
+    "list": lambda hint: f"See GET {_PATHS.get(hint.target, f'/{hint.target}')}",
+    # The model of a machine is named in its text: there is no setting for it.
+    "load": lambda hint: f"{_ASK} add it to its {hint.target}" if hint.target != "model" else "",
+    "policy": lambda _: "Use a key whose role and allowed capabilities include this",
+    "set": lambda hint: f"{_ASK} set {hint.target} in its environment",
+    "split": lambda _: "Remember it in parts: POST /collections/{collection}/texts",
+}
 
 _HTTP_CODES = {
     400: "usage_error",
@@ -128,11 +144,11 @@ class RequestError(Exception):
 
 
 def problem_of(
-    error: Exception, request_id: str, request: AnyRequest | None = None
+    error: Exception, request_id: str, request: AnyRequest | None = None, *, words: Words = REST_WORDS
 ) -> tuple[int, bytes, dict[str, str]]:
     """Return the status, body and headers of the problem document for an error."""
     if isinstance(error, MemorandaError):
-        return _of_ours(error, request_id)
+        return _of_ours(error, request_id, words)
     if isinstance(error, RequestError):
         return _problem(error.status, _code_of(error.status), error.detail, error.hint, {}, request_id)
     if isinstance(error, ValidationException):
@@ -149,7 +165,7 @@ def problem_response(request: AnyRequest, error: Exception) -> Response[bytes]:
     return Response(body, status_code=status, media_type=MEDIA_TYPE, headers=headers)
 
 
-def _of_ours(error: MemorandaError, request_id: str) -> tuple[int, bytes, dict[str, str]]:
+def _of_ours(error: MemorandaError, request_id: str, words: Words) -> tuple[int, bytes, dict[str, str]]:
     status = STATUSES.get(error.code, 500)
     if status >= 500 and isinstance(error, StorageError):
         # The message names a file of this machine: send the docstring of the error class instead.
@@ -158,14 +174,7 @@ def _of_ours(error: MemorandaError, request_id: str) -> tuple[int, bytes, dict[s
     details = {name: _plain(value) for name, value in error.details.items() if name in _PUBLIC_DETAILS - _RESERVED}
     if isinstance(error, Conflict) and type(error.details.get("actual")) is int:
         details.setdefault("current_version", error.details["actual"])
-    return _problem(status, error.code, error.message, _hint(error), details, request_id)
-
-
-def _hint(error: MemorandaError) -> str:
-    # The gate suggests changing the policy, but a caller's policy follows from their key.
-    if error.hint == TOO_NARROW:
-        return "Use a key whose role and allowed capabilities include this"
-    return error.hint
+    return _problem(status, error.code, error.message, render_hint(error.advice, words), details, request_id)
 
 
 def _of_validation(

@@ -15,7 +15,7 @@ from litestar.datastructures import State
 
 from memoranda.api.memory import Memory
 from memoranda.chat.agent import Agent
-from memoranda.errors import NotFound, UsageError
+from memoranda.errors import Hint, NotFound, UsageError
 from memoranda.lang.diagnostics import closest
 from memoranda.lang.document import read_text
 from memoranda.lang.python_functions import load_module
@@ -86,7 +86,7 @@ class Programs:
         """Return the summary of a run of the caller; runs of others are not found."""
         summary = self.handle(principal).runs.get(id)
         if not principal.scope.covers(Scope(principal.tenant, summary.scope)):
-            raise NotFound(f"there is no run {quote(id)}", hint="List them with memory.runs.list()")
+            raise NotFound(f"there is no run {quote(id)}", hint=Hint("list", "runs"))
         return summary
 
     def find(self, id: str, principal: Principal) -> mashin.Run | workflow.Run:

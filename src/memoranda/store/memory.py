@@ -142,7 +142,7 @@ class MemoryStore:
 
     def _open_tables(self) -> _Tables:
         if self._tables is None:
-            raise Unavailable("this memory is closed", hint="Open it again with memoranda.open", url=self.url)
+            raise Unavailable("this memory is closed", hint="Open it again", url=self.url)
         return self._tables
 
 

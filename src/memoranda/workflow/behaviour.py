@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from memoranda.errors import UsageError
+from memoranda.errors import Hint, UsageError
 from memoranda.model.clock import Duration
 from memoranda.model.limits import check_count
 from memoranda.model.text import quote
@@ -43,7 +43,7 @@ class Behaviour(msgspec.Struct, frozen=True, kw_only=True):
         """Reject invalid options."""
         if self.on_invalid not in ("raise", "skip"):
             message = f"{quote(self.on_invalid)} is not a valid `on_invalid`"
-            raise UsageError(message, hint='Use on_invalid="raise" or "skip"')
+            raise UsageError(message, hint=Hint("python", 'Use on_invalid="raise" or "skip"'))
         for name in ("steps", "passes", "branches", "workflows"):
             check_count(f"number of {name}", getattr(self, name), least=1)
 

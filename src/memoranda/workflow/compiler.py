@@ -11,7 +11,7 @@ import msgspec
 
 from memoranda.agent.models import Model
 from memoranda.engine.validator import Validator
-from memoranda.errors import UsageError
+from memoranda.errors import Hint, UsageError
 from memoranda.lang.diagnostics import Diagnostic, source_error
 from memoranda.lang.egress import LOCAL_EGRESS, EgressPolicy
 from memoranda.lang.source import Source, digest_of
@@ -149,7 +149,7 @@ class _Compiler:
         if name not in self.servers:
             raise UsageError(
                 f"the tools of the server {quote(name)} are bound, but were not given",
-                hint=f"Pass them as actions: load(…, servers={{'{name}': […]}})",
+                hint=Hint("python", f"Pass them as actions: load(…, servers={{'{name}': […]}})"),
                 value=name,
             )
         return [

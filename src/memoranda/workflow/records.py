@@ -22,6 +22,7 @@ from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, GetFacts, SetFact, WriteFacts
 from memoranda.engine.schemas import contract_of, parts_of
 from memoranda.errors import (
+    Hint,
     InvalidKey,
     InvalidScope,
     InvalidValue,
@@ -155,7 +156,7 @@ class WorkingMemory:
         if slug not in places or self._memory.may(GetFact(scope=places[slug], key=slug)):
             return error
         message = f"{quote(slug)} refuses the value at {error.path}"
-        return SchemaViolation(message, hint=error.hint, path=error.path, expected="what its schema says", slug=slug)
+        return SchemaViolation(message, hint=error.advice, path=error.path, expected="what its schema says", slug=slug)
 
     def _check_known(self, updates: Mapping[str, Any]) -> None:
         unknown = [slug for slug in updates if slug not in self.definitions]
@@ -213,9 +214,13 @@ def load_memory(
     ({'shoes': {'size': 38}}, {'size': 38})
     """
     if not owner or not isinstance(cast(object, owner), str):
-        raise InvalidScope("working memory belongs to a user, but no owner is given", hint="Pass owner=…")
+        raise InvalidScope(
+            "working memory belongs to a user, but no owner is given", hint=Hint("python", "Pass owner=…")
+        )
     if on_invalid not in ("raise", "skip"):
-        raise UsageError(f"{quote(on_invalid)} is not a valid `on_invalid`", hint='Use on_invalid="raise" or "skip"')
+        raise UsageError(
+            f"{quote(on_invalid)} is not a valid `on_invalid`", hint=Hint("python", 'Use on_invalid="raise" or "skip"')
+        )
     ids = {"user": owner, "workflow": workflow, "thread": thread, "run": run}
     present = {kind: id for kind, id in ids.items() if id is not None}
     home = Scope.of(tenant=memory.tenant, user=owner)
@@ -253,7 +258,7 @@ def _select(known: Mapping[str, Definition], ids: Iterable[str]) -> dict[str, De
     if missing:
         raise NotFound(
             f"there is no definition {', '.join(map(quote, missing))}",
-            hint="Create it, or correct `definition_id`: `memoranda definitions list` shows what there is",
+            hint=("Create it, or correct `definition_id`", Hint("list", "definitions")),
             value=missing[0],
             missing=missing,
         )
@@ -303,7 +308,7 @@ def _validate(definitions: Mapping[str, Definition], facts: Iterable[Fact], on_i
 def _invalid(definition: Definition, fact: Fact, error: SchemaViolation) -> SchemaViolation:
     return SchemaViolation(
         f"the stored record {quote(fact.id)} in `{fact.scope}` does not fit its definition: {error.message}",
-        hint='Write it again, change the schema, or load with on_invalid="skip" to go on without it',
+        hint=("Write it again", "Change the schema", Hint("python", 'Load with on_invalid="skip" to go on without it')),
         slug=definition.slug,
         id=fact.id,
         definition=definition.id,

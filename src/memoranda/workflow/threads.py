@@ -17,10 +17,10 @@ import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, ListFacts, SetFact, WriteFacts
-from memoranda.errors import Conflict, InvalidValue, LimitExceeded, NotFound, ScopeEnded, UsageError
+from memoranda.errors import Conflict, Hint, InvalidValue, LimitExceeded, NotFound, ScopeEnded, UsageError
 from memoranda.model.clock import Duration, parse_duration
 from memoranda.model.fact import Fact
-from memoranda.model.limits import check_count
+from memoranda.model.limits import check_count, larger_limit
 from memoranda.model.names import check_key, require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
@@ -118,7 +118,9 @@ def add_message(memory: Memory, thread: Thread, text: str, *, sender: str, by_ow
     check_text(text, memory.limits.content_bytes)
     require_label("sender", sender)
     if type(cast(object, by_owner)) is not bool:
-        raise UsageError(f"{quote(by_owner)} is not a valid `by_owner`", hint="Pass by_owner=True or False")
+        raise UsageError(
+            f"{quote(by_owner)} is not a valid `by_owner`", hint=Hint("python", "Pass by_owner=True or False")
+        )
     scope = _scope(memory, thread.owner, thread.id)
 
     def attempt() -> Message:
@@ -245,7 +247,7 @@ def check_text(text: Any, most: int) -> None:
     if size > most:
         raise LimitExceeded(
             f"the message takes {size:,} bytes, the limit is {most:,}",
-            hint="Shorten it, or open with a larger Limits(content_bytes=…)",
+            hint=("Shorten it", larger_limit("content_bytes")),
             limit=most,
             actual=size,
             what="content_bytes",

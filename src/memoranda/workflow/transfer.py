@@ -165,7 +165,7 @@ def _read(bundle: Any) -> _Bundle:
 
 
 def _invalid_bundle(reason: str) -> UsageError:
-    return UsageError(f"this is not an exported workflow: {reason}", hint="Pass what export_workflow returned")
+    return UsageError(f"this is not an exported workflow: {reason}", hint="Import a bundle as it was exported")
 
 
 def _slugs(definitions: Mapping[str, _BundledDefinition]) -> dict[str, str]:

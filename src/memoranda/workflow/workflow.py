@@ -14,7 +14,7 @@ from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import SetFact
 from memoranda.engine.schemas import fill_defaults
-from memoranda.errors import InvalidValue, LimitExceeded, ModelUnavailable, NotFound, SchemaViolation, UsageError
+from memoranda.errors import Hint, InvalidValue, LimitExceeded, ModelUnavailable, NotFound, SchemaViolation, UsageError
 from memoranda.governance.runs import RecordRun
 from memoranda.lang.diagnostics import Diagnostic, did_you_mean
 from memoranda.lang.egress import EgressPolicy
@@ -79,10 +79,10 @@ class _Reach:
         if key is None and choice.base_url is None:
             key = os.environ.get(name)
         if not key:
-            elsewhere = "" if choice.base_url is not None else f"Set {name} in the environment, or pass "
+            elsewhere = "" if choice.base_url is not None else Hint("set", name)
             raise ModelUnavailable(
                 f"the model {quote(choice.name)} needs the credential {quote(name)}, which is missing",
-                hint=f"{elsewhere or 'Pass '}load(credentials={{'{name}': …}})",
+                hint=(elsewhere, Hint("python", f"Pass load(credentials={{'{name}': …}})")),
                 model=choice.name,
             )
         return key
@@ -94,9 +94,11 @@ class _Reach:
     def call(self, name: str, input: Mapping[str, Any], by: Work, stop: Stop) -> Called:
         others = self._workflow.others
         if name not in others:
-            known = f"Pass it as load(workflows=[…]); available: {', '.join(sorted(others))}"
+            known = f"Call one of {', '.join(sorted(others))}"
             raise NotFound(
-                f"there is no workflow {quote(name)} here", hint=did_you_mean(name, others, otherwise=known), value=name
+                f"there is no workflow {quote(name)} here",
+                hint=did_you_mean(name, others) or (Hint("load", "workflows"), known),
+                value=name,
             )
         return _outcome_of(others[name].run_called(input, by, stop))
 
@@ -307,7 +309,7 @@ class Workflow:
         if self._missing:
             raise UsageError(
                 f"the workflow {quote(self.name)} needs {quote(self._missing[0])}, which was not given",
-                hint="Pass actions=[…] or servers={…}, as for load",
+                hint=Hint("load", "actions"),
                 missing=self._missing,
             )
         memory = self._memory
@@ -419,7 +421,10 @@ class Workflow:
         if by.depth >= most:
             raise LimitExceeded(
                 f"more than {most} workflows call one another",
-                hint="Check whether they call each other in a cycle, or load with Behaviour(workflows=…)",
+                hint=(
+                    "Check whether they call each other in a cycle",
+                    Hint("python", "Load with Behaviour(workflows=…)"),
+                ),
                 limit=most,
                 actual=by.depth + 1,
             )

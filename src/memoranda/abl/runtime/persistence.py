@@ -14,6 +14,7 @@ from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, ReadHistory, SetFact, WriteFacts
 from memoranda.errors import (
     Conflict,
+    Hint,
     InvalidValue,
     LimitExceeded,
     MemorandaError,
@@ -258,7 +259,7 @@ def thaw(
         if member is None:
             raise UsageError(
                 f"the session {quote(state.id)} is with the agent {quote(frame_state.agent)}, which is not loaded",
-                hint="Load it first, or pass agents=[…]",
+                hint=("Load it first", Hint("python", "Pass agents=[…]")),
             )
         frame = Frame(
             member, frame_state, FrameFacts(facts, frame_state.agent, frame_state.grants), key=frame_state.key

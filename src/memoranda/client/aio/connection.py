@@ -241,7 +241,7 @@ def _with_retry_hint(error: MemorandaError) -> MemorandaError:
     """Add to a conflict that the conflicting change may be the caller's own."""
     if isinstance(error, Conflict):
         note = "The request was retried after its response was lost, so the change may be your own"
-        error.hint = f"{error.hint}. {note}" if error.hint else note
+        error.advice = f"{error.hint}. {note}" if error.hint else note
         error.details["repeated"] = True
     return error
 

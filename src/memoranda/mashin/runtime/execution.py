@@ -206,7 +206,7 @@ class Spending:
 
 def _exceeded(what: str, limit: int, step: str) -> StepFailed:
     message = f"the run may use {limit:,} {_RESOURCES[what]}, and this would be one more"
-    hint = f"Give the run a larger Budget({what}=…)"
+    hint = f"Give the run a budget with more {what}"
     return step_failed("budget_exceeded", message, step, hint=hint, limit=limit, what=what)
 
 

@@ -14,7 +14,7 @@ from memoranda.agent.conversation import CallTool, Conversation, ToolFailed
 from memoranda.agent.models import Model, Said, ToolSpec
 from memoranda.engine import entries
 from memoranda.engine import recall as engine_recall
-from memoranda.errors import Denied, MemorandaError, ModelFailed, NotFound, UsageError
+from memoranda.errors import Denied, Hint, MemorandaError, ModelFailed, NotFound, UsageError
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.mashin.contracts import Contract
 from memoranda.mashin.document import Ask, Recall, Remember, WaitFor, flow_named, value_of
@@ -232,7 +232,9 @@ def _machine(resources: Resources, name: str) -> Callee:
     machine = resources.machines.get(name)
     if machine is None:
         known = ", ".join(sorted(resources.machines)) or "none"
-        raise NotFound(f"there is no machine {quote(name)} here", hint=f"Pass it as load(machines=[…]); known: {known}")
+        raise NotFound(
+            f"there is no machine {quote(name)} here", hint=(Hint("load", "machines"), f"Call one of {known}")
+        )
     return machine
 
 

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from memoranda.errors import EmbeddingFailed, UsageError
+from memoranda.errors import EmbeddingFailed, Hint, UsageError
 from memoranda.model.text import quote, without_halves
 from memoranda.retrieval.embed.base import Vectors, to_unit
 
@@ -220,7 +220,7 @@ def _pad(tokens: Sequence[list[int]]) -> tuple[Tokens, Tokens]:
 def _not_installed(package: str) -> EmbeddingFailed:
     return EmbeddingFailed(
         f"an embedder from an ONNX folder needs the package `{package}`, which is not installed",
-        hint='Install it with `pip install "memoranda[onnx]"`',
+        hint=Hint("install", "onnx"),
         retryable=False,
     )
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from memoranda.errors import EmbeddingFailed, UsageError
+from memoranda.errors import Advice, EmbeddingFailed, Hint, UsageError
 from memoranda.model.environment import variable
 from memoranda.model.text import quote, without_halves
 from memoranda.retrieval.embed.base import Vectors, check_vectors
@@ -138,7 +138,7 @@ class OpenAI:
             try:
                 response = client.post("/embeddings", json=body)
             except httpx.TimeoutException as error:
-                hint = "Try again, or give the embedder a longer `timeout`"
+                hint = ("Try again", Hint("python", "Give the embedder a longer `timeout`"))
                 message = f"did not answer within {self._timeout:g} s"
                 raise self._failure(message, hint=hint, retryable=True) from error
             except httpx.TransportError as error:
@@ -158,7 +158,7 @@ class OpenAI:
         status = response.status_code
         if status in (401, 403):
             # The body of such a response often repeats a part of the key.
-            hint = f"Set `{KEY_VARIABLES[-1]}`, or give the embedder an `api_key`"
+            hint = (Hint("set", KEY_VARIABLES[-1]), Hint("python", "Give the embedder an `api_key`"))
             return self._failure(f"rejected the key (status {status})", hint=hint)
         text = response.text
         if self._key:
@@ -173,7 +173,7 @@ class OpenAI:
             details["retry_after"] = float(retry_after)
         return self._failure(message, hint="Try again later", retryable=True, **details)
 
-    def _failure(self, what: str, *, hint: str = "", retryable: bool = False, **details: float) -> EmbeddingFailed:
+    def _failure(self, what: str, *, hint: Advice = "", retryable: bool = False, **details: float) -> EmbeddingFailed:
         return EmbeddingFailed(
             f"the server of {quote(self.id)} at {quote(self._host())} {what}",
             hint=hint or "Check that the address is that of an OpenAI-compatible server",
@@ -204,7 +204,7 @@ def _httpx() -> Any:
     except ImportError as error:
         raise EmbeddingFailed(
             "an embedder on a server needs the package `httpx`, which is not installed",
-            hint='Install it with `pip install "memoranda[api]"`',
+            hint=Hint("install", "api"),
             retryable=False,
         ) from error
     return httpx

@@ -321,6 +321,7 @@ def _map_weights(path: Path) -> NDArray[Any]:
 def _file_error(path: object, why: str) -> EmbeddingFailed:
     return EmbeddingFailed(
         f"the file {quote(str(path), longest=250)} of the default embedder cannot be used: {why}",
-        hint="Install Memoranda again with `pip install --force-reinstall memoranda`, or name another embedder",
+        hint="Install Memoranda again (`pip install --force-reinstall memoranda` on the command line), "
+        "or name another embedder",
         retryable=False,
     )

@@ -8,7 +8,7 @@ from litestar.datastructures import State
 from litestar.di import Provide
 
 from memoranda.api.memory import Memory
-from memoranda.errors import Unauthenticated
+from memoranda.errors import NEUTRAL_WORDS, Unauthenticated
 from memoranda.server.admin.context import OTHER_KEY, PageContext, current_context
 from memoranda.server.admin.html import address, html_response, redirect, render
 from memoranda.server.admin.pages import (
@@ -65,7 +65,7 @@ def error_page(request: AnyRequest, error: Exception) -> Response[bytes]:
     request.scope["state"]["problem"] = error
     if isinstance(error, Unauthenticated):
         return _redirect_to_sign_in(request)
-    status, body, headers = problem_of(error, _request_id(request), request)
+    status, body, headers = problem_of(error, _request_id(request), request, words=NEUTRAL_WORDS)
     problem, details = decode_problem(body)
     if problem.code == "denied" and "capability" in details:
         # The gate suggests a grant, but grants are for programs and do not widen what a key may do.

@@ -18,7 +18,7 @@ from memoranda.engine.collections import ReadCollections
 from memoranda.engine.definitions import ReadDefinitions
 from memoranda.engine.erasure import Erase
 from memoranda.engine.facts import ListFacts, SetFact
-from memoranda.errors import Denied, MemorandaError, Unauthenticated, UsageError
+from memoranda.errors import NEUTRAL_WORDS, Denied, MemorandaError, Unauthenticated, UsageError, render_hint
 from memoranda.governance.approvals import ReadApprovals
 from memoranda.governance.ledger import ReadLedger
 from memoranda.governance.runs import ReadRuns
@@ -208,7 +208,7 @@ def field_error(error: MemorandaError, *, field: str, fields: tuple[str, ...] = 
     return FieldError(
         field=str(named) if named in fields else field,
         message=error.message,
-        hint=error.hint,
+        hint=render_hint(error.advice, NEUTRAL_WORDS),
         path=str(path) if isinstance(path, str) and path.startswith("$") else "",
     )
 

@@ -18,7 +18,7 @@ import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
-from memoranda.errors import Conflict, NotFound, Unauthenticated, UsageError
+from memoranda.errors import Conflict, Hint, NotFound, Unauthenticated, UsageError
 from memoranda.model.clock import Duration, from_micros, parse_duration, parse_moment
 from memoranda.model.names import check_key, check_label
 from memoranda.model.policy import Rule
@@ -52,7 +52,7 @@ _ADMIN_LABELS = (_ADMIN_LABEL, "RECOLLECT_ADMIN_KEY")
 _TOKEN = re.compile(r"[mr]k_([A-Za-z0-9]{1,64})_([A-Za-z0-9_-]{20,200})", re.ASCII)
 _CHOSEN = re.compile(r"[!-~]+", re.ASCII)
 _UNKNOWN = "the token of this request is not valid"
-_ASK = "Ask the operator for a new key: memoranda keys create"
+_ASK = "Ask the operator for a new key (`memoranda keys create` on the command line)"
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,7 +134,7 @@ def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> New
     old, version = _read(memory, id)
     now = memory.clock.now()
     if not _public(id, old).active_at(now):
-        raise Conflict(f"the key `{id}` is revoked or has expired", hint="Create a new one: memoranda keys create")
+        raise Conflict(f"the key `{id}` is revoked or has expired", hint="Create a new one")
     token, new_id = _new_token(memory)
     end = None if old.expires_at is None else now + (old.expires_at - old.created_at)
     new = _new_record(token, old.tenant, old.user, old.role, old.allow, old.label, now, end)
@@ -439,7 +439,7 @@ def _read(memory: Memory, id: str) -> tuple[_StoredKey, int]:
     fact = _place(memory).get(check_key(_name(id)))
     if fact is None:
         # The id is not shown: it may be a whole token, passed by mistake.
-        raise NotFound("there is no key with that id", hint="List them with `memoranda keys list`")
+        raise NotFound("there is no key with that id", hint=Hint("list", "keys"))
     return msgspec.convert(fact.value, _StoredKey), fact.version
 
 

@@ -18,12 +18,12 @@ from litestar.types import ASGIApp, Receive, Send
 from litestar.types import Scope as Connection
 
 from memoranda.api.memory import Memory
-from memoranda.errors import StorageError, Unauthenticated, Unavailable
+from memoranda.errors import StorageError, Unauthenticated, Unavailable, render_hint
 from memoranda.model.policy import OWNER, Policy, Rule
 from memoranda.model.scope import Scope
 from memoranda.server.auth.keys import SYSTEM_TENANT, Key, KeyCache, Role, is_chosen, note_use
 from memoranda.server.auth.rate_limit import FailedAttempts, RateLimit
-from memoranda.server.problems import RequestError
+from memoranda.server.problems import REST_WORDS, RequestError
 from memoranda.server.settings import Settings
 
 if TYPE_CHECKING:
@@ -231,7 +231,7 @@ class _Authentication:
         try:
             return tokens.read(token)
         except Unavailable as fault:
-            raise RequestError(503, fault.message, hint=fault.hint) from None
+            raise RequestError(503, fault.message, hint=render_hint(fault.advice, REST_WORDS)) from None
 
     async def _note_use(self, id: str, hour: int) -> None:
         """Record once an hour that a key is in use; a failure to do so fails no request."""

@@ -251,7 +251,7 @@ def _blocks(access: Access, whose: BlockScope | None, agent_id: str | None) -> B
 def _place(access: Access, whose: BlockScope | None, agent_id: str | None) -> ScopedMemory:
     if agent_id is None:
         if whose == "agent":
-            raise UsageError("`scope=agent` needs an agent", hint="Add agent_id=…", path="agent_id")
+            raise UsageError("`scope=agent` needs an agent", hint="Add `agent_id`", path="agent_id")
         return access.own
     if whose == "user":
         raise UsageError(

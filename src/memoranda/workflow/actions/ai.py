@@ -60,7 +60,7 @@ def shape_of(schema: dict[str, Any], *, what: str) -> Shape:
     try:
         return _compile_shape(encode(schema))
     except InvalidDefinition as error:
-        raise InvalidDefinition(f"{what}: {error.message}", hint=error.hint, path=error.path) from error
+        raise InvalidDefinition(f"{what}: {error.message}", hint=error.advice, path=error.path) from error
 
 
 @lru_cache(maxsize=256)

@@ -16,7 +16,15 @@ import msgspec
 
 from memoranda.agent.models import Model
 from memoranda.engine.validator import Validator
-from memoranda.errors import ActionFailed, AlreadyExists, InvalidDefinition, MemorandaError, SchemaViolation, UsageError
+from memoranda.errors import (
+    ActionFailed,
+    AlreadyExists,
+    Hint,
+    InvalidDefinition,
+    MemorandaError,
+    SchemaViolation,
+    UsageError,
+)
 from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.python_functions import ConversionError, Parameter, convert, json_value, parameters_of, schemas_of
@@ -243,7 +251,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True, dict=True):
             return Validator(schema)
         except InvalidDefinition as error:
             message = f"the {what} of the action {quote(self.name)}: {error.message}"
-            raise InvalidDefinition(message, hint=error.hint, path=error.path) from error
+            raise InvalidDefinition(message, hint=error.advice, path=error.path) from error
 
 
 @overload
@@ -312,7 +320,7 @@ def _acting(function: Callable[..., Any], name: str) -> tuple[Callable[[Call], A
         schema = inputs_schema(taken)
     except InvalidDefinition as error:
         message = f"the function {quote(getattr(function, '__name__', function))} cannot be an action: {error.message}"
-        raise InvalidDefinition(message, hint=error.hint, path=error.path) from error
+        raise InvalidDefinition(message, hint=error.advice, path=error.path) from error
     calls = [one.name for one in parameters if one.annotation is Call]
 
     @wraps(function)
@@ -343,7 +351,7 @@ def _refuse_unfinished(function: Callable[..., Any]) -> None:
     if any(kind(function) for kind in _UNFINISHED):
         raise InvalidDefinition(
             "it is asynchronous or a generator, which would never be run",
-            hint="Use an ordinary function; asyncio.run(…) inside it runs a coroutine",
+            hint=Hint("python", "Use an ordinary function; asyncio.run(…) inside it runs a coroutine"),
             path="act",
         )
 
@@ -366,7 +374,9 @@ def _actions_in(one: Any) -> list[Action]:
     fields = vars(one) if isinstance(one, ModuleType) else {}
     made = [inside for inside in map(_action_of, fields.values()) if inside is not None]
     if not made:
-        raise UsageError(f"{quote(one)} is not an action", hint="Mark a function with @memoranda.workflow.action")
+        raise UsageError(
+            f"{quote(one)} is not an action", hint=Hint("python", "Mark a function with @memoranda.workflow.action")
+        )
     return made
 
 

@@ -317,7 +317,8 @@ def _unknown_action(whole: Outline, one: Definition) -> None:
     if not is_name(name.text):
         check_name(whole, name, "an action")
         return
-    hint = whole.hints.did_you_mean(name.text, whole.actions, otherwise="Give it to the workflow when it is loaded")
+    given = "Give it to the workflow when it is loaded (`--tools` on the command line)"
+    hint = whole.hints.did_you_mean(name.text, whole.actions, otherwise=given)
     message = f"no action {quote(name.text, longest=40)} is built in"
     whole.notes.warning("unknown_action", message, name.span, name.path, hint=hint)
 

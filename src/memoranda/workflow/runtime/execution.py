@@ -13,7 +13,7 @@ from typing import Any, TypeVar, cast
 
 import msgspec
 
-from memoranda.errors import EvaluationFailed, InvalidValue, LimitExceeded, MemorandaError
+from memoranda.errors import EvaluationFailed, Hint, InvalidValue, LimitExceeded, MemorandaError
 from memoranda.model.limits import Limits
 from memoranda.model.value import decode, encode_checked
 from memoranda.runs import outcome as executing
@@ -227,7 +227,7 @@ class _Passes:
             with failing(self.step.path):
                 raise LimitExceeded(
                     f"the loop made more than {most:,} passes",
-                    hint="Find out why its condition never ends it, or load with Behaviour(passes=…)",
+                    hint=("Find out why its condition never ends it", Hint("python", "Load with Behaviour(passes=…)")),
                     limit=most,
                     actual=number + 1,
                 )

@@ -16,7 +16,7 @@ import msgspec
 
 from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
-from memoranda.errors import LimitExceeded
+from memoranda.errors import Hint, LimitExceeded
 from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.expression.dialect import ExpressionRun
 from memoranda.runs.outcome import Paused, Waiting
@@ -204,7 +204,7 @@ class Work:
         if self.steps > most:
             raise LimitExceeded(
                 f"the run executed more than {most:,} tasks",
-                hint="Look for an endless loop, or load with Behaviour(steps=…)",
+                hint=("Look for an endless loop", Hint("python", "Load with Behaviour(steps=…)")),
                 limit=most,
                 actual=self.steps,
             )

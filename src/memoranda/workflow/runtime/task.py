@@ -386,7 +386,7 @@ def _encode_output(output: Any, task: str, work: Work) -> tuple[Any, bytes]:
         written = encode_json(output, work.memory.limits)
     except (InvalidValue, LimitExceeded) as error:
         message = f"the output of the task {quote(task)} cannot be stored: {error.message}"
-        raise type(error)(message, hint=error.hint, **error.details) from error
+        raise type(error)(message, hint=error.advice, **error.details) from error
     return decode(written), written
 
 

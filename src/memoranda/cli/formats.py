@@ -1,39 +1,12 @@
-"""Format times, durations, values and hints as short text that is safe on a terminal."""
+"""Format times, durations and values as short text that is safe on a terminal."""
 
 from __future__ import annotations
 
-import re
-import shlex
-from ast import literal_eval
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 _STEPS = ((86_400, "d"), (3_600, "h"), (60, "m"))
-_COMMANDS: tuple[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]], ...] = (
-    (re.compile(r"memory\.(\w+)\.list\(\)"), r"`memoranda \1 list`"),
-    (
-        re.compile(r"Read it, and say that you know what it holds"),
-        "Read it; then write a fact with --expect VERSION, a block with --replace",
-    ),
-    (re.compile(r"memory\.scope\(user=…, agent=…\)"), "--user and --agent say whose"),
-    (
-        re.compile(r"memory\.permissions\.grant\((.+), '(.+?)'(?:, scope=memory\.at\((.+)\)\.scope)?\)$"),
-        lambda found: _grant(literal_eval(found[1]), found[2], literal_eval(found[3]) if found[3] else ""),
-    ),
-    (re.compile(r"memoranda approvals approve …"), "memoranda approvals approve ID"),
-    (re.compile(r"remember_text\(…\)"), "`memoranda ingest`"),
-    (re.compile(r"Open it with embedder=…"), "Name it with --embedder or MEMORANDA_EMBEDDER"),
-    (re.compile(r"Pass it as load\((machines|workflows)=\[…\]\)"), r"Name its file with --\1"),
-    (re.compile(r"pass load\(model=…\)"), "name one with --model"),
-    (re.compile(r", or load with (Behaviour\(\w+=…\)|on_invalid=\"skip\" to go on without it)"), ""),
-    (
-        re.compile(r"Give it to the workflow when it is loaded|Pass actions=\[…\] or servers=\{…\}, as for load"),
-        "Name the module that has it with --tools",
-    ),
-    (re.compile(r"Pass what export_workflow returned"), "Name what `memoranda workflows export` wrote"),
-    (re.compile(r", or pass load\(settings=\{[^}]*\}\)"), ""),
-)
 _JOINER = "\u200d"  # invisible, but part of many emoji
 
 
@@ -153,22 +126,6 @@ def count(number: int, noun: str) -> str:
     if number == 1:
         return f"1 {noun}"
     return f"{number:,} {noun.removesuffix('y')}ies" if noun.endswith("ry") else f"{number:,} {noun}s"
-
-
-def hint(text: str) -> str:
-    """Return a hint that names a Python call as one that names the command.
-
-    >>> hint("List them with memory.definitions.list()")
-    'List them with `memoranda definitions list`'
-    """
-    for call, command in _COMMANDS:
-        text = call.sub(command, text)
-    return text
-
-
-def _grant(actor: str, capability: str, scope: str) -> str:
-    words = ["memoranda", "permissions", "grant", actor, capability, *(["--scope", scope] if scope else [])]
-    return f"`{shlex.join(words)}`"
 
 
 def counts(removed: Mapping[str, int]) -> str:
