@@ -19,12 +19,12 @@ import memoranda
 from memoranda.engine.erasure import Receipt, Swept
 from memoranda.governance.maintenance import Finding, inspect_tenant
 from memoranda.model.block import BlockType
-from memoranda.model.entry import Entry, Match, Recalled
+from memoranda.model.entry import Entry, Match, Recalled, Shelf
 from memoranda.model.event import Event
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.scope import DEFAULT_TENANT, Scope
-from memoranda.store.base import Reader, Store
+from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery, Store
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import FakeClock
 from memoranda.testing.conformance import Capability
@@ -119,11 +119,24 @@ class _Rows:
     def __getattr__(self, name: str) -> Any:
         method = getattr(self._rows, name)
 
-        def call(first: Any, *others: Any, **options: Any) -> Any:
-            place = Scope(self._names.there(first.tenant), first.path) if isinstance(first, Scope) else first
-            return method(self._names.there(place) if isinstance(place, str) else place, *others, **options)
+        def call(*given: Any, **options: Any) -> Any:
+            kind = [one for one in given[:1] if isinstance(one, type)]
+            first, *others = given[len(kind) :]
+            return method(*kind, self._there(first), *others, **options)
 
         return call
+
+    def _there(self, place: Any) -> Any:
+        if isinstance(place, Scope):
+            return Scope(self._names.there(place.tenant), place.path)
+        if isinstance(place, FactQuery | RevisionQuery):
+            return structs.replace(place, scope=self._there(place.scope))
+        if isinstance(place, Shelf):
+            return Shelf(self._there(place.scope), place.collection, place.namespace)
+        if isinstance(place, EntryQuery):
+            asked = {"tenant": place.tenant, "shelf": place.shelf, "below": place.below}
+            return structs.replace(place, **{name: self._there(value) for name, value in asked.items() if value})
+        return self._names.there(place) if isinstance(place, str) else place
 
 
 class RemoteMemory:

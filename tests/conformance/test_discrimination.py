@@ -19,7 +19,7 @@ from memoranda.model.entry import Entry, Indexed, Shelf, ShelfState
 from memoranda.model.event import RUN_EVENTS, Event
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
-from memoranda.store.base import Transaction
+from memoranda.store.base import EntryQuery, FactQuery, Transaction
 from memoranda.store.memory import MemoryStore
 from memoranda.testing.conformance import Capability, StoreConformance
 
@@ -33,7 +33,7 @@ class _Forget(Exception):
 class ForgetfulStore(MemoryStore):
     """The floor: says yes to every write and keeps none of them."""
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         done: list[T] = []
 
         def forget(rows: Transaction) -> T:
@@ -41,7 +41,7 @@ class ForgetfulStore(MemoryStore):
             raise _Forget
 
         try:
-            return super().transact(forget)
+            return super().transact(forget, wait=wait)
         except _Forget:
             return done[0]
 
@@ -59,24 +59,26 @@ class _Rows:
 class _BentStore(MemoryStore):
     bend: ClassVar[Callable[[Any], Any]]
 
-    def transact(self, work: Callable[[Any], T]) -> T:
-        return super().transact(lambda rows: work(type(self).bend(rows)))
+    def transact(self, work: Callable[[Any], T], *, wait: bool = True) -> T:
+        return super().transact(lambda rows: work(type(self).bend(rows)), wait=wait)
 
-    def read(self, work: Callable[[Any], T]) -> T:
-        return super().read(lambda rows: work(type(self).bend(rows)))
+    def read(self, work: Callable[[Any], T], *, snapshot: bool = True) -> T:
+        return super().read(lambda rows: work(type(self).bend(rows)), snapshot=snapshot)
 
 
 class _Gossip(_Rows):
     def _everything(self, tenant: str) -> list[Fact]:
-        return list(self.rows.facts_below(Scope(tenant)))
+        return list(self.rows.facts(FactQuery(Scope(tenant), below=True)))
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        found = self.rows.fact(scope, key)
+    def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
+        found = self.rows.fact(scope, key, value=value)
         others = [fact for fact in self._everything(scope.tenant) if fact.key == key]
         return found or (others[0] if others else None)
 
-    def facts(self, scope: Scope, *, now: datetime, **_: Any) -> list[Fact]:
-        return [fact for fact in self._everything(scope.tenant) if fact.active_at(now)]
+    def facts(self, query: FactQuery) -> Iterator[Fact]:
+        if query.active_at is None:
+            return self.rows.facts(query)
+        return iter([fact for fact in self._everything(query.scope.tenant) if fact.active_at(query.active_at)])
 
 
 class GossipingStore(_BentStore):
@@ -86,10 +88,12 @@ class GossipingStore(_BentStore):
 
 
 class _Wipe(_Rows):
-    def erase_below(self, scope: Scope) -> dict[str, int]:
-        removed: dict[str, int] = self.rows.erase_below(scope)
-        for subject in {fact.scope.subject for fact in self.rows.facts_below(Scope(scope.tenant))}:
-            for kind, count in self.rows.erase_below(Scope(scope.tenant, subject)).items():
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        removed: dict[str, int] = self.rows.remove_below(scope, keep_records=keep_records)
+        if keep_records:
+            return removed
+        for subject in {fact.scope.subject for fact in self.rows.facts(FactQuery(Scope(scope.tenant), below=True))}:
+            for kind, count in self.rows.remove_below(Scope(scope.tenant, subject)).items():
                 removed[kind] += count
         return removed
 
@@ -101,7 +105,9 @@ class WipingStore(_BentStore):
 
 
 class _Hoard(_Rows):
-    def erase_below(self, scope: Scope) -> dict[str, int]:
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        if keep_records:
+            return self.rows.remove_below(scope, keep_records=True)
         kinds = (
             "facts",
             "revisions",
@@ -122,9 +128,12 @@ class HoardingStore(_BentStore):
 
 
 class _Loose(_Rows):
-    def facts(self, scope: Scope, *, prefix: str = "", **rest: Any) -> list[Fact]:
-        like = re.compile(re.escape(prefix).replace("%", ".*").replace("_", "."))
-        return [fact for fact in self.rows.facts(scope, **rest) if like.match(fact.key)]
+    def facts(self, query: FactQuery) -> Iterator[Fact]:
+        if query.active_at is None:
+            return self.rows.facts(query)
+        like = re.compile(re.escape(query.prefix).replace("%", ".*").replace("_", "."))
+        every = self.rows.facts(msgspec.structs.replace(query, prefix=""))
+        return (fact for fact in every if like.match(fact.key))
 
 
 class LooseStore(_BentStore):
@@ -139,7 +148,9 @@ class _Mingle(_Rows):
             return self.rows.events(tenant, **rest)
         return (event for event in self.rows.events(tenant, **rest) if event.effect in RUN_EVENTS)
 
-    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
+    def head(self, tenant: str, run: str | None = None) -> tuple[int, str] | None:
+        if run is None:
+            return self.rows.head(tenant)
         newest = next(reversed(list(self.events(tenant, run=run))), None)
         return None if newest is None else (newest.version or 0, newest.hash)
 
@@ -166,11 +177,13 @@ class _Mix(_Rows):
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         return self.rows.shelf_state(Shelf(shelf.scope, shelf.collection))
 
-    def standing(self, shelf: Shelf) -> list[int]:
-        return self.rows.standing(Shelf(shelf.scope, shelf.collection))
+    def live_sequences(self, shelf: Shelf) -> list[int]:
+        return self.rows.live_sequences(Shelf(shelf.scope, shelf.collection))
 
-    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
-        return self.rows.indexed(Shelf(shelf.scope, shelf.collection), embedder, after=after)
+    def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
+        if query.shelf is not None and query.active_at is None:
+            query = msgspec.structs.replace(query, shelf=Shelf(query.shelf.scope, query.shelf.collection))
+        return self.rows.index_rows(query, embedder)
 
 
 class MixingStore(_BentStore):
@@ -191,12 +204,14 @@ class ClingingStore(_BentStore):
 
 
 class _Backdate(_Rows):
-    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
-        return self.rows.indexed(shelf, embedder)
+    def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
+        return self.rows.index_rows(msgspec.structs.replace(query, active_at=None), embedder)
 
-    def entries(self, tenant: str, sequences: list[int]) -> list[Entry]:
-        found: list[Entry] = self.rows.entries(tenant, sequences)
-        return [msgspec.structs.replace(one, created_at=datetime(2000, 1, 1, tzinfo=UTC)) for one in found]
+    def entries(self, query: EntryQuery) -> Iterator[Entry]:
+        found: Iterator[Entry] = self.rows.entries(query)
+        if query.sequences is None:
+            return found
+        return (msgspec.structs.replace(one, created_at=datetime(2000, 1, 1, tzinfo=UTC)) for one in found)
 
 
 class BackdatingStore(_BentStore):
@@ -206,20 +221,12 @@ class BackdatingStore(_BentStore):
 
 
 class _Leave(_Rows):
-    def erase_below(self, scope: Scope) -> dict[str, int]:
-        return {**_without_entries(self.rows.erase_below, scope), "entries": 0}
-
-    def remove_memory(self, scope: Scope) -> dict[str, int]:
-        return {**_without_entries(self.rows.remove_memory, scope), "entries": 0}
-
-
-def _without_entries(remove: Callable[[Scope], dict[str, int]], scope: Scope) -> dict[str, int]:
-    """Let a memory's rows remove everything of a scope but its entries."""
-    tables: Any = remove.__self__._t  # type: ignore[attr-defined]
-    entries, shelves, vectors = dict(tables.entries), dict(tables.shelves), dict(tables.vectors)
-    removed = remove(scope)
-    tables.entries, tables.shelves, tables.vectors = entries, shelves, vectors
-    return removed
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        tables: Any = self.rows._t
+        entries, shelves, vectors = dict(tables.entries), dict(tables.shelves), dict(tables.vectors)
+        removed = self.rows.remove_below(scope, keep_records=keep_records)
+        tables.entries, tables.shelves, tables.vectors = entries, shelves, vectors
+        return {**removed, "entries": 0}
 
 
 class LeavingStore(_BentStore):
@@ -253,7 +260,7 @@ class LosingStore(RestartingStore):
 class HalfKeepingStore(MemoryStore):
     """Keeps what a transaction had written before it failed."""
 
-    def transact(self, work: Callable[[Any], T]) -> T:
+    def transact(self, work: Callable[[Any], T], *, wait: bool = True) -> T:
         failure: list[BaseException] = []
 
         def keep(rows: Any) -> Any:
@@ -262,7 +269,7 @@ class HalfKeepingStore(MemoryStore):
             except Exception as error:
                 failure.append(error)
 
-        result = super().transact(keep)
+        result = super().transact(keep, wait=wait)
         if failure:
             raise failure[0]
         return result
@@ -271,8 +278,8 @@ class HalfKeepingStore(MemoryStore):
 class PatientStore(MemoryStore):
     """Waits where it was told not to."""
 
-    def attempt(self, work: Callable[[Transaction], T]) -> T:
-        return self.transact(work)
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
+        return super().transact(work)
 
 
 class _BrokenSuite(StoreConformance):

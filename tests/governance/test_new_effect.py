@@ -10,12 +10,12 @@ import pytest
 
 import memoranda
 from memoranda import ApprovalRequired, Busy, Denied, Policy, Quota, QuotaExceeded, Scope
-from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, filter_by_key, short_reads, verb
+from memoranda.engine.verbs import VERBS, Call, Outcome, Preparation, filter_by_key, verb
 from memoranda.model import effect
 from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
-from memoranda.store.base import Reader, Store, Transaction
+from memoranda.store.base import FactQuery, Reader, Store, Transaction
 
 
 class CountFacts(Effect, frozen=True, kw_only=True, tag="count_facts"):
@@ -44,7 +44,7 @@ class Compact(Effect, frozen=True, kw_only=True, tag="compact"):
 
 
 def count_facts(rows: Reader, effect: CountFacts, call: Call) -> Outcome[list[Fact]]:
-    found = list(rows.facts(effect.scope, now=call.now))
+    found = list(rows.facts(FactQuery(effect.scope, active_at=call.now)))
     return Outcome(found, (Note(effect=effect.name, scope=effect.scope.path, detail={"count": len(found)}),))
 
 
@@ -70,7 +70,7 @@ def compact(store: Store, effect: Compact, call: Call) -> Outcome[str]:
 def registered() -> Iterator[None]:
     verb(CountFacts, read_filtered=filter_by_key)(count_facts)
     verb(Greet, preparation=Preparation(prepare=shout, busy="greeting takes its time"), after_commit=add_mark)(greet)
-    verb(Compact, needs_snapshot=short_reads, can_wait=False)(compact)
+    verb(Compact, reads_often=True, can_wait=False)(compact)
     yield
     for kind in (CountFacts, Greet, Compact):
         del VERBS[kind], effect._kinds[kind.__name__]

@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from memoranda import Memory, Policy, Quota
-from memoranda.model.entry import Collection
 from memoranda.store.memory import MemoryStore
 
 
@@ -18,15 +17,11 @@ class Watched(MemoryStore):
         super().__init__()
         self.asked: list[str] = []
 
-    def read(self, work: Any) -> Any:
-        self.asked.append("read")
+    def read(self, work: Any, *, snapshot: bool = True) -> Any:
+        self.asked.append("read" if snapshot else "query")
         return super().read(work)
 
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        self.asked.append(f"collection {tenant} {name}")
-        return super().read(lambda rows: rows.collection(tenant, name))
-
-    def transact(self, work: Any) -> Any:
+    def transact(self, work: Any, *, wait: bool = True) -> Any:
         self.asked.append("transact")
         return super().transact(work)
 
@@ -39,7 +34,7 @@ def test_whoever_is_surely_allowed_asks_only_for_the_collection(policy: Policy |
         for _ in range(2):
             store.asked.clear()
             handle.scope(user="ada").remember("heron by the weir", collection="notes")
-            assert store.asked == ["collection default notes", "transact"]
+            assert store.asked == ["query", "transact"]
 
 
 def test_whatever_rows_decide_is_decided_on_one_moment_of_them() -> None:

@@ -177,23 +177,15 @@ def late() -> FakeClock:
     return clock
 
 
-class Stepping(FaultyDisk):
-    """A disk that maps the points of a series, 1, 2, 3…, onto every seventh call."""
-
-    def __init__(self, first: int) -> None:
-        super().__init__()
-        self._first = first
-
-    def fail(self, at: int, *, persistent: bool = False, error: ErrorName = "ioerr") -> None:
-        super().fail(self._first + (at - 1) * STRIDE, persistent=persistent, error=error)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_a_busy_life_survives_every_fault(error: ErrorName, statements: Statements):
-    with Stepping(first=1 if STRIDE == 1 else {"ioerr": 2, "full": 3}[error]) as disk:
+    first = 1 if STRIDE == 1 else {"ioerr": 2, "full": 3}[error]
+    with FaultyDisk() as disk:
         life = Life(disk, statements)
-        done = sweep(life.run, life.check, disk=disk, errors=[error], expected=(StorageError,))
+        done = sweep(
+            life.run, life.check, disk=disk, errors=[error], expected=(StorageError,), first=first, step=STRIDE
+        )
     assert done.complete
     assert len(done.points) > 50
     assert 50 < done.raised <= len(done.points)  # and some faults SQLite lives with, such as a failed checkpoint

@@ -187,23 +187,15 @@ class Life:
             assert fresh.scope(user="carol").recall("thyme", collection="notes").count == 1
 
 
-class Stepping(FaultyDisk):
-    """A disk that maps the points of a series, 1, 2, 3…, onto one call of many."""
-
-    def __init__(self, first: int) -> None:
-        super().__init__()
-        self._first = first
-
-    def fail(self, at: int, *, persistent: bool = False, error: ErrorName = "ioerr") -> None:
-        super().fail(self._first + (at - 1) * STRIDE, persistent=persistent, error=error)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_each_step_happens_whole_or_not_at_all(error: ErrorName):
-    with Stepping(first=1 if STRIDE == 1 else {"ioerr": 12, "full": 15}[error]) as disk:
+    first = 1 if STRIDE == 1 else {"ioerr": 12, "full": 15}[error]
+    with FaultyDisk() as disk:
         life = Life(disk)
-        done = sweep(life.run, life.check, disk=disk, errors=[error], expected=(StorageError,))
+        done = sweep(
+            life.run, life.check, disk=disk, errors=[error], expected=(StorageError,), first=first, step=STRIDE
+        )
     assert done.complete
     assert len(done.points) > 10
     assert {"write", "sync"} <= set(done.hits)

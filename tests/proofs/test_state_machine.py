@@ -22,7 +22,10 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from memoranda import Fact, MemorandaError, Memory, Receipt, Scope
 from memoranda.engine.erasure import Erase
 from memoranda.engine.facts import DeleteFact, SetFact
-from memoranda.store.base import Reader
+from memoranda.model.definition import Definition
+from memoranda.model.effect import Approval
+from memoranda.model.policy import Grant
+from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Session
 from memoranda.store.memory import MemoryStore
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing import CountingIds, FakeClock
@@ -324,7 +327,7 @@ class SideBySide(RuleBasedStateMachine):
         self.oracle.was_erased(scope, owned)
 
     def sessions_of(self, scope: Scope) -> list[Scope]:
-        sessions = [self.plain.read(lambda rows, each=each: rows.session(each)) for each in SCOPES[3:5]]
+        sessions = [self.plain.read(lambda rows, each=each: rows.get(Session, each)) for each in SCOPES[3:5]]
         return [each.scope for each in sessions if each and each.owner and scope.covers(each.owner)]
 
     @rule()
@@ -468,7 +471,7 @@ class SideBySide(RuleBasedStateMachine):
     # what holds after each step
 
     def facts(self, tenant: str) -> list[Fact]:
-        return self.file.read(lambda rows: [*rows.facts_below(Scope(tenant))])
+        return self.file.read(lambda rows: [*rows.facts(FactQuery(Scope(tenant), below=True))])
 
     def length(self, tenant: str) -> int:
         """How many events a tenant's ledger holds."""
@@ -523,26 +526,26 @@ def dump(rows: Reader) -> dict[str, bytes]:
     for tenant in TENANTS:
         whole[tenant] = {
             "epoch": rows.tenant_state(tenant).epoch,
-            "facts": list(rows.facts_below(Scope(tenant))),
-            "definitions": rows.definitions(tenant),
-            "grants": rows.grants(tenant),
-            "approvals": rows.approvals(tenant),
+            "facts": list(rows.facts(FactQuery(Scope(tenant), below=True))),
+            "definitions": rows.scan(Definition, tenant),
+            "grants": rows.scan(Grant, tenant),
+            "approvals": rows.scan(Approval, tenant),
             "events": [
                 msgspec.structs.replace(event, content=None, prev_hash="", hash="") for event in rows.events(tenant)
             ],
         }
     for place in places:
         whole[f"{place.tenant} {place.path}"] = {
-            "history": {key: rows.revisions(place, key) for key in KEYS},
-            "last": {key: rows.last_version(place, key) for key in KEYS},
-            "session": rows.session(place),
+            "history": {key: list(rows.revisions(RevisionQuery(place, key))) for key in KEYS},
+            "last": {key: rows.revision(place, key) for key in KEYS},
+            "session": rows.get(Session, place),
             "replays": [
                 msgspec.structs.replace(replay, request="")
                 for key in ("once", "twice")
-                if (replay := rows.replay(place, key)) is not None
+                if (replay := rows.get(Replay, place, key)) is not None
             ],
-            "erasure": rows.erasure(place),
-            "secret": rows.content_key(place.tenant, place.subject) is not None,
+            "erasure": rows.get(Erasure, place),
+            "secret": rows.get(ContentKey, place.tenant, place.subject) is not None,
         }
     return {f"{where} {what}": canonical(part) for where, parts in whole.items() for what, part in parts.items()}
 

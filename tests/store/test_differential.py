@@ -21,7 +21,7 @@ from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.scope import Scope
-from memoranda.store.base import Erasure, Replay, Session, TenantState, Window
+from memoranda.store.base import ContentKey, Erasure, FactQuery, Replay, RevisionQuery, Session, TenantState, Window
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore
 from memoranda.store.sqlite import SqliteStore
@@ -188,24 +188,27 @@ def append(rows: Any, event: Event) -> None:
     rows.append_events([(placed, event_body(placed))])
 
 
-def calls(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Callable[[Any], Any]]:
-    return st.tuples(*arguments).map(lambda given: Call(name, given))
+def calls(
+    name: str, *arguments: st.SearchStrategy[Any], **options: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Callable[[Any], Any]]:
+    return st.builds(Call, st.just(name), st.tuples(*arguments), st.fixed_dictionaries(options))
 
 
 class Call:
     """One verb with its arguments, shown when a test fails."""
 
-    def __init__(self, name: str, arguments: tuple[Any, ...]) -> None:
+    def __init__(self, name: str, arguments: tuple[Any, ...], options: dict[str, Any]) -> None:
         self.name = name
         self.arguments = arguments
+        self.options = options
 
     def __call__(self, rows: Any) -> Any:
         if self.name == "append_event":
             return append(rows, *self.arguments)
-        return getattr(rows, self.name)(*self.arguments)
+        return getattr(rows, self.name)(*self.arguments, **self.options)
 
     def __repr__(self) -> str:
-        return f"{self.name}{self.arguments!r}"
+        return f"{self.name}{self.arguments!r}{self.options or ''}"
 
 
 VERBS = st.one_of(
@@ -214,22 +217,21 @@ VERBS = st.one_of(
     calls("remove_fact", scopes, keys),
     calls("add_revision", revisions, st.none() | payloads),
     calls("add_revision", revisions, st.none() | payloads),
-    calls("forget_revisions", tenants, moments),
-    calls("remove_memory", scopes),
-    calls("remove_replays", tenants, moments),
+    calls("expire", tenants, moments, replays_before=moments),
     calls("set_tenant_state", tenants, st.builds(TenantState, versions, versions)),
-    calls("put_definition", definitions()),
-    calls("remove_definition", tenants, ids),
-    calls("put_grant", grants()),
-    calls("remove_grant", tenants, ids),
-    calls("put_approval", approvals()),
-    calls("put_session", sessions()),
-    calls("put_replay", replays),
+    calls("put", definitions()),
+    calls("remove", st.just(Definition), tenants, ids),
+    calls("put", grants()),
+    calls("remove", st.just(Grant), tenants, ids),
+    calls("put", approvals()),
+    calls("put", sessions()),
+    calls("put", replays),
     calls("add_usage", tenants, names, st.sampled_from(WINDOWS), versions, versions),
-    calls("erase_below", scopes),
+    calls("remove_below", scopes, keep_records=st.booleans()),
+    calls("remove_below", scopes),
     calls("newest_below", scopes),
-    calls("add_erasure", erasures),
-    calls("put_content_key", tenants, paths.filter(bool), st.sampled_from([b"k1", b"\0\xff"])),
+    calls("put", erasures),
+    calls("put", st.builds(ContentKey, tenants, paths.filter(bool), st.sampled_from([b"k1", b"\0\xff"]))),
     calls("append_event", events()),
 )
 
@@ -240,19 +242,23 @@ def everything(rows: Any) -> dict[Any, Any]:
     for tenant in TENANTS:
         answers[tenant] = {
             "state": rows.tenant_state(tenant),
-            "definitions": rows.definitions(tenant),
-            "grants": rows.grants(tenant),
-            "approvals": rows.approvals(tenant),
-            "approval": [rows.approval(tenant, id) for id in ("1", "2")],
+            "definitions": rows.scan(Definition, tenant),
+            "grants": rows.scan(Grant, tenant),
+            "approvals": rows.scan(Approval, tenant),
+            "approval": [rows.get(Approval, tenant, id) for id in ("1", "2")],
             "usage": [rows.usage(tenant, actor, window) for actor in ("x", "y") for window in WINDOWS],
             "head": rows.head(tenant),
             "events": list(rows.events(tenant)),
             "some events": [list(rows.events(tenant, start=start, limit=2)) for start in (1, 2, 3)],
             "of runs": [list(rows.events(tenant, start=start, run=run)) for start in (1, 3) for run in ("x", "z")],
-            "ends of runs": [rows.run_head(tenant, run) for run in ("x", "y", "z")],
+            "ends of runs": [rows.head(tenant, run) for run in ("x", "y", "z")],
             "bytes of runs": [list(rows.bodies(tenant, run=run)) for run in ("x", "y")],
-            "named": [rows.facts_named(tenant, key) for key in KEYS],
-            "expired": [rows.expired(tenant, moment, limit) for moment in MOMENTS for limit in (1, 100)],
+            "named": [list(rows.facts(FactQuery(Scope(tenant), below=True, key=key))) for key in KEYS],
+            "expired": [
+                list(rows.facts(FactQuery(Scope(tenant), below=True, expired_by=moment, limit=limit)))
+                for moment in MOMENTS
+                for limit in (1, 100)
+            ],
         }
         for path in PATHS:
             answers[tenant, path] = in_scope(rows, Scope(tenant, path))
@@ -263,27 +269,39 @@ def in_scope(rows: Any, scope: Scope) -> dict[str, Any]:
     prefixes = ("", "a", "a.b", "é")
     return {
         "facts": [rows.fact(scope, key) for key in KEYS],
-        "bare facts": [rows.bare_fact(scope, key) for key in KEYS],
-        "lists": [rows.facts(scope, now=NOON, prefix=prefix) for prefix in prefixes],
+        "bare facts": [rows.fact(scope, key, value=False) for key in KEYS],
+        "lists": [list(rows.facts(FactQuery(scope, active_at=NOON, prefix=prefix))) for prefix in prefixes],
         "pages": [
-            rows.facts(scope, now=MOMENTS[1], prefix=prefix, domain=domain, after=after, limit=2)
+            list(rows.facts(FactQuery(scope, active_at=MOMENTS[1], prefix=prefix, domain=domain, after=after, limit=2)))
             for prefix in prefixes
             for domain in (None, "work")
             for after in ("", "a", "a.b", "b")
         ],
-        "as of": [rows.facts_as_of(scope, moment, prefix=prefix) for moment in MOMENTS for prefix in prefixes],
-        "below": list(rows.facts_below(scope)),
-        "revisions": [rows.revisions(scope, key) for key in KEYS],
-        "revisions below": list(rows.revisions_below(scope)),
-        "revision": [rows.revision(scope, key, 2) for key in KEYS],
-        "revision at": [rows.revision_at(scope, key, moment) for key in KEYS[:4] for moment in MOMENTS],
-        "last": [rows.last_version(scope, key) for key in KEYS],
-        "session": rows.session(scope),
-        "owned": rows.sessions_owned(scope),
-        "facts of owned": [rows.facts_owned(scope, key) for key in KEYS],
-        "replays": [rows.replay(scope, key) for key in KEYS],
-        "erasure": rows.erasure(scope),
-        "subject": rows.content_key(scope.tenant, scope.path),
+        "as of": [
+            list(rows.facts(FactQuery(scope, as_of=moment, prefix=prefix))) for moment in MOMENTS for prefix in prefixes
+        ],
+        "below": list(rows.facts(FactQuery(scope, below=True))),
+        "named below": [
+            list(rows.facts(FactQuery(scope, below=True, key=key, after=after, limit=limit)))
+            for key in KEYS[:4]
+            for after, limit in ((None, None), (None, 2), ("", 2), ("user:a", None))
+        ],
+        "revisions": [list(rows.revisions(RevisionQuery(scope, key))) for key in KEYS],
+        "newest revisions": [
+            list(rows.revisions(RevisionQuery(scope, key, newest_first=True, before=before, limit=2)))
+            for key in KEYS
+            for before in (None, 3)
+        ],
+        "revisions below": list(rows.revisions(RevisionQuery(scope))),
+        "revision": [rows.revision(scope, key, version=2) for key in KEYS],
+        "revision at": [rows.revision(scope, key, at=moment) for key in KEYS[:4] for moment in MOMENTS],
+        "last": [rows.revision(scope, key) for key in KEYS],
+        "session": rows.get(Session, scope),
+        "owned": rows.scan(Session, scope.tenant, below=scope),
+        "facts of owned": [list(rows.facts(FactQuery(scope, owned=True, key=key))) for key in KEYS],
+        "replays": [rows.get(Replay, scope, key) for key in KEYS],
+        "erasure": rows.get(Erasure, scope),
+        "subject": rows.get(ContentKey, scope.tenant, scope.path),
     }
 
 

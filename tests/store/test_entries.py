@@ -14,6 +14,7 @@ from added import add_entry
 from memoranda.model.entry import Calibration, Collection, Entry, Shelf, ShelfState, Space
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.scope import Scope
+from memoranda.store.base import EntryQuery
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore
 from memoranda.store.sqlite import SqliteStore
@@ -61,7 +62,7 @@ def add(scope: Scope = ADA, namespace: str = "", *, collection: str = "notes", *
 
 def state(store: Store, shelf: Shelf) -> ShelfState:
     found = store.read(lambda rows: rows.shelf_state(shelf))
-    assert store.shelf_state(shelf) == found
+    assert store.read(lambda rows: rows.shelf_state(shelf), snapshot=False) == found
     return found
 
 
@@ -92,15 +93,15 @@ def test_a_new_namespace_is_no_removal_to_those_who_look_at_all(store: Store):
     [
         lambda rows: rows.end_entry("default", 1, NOON),
         lambda rows: rows.remove_entry("default", 1),
-        lambda rows: rows.erase_below(ADA),
-        lambda rows: rows.remove_memory(ADA),
-        lambda rows: rows.remove_collection("default", "notes"),
-        lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, space=NEW)),
+        lambda rows: rows.remove_below(ADA),
+        lambda rows: rows.remove_below(ADA, keep_records=True),
+        lambda rows: rows.remove(Collection, "default", "notes"),
+        lambda rows: rows.put(msgspec.structs.replace(NOTES, space=NEW)),
     ],
     ids=["end", "remove", "erase", "remove memory", "remove collection", "switch embedder"],
 )
 def test_whatever_goes_changes_the_state_for_good(store: Store, change: Callable[[Any], Any]):
-    store.transact(lambda rows: rows.put_collection(NOTES))
+    store.transact(lambda rows: rows.put(NOTES))
     shelves = [Shelf(ADA, "notes", "x"), Shelf(ADA, "notes")]
     assert store.transact(add(namespace="x")) == 1
     before = [state(store, shelf).removed for shelf in shelves]
@@ -114,12 +115,12 @@ def test_whatever_goes_changes_the_state_for_good(store: Store, change: Callable
 
 
 def test_a_collection_that_keeps_its_embedder_keeps_its_state(store: Store):
-    store.transact(lambda rows: rows.put_collection(NOTES))
+    store.transact(lambda rows: rows.put(NOTES))
     store.transact(add())
     before = state(store, Shelf(ADA, "notes"))
-    store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, successor=NEW)))
+    store.transact(lambda rows: rows.put(msgspec.structs.replace(NOTES, successor=NEW)))
     assert state(store, Shelf(ADA, "notes")) == before
-    store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, space=NEW)))
+    store.transact(lambda rows: rows.put(msgspec.structs.replace(NOTES, space=NEW)))
     assert state(store, Shelf(ADA, "notes")) != before
 
 
@@ -131,7 +132,8 @@ def test_ending_twice_and_ending_what_is_not_there_change_nothing(store: Store):
     store.transact(lambda rows: rows.end_entry("default", 99, NOON))
     store.transact(lambda rows: rows.remove_entry("default", 99))
     assert state(store, Shelf(ADA, "notes")) == before
-    assert store.read(lambda rows: rows.entries("default", [sequence])[0].ended_at) == NOON
+    found = EntryQuery(tenant="default", sequences=[sequence])
+    assert store.read(lambda rows: [entry.ended_at for entry in rows.entries(found)]) == [NOON]
     store.transact(lambda rows: rows.remove_entry("default", sequence))
     assert state(store, Shelf(ADA, "notes")) != before
 
@@ -150,10 +152,25 @@ def test_another_tenant_reaches_no_entry(store: Store):
     assert state(store, Shelf(ADA, "notes")) == before
     assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"old": 1}
     for tenant, there in (("default", True), ("other", False)):
-        assert bool(store.read(lambda rows, tenant=tenant: rows.entries(tenant, [sequence]))) is there
-        assert bool(store.read(lambda rows, tenant=tenant: rows.entry(tenant, "e"))) is there
-        found = store.read(lambda rows, tenant=tenant: rows.vector(tenant, sequence, "old"))
-        assert found == (b"12345678" if there else None)
+        assert (
+            bool(
+                store.read(
+                    lambda rows, tenant=tenant: list(rows.entries(EntryQuery(tenant=tenant, sequences=[sequence])))
+                )
+            )
+            is there
+        )
+        assert (
+            bool(store.read(lambda rows, tenant=tenant: next(rows.entries(EntryQuery(tenant=tenant, id="e")), None)))
+            is there
+        )
+        assert vector_of(store, sequence, "old", tenant) == (b"12345678" if there else None)
+
+
+def vector_of(store: Store, sequence: int, embedder: str, tenant: str = "default") -> bytes | None:
+    query = EntryQuery(tenant=tenant, collection="notes", limit=100)
+    rows = store.read(lambda rows: list(rows.index_rows(query, embedder)))
+    return next((one.vector for one in rows if one.sequence == sequence), None)
 
 
 def test_a_vector_of_an_entry_that_is_gone_is_not_kept(store: Store):
@@ -163,7 +180,7 @@ def test_a_vector_of_an_entry_that_is_gone_is_not_kept(store: Store):
     store.transact(lambda rows: rows.remove_entry("default", sequence))
     store.transact(lambda rows: rows.put_vector("default", sequence, "new", b"123456789012"))
     assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {}
-    assert store.read(lambda rows: rows.vector("default", sequence, "new")) is None
+    assert vector_of(store, sequence, "new") is None
 
 
 def test_the_vectors_of_one_embedder_go_alone(store: Store):
@@ -172,13 +189,22 @@ def test_the_vectors_of_one_embedder_go_alone(store: Store):
     assert store.transact(lambda rows: rows.remove_vectors("default", "notes", "old")) == 1
     assert store.transact(lambda rows: rows.remove_vectors("default", "notes", "old")) == 0
     shelf = Shelf(ADA, "notes", "")
-    assert [one.vector for one in store.read(lambda rows: list(rows.indexed(shelf, "new")))] == [b"123456789012"]
-    assert store.read(lambda rows: list(rows.indexed(shelf, "old"))) == []
-    assert [one.sequence for one in store.read(lambda rows: rows.without_vector("default", "notes", "old", 9))] == [1]
+    assert [one.vector for one in store.read(lambda rows: list(rows.index_rows(EntryQuery(shelf=shelf), "new")))] == [
+        b"123456789012"
+    ]
+    assert store.read(lambda rows: list(rows.index_rows(EntryQuery(shelf=shelf), "old"))) == []
+    assert [
+        one.sequence
+        for one in store.read(
+            lambda rows: list(
+                rows.entries(EntryQuery(tenant="default", collection="notes", without_vector_of="old", limit=9))
+            )
+        )
+    ] == [1]
     # A third one takes the place that the first has left, and is not taken for it.
     store.transact(lambda rows: rows.put_vector("default", sequence, "third", b"1234"))
     assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"new": 1, "third": 1}
-    assert store.read(lambda rows: rows.vector("default", sequence, "old")) is None
+    assert vector_of(store, sequence, "old") is None
 
 
 def test_removing_an_entry_takes_the_ledgers_text_of_it_and_of_no_other(store: Store):
@@ -216,7 +242,7 @@ def test_removing_an_entry_takes_the_ledgers_text_of_it_and_of_no_other(store: S
     assert texts() == ["said"] * 4
     store.transact(lambda rows: rows.remove_entry("default", sequences[0]))
     assert texts() == [None, "said", "said", "said"]
-    assert store.transact(lambda rows: rows.remove_collection("default", "notes")) == 1
+    assert store.transact(lambda rows: rows.remove(Collection, "default", "notes")) == 1
     assert texts() == [None, None, "said", "said"]
 
 
@@ -224,9 +250,9 @@ def test_an_erasure_takes_the_entries_of_its_scopes_only(store: Store):
     below, beside = Scope.of(user="ada", agent="x"), Scope.of(user="ada-b")
     sequences = [store.transact(add(scope)) for scope in (ADA, below, beside, BOB)]
     store.transact(lambda rows: rows.end_entry("default", sequences[0], NOON))
-    assert store.transact(lambda rows: rows.remove_memory(Scope.of(user="nobody")))["entries"] == 0
-    assert store.transact(lambda rows: rows.erase_below(ADA))["entries"] == 2
-    left = store.read(lambda rows: rows.entries("default", sequences))
+    assert store.transact(lambda rows: rows.remove_below(Scope.of(user="nobody"), keep_records=True))["entries"] == 0
+    assert store.transact(lambda rows: rows.remove_below(ADA))["entries"] == 2
+    left = store.read(lambda rows: list(rows.entries(EntryQuery(tenant="default", sequences=sequences))))
     assert sorted(entry.sequence for entry in left) == sequences[2:]
     assert store.read(lambda rows: rows.vector_counts("default", "notes")) == {"old": 2}
     shelves = store.read(lambda rows: rows.shelves("default", "notes"))
@@ -235,24 +261,24 @@ def test_an_erasure_takes_the_entries_of_its_scopes_only(store: Store):
 
 def test_a_collection_is_found_as_it_is_now_without_a_read(store: Store):
     def found(name: str = "notes", tenant: str = "default") -> Collection | None:
-        at_once = store.collection(tenant, name)
-        assert store.read(lambda rows: rows.collection(tenant, name)) == at_once
+        at_once = store.read(lambda rows: rows.get(Collection, tenant, name), snapshot=False)
+        assert store.read(lambda rows: rows.get(Collection, tenant, name)) == at_once
         return at_once
 
     assert found() is None
     for now in (NOTES, msgspec.structs.replace(NOTES, successor=NEW), msgspec.structs.replace(NOTES, space=NEW)):
-        store.transact(lambda rows, now=now: rows.put_collection(now))
+        store.transact(lambda rows, now=now: rows.put(now))
         assert found() == now
         assert found(tenant="other") is None and found("note") is None
-    store.transact(lambda rows: rows.remove_collection("default", "notes"))
+    store.transact(lambda rows: rows.remove(Collection, "default", "notes"))
     assert found() is None
 
 
 def test_a_tenant_with_nothing_but_a_collection_is_listed(store: Store):
     assert store.read(lambda rows: rows.tenants()) == []
-    store.transact(lambda rows: rows.put_collection(msgspec.structs.replace(NOTES, tenant="lonely")))
+    store.transact(lambda rows: rows.put(msgspec.structs.replace(NOTES, tenant="lonely")))
     assert store.read(lambda rows: rows.tenants()) == ["lonely"]
-    assert store.transact(lambda rows: rows.remove_collection("lonely", "notes")) == 0
+    assert store.transact(lambda rows: rows.remove(Collection, "lonely", "notes")) == 0
     assert store.read(lambda rows: rows.tenants()) == []
 
 
@@ -263,10 +289,16 @@ def test_long_shelves_are_read_whole_and_in_order(store: Store):
 
     store.transact(fill)
     odd, both = Shelf(ADA, "notes", "x"), Shelf(ADA, "notes")
-    assert store.read(lambda rows: [one.sequence for one in rows.indexed(odd, "old")]) == list(range(1, 2101, 2))
-    found = store.read(lambda rows: [(one.sequence, one.namespace) for one in rows.indexed(both, "old", after=7)])
-    assert found == [(number, "yx"[number % 2]) for number in range(8, 2101)]
-    assert store.read(lambda rows: [one.sequence for one in rows.entries_as_of(odd, "old", NOON)]) == list(
+    assert store.read(lambda rows: [one.sequence for one in rows.index_rows(EntryQuery(shelf=odd), "old")]) == list(
         range(1, 2101, 2)
     )
-    assert store.read(lambda rows: [one.sequence for one in rows.entries_below(ADA)]) == list(range(1, 2101))
+    found = store.read(
+        lambda rows: [(one.sequence, one.namespace) for one in rows.index_rows(EntryQuery(shelf=both, after=7), "old")]
+    )
+    assert found == [(number, "yx"[number % 2]) for number in range(8, 2101)]
+    assert store.read(
+        lambda rows: [one.sequence for one in rows.index_rows(EntryQuery(shelf=odd, active_at=NOON), "old")]
+    ) == list(range(1, 2101, 2))
+    assert store.read(lambda rows: [one.sequence for one in rows.entries(EntryQuery(below=ADA))]) == list(
+        range(1, 2101)
+    )

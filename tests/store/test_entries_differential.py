@@ -19,10 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from postgres_server import PostgresServer
 
-from memoranda.model.entry import Calibration, Collection, Entry, NewEntry, Shelf, ShelfState, Space
+from memoranda.model.entry import Calibration, Collection, Entry, Indexed, NewEntry, Shelf, ShelfState, Space
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
+from memoranda.store.base import EntryQuery
 from memoranda.store.memory import MemoryStore
 from memoranda.store.postgres import PostgresStore, connection
 from memoranda.store.sqlite import SqliteStore
@@ -115,8 +116,10 @@ class Call:
         return f"{self.name}{self.arguments!r}{self.options or ''}"
 
 
-def calls(name: str, *arguments: st.SearchStrategy[Any]) -> st.SearchStrategy[Callable[[Any], Any]]:
-    return st.tuples(*arguments).map(lambda given: Call(name, given))
+def calls(
+    name: str, *arguments: st.SearchStrategy[Any], **options: st.SearchStrategy[Any]
+) -> st.SearchStrategy[Callable[[Any], Any]]:
+    return st.builds(Call, st.just(name), st.tuples(*arguments), st.fixed_dictionaries(options))
 
 
 @st.composite
@@ -147,9 +150,9 @@ putting = calls("put_vector", tenants, sequences, embedders, vectors)
 removing = st.one_of(
     calls("end_entry", tenants, sequences, moments),
     calls("remove_entry", tenants, sequences),
-    calls("remove_memory", scopes),
-    calls("erase_below", scopes),
-    calls("remove_collection", tenants, collection_names),
+    calls("remove_below", scopes, keep_records=st.booleans()),
+    calls("remove_below", scopes, keep_records=st.booleans()),
+    calls("remove", st.just(Collection), tenants, collection_names),
 )
 VERBS = st.one_of(
     adding,
@@ -157,7 +160,7 @@ VERBS = st.one_of(
     adding,
     putting,
     putting,
-    calls("put_collection", collections),
+    calls("put", collections),
     calls("remove_vectors", tenants, collection_names, embedders),
     removing,
     calls("append_event", events()),
@@ -166,45 +169,56 @@ VERBS = st.one_of(
 
 def everything(rows: Any) -> dict[Any, Any]:
     """Ask every question about entries that a reader can be asked about the small world of this test."""
+
+    def found(**fields: Any) -> list[Entry]:
+        return list(rows.entries(EntryQuery(**fields)))
+
+    def indexed(embedder: str, **fields: Any) -> list[Indexed]:
+        return list(rows.index_rows(EntryQuery(**fields), embedder))
+
     answers: dict[Any, Any] = {"tenants": rows.tenants()}
     for tenant in TENANTS:
         answers[tenant] = {
-            "collections": rows.collections(tenant),
-            "collection": [rows.collection(tenant, name) for name in COLLECTIONS],
+            "collections": rows.scan(Collection, tenant),
+            "collection": [rows.get(Collection, tenant, name) for name in COLLECTIONS],
             "shelves": [rows.shelves(tenant, name) for name in COLLECTIONS],
-            "entries": sorted(rows.entries(tenant, SEQUENCES), key=lambda entry: entry.sequence),
-            "some entries": [len(rows.entries(tenant, some)) for some in ([], [1], [2, 2, 99])],
-            "entry": [rows.entry(tenant, id) for id in IDS],
-            "expired": [rows.expired_entries(tenant, moment, limit) for moment in MOMENTS for limit in (1, 100)],
-            "vectors": [rows.vector(tenant, place, embedder) for place in SEQUENCES for embedder in EMBEDDERS],
+            "entries": sorted(found(tenant=tenant, sequences=SEQUENCES), key=lambda entry: entry.sequence),
+            "some entries": [len(found(tenant=tenant, sequences=some)) for some in ([], [1], [2, 2, 99])],
+            "entry": [found(tenant=tenant, id=id) for id in IDS],
+            "expired": [
+                found(tenant=tenant, expired_by=moment, limit=limit) for moment in MOMENTS for limit in (1, 100)
+            ],
             "without": [
-                rows.without_vector(tenant, name, embedder, limit)
+                found(tenant=tenant, collection=name, without_vector_of=embedder, limit=limit, after=after)
                 for name in COLLECTIONS
                 for embedder in EMBEDDERS
-                for limit in (1, 100)
+                for limit, after in ((1, 0), (100, 0), (100, 2))
             ],
             "indexed": [
-                rows.indexed_entries(tenant, name, embedder, limit, after=after)
+                indexed(embedder, tenant=tenant, collection=name, limit=limit, after=after)
                 for name in COLLECTIONS
                 for embedder in EMBEDDERS
                 for limit, after in ((1, 0), (100, 0), (100, 2))
             ],
             "counts": [rows.vector_counts(tenant, name) for name in COLLECTIONS],
-            "below": [list(rows.entries_below(Scope(tenant, path))) for path in PATHS],
+            "below": [found(below=Scope(tenant, path)) for path in PATHS],
             "texts": [event.text for event in rows.events(tenant)],
         }
     for shelf in SHELVES:
         answers[shelf] = {
             "state": rows.shelf_state(shelf),
-            "standing": rows.standing(shelf),
-            "indexed": [list(rows.indexed(shelf, embedder, after=after)) for embedder in EMBEDDERS for after in (0, 2)],
-            "of key": [rows.entry_of_key(shelf, key) for key in KEYS],
-            "alike": [rows.entries_alike(shelf, digest) for digest in DIGESTS],
-            "known": [rows.known_digests(shelf, DIGESTS), rows.known_digests(shelf, DIGESTS[:1])],
-            "known keys": [rows.known_keys(shelf, KEYS), rows.known_keys(shelf, KEYS[1:])],
-            "as of": [
-                list(rows.entries_as_of(shelf, embedder, moment)) for embedder in EMBEDDERS for moment in MOMENTS
+            "live": rows.live_sequences(shelf),
+            "indexed": [indexed(embedder, shelf=shelf, after=after) for embedder in EMBEDDERS for after in (0, 2)],
+            "of key": [found(shelf=shelf, key=key) for key in KEYS],
+            "alike": [found(shelf=shelf, digest=digest) for digest in DIGESTS],
+            "ended": [
+                found(shelf=shelf, digest=digest, ended_since=moment, limit=100)
+                for digest in DIGESTS
+                for moment in MOMENTS
             ],
+            "known": [rows.known(shelf, digests=DIGESTS), rows.known(shelf, digests=DIGESTS[:1])],
+            "known keys": [rows.known(shelf, keys=KEYS, digests=DIGESTS[1:]), rows.known(shelf, keys=KEYS[1:])],
+            "as of": [indexed(embedder, shelf=shelf, active_at=at) for embedder in EMBEDDERS for at in MOMENTS],
         }
     return answers
 
@@ -306,9 +320,9 @@ class Follower:
     def follow(self, rows: Any) -> None:
         state = rows.shelf_state(self.shelf)
         if state.removed != self.state.removed:
-            self.known = rows.standing(self.shelf)
+            self.known = rows.live_sequences(self.shelf)
         elif state.newest != self.state.newest:
-            self.known += [sequence for sequence in rows.standing(self.shelf) if sequence > self.state.newest]
+            self.known += [sequence for sequence in rows.live_sequences(self.shelf) if sequence > self.state.newest]
         self.state = state
 
 
@@ -330,8 +344,8 @@ CHANGES = st.one_of(
     near,
     calls("end_entry", st.just("default"), sequences, moments),
     calls("remove_entry", st.just("default"), sequences),
-    calls("erase_below", st.sampled_from(NEAR)),
-    calls("remove_collection", st.just("default"), st.just("notes")),
+    calls("remove_below", st.sampled_from(NEAR)),
+    calls("remove", st.just(Collection), st.just("default"), st.just("notes")),
 )
 FOLLOWED = st.lists(
     st.tuples(st.lists(CHANGES, min_size=1, max_size=4), st.sets(st.sampled_from(WATCHED))), min_size=2, max_size=10
@@ -353,5 +367,5 @@ def test_whoever_follows_the_state_knows_the_shelf(
             store.read(followers[shelf].follow)
     for shelf, follower in followers.items():
         store.read(follower.follow)
-        assert follower.known == store.read(lambda rows, shelf=shelf: rows.standing(shelf))
+        assert follower.known == store.read(lambda rows, shelf=shelf: rows.live_sequences(shelf))
     store.close()

@@ -27,7 +27,7 @@ from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
-from memoranda.store.base import Reader
+from memoranda.store.base import FactQuery, Reader
 
 
 def ensure_block(scope: Scope, key: str, payload: bytes) -> None:
@@ -59,7 +59,7 @@ def list_blocks(rows: Reader, effect: ListBlocks, call: Call) -> Outcome[list[Fa
     found = [
         fact
         for block in BLOCK_TYPES
-        for fact in rows.facts_named(effect.scope.tenant, key_of(block), below=effect.scope.path)
+        for fact in rows.facts(FactQuery(effect.scope, below=True, key=key_of(block)))
         if fact.active_at(call.now) and fact.scope.shape == ("user", "agent")
     ]
     return Outcome(found)

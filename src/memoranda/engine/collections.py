@@ -9,7 +9,7 @@ import msgspec
 
 from memoranda.engine.embedding import Texts, derive, text_of
 from memoranda.engine.entries import EMBEDDING_TAKES_TIME
-from memoranda.engine.verbs import Call, Outcome, Preparation, short_reads, verb
+from memoranda.engine.verbs import Call, Outcome, Preparation, verb
 from memoranda.errors import Conflict, EmbedderMismatch, Hint, NotFound
 from memoranda.model.clock import to_micros
 from memoranda.model.effect import CollectionEffect, Effect
@@ -17,7 +17,7 @@ from memoranda.model.entry import Collection, Entry, Holding, Indexed, Space
 from memoranda.model.event import Note
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.store.base import Reader, Store, Transaction
+from memoranda.store.base import EntryQuery, Reader, Store, Transaction
 
 if TYPE_CHECKING:
     from memoranda.retrieval.index.shelf import ShelfIndex
@@ -39,7 +39,7 @@ class ReadCollections(Effect, frozen=True, kw_only=True, tag="read_collections")
 def read_collections(rows: Reader, effect: ReadCollections, call: Call) -> Outcome[list[Holding]]:
     """Return the collections of a tenant, by name; of a scope, those that have entries at or below it."""
     scope = effect.scope
-    every = [_holding(rows, one, scope) for one in rows.collections(scope.tenant)]
+    every = [_holding(rows, one, scope) for one in rows.scan(Collection, scope.tenant)]
     return Outcome([one for one in every if one.entries or not scope.path])
 
 
@@ -54,7 +54,7 @@ class DeleteCollection(CollectionEffect, frozen=True, kw_only=True, tag="delete_
 def delete_collection(rows: Transaction, effect: DeleteCollection, call: Call) -> Outcome[int]:
     """Delete a collection with its entries in every scope; return how many."""
     existing_collection(rows, effect.scope.tenant, effect.collection)
-    removed = rows.remove_collection(effect.scope.tenant, effect.collection)
+    removed = rows.remove(Collection, effect.scope.tenant, effect.collection)
     call.indexes.drop(Scope(effect.scope.tenant), collection=effect.collection)
     return Outcome(removed, (_note(effect, {"entries": removed}),))
 
@@ -93,7 +93,7 @@ def begin_reembedding(rows: Transaction, effect: BeginReembedding, call: Call) -
     if successor is not None:
         return Outcome(_progress(rows, collection))
     collection = msgspec.structs.replace(collection, successor=space)
-    rows.put_collection(collection)
+    rows.put(collection)
     return Outcome(_progress(rows, collection), (_note(effect, {"embedder": space.embedder}),))
 
 
@@ -114,12 +114,11 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _texts_to_embed(rows: Reader, effect: ReembedEntries, call: Call) -> Texts:
-    tenant = effect.scope.tenant
-    collection = rows.collection(tenant, effect.collection)
-    space = None if collection is None else collection.successor
-    if space is None:
+    collection = rows.get(Collection, effect.scope.tenant, effect.collection)
+    if collection is None or collection.successor is None:
         return {}
-    entries = rows.without_vector(tenant, effect.collection, space.embedder, effect.limit, after=effect.after)
+    space = collection.successor
+    entries = entries_without_vector(rows, collection, space, after=effect.after, limit=effect.limit)
     return {space: [text_of(entry.content) for entry in entries]}
 
 
@@ -133,7 +132,7 @@ def reembed_entries(rows: Transaction, effect: ReembedEntries, call: Call) -> Ou
     tenant = effect.scope.tenant
     collection = existing_collection(rows, tenant, effect.collection)
     space = _successor(collection)
-    entries = rows.without_vector(tenant, collection.name, space.embedder, effect.limit, after=effect.after)
+    entries = list(entries_without_vector(rows, collection, space, after=effect.after, limit=effect.limit))
     for entry in entries:
         vector = call.derived.vector(space, text_of(entry.content))
         rows.put_vector(tenant, entry.sequence, space.embedder, vector)
@@ -156,21 +155,31 @@ def end_reembedding(rows: Transaction, effect: EndReembedding, call: Call) -> Ou
     if effect.give_up:
         chosen, dropped = collection.space, space
     else:
-        if rows.without_vector(effect.scope.tenant, collection.name, space.embedder, 1):
+        if any(entries_without_vector(rows, collection, space)):
             raise Conflict(
                 f"collection `{collection.name}` still has entries without a vector of `{space.embedder}`",
                 hint="Re-embed the rest first",
             )
         chosen, dropped = space, collection.space
     collection = msgspec.structs.replace(collection, space=chosen, successor=None)
-    rows.put_collection(collection)
+    rows.put(collection)
     rows.remove_vectors(effect.scope.tenant, collection.name, dropped.embedder)
     return Outcome(collection, (_note(effect, {"embedder": chosen.embedder, "instead_of": dropped.embedder}),))
 
 
+def entries_without_vector(
+    rows: Reader, collection: Collection, space: Space, *, after: int = 0, limit: int = 1
+) -> Iterator[Entry]:
+    """Return the first entries of a collection, live or ended, that have no vector in a space."""
+    tenant, name = collection.tenant, collection.name
+    return rows.entries(
+        EntryQuery(tenant=tenant, collection=name, without_vector_of=space.embedder, after=after, limit=limit)
+    )
+
+
 def existing_collection(rows: Reader, tenant: str, name: str) -> Collection:
     """Return a collection, or raise NotFound."""
-    collection = rows.collection(tenant, name)
+    collection = rows.get(Collection, tenant, name)
     if collection is None:
         raise NotFound(f"there is no collection {quote(name)}", hint=Hint("list", "collections"), value=name)
     return collection
@@ -243,7 +252,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     other_found: float | None
 
 
-@verb(CompareEmbedders, needs_snapshot=short_reads)
+@verb(CompareEmbedders, reads_often=True)
 def compare_embedders(store: Store, effect: CompareEmbedders, call: Call) -> Outcome[Comparison]:
     """Return how recall would change if a collection moved to another embedder.
 
@@ -292,9 +301,11 @@ def _sample(rows: Reader, effect: CompareEmbedders) -> tuple[Collection, list[En
     if not shelves:
         return collection, [], []
     shelf, _ = max(shelves, key=lambda pair: pair[1])
-    newest = rows.standing(shelf)[-effect.sample :]
-    indexed = list(rows.indexed(shelf, collection.space.embedder, after=newest[0] - 1)) if newest else []
-    return collection, rows.entries(effect.scope.tenant, [one.sequence for one in indexed]), indexed
+    newest = rows.live_sequences(shelf)[-effect.sample :]
+    query = EntryQuery(shelf=shelf, after=newest[0] - 1 if newest else 0)
+    indexed = list(rows.index_rows(query, collection.space.embedder)) if newest else []
+    entries = rows.entries(EntryQuery(tenant=effect.scope.tenant, sequences=[one.sequence for one in indexed]))
+    return collection, list(entries), indexed
 
 
 def _probes(texts: dict[int, str], queries: Sequence[str]) -> Iterator[tuple[str, int | None]]:

@@ -22,9 +22,10 @@ from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.names import RESERVED, why_not_a_name
+from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode, encode_checked
-from memoranda.store.base import Reader, Store, TenantState, Transaction
+from memoranda.store.base import FactQuery, Reader, Store, TenantState, Transaction
 
 _LONGEST_NAME = 255
 
@@ -39,7 +40,7 @@ class ReadDefinitions(Effect, frozen=True, kw_only=True, tag="read_definitions")
 @verb(ReadDefinitions)
 def read_definitions(rows: Reader, effect: ReadDefinitions, call: Call) -> Outcome[list[Definition]]:
     """Return the tenant's definitions, oldest first."""
-    return Outcome(rows.definitions(effect.scope.tenant))
+    return Outcome(rows.scan(Definition, effect.scope.tenant))
 
 
 class ReadRecords(Effect, frozen=True, kw_only=True, tag="read_records"):
@@ -61,7 +62,8 @@ def read_records(rows: Reader, effect: ReadRecords, call: Call) -> Outcome[list[
 
     def read(last: Fact | None, limit: int | None) -> list[Fact]:
         after = (effect.after or None) if last is None else last.scope.path
-        return rows.facts_named(definition.tenant, definition.slug, after=after, limit=limit)
+        query = FactQuery(Scope(definition.tenant), below=True, key=definition.slug, after=after, limit=limit)
+        return list(rows.facts(query))
 
     def is_wanted(fact: Fact) -> bool:
         return definition.applies_to(fact.scope) and fact.active_at(call.now)
@@ -167,7 +169,7 @@ def delete_definition(rows: Transaction, effect: DeleteDefinition, call: Call) -
         for record in records:
             at = call.after(record.updated_at)
             notes.append(remove_fact(rows, record, record.version + 1, at, call.origin))
-        rows.remove_definition(definition.tenant, definition.id)
+        rows.remove(Definition, definition.tenant, definition.id)
         notes.append(Note(effect="delete_definition", resource=definition.id, detail={"records": len(records)}))
         total += len(records)
     bump_revision(rows, effect.scope.tenant)
@@ -181,7 +183,7 @@ def find_definition(rows: Reader, tenant: str, name: str) -> Definition:
 
 def find_definitions(rows: Reader, tenant: str, names: Sequence[str]) -> list[Definition]:
     """Return the definitions of these ids or slugs, each once, or raise NotFound with the missing ones."""
-    return select_definitions(rows.definitions(tenant), names)
+    return select_definitions(rows.scan(Definition, tenant), names)
 
 
 def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> list[Definition]:
@@ -207,7 +209,7 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
 
 def records_of(rows: Reader, definition: Definition) -> list[Fact]:
     """Return every record of a definition, expired or not."""
-    named = rows.facts_named(definition.tenant, definition.slug)
+    named = rows.facts(FactQuery(Scope(definition.tenant), below=True, key=definition.slug))
     return [fact for fact in named if definition.applies_to(fact.scope)]
 
 
@@ -222,7 +224,7 @@ def bump_revision(rows: Transaction, tenant: str, *, epoch: bool = False) -> Non
 
 
 def _keep(rows: Transaction, definition: Definition, effect: str) -> Note:
-    rows.put_definition(definition)
+    rows.put(definition)
     bump_revision(rows, definition.tenant)
     detail = {"slug": definition.slug, "scope": definition.scope, "ttl": definition.ttl}
     return Note(effect=effect, resource=definition.id, payload=canonical(definition.schema), detail=detail)
@@ -251,7 +253,7 @@ def _move_record(rows: Transaction, record: Fact, slug: str, call: Call) -> tupl
 
 
 def _check_unique(rows: Reader, definition: Definition, *, old: Definition | None) -> None:
-    for other in rows.definitions(definition.tenant):
+    for other in rows.scan(Definition, definition.tenant):
         if old is not None and other.id == old.id:
             continue
         for field in ("id", "name", "slug"):

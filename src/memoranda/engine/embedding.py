@@ -153,7 +153,7 @@ def texts_by_space(rows: Reader, tenant: str, texts: Iterable[tuple[str, list[st
     """Return the texts of collections, by name, under every space in which their vectors are needed."""
     wanted: Texts = {}
     for name, of_collection in texts:
-        for space in _spaces(rows.collection(tenant, name)):
+        for space in _spaces(rows.get(Collection, tenant, name)):
             wanted.setdefault(space, []).extend(of_collection)
     return wanted
 

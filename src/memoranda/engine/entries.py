@@ -22,7 +22,7 @@ from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits, larger_limit
 from memoranda.model.names import collection_key
 from memoranda.model.value import canonical, decode
-from memoranda.store.base import Reader, Store, Transaction
+from memoranda.store.base import EntryQuery, Reader, Store, Transaction
 
 _PORTION = 128
 """Entries of a long list that are read at once."""
@@ -161,18 +161,17 @@ class _Candidates:
 
     def __init__(self, rows: Transaction, shelf: Shelf, items: Sequence[Item], digests: Sequence[bytes]) -> None:
         keys = {item.key for item in items if item.key is not None}
-        self._digests = rows.known_digests(shelf, list(set(digests)))
-        self._keys = rows.known_keys(shelf, list(keys)) if keys else set[str]()
+        self._known = rows.known(shelf, keys=list(keys), digests=list(set(digests)))
 
     def may_match(self, item: Item, digest: bytes) -> bool:
         """Return whether there may be an entry with an item's key, or with its content."""
-        return digest in self._digests if item.key is None else item.key in self._keys
+        return (digest if item.key is None else item.key) in self._known
 
     def note(self, item: Item, digest: bytes) -> None:
         """Add a stored item: later ones may match it."""
-        self._digests.add(digest)
+        self._known.add(digest)
         if item.key is not None:
-            self._keys.add(item.key)
+            self._known.add(item.key)
 
 
 class _NewEntries:
@@ -251,11 +250,11 @@ def forget(rows: Transaction, effect: Forget, call: Call) -> Outcome[bool]:
     """End an entry, and return whether there was one."""
     ensure_open(rows, effect.scope)
     if effect.id is not None:
-        entry = rows.entry(effect.scope.tenant, effect.id)
+        entry = next(rows.entries(EntryQuery(tenant=effect.scope.tenant, id=effect.id)), None)
         if entry is not None and (entry.scope, entry.collection) != (effect.scope, effect.collection):
             entry = None
     else:
-        entry = rows.entry_of_key(Shelf(effect.scope, effect.collection, effect.namespace), effect.key or "")
+        entry = entry_of_key(rows, Shelf(effect.scope, effect.collection, effect.namespace), effect.key or "")
     if entry is None or not entry.is_current_at(call.now):
         return Outcome(False)
     return Outcome(True, (end_entry(rows, entry, call.now),))
@@ -276,12 +275,13 @@ class ListEntries(CollectionEffect, frozen=True, kw_only=True, tag="list_entries
 def list_entries(rows: Reader, effect: ListEntries, call: Call) -> Outcome[list[Entry]]:
     """Return the current entries of a shelf, in the order they came."""
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
-    sequences = [sequence for sequence in rows.standing(shelf) if sequence > effect.after]
+    sequences = [sequence for sequence in rows.live_sequences(shelf) if sequence > effect.after]
 
     def current() -> Iterator[Entry]:
         # Their content and metadata are bounded by `Limits`, so a portion of this many rows is bounded too.
         for start in range(0, len(sequences), _PORTION):
-            entries = rows.entries(effect.scope.tenant, sequences[start : start + _PORTION])
+            portion = sequences[start : start + _PORTION]
+            entries = rows.entries(EntryQuery(tenant=effect.scope.tenant, sequences=portion))
             yield from sorted((one for one in entries if one.is_current_at(call.now)), key=lambda one: one.sequence)
 
     found = take_within(islice(current(), effect.limit), lambda one: (one.content, one.metadata), effect.max_bytes)
@@ -290,13 +290,18 @@ def list_entries(rows: Reader, effect: ListEntries, call: Call) -> Outcome[list[
 
 def open_collection(rows: Transaction, tenant: str, name: str, call: Call) -> tuple[Collection, list[Note]]:
     """Return a collection, created if there is none, and the note that says so."""
-    collection = rows.collection(tenant, name)
+    collection = rows.get(Collection, tenant, name)
     if collection is not None:
         return collection, []
     collection = Collection(tenant=tenant, name=name, space=call.derived.new_space(), created_at=call.now)
-    rows.put_collection(collection)
+    rows.put(collection)
     detail = {"embedder": collection.space.embedder, "dimension": collection.space.dimension}
     return collection, [Note(effect="create_collection", key=collection_key(name), detail=detail)]
+
+
+def entry_of_key(rows: Reader, shelf: Shelf, key: str) -> Entry | None:
+    """Return the live entry of a key; the newest, where several namespaces have one."""
+    return max(rows.entries(EntryQuery(shelf=shelf, key=key)), key=lambda one: one.sequence, default=None)
 
 
 def end_entry(rows: Transaction, entry: Entry, at: datetime) -> Note:
@@ -347,8 +352,8 @@ def _matching_entry(
 ) -> Entry | None:
     """Return the entry that an item would duplicate or replace: the one with its key, or one with its content."""
     if item.key is not None:
-        return rows.entry_of_key(shelf, item.key)
-    for entry in rows.entries_alike(shelf, digest):
+        return entry_of_key(rows, shelf, item.key)
+    for entry in rows.entries(EntryQuery(shelf=shelf, digest=digest)):
         # Only a write with its key may replace an entry that has one; so it counts only if it need not be replaced.
         if entry.is_current_at(now) and _same(entry, item) and (entry.key is None or _outlives(entry, expires_at)):
             return entry

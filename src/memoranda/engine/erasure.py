@@ -16,11 +16,11 @@ from memoranda.engine.entries import expire_entry
 from memoranda.engine.facts import expire_fact
 from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import StorageError, UsageError
-from memoranda.model.effect import Effect
+from memoranda.model.effect import Approval, Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
-from memoranda.store.base import Erasure, Reader, Store, Transaction
+from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
 _CHUNK = 500
 _KEEP_REPLAYS = timedelta(days=7)
@@ -69,13 +69,13 @@ def erase(rows: Transaction, effect: Erase, call: Call) -> Outcome[Receipt]:
     removed: Counter[str] = Counter()
     at = call.now
     for scope in scopes:
-        earlier = rows.erasure(scope)
+        earlier = rows.get(Erasure, scope)
         version, newest = rows.newest_below(scope)
         floor = max(version, earlier.version_floor if earlier else 0)
         # Stamps run ahead of a clock that does not move: what is erased must not look newer than its erasure.
         at = max(at, call.after(newest), call.after(earlier.at if earlier else None))
-        removed.update(rows.erase_below(scope))
-        rows.add_erasure(Erasure(id=id, scope=scope, at=at, version_floor=floor))
+        removed.update(rows.remove_below(scope))
+        rows.put(Erasure(id=id, scope=scope, at=at, version_floor=floor))
         call.indexes.drop(scope)
     removed["approvals"] += _drop_shared_approvals(rows, scopes, call)
     position = (rows.head(effect.scope.tenant) or (0, ""))[0] + 1  # that of the note below
@@ -90,21 +90,21 @@ def _sessions_of(rows: Transaction, scope: Scope) -> list[Scope]:
     waiting = [scope]
     while waiting:
         owner = waiting.pop()
-        for session in rows.sessions_owned(owner):
-            if session not in found and not scope.covers(session):
-                found[session] = None
-                waiting.append(session)
+        for session in rows.scan(Session, owner.tenant, below=owner):
+            if session.scope not in found and not scope.covers(session.scope):
+                found[session.scope] = None
+                waiting.append(session.scope)
     return list(found)
 
 
 def _drop_shared_approvals(rows: Transaction, scopes: list[Scope], call: Call) -> int:
     """Refuse what waits in another scope but would also write to one of these: it has their content."""
     dropped = 0
-    for approval in rows.approvals(scopes[0].tenant):
+    for approval in rows.scan(Approval, scopes[0].tenant):
         effect = approval.effect
         if effect is None or not any(gone.covers(place) for _, place, _ in effect.demands() for gone in scopes):
             continue
-        rows.put_approval(
+        rows.put(
             msgspec.structs.replace(
                 approval,
                 effect=None,
@@ -141,16 +141,15 @@ class Swept(msgspec.Struct, frozen=True, kw_only=True):
 def sweep(rows: Transaction, effect: Sweep, call: Call) -> Outcome[Swept]:
     """Remove one chunk of expired facts and entries, values that outlived their time, old idempotency records."""
     tenant = effect.scope.tenant
-    gone = rows.expired(tenant, call.now, _CHUNK)
+    gone = list(rows.facts(FactQuery(Scope(tenant), below=True, expired_by=call.now, limit=_CHUNK)))
     records = Counter(fact.key for fact in gone if _is_record(rows, fact, call))
     notes = [expire_fact(rows, fact, call) for fact in gone]
-    entries = rows.expired_entries(tenant, call.now, _CHUNK)
+    entries = list(rows.entries(EntryQuery(tenant=tenant, expired_by=call.now, limit=_CHUNK)))
     notes += [expire_entry(rows, entry) for entry in entries]
     swept = Swept(
         facts=len(gone),
-        revisions=rows.forget_revisions(tenant, call.now),
         entries=len(entries),
-        idempotency_keys=rows.remove_replays(tenant, call.now - _KEEP_REPLAYS),
+        **rows.expire(tenant, call.now, replays_before=call.now - _KEEP_REPLAYS),
         more=_CHUNK in (len(gone), len(entries)),
         records=dict(records),
     )

@@ -24,7 +24,7 @@ from memoranda.model.names import SESSION_RECORD, is_block_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode_checked
-from memoranda.store.base import Reader, Replay, Transaction
+from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Replay, RevisionQuery, Transaction
 
 
 class GetFact(Effect, frozen=True, kw_only=True, tag="get_fact"):
@@ -54,7 +54,7 @@ def _fact_at(rows: Reader, effect: GetFact | ListFacts, key: str, call: Call) ->
         fact = rows.fact(effect.scope, key)
         return fact if fact is not None and fact.active_at(call.now) else None
     moment = from_micros(effect.as_of)
-    revision = rows.revision_at(effect.scope, key, moment)
+    revision = rows.revision(effect.scope, key, at=moment)
     if revision is None or revision.change != "set" or revision.forgotten:
         return None
     fact = revision.as_fact()
@@ -135,9 +135,7 @@ def _list_readable(look: Look, effect: ListFacts | FindFacts, may_read: MayRead)
 @verb(FindFacts, read_filtered=_list_readable)
 def find_facts(rows: Reader, effect: FindFacts, call: Call) -> Outcome[list[Fact]]:
     """Return the active facts of one key at and below a scope."""
-    scope = effect.scope
-    own = rows.fact(scope, effect.key) if scope.path else None
-    named = ([] if own is None else [own]) + rows.facts_named(scope.tenant, effect.key, below=scope.path)
+    named = rows.facts(FactQuery(effect.scope, below=True, key=effect.key))
     return Outcome([fact for fact in named if fact.active_at(call.now)][: effect.limit])
 
 
@@ -162,12 +160,12 @@ def list_facts(rows: Reader, effect: ListFacts, call: Call) -> Outcome[list[Fact
 def _facts_under(rows: Reader, effect: ListFacts, call: Call) -> list[Fact]:
     def read(last: Fact | None, limit: int | None) -> list[Fact]:
         after = effect.after if last is None else last.key
-        if effect.as_of is not None:
-            moment = from_micros(effect.as_of)
-            return rows.facts_as_of(effect.scope, moment, prefix=effect.prefix, after=after, limit=limit)
-        return rows.facts(
-            effect.scope, now=call.now, prefix=effect.prefix, domain=effect.domain, after=after, limit=limit
-        )
+        scope, prefix = effect.scope, effect.prefix
+        if effect.as_of is None:
+            query = FactQuery(scope, active_at=call.now, prefix=prefix, domain=effect.domain, after=after, limit=limit)
+        else:
+            query = FactQuery(scope, as_of=from_micros(effect.as_of), prefix=prefix, after=after, limit=limit)
+        return list(rows.facts(query))
 
     # No statement filters history by domain.
     tagged = effect.as_of is not None and effect.domain is not None
@@ -204,9 +202,11 @@ def read_history(rows: Reader, effect: ReadHistory, call: Call) -> Outcome[list[
     def read(last: Revision | None, limit: int | None) -> list[Revision]:
         if effect.newest:
             before = effect.before if last is None else last.version
-            return rows.newest_revisions(effect.scope, effect.key, before=before, limit=limit)
-        after = effect.after if last is None else last.version
-        return rows.revisions(effect.scope, effect.key, after=after, limit=limit)
+            query = RevisionQuery(effect.scope, effect.key, before=before, newest_first=True, limit=limit)
+        else:
+            after = effect.after if last is None else last.version
+            query = RevisionQuery(effect.scope, effect.key, after=after, limit=limit)
+        return list(rows.revisions(query))
 
     return Outcome(read_portions(read, _value, limit=effect.limit, max_bytes=effect.max_bytes))
 
@@ -281,7 +281,7 @@ Repeatable = SetFact | DeleteFact | WriteFacts
 def find_replay(rows: Transaction, effect: Repeatable) -> Any:
     """Return the result of the first request under this idempotency key; None for the first, and without a key."""
     key = effect.idempotency_key
-    replay = rows.replay(effect.scope, key) if key is not None else None
+    replay = rows.get(Replay, effect.scope, key) if key is not None else None
     if replay is None:
         return None
     request = _request_digest(rows, effect)
@@ -312,7 +312,7 @@ def keep_replay(rows: Transaction, effect: Repeatable, value: Any, call: Call) -
         for write, done in zip(_writes(effect), values, strict=True)
     )
     request = _request_digest(rows, effect)
-    rows.put_replay(Replay(scope=effect.scope, key=key, request=request, results=results, at=call.now))
+    rows.put(Replay(scope=effect.scope, key=key, request=request, results=results, at=call.now))
 
 
 def _writes(effect: Repeatable) -> tuple[SetFact | DeleteFact, ...]:
@@ -320,7 +320,7 @@ def _writes(effect: Repeatable) -> tuple[SetFact | DeleteFact, ...]:
 
 
 def _fact_at_version(rows: Reader, scope: Scope, key: str, version: int) -> Fact:
-    revision = rows.revision(scope, key, version)
+    revision = rows.revision(scope, key, version=version)
     if revision is None or revision.forgotten:
         raise NotFound(
             f"what this idempotency key wrote at `{key}` has been forgotten since",
@@ -352,11 +352,11 @@ def _request_digest(rows: Transaction, effect: Repeatable) -> str:
 
 def content_key(rows: Transaction, tenant: str, scope: str) -> bytes:
     """Return the secret that a scope's content is hashed with, making it the first time. An erasure destroys it."""
-    key = rows.content_key(tenant, scope)
+    key = rows.get(ContentKey, tenant, scope)
     if key is None:
-        key = os.urandom(32)
-        rows.put_content_key(tenant, scope, key)
-    return key
+        key = ContentKey(tenant, scope, os.urandom(32))
+        rows.put(key)
+    return key.secret
 
 
 # writes
@@ -487,7 +487,7 @@ def _current(
 ) -> tuple[Fact | None, int, datetime, tuple[Note, ...]]:
     """Return the active fact without its value, the next version and its stamp, and the note if it has expired."""
     scope, key = effect.scope, effect.key
-    current = rows.bare_fact(scope, key)
+    current = rows.fact(scope, key, value=False)
     notes: tuple[Note, ...] = ()
     if current is None:
         version, previous = last_used(rows, scope, key)
@@ -545,11 +545,10 @@ def _ensure_stamp(key: str, current: Fact | None, stamp: int) -> None:
 
 def last_used(rows: Reader, scope: Scope, key: str) -> tuple[int, datetime | None]:
     """Return the highest version a key ever had, erased ones included, and the stamp of it."""
-    last = rows.last_version(scope, key)
-    if last:
-        revision = rows.revision(scope, key, last)
-        return last, revision.at if revision else None
-    erasure = rows.erasure(scope)
+    last = rows.revision(scope, key)
+    if last is not None:
+        return last.version, last.at
+    erasure = rows.get(Erasure, scope)
     return (erasure.version_floor, erasure.at) if erasure else (0, None)
 
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Collection
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
 
-from memoranda.model.entry import Entry, Shelf, ShelfState, Space
+from memoranda.model.entry import Collection, Entry, Shelf, ShelfState, Space
 from memoranda.model.scope import Scope
-from memoranda.store.base import Reader
+from memoranda.store.base import EntryQuery, Reader
 
 if TYPE_CHECKING:
     from memoranda.retrieval.index.shelf import ShelfIndex
@@ -51,18 +51,19 @@ class EntryCache:
         """The approximate size of the entries."""
         return len(self._entries) * _BYTES_OF_AN_ENTRY
 
-    def lookup(self, state: ShelfState, sequences: Collection[int]) -> list[Entry]:
+    def lookup(self, state: ShelfState, sequences: Sequence[int]) -> list[Entry]:
         """Return the cached entries among these sequences, if the shelf is in this state; do not change them."""
         with self._lock:
             known = self._entries if self._removed == state.removed else {}
             return [entry for sequence in sequences if (entry := known.get(sequence)) is not None]
 
-    def entries(self, rows: Reader, shelf: Shelf, sequences: Collection[int]) -> list[Entry]:
+    def entries(self, rows: Reader, shelf: Shelf, sequences: Sequence[int]) -> list[Entry]:
         """Return the entries of these sequences on a shelf; do not change them."""
         state = rows.shelf_state(shelf)
         removed, found = state.removed, self.lookup(state, sequences)
         have = {entry.sequence for entry in found}
-        read = rows.entries(shelf.scope.tenant, sorted(sequence for sequence in sequences if sequence not in have))
+        missing = sorted(sequence for sequence in sequences if sequence not in have)
+        read = list(rows.entries(EntryQuery(tenant=shelf.scope.tenant, sequences=missing)))
         with self._lock:
             if self._removed != removed or len(self._entries) + len(read) > _MOST_CACHED:
                 self._removed, self._entries = removed, {}
@@ -128,7 +129,7 @@ class IndexBook:
         None if there is no such collection. `now` is in microseconds.
         """
         state = rows.shelf_state(shelf)
-        collection = rows.collection(shelf.scope.tenant, shelf.collection)
+        collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
         if collection is None:
             return None
         place, space = (shelf, collection.space.embedder), collection.space
@@ -225,13 +226,13 @@ def _follow(held: _Held, rows: Reader, shelf: Shelf, state: ShelfState) -> None:
     gone: set[int] = set()
     if before != _NOTHING and state.removed != before.removed:
         known = set(index.sequences().tolist()) | index.lapsed
-        standing = set(rows.standing(shelf))
+        standing = set(rows.live_sequences(shelf))
         if any(sequence <= before.newest for sequence in standing - known):
             # Entries got vectors after later ones had theirs, as a collection that moved: begin anew.
             index, before = held.index, held.state
         else:
             gone = known - standing
-    new = rows.indexed(shelf, held.space.embedder, after=before.newest)
+    new = rows.index_rows(EntryQuery(shelf=shelf, after=before.newest), held.space.embedder)
     with index.lock:  # a thread that ranks by it meanwhile sees either an entry or its replacement
         index.add(new)
         index.remove(gone)

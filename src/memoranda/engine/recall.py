@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from memoranda.engine.indexes import EntryCache, OpenShelf
 from memoranda.engine.pages import content_bytes, is_over, take_within
-from memoranda.engine.verbs import Call, Outcome, short_reads, verb
+from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.effect import CollectionEffect
-from memoranda.model.entry import Entry, Match, Mode, Recalled, Shelf, Space, Why
+from memoranda.model.entry import Collection, Entry, Match, Mode, Recalled, Shelf, ShelfState, Space, Why
 from memoranda.model.event import Note
 from memoranda.model.value import encode
-from memoranda.store.base import Reader, Store
+from memoranda.store.base import EntryQuery, Reader, Store
 
 if TYPE_CHECKING:
     from memoranda.retrieval.index.shelf import ShelfIndex
@@ -47,7 +47,7 @@ class Recall(CollectionEffect, frozen=True, kw_only=True, tag="recall"):
     max_bytes: int | None = None
 
 
-@verb(Recall, needs_snapshot=short_reads)
+@verb(Recall, reads_often=True)
 def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     """Find entries, reading twice: first what the index lacks, and last the content of the matches.
 
@@ -60,7 +60,7 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     shelf = Shelf(effect.scope, effect.collection, effect.namespace)
     matches: list[Match] = []
     for attempt in range(1, _ATTEMPTS + 1):
-        opened = call.indexes.find(shelf, store.shelf_state(shelf), now=now) if effect.as_of is None else None
+        opened = call.indexes.find(shelf, _state(store, shelf), now=now) if effect.as_of is None else None
         if opened is None:
             opened = store.read(lambda rows: _open_shelf(rows, shelf, effect, call))
         if opened is None or effect.limit == 0:
@@ -74,7 +74,7 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
         cache = opened.cache if attempt < _ATTEMPTS else None
         entries: list[Entry] = []
         if cache is not None and effect.as_of is None and not effect.expand:
-            entries = cache.lookup(store.shelf_state(shelf), [one.sequence for one in ranked])
+            entries = cache.lookup(_state(store, shelf), [one.sequence for one in ranked])
         if len(entries) < len(ranked):
             ranked, entries = store.read(
                 lambda rows, ranked=ranked, cache=cache: _entries(rows, shelf, effect, ranked, cache)
@@ -93,18 +93,23 @@ def recall(store: Store, effect: Recall, call: Call) -> Outcome[Recalled]:
     return Outcome(Recalled(results=matches, count=len(matches)), (note,))
 
 
+def _state(store: Store, shelf: Shelf) -> ShelfState:
+    return store.read(lambda rows: rows.shelf_state(shelf), snapshot=False)
+
+
 def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> OpenShelf | None:
     """Return the index to search; None if there is no such collection."""
     if effect.as_of is None:
         return call.indexes.open(rows, shelf, now=to_micros(call.now))
-    collection = rows.collection(shelf.scope.tenant, shelf.collection)
+    collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)
     if collection is None:
         return None
     from memoranda.retrieval.index.shelf import ShelfIndex
 
     # The same moment is hardly asked for twice, so its entries are indexed for this one recall.
     index = ShelfIndex(collection.space.dimension)
-    index.add(rows.entries_as_of(shelf, collection.space.embedder, from_micros(effect.as_of)))
+    query = EntryQuery(shelf=shelf, active_at=from_micros(effect.as_of))
+    index.add(rows.index_rows(query, collection.space.embedder))
     return OpenShelf(index, collection.space, EntryCache())
 
 
@@ -158,7 +163,8 @@ def _entries(
             read = cache.entries(rows, shelf, [one.sequence for one in part])
         else:
             wanted = {sequence for one in part for sequence in (one.sequence, *one.before, *one.after)}
-            read = rows.entries(shelf.scope.tenant, sorted(wanted - found.keys()))
+            missing = sorted(wanted - found.keys())
+            read = list(rows.entries(EntryQuery(tenant=shelf.scope.tenant, sequences=missing)))
         found.update((entry.sequence, entry) for entry in read)
         if effect.max_bytes is not None:
             size += sum(content_bytes((entry.content, entry.metadata)) for entry in read)

@@ -179,7 +179,7 @@ class SchemaBook:
             return None
         known = self._known.get(scope.tenant)
         if known is None or known[0] != revision:
-            definitions = {one.slug: one for one in rows.definitions(scope.tenant)}
+            definitions = {one.slug: one for one in rows.scan(Definition, scope.tenant)}
             if len(self._known) >= _MOST_TENANTS:
                 self._known.clear()
             known = self._known[scope.tenant] = (revision, definitions, {})

@@ -35,7 +35,7 @@ def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcom
     """Begin a scope that will end, or return the one that is running."""
     require_ending(effect.scope)
     ensure_open(rows, effect.scope)
-    running = rows.session(effect.scope)
+    running = rows.get(Session, effect.scope)
     if running is not None:
         if effect.owner is not None and running.owner != effect.owner:
             raise UsageError(
@@ -46,7 +46,7 @@ def start_session(rows: Transaction, effect: StartSession, call: Call) -> Outcom
     if effect.owner is not None and effect.owner.tenant != effect.scope.tenant:
         raise UsageError("a session and its owner stay inside one tenant", hint="Name an owner of the same tenant")
     session = Session(scope=effect.scope, owner=effect.owner, started_at=call.now)
-    rows.put_session(session)
+    rows.put(session)
     owner = effect.owner.path if effect.owner else None
     return Outcome(session, (Note(effect="start_session", scope=effect.scope.path, detail={"owner": owner}),))
 
@@ -62,17 +62,17 @@ class EndScope(Effect, frozen=True, kw_only=True, tag="end_scope"):
 def end_scope(rows: Transaction, effect: EndScope, call: Call) -> Outcome[dict[str, int]]:
     """End a scope: remove its memory, history included, and refuse later writes. Ending twice changes nothing."""
     require_ending(effect.scope)
-    running = rows.session(effect.scope)
+    running = rows.get(Session, effect.scope)
     if running is not None and running.ended_at is not None:
         return Outcome({})
     version, newest = rows.newest_below(effect.scope)
-    removed = rows.remove_memory(effect.scope)
+    removed = rows.remove_below(effect.scope, keep_records=True)
     call.indexes.drop(effect.scope)
     if version:
         # Its history is removed as by an erasure, so the versions used there are recorded in the same way.
         ended = Erasure(id=call.ids.new("erasure"), scope=effect.scope, at=call.after(newest), version_floor=version)
-        rows.add_erasure(ended)
-    rows.put_session(
+        rows.put(ended)
+    rows.put(
         Session(
             scope=effect.scope,
             owner=running.owner if running else None,
@@ -99,7 +99,7 @@ def find_ended_session(rows: Reader, scope: Scope) -> Session | None:
     if not may_end(scope):
         return None
     for ending in ending_scopes(scope):
-        session = rows.session(ending)
+        session = rows.get(Session, ending)
         if session is not None and session.ended_at is not None:
             return session
     return None

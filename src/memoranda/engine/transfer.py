@@ -12,7 +12,7 @@ import msgspec
 from memoranda.engine.blocks import ensure_block
 from memoranda.engine.definitions import COMPILING_TAKES_TIME, CreateDefinition, compile_ahead, create_definition
 from memoranda.engine.embedding import Texts, derive, text_of, texts_by_space
-from memoranda.engine.entries import Item, Remember, digest_of, store_items
+from memoranda.engine.entries import Item, Remember, digest_of, entry_of_key, store_items
 from memoranda.engine.facts import GetFact, SetFact, expire_fact, last_used, write_fact
 from memoranda.engine.schemas import prepare_schema
 from memoranda.engine.sessions import StartSession, ending_scopes, find_ended_session, require_ending, start_session
@@ -36,7 +36,7 @@ from memoranda.model.transfer import (
     ImportRefusal,
 )
 from memoranda.model.value import decode, encode
-from memoranda.store.base import Reader, Session, Store, Transaction
+from memoranda.store.base import EntryQuery, Erasure, FactQuery, Reader, Session, Store, Transaction
 
 
 class Export(Effect, frozen=True, kw_only=True, tag="export"):
@@ -68,16 +68,16 @@ ExportedPart: TypeAlias = Definition | Session | Fact | Entry
 
 def export_parts(rows: Reader, effect: Export, call: Call, may_read: MayRead | None = None) -> Iterator[ExportedPart]:
     """Yield the parts of an export in the order of a file, one at a time. Use it up inside the work."""
-    yield from rows.definitions(effect.scope.tenant)
+    yield from rows.scan(Definition, effect.scope.tenant)
     # The owner of a session has to be exported with anything of the session, also with that session alone.
-    for scope in dict.fromkeys((*ending_scopes(effect.scope), *rows.sessions_owned(effect.scope))):
-        session = rows.session(scope)
+    ending = [rows.get(Session, scope) for scope in ending_scopes(effect.scope)]
+    for session in dict.fromkeys((*ending, *rows.scan(Session, effect.scope.tenant, below=effect.scope))):
         if session is not None and session.ended_at is None:
             yield session
-    for fact in rows.facts_below(effect.scope):
+    for fact in rows.facts(FactQuery(effect.scope, below=True)):
         if fact.active_at(call.now) and (may_read is None or may_read(fact.key)):
             yield fact
-    for entry in rows.entries_below(effect.scope):
+    for entry in rows.entries(EntryQuery(below=effect.scope)):
         if entry.is_current_at(call.now) and (may_read is None or may_read(collection_key(entry.collection))):
             yield entry
 
@@ -227,7 +227,7 @@ def _without_runtime_state(effect: Import) -> tuple[Import, list[ImportRefusal]]
 
 
 def _import_definition(rows: Transaction, effect: Import, new: ImportedDefinition, call: Call) -> tuple[Note, ...]:
-    for old in rows.definitions(effect.scope.tenant):
+    for old in rows.scan(Definition, effect.scope.tenant):
         if old.slug == new.slug:
             # A definition from when more was allowed still counts as equal.
             schema = new.schema if new.schema == old.schema else prepare_schema(new.schema)
@@ -254,14 +254,14 @@ def _begin_sessions(rows: Transaction, scope: Scope, file_owners: Mapping[str, s
     """Begin the unknown sessions at and above a scope, with their owners, so that erasing an owner erases them."""
     for ending in ending_scopes(scope):
         owner = _owner(rows, ending, file_owners)
-        if owner is not None and rows.session(ending) is None:
+        if owner is not None and rows.get(Session, ending) is None:
             yield from start_session(rows, StartSession(scope=ending, owner=owner), call).notes
             yield from _begin_sessions(rows, owner, file_owners, call)
 
 
 def _owner(rows: Reader, session: Scope, file_owners: Mapping[str, str]) -> Scope | None:
     """Return the owner of a session: the one known here, or else the one in the file."""
-    known = rows.session(session)
+    known = rows.get(Session, session)
     if known is not None:
         return known.owner
     return Scope(session.tenant, file_owners[session.path]) if session.path in file_owners else None
@@ -273,7 +273,7 @@ def _erasure_time(rows: Reader, scope: Scope, file_owners: Mapping[str, str]) ->
     for one in belongs_to:  # which grows meanwhile
         owners = (_owner(rows, ending, file_owners) for ending in ending_scopes(one))
         belongs_to += [owner for owner in owners if owner is not None and owner not in belongs_to]
-    erasures = (rows.erasure(one) for one in belongs_to)
+    erasures = (rows.get(Erasure, one) for one in belongs_to)
     return max((erasure.at for erasure in erasures if erasure is not None), default=None)
 
 
@@ -339,10 +339,11 @@ def _import_entry(
     metadata = msgspec.Raw(encode(decode(bytes(new.metadata))))  # a file may use another encoding of the same JSON
     item = Item(payload=new.payload, metadata=metadata, key=new.key)
     shelf = Shelf(scope, new.collection, new.namespace)
-    current = rows.entry_of_key(shelf, new.key) if new.key is not None else None
+    current = entry_of_key(rows, shelf, new.key) if new.key is not None else None
     if current is not None and current.is_current_at(call.now) and current.created_at >= new.created_at:
         return False, []  # changed here after the file was made
-    if rows.ended_since(shelf, digest_of(bytes(new.payload)), new.created_at):
+    digest = digest_of(bytes(new.payload))
+    if any(rows.entries(EntryQuery(shelf=shelf, digest=digest, ended_since=new.created_at, limit=1))):
         return False, []  # forgotten or replaced here since
     origin = call.origin_from(import_source(effect.source))
     begun = [*_begin_sessions(rows, scope, file_owners, call)]

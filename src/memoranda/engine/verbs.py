@@ -80,7 +80,7 @@ class Preparation(msgspec.Struct, frozen=True, kw_only=True):
     inquire: Callable[[Any, Any, Call], Any] = lambda rows, effect, call: ()
     """Read what `prepare` has to know, and raise what is wrong with the effect; None where nothing is to be done."""
     needs_one_row: Callable[[Any, Call], bool] = lambda effect, call: False
-    """Whether `inquire` asks for a single row, which is read from the store itself, without a snapshot."""
+    """Whether `inquire` asks for a single row, which needs no snapshot."""
     busy: str = ""
     """Why callers who must not wait are refused; empty where they are not."""
 
@@ -92,11 +92,6 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     """Yield the parts that the caller may read."""
     note: Callable[[Any, Iterable[Any]], Note]
     """Return what the ledger says about an effect with these parts."""
-
-
-def short_reads(effect: Any) -> bool:
-    """Say, as `needs_snapshot`, that a verb reads at several moments."""
-    return False
 
 
 def _read_all(look: Callable[[Any], Outcome[Any]], effect: Any, may_read: MayRead) -> Outcome[Any]:
@@ -128,8 +123,10 @@ class Verb(msgspec.Struct, frozen=True, kw_only=True):
 
     # reads
 
+    reads_often: bool = False
+    """Whether a read takes several short looks: `perform` gets the store in place of rows."""
     needs_snapshot: Callable[[Any], bool] = lambda effect: True
-    """Whether a read runs on one moment; if not, `perform` gets the store in place of rows, for short reads."""
+    """Whether the rows of a read are those of one moment; a single query has no need of that."""
     read_filtered: Callable[[Callable[[Any], Outcome[Any]], Any, MayRead], Outcome[Any]] = _read_all
     """Read for a caller who may not read every key: `read_filtered(look, effect, may_read)`, by calls of `look`."""
     is_recorded_first: bool = False
@@ -161,6 +158,6 @@ def verb(kind: type[Effect], **hooks: Any) -> Callable[[F], F]:
 def look(store: Store, effect: Effect, call: Call) -> Outcome[Any]:
     """Carry out a read, whatever the caller may see of it."""
     verb = VERBS[type(effect)]
-    if verb.needs_snapshot(effect):
-        return store.read(lambda rows: verb.perform(rows, effect, call))
-    return verb.perform(store, effect, call)
+    if verb.reads_often:
+        return verb.perform(store, effect, call)
+    return store.read(lambda rows: verb.perform(rows, effect, call), snapshot=verb.needs_snapshot(effect))

@@ -35,7 +35,7 @@ def hold(rows: Transaction, effect: Effect, capability: str, call: Call) -> tupl
         effect=effect,
         requested_at=call.now,
     )
-    rows.put_approval(approval)
+    rows.put(approval)
     note = Note(
         effect=effect.name,
         scope=effect.scope.path,
@@ -59,7 +59,7 @@ def _ensure_keepable(effect: Effect) -> None:
 
 def find_approval(rows: Reader, tenant: str, id: str) -> Approval | None:
     """Return an approval by its id, which may be any value from a caller."""
-    return rows.approval(tenant, id) if why_not_a_name(id, longest=LONGEST_LABEL) is None else None
+    return rows.get(Approval, tenant, id) if why_not_a_name(id, longest=LONGEST_LABEL) is None else None
 
 
 class ReadApprovals(Effect, frozen=True, kw_only=True, tag="read_approvals"):
@@ -90,7 +90,7 @@ def read_approvals(rows: Reader, effect: ReadApprovals, call: Call) -> Outcome[l
         )
 
     def read(last: Approval | None, limit: int | None) -> list[Approval]:
-        return rows.approvals(tenant, after=effect.after if last is None else last.id, limit=limit)
+        return rows.scan(Approval, tenant, after=effect.after if last is None else last.id, limit=limit)
 
     found = read_portions(
         read,
@@ -193,7 +193,7 @@ def decide_approval(rows: Transaction, effect: Decide, call: Call) -> Outcome[De
         reason=effect.reason,
     )
     # The decision stays on record; what the effect would have written does not.
-    rows.put_approval(msgspec.structs.replace(approval, effect=None))
+    rows.put(msgspec.structs.replace(approval, effect=None))
     note = Note(
         effect="decide",
         scope=approval.scope,

@@ -34,7 +34,7 @@ from memoranda.model.effect import Effect
 from memoranda.model.event import Note
 from memoranda.model.fact import OWNER_ACTOR, Origin
 from memoranda.model.limits import Limits
-from memoranda.model.policy import OWNER, Policy
+from memoranda.model.policy import OWNER, Grant, Policy
 from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Store, Transaction
 
@@ -214,7 +214,7 @@ class Gate:
         if preparation.busy:
             _ensure_may_wait(caller, preparation.busy)
         if preparation.needs_one_row(effect, call) and _surely_passes(effect, caller):
-            found = preparation.inquire(self._store, effect, call)
+            found = self._store.read(lambda rows: preparation.inquire(rows, effect, call), snapshot=False)
         else:
             found = self._store.read(
                 lambda rows: (
@@ -256,7 +256,7 @@ class Gate:
                 return refusal
             return carry_out(rows, effect, call)
 
-        result = self._store.attempt(work) if caller.at_once else self._store.transact(work)
+        result = self._store.transact(work, wait=not caller.at_once)
         if isinstance(result, Refused):
             raise result
         return result if verb.after_commit is None else verb.after_commit(self._store, effect, result)
@@ -301,7 +301,7 @@ class Gate:
         revision = rows.tenant_state(tenant).revision
         known = self._granted.get((tenant, caller.actor))
         if known is None or known[0] != revision:
-            known = (revision, policy_of_grants(rows.grants(tenant), caller.actor))
+            known = (revision, policy_of_grants(rows.scan(Grant, tenant), caller.actor))
             if len(self._granted) >= _MOST_ACTORS:
                 self._granted.clear()
             self._granted[tenant, caller.actor] = known

@@ -36,7 +36,7 @@ from memoranda.model.event import (
 )
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode
-from memoranda.store.base import Reader, Store, Transaction
+from memoranda.store.base import ContentKey, Erasure, Reader, Store, Transaction
 
 _PORTION = 64
 """Events that are read at once where the newest come first."""
@@ -223,7 +223,7 @@ def _append_all(rows: Transaction, batch: list[tuple[Note, Signature]]) -> None:
 def without_erased(rows: Transaction, note: Note, signature: Signature) -> Note:
     """Return a note, without its content if its subject was erased or its session ended before it is stored."""
     scope = Scope(signature.tenant, note.scope)
-    erasure = rows.erasure(scope)
+    erasure = rows.get(Erasure, scope)
     if (erasure is not None and signature.at <= erasure.at) or find_ended_session(rows, scope) is not None:
         return msgspec.structs.replace(note, payload=None)
     return note
@@ -306,8 +306,8 @@ def verify(rows: Reader, tenant: str, *, anchor: Anchor | None = None) -> Verifi
 
 def content_hash(rows: Reader, tenant: str, scope: str, payload: bytes) -> str | None:
     """Return the hash that the ledger has for this content; None once its scope was erased."""
-    key = rows.content_key(tenant, scope)
-    return hash_content(key, payload) if key is not None else None
+    key = rows.get(ContentKey, tenant, scope)
+    return hash_content(key.secret, payload) if key is not None else None
 
 
 class _Link(msgspec.Struct, frozen=True, gc=False):

@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, ClassVar
 
 import msgspec
 
+from memoranda.engine.collections import entries_without_vector
 from memoranda.engine.embedding import EmbedderBook, text_of, word_packer
 from memoranda.engine.sessions import ending_scopes
-from memoranda.engine.verbs import Call, Outcome, short_reads, verb
+from memoranda.engine.verbs import Call, Outcome, verb
 from memoranda.errors import EmbedderError
 from memoranda.governance.ledger import content_hash, verify
 from memoranda.governance.runs import broken_runs
@@ -28,7 +29,7 @@ from memoranda.model.names import collection_key
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import canonical, decode, encode
-from memoranda.store.base import Read, Reader, Store
+from memoranda.store.base import EntryQuery, FactQuery, Read, Reader, RevisionQuery, Store
 
 if TYPE_CHECKING:
     from memoranda.retrieval.embed.cache import CachingEmbedder
@@ -44,7 +45,7 @@ class Scrub(Effect, frozen=True, kw_only=True, tag="scrub"):
     mutates: ClassVar[bool] = False
 
 
-@verb(Scrub, needs_snapshot=short_reads, can_wait=False)
+@verb(Scrub, reads_often=True, can_wait=False)
 def scrub(store: Store, effect: Scrub, call: Call) -> Outcome[bool]:
     """Rewrite storage; return whether that could be done now."""
     return Outcome(store.scrub())
@@ -78,7 +79,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     detail: str = ""
 
 
-@verb(Inspect, needs_snapshot=short_reads, can_wait=False)
+@verb(Inspect, reads_often=True, can_wait=False)
 def inspect(store: Store, effect: Inspect, call: Call) -> Outcome[list[Finding]]:
     """Return what was checked, and whether it is sound."""
     damage = store.check()
@@ -123,7 +124,7 @@ def inspect_index(read: Read, tenant: str, embedders: EmbedderBook) -> list[Find
     """
     unchecked: list[str] = []
     checked = 0
-    for collection in read(lambda rows: rows.collections(tenant)):
+    for collection in read(lambda rows: rows.scan(Collection, tenant)):
         for space in (collection.space, collection.successor):
             if space is None or not _has_indexed(read, collection, space):
                 continue
@@ -146,7 +147,8 @@ def _index_finding(tenant: str, detail: str, *, ok: bool) -> Finding:
 
 
 def _has_indexed(read: Read, collection: Collection, space: Space) -> bool:
-    return bool(read(lambda rows: rows.indexed_entries(collection.tenant, collection.name, space.embedder, 1)))
+    query = EntryQuery(tenant=collection.tenant, collection=collection.name, limit=1)
+    return any(read(lambda rows: list(rows.index_rows(query, space.embedder))))
 
 
 def _index_differences(
@@ -189,8 +191,15 @@ def _is_metadata_of(entry: Entry, metadata: bytes) -> bool:
 
 
 def _next_portion(read: Read, collection: Collection, space: Space, after: int) -> list[tuple[Entry, Indexed]]:
-    place = collection.tenant, collection.name, space.embedder
-    return read(lambda rows: rows.indexed_entries(*place, _PORTION, after=after))
+    query = EntryQuery(tenant=collection.tenant, collection=collection.name, after=after, limit=_PORTION)
+
+    def look(rows: Reader) -> list[tuple[Entry, Indexed]]:
+        indexed = list(rows.index_rows(query, space.embedder))
+        found = rows.entries(EntryQuery(tenant=collection.tenant, sequences=[one.sequence for one in indexed]))
+        entries = {entry.sequence: entry for entry in found}
+        return [(entries[one.sequence], one) for one in indexed]
+
+    return read(look)
 
 
 def _vector_faults(
@@ -242,7 +251,7 @@ _CHANGES: dict[str, Change] = {"set_fact": "set", "delete_fact": "deleted", "exp
 def _fact_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
     expected = dict(rebuilt.facts)
     found: list[str] = []
-    for fact in rows.facts_below(Scope(tenant)):
+    for fact in rows.facts(FactQuery(Scope(tenant), below=True)):
         known = expected.pop((fact.scope.path, fact.key), None)
         if known is None:
             found.append(f"`{fact.key}` in `{fact.scope}` is not in the ledger")
@@ -260,7 +269,7 @@ def _revision_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[
     """Compare the history of facts; what an erasure or the end of a session took is not expected any more."""
     expected = {place: dict(versions) for place, versions in rebuilt.revisions.items()}
     found: list[str] = []
-    for revision in rows.revisions_below(Scope(tenant)):
+    for revision in rows.revisions(RevisionQuery(Scope(tenant))):
         versions = expected.get((revision.scope.path, revision.key), {})
         known = versions.pop(revision.version, None)
         fault = _revision_fault(rows, tenant, revision, known)
@@ -293,7 +302,7 @@ def _revision_fault(rows: Reader, tenant: str, revision: Revision, known: _Known
 def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str]:
     expected = dict(rebuilt.entries)
     found: list[str] = []
-    for entry in rows.entries_below(Scope(tenant)):
+    for entry in rows.entries(EntryQuery(below=Scope(tenant))):
         known = expected.pop(entry.sequence, None)
         if known is None or (known.scope, known.collection) != (entry.scope.path, collection_key(entry.collection)):
             found.append(f"entry `{entry.id}` in `{entry.scope}` is not in the ledger")
@@ -304,8 +313,8 @@ def _entry_differences(rows: Reader, tenant: str, rebuilt: _Rebuilt) -> list[str
     found.extend(
         f"entry {number} in `{known.scope}` is in the ledger but not in the store" for number, known in expected.items()
     )
-    for collection in rows.collections(tenant):
-        lacking = rows.without_vector(tenant, collection.name, collection.space.embedder, 1)
+    for collection in rows.scan(Collection, tenant):
+        lacking = entries_without_vector(rows, collection, collection.space)
         found.extend(f"entry `{entry.id}` in `{entry.scope}` has no vector, so no recall finds it" for entry in lacking)
     return found
 

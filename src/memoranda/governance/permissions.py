@@ -124,7 +124,7 @@ class ReadGrants(Effect, frozen=True, kw_only=True, tag="read_grants"):
 @verb(ReadGrants)
 def read_grants(rows: Reader, effect: ReadGrants, call: Call) -> Outcome[list[Grant]]:
     """Return the grants of the tenant."""
-    return Outcome(rows.grants(effect.scope.tenant))
+    return Outcome(rows.scan(Grant, effect.scope.tenant))
 
 
 class GrantRule(Effect, frozen=True, kw_only=True, tag="grant"):
@@ -157,7 +157,7 @@ def grant(rows: Transaction, effect: GrantRule, call: Call) -> Outcome[Grant]:
             hint="Name each scope, or leave the scope out to speak about all of them",
         )
     granted = Grant(id=call.ids.new("grant"), tenant=effect.scope.tenant, actor=effect.actor, rule=effect.rule)
-    rows.put_grant(granted)
+    rows.put(granted)
     bump_revision(rows, granted.tenant, epoch=True)
     return Outcome(granted, (_grant_note("grant", granted),))
 
@@ -173,9 +173,9 @@ class RevokeGrant(Effect, frozen=True, kw_only=True, tag="revoke"):
 @verb(RevokeGrant)
 def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]:
     """Remove a grant, and raise the tenant's permission epoch."""
-    for granted in rows.grants(effect.scope.tenant):
+    for granted in rows.scan(Grant, effect.scope.tenant):
         if granted.id == effect.grant:
-            rows.remove_grant(granted.tenant, granted.id)
+            rows.remove(Grant, granted.tenant, granted.id)
             bump_revision(rows, granted.tenant, epoch=True)
             return Outcome(granted, (_grant_note("revoke", granted),))
     raise NotFound(f"there is no grant {quote(effect.grant)}", hint=Hint("list", "permissions"))

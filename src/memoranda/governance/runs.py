@@ -45,7 +45,7 @@ from memoranda.model.names import RUN_RECORD, lies_under, require_label, why_not
 from memoranda.model.scope import LONGEST_ID, Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode
-from memoranda.store.base import Reader, Transaction
+from memoranda.store.base import ContentKey, Erasure, FactQuery, Reader, Session, Transaction
 
 _LEDGER_POSITION = "position"
 """The field of a run's record that says from which ledger position on the writes beside it were recorded."""
@@ -109,7 +109,7 @@ def record_run(rows: Transaction, effect: RecordRun, call: Call) -> Outcome[Reco
     The notes are chained here and not by the gate, because each one names the hash of the event before it.
     """
     _ensure_running(rows, effect.scope, effect.run)
-    index, head = rows.run_head(effect.scope.tenant, effect.run) or (0, GENESIS)
+    index, head = rows.head(effect.scope.tenant, effect.run) or (0, GENESIS)
     if index != effect.index or head != effect.previous:
         raise Conflict(
             f"run `{effect.run}` is at event {index}, not at event {effect.index}",
@@ -173,9 +173,9 @@ def _ensure_running(rows: Reader, scope: Scope, run: str) -> None:
         own = _run_scope(scope.tenant, run)
         if scope != own:
             raise UsageError(f"run {quote(run)} is recorded in `{own}`, not in `{scope}`", hint="Name its own scope")
-    session = rows.session(scope)
+    session = rows.get(Session, scope)
     if session is None:
-        if rows.erasure(scope) is not None:
+        if rows.get(Erasure, scope) is not None:
             raise ScopeEnded(f"run `{run}` was erased", hint="Start another run")
     elif session.ended_at is not None:
         raise ScopeEnded(f"`{scope}` has ended", hint="Start another run", ended_at=session.ended_at)
@@ -183,7 +183,7 @@ def _ensure_running(rows: Reader, scope: Scope, run: str) -> None:
 
 def _ensure_own(rows: Reader, scope: Scope, ends: Scope) -> None:
     """Raise UsageError unless a scope belongs to the owner of this run and to the run."""
-    session = rows.session(scope)
+    session = rows.get(Session, scope)
     owner = None if session is None else session.owner
     if owner is None or ends != Scope(owner.tenant, f"{owner.path}/{scope.path}"):
         raise UsageError(
@@ -308,7 +308,7 @@ def read_kept_run(rows: Reader, effect: ReadKeptRun, call: Call) -> Outcome[list
     record = record_of(rows, tenant, effect.run, call.now)
     if record is None or summary_of(record).scope != effect.owner.path:
         return Outcome([])
-    facts = list(rows.facts(_run_scope(tenant, effect.run), now=call.now, prefix="runs"))
+    facts = list(rows.facts(FactQuery(_run_scope(tenant, effect.run), active_at=call.now, prefix="runs")))
     if effect.verified:
         ensure_verified(rows, record, facts, call.now)
     return Outcome(facts)
@@ -382,8 +382,11 @@ def records_of_runs(rows: Reader, tenant: str, now: datetime, owner: Scope | Non
     """Return the records of the runs of a tenant, or of those that belong to an owner and to scopes below it."""
     if owner is not None and owner.tenant != tenant:
         return []
-    facts = rows.facts_named(tenant, RUN_RECORD) if owner is None else rows.facts_owned(owner, RUN_RECORD)
-    return [fact for fact in facts if fact.active_at(now) and fact.scope.shape == ("run",)]
+    if owner is None:
+        query = FactQuery(Scope(tenant), below=True, key=RUN_RECORD)
+    else:
+        query = FactQuery(owner, owned=True, key=RUN_RECORD)
+    return [fact for fact in rows.facts(query) if fact.active_at(now) and fact.scope.shape == ("run",)]
 
 
 def run_id(record: Fact) -> str:
@@ -496,14 +499,14 @@ def _ledger_mismatch(rows: Reader, record: Fact, facts: list[Fact]) -> str:
         # Written by an earlier version, or a part of the journal is older: read the ledger from the run's start.
         start = next((position for position, _, _ in rows.bodies(tenant, run=run_id(record))), 1)
         writes = _last_writes(rows.events(tenant, start=start), scope)
-    key = rows.content_key(tenant, scope)
+    key = rows.get(ContentKey, tenant, scope)
     for fact in facts:
         event = writes.pop(fact.key, None)
         if (
             key is None
             or event is None
             or event.version != fact.version
-            or event.content != hash_content(key, encode(fact.value))
+            or event.content != hash_content(key.secret, encode(fact.value))
             or hash_event(event) != event.hash
             or was_imported(fact.origin)
         ):

@@ -6,6 +6,10 @@ A store keeps rows and finds them. What a write *means* (versions, expiry, compa
 
 Every method names one tenant, directly or through its scope, and never sees the rows of another.
 
+Plain rows (`PlainRow`) have a key, and the same four methods for all kinds. Facts, entries and the ledger have methods
+of their own. A query for many of them is a value, and a store has to answer those combinations of its fields that are
+listed with it: each is one statement with a known plan.
+
 An entry is *live* until it is forgotten or replaced, which *ends* it; whether it has expired is another question. A
 *shelf* is the entries of one scope, collection and namespace, or of all its namespaces.
 """
@@ -27,6 +31,7 @@ from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope
 
 T = TypeVar("T")
+R = TypeVar("R", bound="PlainRow")
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,6 +61,96 @@ class Erasure(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope
     at: datetime
     version_floor: int
+
+
+class ContentKey(msgspec.Struct, frozen=True):
+    """The secret that the content of a scope is hashed with."""
+
+    tenant: str
+    scope: str
+    secret: bytes
+
+
+PlainRow = Collection | Definition | Grant | Approval | Session | Replay | Erasure | ContentKey
+"""Rows that are only ever found by their key or read in order."""
+
+
+class FactQuery(msgspec.Struct, frozen=True):
+    """Which facts to read, by these fields beside the scope. Other combinations raise `TypeError`.
+
+    - `active_at`, and perhaps `prefix`, `domain`, `after` and `limit`: the facts that are active at a moment, at and
+      below a key, ordered by key, from the first after one.
+    - `as_of`, and perhaps `prefix`, `after` and `limit`: the same from the history.
+    - `below`: every fact at and below the scope, expired or not, by scope and key.
+    - `below`, `key`, and perhaps `after` and `limit`: those of one key, by scope, from the first after a path.
+    - `owned`, `key`: those of one key in the sessions that belong to the scope or to one below it, by scope.
+    - `below`, `expired_by`, `limit`: expired facts of a tenant, whose shared scope is named.
+    """
+
+    scope: Scope
+    below: bool = False
+    owned: bool = False
+    key: str | None = None
+    prefix: str = ""
+    active_at: datetime | None = None
+    as_of: datetime | None = None
+    expired_by: datetime | None = None
+    domain: str | None = None
+    after: str | None = None
+    limit: int | None = None
+
+
+class RevisionQuery(msgspec.Struct, frozen=True):
+    """Which revisions to read, by these fields beside the scope. Other combinations raise `TypeError`.
+
+    - `key`, and perhaps `after` and `limit`: those of a key, oldest first, from the first after a version.
+    - `key`, `newest_first`, and perhaps `before` and `limit`: newest first, from the first before a version.
+    - none: every revision at and below the scope, by scope, key and version.
+    """
+
+    scope: Scope
+    key: str | None = None
+    after: int = 0
+    before: int | None = None
+    newest_first: bool = False
+    limit: int | None = None
+
+
+class EntryQuery(msgspec.Struct, frozen=True, kw_only=True):
+    """Which entries to read, by these fields. Other combinations raise `TypeError`.
+
+    `entries` answers these:
+
+    - `tenant`, `sequences`: live or ended, in no particular order.
+    - `tenant`, `id`: the newest entry of an id, live or ended.
+    - `tenant`, `expired_by`, `limit`: expired entries, live or ended, the first that expired first.
+    - `tenant`, `collection`, `without_vector_of`, `limit`, and perhaps `after`: live or ended, without a vector of an
+      embedder, by sequence.
+    - `shelf`, and `key` or `digest`: live ones, by sequence.
+    - `shelf`, `digest`, `ended_since`, `limit`: those that ended at or after a moment.
+    - `below`: live ones at and below a scope, by sequence.
+
+    And `index_rows` these:
+
+    - `shelf`, and perhaps `after`: live ones.
+    - `shelf`, `active_at`: those that were active at a moment, and still exist.
+    - `tenant`, `collection`, `limit`, and perhaps `after`: live or ended; their vectors are not checked.
+    """
+
+    tenant: str = ""
+    collection: str | None = None
+    shelf: Shelf | None = None
+    below: Scope | None = None
+    sequences: Sequence[int] | None = None
+    id: str | None = None
+    key: str | None = None
+    digest: bytes | None = None
+    active_at: datetime | None = None
+    expired_by: datetime | None = None
+    ended_since: datetime | None = None
+    without_vector_of: str | None = None
+    after: int = 0
+    limit: int | None = None
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -92,91 +187,48 @@ def text_place(event: Event) -> tuple[str, str | None, int | None]:
 class Reader(Protocol):
     """One snapshot of the store."""
 
-    # facts and their history
+    # plain rows
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key, expired or not."""
-        ...
+    def get(self, kind: type[R], *key: Any) -> R | None:
+        """Return the row of a key: `get(Collection, tenant, name)`.
 
-    def bare_fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key without value and origin, expired or not: enough to replace it."""
-        ...
-
-    def facts(
-        self,
-        scope: Scope,
-        *,
-        now: datetime,
-        prefix: str = "",
-        domain: str | None = None,
-        after: str = "",
-        limit: int | None = None,
-    ) -> list[Fact]:
-        """Return the active facts at and below a key, ordered by key, from the first after `after`."""
-        ...
-
-    def facts_as_of(
-        self, scope: Scope, moment: datetime, *, prefix: str = "", after: str = "", limit: int | None = None
-    ) -> list[Fact]:
-        """Return the facts at and below a key that were active at a moment, ordered by key, after `after`."""
-        ...
-
-    def facts_below(self, scope: Scope) -> Iterator[Fact]:
-        """Yield every fact at and below a scope, expired or not, by scope and key. Exhaust it inside the work."""
-        ...
-
-    def facts_named(
-        self, tenant: str, key: str, *, below: str = "", after: str | None = None, limit: int | None = None
-    ) -> list[Fact]:
-        """Return every fact of a key in any scope of the tenant, expired or not, ordered by scope.
-
-        `below` restricts them to the scopes strictly below a path. `after` is the path of the last scope seen.
+        The other keys are `Approval, tenant, id`, `Session, scope`, `Replay, scope, key`, `ContentKey, tenant, path`
+        and `Erasure, scope`, which finds the newest erasure of the scope or of one above it.
         """
         ...
 
-    def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
-        """Return the facts of a key in the sessions of a scope and of those below it, expired or not, by scope."""
+    def scan(
+        self, kind: type[R], tenant: str, *, below: Scope | None = None, after: str = "", limit: int | None = None
+    ) -> list[R]:
+        """Return the tenant's rows of a kind.
+
+        Definitions and grants, oldest first. Collections, by name. Approvals, oldest first, decided ones included, from
+        the first `after` an id, up to a `limit`. Sessions that belong to the scope `below` or to one below it, by
+        scope.
+        """
         ...
 
-    def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
-        """Return expired facts."""
+    # facts and their history
+
+    def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
+        """Return the fact of a key, expired or not; with `value=False` without value and origin."""
         ...
 
-    def revisions(self, scope: Scope, key: str, *, after: int = 0, limit: int | None = None) -> list[Revision]:
-        """Return the revisions of a key, oldest first, from the first after a version."""
+    def facts(self, query: FactQuery) -> Iterator[Fact]:
+        """Return the facts that a query asks for. Exhaust it inside the work."""
         ...
 
-    def newest_revisions(
-        self, scope: Scope, key: str, *, before: int | None = None, limit: int | None = None
-    ) -> list[Revision]:
-        """Return the revisions of a key, newest first, from the first before a version."""
+    def revision(
+        self, scope: Scope, key: str, *, version: int | None = None, at: datetime | None = None
+    ) -> Revision | None:
+        """Return a revision of a key: of a version, the newest one made by a moment, or the newest of all."""
         ...
 
-    def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
-        """Return one revision."""
-        ...
-
-    def revision_at(self, scope: Scope, key: str, moment: datetime) -> Revision | None:
-        """Return the revision at a moment: the newest one made at or before it."""
-        ...
-
-    def revisions_below(self, scope: Scope) -> Iterator[Revision]:
-        """Yield every revision at and below a scope, by scope, key and version. Exhaust it inside the work."""
-        ...
-
-    def last_version(self, scope: Scope, key: str) -> int:
-        """Return the highest version that a key ever had, 0 if none."""
+    def revisions(self, query: RevisionQuery) -> Iterator[Revision]:
+        """Return the revisions that a query asks for. Exhaust it inside the work."""
         ...
 
     # collections and their entries
-
-    def collections(self, tenant: str) -> list[Collection]:
-        """Return the tenant's collections, by name."""
-        ...
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection."""
-        ...
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return the state of a shelf, which differs from every other state it had."""
@@ -186,78 +238,23 @@ class Reader(Protocol):
         """Return each (scope, namespace) of a collection with live entries, ordered, with their number."""
         ...
 
-    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
-        """Yield what an index needs of the live entries of a shelf, by sequence, from the first after `after`.
-
-        Expired ones included. Entries without a vector of this embedder are left out. Exhaust it inside the work. An
-        iterator with an `operator.length_hint` saves memory.
-        """
+    def entries(self, query: EntryQuery) -> Iterator[Entry]:
+        """Return the entries that a query asks for. Exhaust it inside the work."""
         ...
 
-    def standing(self, shelf: Shelf) -> list[int]:
+    def live_sequences(self, shelf: Shelf) -> list[int]:
         """Return the sequences of the live entries of a shelf, ascending."""
         ...
 
-    def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
-        """Return the entries of these sequences, live or ended, in no particular order."""
+    def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
+        """Return those of these keys and digests that live entries of a shelf have."""
         ...
 
-    def entry(self, tenant: str, id: str) -> Entry | None:
-        """Return one entry by id, live or ended."""
-        ...
+    def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
+        """Return what an index needs of entries, expired ones included, by sequence.
 
-    def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
-        """Return the live entry of a key on a shelf."""
-        ...
-
-    def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
-        """Return the live entries of a digest on a shelf, oldest first."""
-        ...
-
-    def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
-        """Return those of these digests that live entries of a shelf have."""
-        ...
-
-    def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
-        """Return those of these keys that live entries of a shelf have."""
-        ...
-
-    def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
-        """Say whether an entry of this digest on a shelf ended at or after a moment."""
-        ...
-
-    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
-        """Yield what an index needs of the entries that were active at a moment and still exist, by sequence.
-
-        Exhaust it inside the work.
-        """
-        ...
-
-    def entries_below(self, scope: Scope) -> Iterator[Entry]:
-        """Yield the live entries at and below a scope, by sequence. Exhaust it inside the work."""
-        ...
-
-    def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
-        """Return expired entries, live or ended."""
-        ...
-
-    def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
-        """Return the vector that an embedder made of an entry."""
-        ...
-
-    def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
-        """Return entries of a collection, live or ended, without a vector of this embedder.
-
-        By sequence, from the first after `after`.
-        """
-        ...
-
-    def indexed_entries(
-        self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0
-    ) -> list[tuple[Entry, Indexed]]:
-        """Return entries of a collection, live or ended, with what an index gets of them, unchecked.
-
-        By sequence, from the first after `after`. Entries without a vector of this embedder are left out.
+        Entries without a vector of this embedder are left out. Exhaust it inside the work. An iterator with an
+        `operator.length_hint` saves memory.
         """
         ...
 
@@ -265,7 +262,7 @@ class Reader(Protocol):
         """Return how many entries of a collection, live or ended, have a vector, by embedder."""
         ...
 
-    # definitions, grants, approvals
+    # tenants, quotas, erasures
 
     def tenants(self) -> list[str]:
         """Return every tenant with any rows, sorted."""
@@ -275,52 +272,21 @@ class Reader(Protocol):
         """Return the state of the tenant's rules."""
         ...
 
-    def definitions(self, tenant: str) -> list[Definition]:
-        """Return the tenant's definitions, oldest first."""
-        ...
-
-    def grants(self, tenant: str) -> list[Grant]:
-        """Return the tenant's grants, oldest first."""
-        ...
-
-    def approvals(self, tenant: str, *, after: str = "", limit: int | None = None) -> list[Approval]:
-        """Return the tenant's approvals, oldest first, decided ones included, from the first after an id."""
-        ...
-
-    def approval(self, tenant: str, id: str) -> Approval | None:
-        """Return one approval."""
-        ...
-
-    # sessions, idempotency, quotas, erasures
-
-    def session(self, scope: Scope) -> Session | None:
-        """Return the session of a scope, ended or not."""
-        ...
-
-    def sessions_owned(self, scope: Scope) -> list[Scope]:
-        """Return the sessions that belong to a scope or to one below it, ordered by scope."""
-        ...
-
-    def replay(self, scope: Scope, key: str) -> Replay | None:
-        """Return the record of an idempotency key."""
-        ...
-
     def usage(self, tenant: str, actor: str, window: Window) -> tuple[int, int]:
         """Return the writes and bytes an actor used in a window."""
         ...
 
-    def erasure(self, scope: Scope) -> Erasure | None:
-        """Return the newest erasure of a scope or of one above it."""
+    def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
+        """Return the highest version and the latest timestamp of any key or entry at or below a scope.
+
+        The floors of earlier erasures at or below the scope count too.
+        """
         ...
 
     # ledger
 
-    def content_key(self, tenant: str, scope: str) -> bytes | None:
-        """Return the secret that the content of a scope is hashed with."""
-        ...
-
-    def head(self, tenant: str) -> tuple[int, str] | None:
-        """Return the position and hash of the newest event."""
+    def head(self, tenant: str, run: str | None = None) -> tuple[int, str] | None:
+        """Return the position and hash of the newest event; of a run's newest event, its index and hash."""
         ...
 
     def events(
@@ -330,10 +296,6 @@ class Reader(Protocol):
 
         Exhaust it inside the work.
         """
-        ...
-
-    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
-        """Return the index and hash of a run's newest event, which has the highest position."""
         ...
 
     def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
@@ -347,6 +309,20 @@ class Reader(Protocol):
 class Transaction(Reader, Protocol):
     """A reader that also writes. It sees its own writes at once; others see them after the commit."""
 
+    def put(self, row: PlainRow) -> None:
+        """Keep a row, in place of the one of its key; erasures of one scope are all kept.
+
+        Another embedder than before in a collection changes the state of its shelves, as a removal of entries does.
+        """
+        ...
+
+    def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        """Remove a collection, a definition or a grant by tenant and name or id.
+
+        A collection goes with its entries, live and ended, in every scope: return their number.
+        """
+        ...
+
     def put_fact(self, fact: Fact, payload: bytes) -> None:
         """Keep a fact, in place of the one of its key. `payload` is its value as JSON."""
         ...
@@ -357,32 +333,6 @@ class Transaction(Reader, Protocol):
 
     def add_revision(self, revision: Revision, payload: bytes | None) -> None:
         """Add to the history of a key."""
-        ...
-
-    def forget_revisions(self, tenant: str, now: datetime) -> int:
-        """Blank the values of expired revisions, and remove the ledger's texts of them; return the number."""
-        ...
-
-    def remove_memory(self, scope: Scope) -> dict[str, int]:
-        """Remove the memory at and below a scope that has ended; return counts by kind.
-
-        Kinds: facts, revisions, entries, idempotency_keys, ledger_texts, content_keys.
-        """
-        ...
-
-    def remove_replays(self, tenant: str, before: datetime) -> int:
-        """Remove idempotency records made before a moment; return the number."""
-        ...
-
-    def put_collection(self, collection: Collection) -> None:
-        """Keep a collection, in place of the one of its name.
-
-        Another embedder than before changes the state of its shelves, as a removal of entries does.
-        """
-        ...
-
-    def remove_collection(self, tenant: str, name: str) -> int:
-        """Remove a collection with its entries, live and ended, in every scope; return the number."""
         ...
 
     def add_entries(
@@ -421,58 +371,24 @@ class Transaction(Reader, Protocol):
         """Keep the state of the tenant's rules."""
         ...
 
-    def put_definition(self, definition: Definition) -> None:
-        """Keep a definition, in place of the one of its id."""
-        ...
-
-    def remove_definition(self, tenant: str, id: str) -> None:
-        """Remove a definition."""
-        ...
-
-    def put_grant(self, grant: Grant) -> None:
-        """Keep a grant."""
-        ...
-
-    def remove_grant(self, tenant: str, id: str) -> None:
-        """Remove a grant."""
-        ...
-
-    def put_approval(self, approval: Approval) -> None:
-        """Keep an approval, in place of the one of its id."""
-        ...
-
-    def put_session(self, session: Session) -> None:
-        """Keep a session, in place of the one of its scope."""
-        ...
-
-    def put_replay(self, replay: Replay) -> None:
-        """Keep the record of an idempotency key."""
-        ...
-
     def add_usage(self, tenant: str, actor: str, window: Window, writes: int, bytes: int) -> None:
         """Count writes and bytes against an actor's window, and remove its older windows of that length."""
         ...
 
-    def erase_below(self, scope: Scope) -> dict[str, int]:
-        """Remove everything at and below a scope; return counts by kind.
+    def expire(self, tenant: str, now: datetime, *, replays_before: datetime) -> dict[str, int]:
+        """Remove what is over and has no event of its own; return counts by kind.
 
-        Kinds: facts, revisions, entries, sessions, approvals, idempotency_keys, ledger_texts, content_keys.
+        Kinds: revisions, whose values are blanked, and the ledger's texts of them removed, once they have expired; and
+        idempotency_keys, whose records are removed if they were made before a moment.
         """
         ...
 
-    def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
-        """Return the highest version and the latest timestamp of any key or entry at or below a scope.
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        """Remove everything at and below a scope; with `keep_records` all but its sessions and approvals.
 
-        The floors of earlier erasures at or below the scope count too.
+        Return counts by kind: facts, revisions, entries, sessions, approvals, idempotency_keys, ledger_texts,
+        content_keys.
         """
-        ...
-
-    def add_erasure(self, erasure: Erasure) -> None:
-        """Record that a scope was erased."""
-        ...
-
-    def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
-        """Keep the secret that the content of a scope is hashed with."""
         ...
 
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
@@ -490,45 +406,24 @@ Read = Callable[[Callable[[Reader], Any]], Any]
 class Store(Protocol):
     """Where memory is stored."""
 
-    @property
-    def url(self) -> str:
-        """The address this store was opened with, without secrets."""
-        ...
+    url: str
+    """The address this store was opened with, without secrets."""
+    waits: bool
+    """Whether reading even one row has to wait, as over a network: an event loop then reads in a thread."""
 
-    @property
-    def waits(self) -> bool:
-        """Whether reading even one row has to wait, as over a network: an event loop then reads in a thread."""
-        ...
-
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         """Run work in one transaction: it is durable when this returns, or it has changed nothing.
 
         Works of several callers may share one commit; an exception in one undoes only that one. Work may run in
         another caller's thread: it must not wait for a lock that its caller holds, nor call the store again.
+
+        With `wait=False`, raise `Busy` before the work begins if it would have to wait. It is for callers that must not
+        block, such as an event loop, and can try again in a thread.
         """
         ...
 
-    def attempt(self, work: Callable[[Transaction], T]) -> T:
-        """Run `transact` without waiting; if work would have to wait, raise `Busy` before it begins.
-
-        It is for callers that must not block, such as an event loop, and can try again in a thread.
-        """
-        ...
-
-    def read(self, work: Callable[[Reader], T]) -> T:
-        """Run work on one snapshot."""
-        ...
-
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key, expired or not: `read` for the most frequent query."""
-        ...
-
-    def shelf_state(self, shelf: Shelf) -> ShelfState:
-        """Return the state of a shelf: `read` for what every recall asks twice."""
-        ...
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection: `read` for what most calls of `remember` ask before they embed."""
+    def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
+        """Run work on one snapshot; without one, which costs less, each query of the work sees its own moment."""
         ...
 
     def mark(self, tenant: str | None = None) -> Hashable:

@@ -6,10 +6,12 @@ work fails. Values are kept as JSON text, so that no caller can change them.
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
 from datetime import datetime
+from operator import attrgetter
 from typing import Any, TypeVar
 
 import msgspec
@@ -25,9 +27,23 @@ from memoranda.model.names import collection_key, lies_under
 from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode, encode
-from memoranda.store.base import Erasure, Replay, Session, TenantState, Transaction, Window, text_place
+from memoranda.store.base import (
+    ContentKey,
+    EntryQuery,
+    Erasure,
+    FactQuery,
+    PlainRow,
+    Replay,
+    RevisionQuery,
+    Session,
+    TenantState,
+    Transaction,
+    Window,
+    text_place,
+)
 
 T = TypeVar("T")
+R = TypeVar("R", bound=PlainRow)
 
 
 class _StoredEntry(msgspec.Struct, frozen=True):
@@ -43,23 +59,18 @@ class _StoredEntry(msgspec.Struct, frozen=True):
 class _Tables(msgspec.Struct):
     """All tables."""
 
+    plain: dict[tuple[Any, ...], Any] = {}
+    """Plain rows but erasures, by kind, tenant and the rest of their key."""
     facts: dict[tuple[Scope, str], tuple[Fact, bytes]] = {}
     revisions: dict[tuple[Scope, str, int], tuple[Revision, bytes | None]] = {}
-    collections: dict[tuple[str, str], Collection] = {}
     entries: dict[int, _StoredEntry] = {}
     vectors: dict[tuple[int, str], bytes] = {}
     shelves: dict[Shelf, ShelfState] = {}
     last_number: int = 0
     """Entries and removals share this counter."""
     tenants: dict[str, TenantState] = {}
-    definitions: dict[tuple[str, str], Definition] = {}
-    grants: dict[tuple[str, str], Grant] = {}
-    approvals: dict[tuple[str, str], Approval] = {}
-    sessions: dict[Scope, Session] = {}
-    replays: dict[tuple[Scope, str], Replay] = {}
     usage: dict[tuple[str, str, Window], tuple[int, int]] = {}
     erasures: list[Erasure] = []
-    content_keys: dict[tuple[str, str], bytes] = {}
     events: dict[str, list[Event]] = {}
 
     def copy(self) -> _Tables:
@@ -80,9 +91,13 @@ class MemoryStore:
         self._lock = threading.RLock()
         self._turns = 0
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         """Run work on the tables; restore the old ones if it fails."""
-        with self._lock:
+        if not self._lock.acquire(blocking=wait):
+            raise Busy(
+                "this memory is in use, and this write was not to wait", hint="Wait for it, in a thread", url=self.url
+            )
+        try:
             before = self._open_tables().copy()
             try:
                 return work(_Rows(self._open_tables()))
@@ -91,34 +106,13 @@ class MemoryStore:
                 raise
             finally:
                 self._turns += 1
-
-    def attempt(self, work: Callable[[Transaction], T]) -> T:
-        """Run work on the tables unless another thread uses them."""
-        if not self._lock.acquire(blocking=False):
-            raise Busy(
-                "this memory is in use, and this write was not to wait", hint="Wait for it, in a thread", url=self.url
-            )
-        try:
-            return self.transact(work)
         finally:
             self._lock.release()
 
-    def read(self, work: Callable[[Transaction], T]) -> T:
+    def read(self, work: Callable[[Transaction], T], *, snapshot: bool = True) -> T:
         """Run work while no other thread writes."""
         with self._lock:
             return work(_Rows(self._open_tables()))
-
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key, expired or not."""
-        return self.read(lambda rows: rows.fact(scope, key))
-
-    def shelf_state(self, shelf: Shelf) -> ShelfState:
-        """Return the state of a shelf."""
-        return self.read(lambda rows: rows.shelf_state(shelf))
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection."""
-        return self.read(lambda rows: rows.collection(tenant, name))
 
     def mark(self, tenant: str | None = None) -> int:
         """Return the number of transactions so far."""
@@ -152,105 +146,98 @@ class _Rows:
     def __init__(self, tables: _Tables) -> None:
         self._t = tables
 
-    # facts and their history
+    # plain rows
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        row = self._t.facts.get((scope, key))
-        return _fact(row) if row else None
+    def get(self, kind: type[R], *key: Any) -> R | None:
+        if kind is Erasure:
+            covering: list[Any] = [erasure for erasure in self._t.erasures if erasure.scope.covers(key[0])]
+            return covering[-1] if covering else None
+        place = (key[0].tenant, key[0].path, *key[1:]) if isinstance(key[0], Scope) else key
+        return _copy(self._t.plain.get((kind, *place)))
 
-    def bare_fact(self, scope: Scope, key: str) -> Fact | None:
-        row = self._t.facts.get((scope, key))
-        return msgspec.structs.replace(row[0], value=None, origin=Origin()) if row else None
-
-    def facts(
-        self,
-        scope: Scope,
-        *,
-        now: datetime,
-        prefix: str = "",
-        domain: str | None = None,
-        after: str = "",
-        limit: int | None = None,
-    ) -> list[Fact]:
-        found = [
-            _fact(row)
-            for (owner, key), row in sorted(self._t.facts.items(), key=_by_scope_and_key)
-            if owner == scope
-            and lies_under(key, prefix)
-            and key > after
-            and row[0].active_at(now)
-            and (domain is None or row[0].domain == domain)
-        ]
+    def scan(
+        self, kind: type[R], tenant: str, *, below: Scope | None = None, after: str = "", limit: int | None = None
+    ) -> list[R]:
+        places = [place for place in self._t.plain if place[:2] == (kind, tenant)]
+        if kind in (Collection, Session):
+            places.sort(key=lambda place: place[2])
+        if after:
+            places = places[next((number for number, place in enumerate(places, 1) if place[2] == after), 0) :]
+        found = [_copy(self._t.plain[place]) for place in places]
+        if below is not None:
+            found = [row for row in found if row.owner is not None and below.covers(row.owner)]
         return found[:limit]
 
-    def facts_as_of(
-        self, scope: Scope, moment: datetime, *, prefix: str = "", after: str = "", limit: int | None = None
-    ) -> list[Fact]:
-        keys = {
-            key for owner, key, _ in self._t.revisions if owner == scope and lies_under(key, prefix) and key > after
-        }
-        newest = [self.revision_at(scope, key, moment) for key in sorted(keys)]
-        facts = [revision.as_fact() for revision in newest if revision and _readable(revision)]
-        return [fact for fact in facts if fact.active_at(moment)][:limit]
+    def put(self, row: PlainRow) -> None:
+        if isinstance(row, Erasure):
+            self._t.erasures.append(row)
+            return
+        place = (type(row), *_KEYS[type(row)](row))
+        before, self._t.plain[place] = self._t.plain.get(place), _copy(row)
+        if isinstance(row, Collection) and before is not None and before.space.embedder != row.space.embedder:
+            shelves = [shelf for shelf in self._t.shelves if _belongs(shelf, row.tenant, row.name)]
+            if shelves:
+                self._mark(*shelves)
 
-    def facts_below(self, scope: Scope) -> Iterator[Fact]:
-        for (owner, _), row in sorted(self._t.facts.items(), key=_by_scope_and_key):
-            if scope.covers(owner):
-                yield _fact(row)
+    def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        self._t.plain.pop((kind, *key), None)
+        if kind is not Collection:
+            return 0
+        tenant, name = key
+        for kept in self._entries_of(tenant):
+            if kept.entry.collection == name:
+                self._forget_texts_of(kept.entry)
+        return self._drop_shelves(lambda place: _belongs(place, tenant, name))
 
-    def facts_named(
-        self, tenant: str, key: str, *, below: str = "", after: str | None = None, limit: int | None = None
-    ) -> list[Fact]:
-        rows = sorted(self._t.facts.items(), key=_by_scope_and_key)
-        found = [_fact(row) for (owner, name), row in rows if owner.tenant == tenant and name == key]
-        return [
-            fact
-            for fact in found
-            if (not below or fact.scope.path.startswith(f"{below}/")) and (after is None or fact.scope.path > after)
-        ][:limit]
+    # facts and their history
 
-    def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
-        found = [self.fact(session, key) for session in self.sessions_owned(owner)]
-        return [fact for fact in found if fact is not None]
+    def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
+        row = self._t.facts.get((scope, key))
+        if row is None:
+            return None
+        return _fact(row) if value else msgspec.structs.replace(row[0], value=None, origin=Origin())
 
-    def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
-        rows = sorted(self._t.facts.items(), key=_by_scope_and_key)
-        gone = [_fact(row) for (owner, _), row in rows if owner.tenant == tenant and not row[0].active_at(now)]
-        return gone[:limit]
+    def facts(self, query: FactQuery) -> Iterator[Fact]:
+        scope = query.scope
+        if query.owned:
+            scopes = {session.scope for session in self.scan(Session, scope.tenant, below=scope)}
+        else:
+            scopes = {place for place, _ in self._t.facts if place == scope or (query.below and scope.covers(place))}
+        if query.as_of is None:
+            places = sorted(self._t.facts.items(), key=_by_scope_and_key)
+            found = [_fact(row) for (place, _), row in places if place in scopes]
+        else:
+            found = self._facts_as_of(scope, query.as_of)
+        return itertools.islice((fact for fact in found if _is_asked_for(fact, query)), query.limit)
 
-    def revisions(self, scope: Scope, key: str, *, after: int = 0, limit: int | None = None) -> list[Revision]:
-        rows = [row for (owner, name, _), row in self._t.revisions.items() if (owner, name) == (scope, key)]
-        found = sorted((_revision(row) for row in rows), key=lambda revision: revision.version)
-        return [revision for revision in found if revision.version > after][:limit]
+    def _facts_as_of(self, scope: Scope, moment: datetime) -> list[Fact]:
+        keys = sorted({key for place, key, _ in self._t.revisions if place == scope})
+        newest = [self.revision(scope, key, at=moment) for key in keys]
+        facts = [one.as_fact() for one in newest if one and one.change == "set" and not one.forgotten]
+        return [fact for fact in facts if fact.active_at(moment)]
 
-    def newest_revisions(
-        self, scope: Scope, key: str, *, before: int | None = None, limit: int | None = None
-    ) -> list[Revision]:
-        found = reversed(self.revisions(scope, key))
-        return [revision for revision in found if before is None or revision.version < before][:limit]
+    def revision(
+        self, scope: Scope, key: str, *, version: int | None = None, at: datetime | None = None
+    ) -> Revision | None:
+        for revision in self.revisions(RevisionQuery(scope, key, newest_first=True)):
+            if version in (None, revision.version) and (at is None or revision.at <= at):
+                return revision
+        return None
 
-    def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
-        row = self._t.revisions.get((scope, key, version))
-        return _revision(row) if row else None
-
-    def revision_at(self, scope: Scope, key: str, moment: datetime) -> Revision | None:
-        earlier = [revision for revision in self.revisions(scope, key) if revision.at <= moment]
-        return earlier[-1] if earlier else None
-
-    def revisions_below(self, scope: Scope) -> Iterator[Revision]:
-        rows = sorted(self._t.revisions.items(), key=lambda item: (item[0][0].path, *item[0][1:]))
-        return (_revision(row) for (owner, _, _), row in rows if scope.covers(owner))
-
-    def last_version(self, scope: Scope, key: str) -> int:
-        return max((revision.version for revision in self.revisions(scope, key)), default=0)
+    def revisions(self, query: RevisionQuery) -> Iterator[Revision]:
+        rows = sorted(
+            self._t.revisions.items(), key=lambda item: (item[0][0].path, *item[0][1:]), reverse=query.newest_first
+        )
+        found = [
+            _revision(row)
+            for (scope, key, version), row in rows
+            if (query.scope.covers(scope) if query.key is None else (scope, key) == (query.scope, query.key))
+            and version > query.after
+            and (query.before is None or version < query.before)
+        ]
+        return iter(found[: query.limit])
 
     # collections and their entries
-
-    def collections(self, tenant: str) -> list[Collection]:
-        return [one for (owner, _), one in sorted(self._t.collections.items()) if owner == tenant]
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        return self._t.collections.get((tenant, name))
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         states = [state for place, state in self._t.shelves.items() if _holds(shelf, place)]
@@ -259,141 +246,61 @@ class _Rows:
 
     def shelves(self, tenant: str, collection: str) -> list[tuple[Shelf, int]]:
         places = [place for place in self._t.shelves if _belongs(place, tenant, collection)]
-        counted = [(place, len(self.standing(place))) for place in sorted(places, key=_by_scope_and_namespace)]
+        counted = [(place, len(self.live_sequences(place))) for place in sorted(places, key=_by_scope_and_namespace)]
         return [(place, count) for place, count in counted if count]
 
-    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
-        on_shelf = [sequence for sequence in self.standing(shelf) if sequence > after]
-        return self._index_rows(on_shelf, embedder)
+    def entries(self, query: EntryQuery) -> Iterator[Entry]:
+        found = self._asked_for(query)
+        if query.id is not None:
+            found = found[-1:]
+        if (bound := query.expired_by) is not None:
+            found.sort(key=lambda kept: kept.entry.expires_at or bound)
+        return itertools.islice(map(_entry, found), query.limit)
 
-    def standing(self, shelf: Shelf) -> list[int]:
-        return [kept.entry.sequence for kept in self._entries_on(shelf) if kept.entry.ended_at is None]
+    def live_sequences(self, shelf: Shelf) -> list[int]:
+        return [kept.entry.sequence for kept in self._asked_for(EntryQuery(shelf=shelf))]
 
-    def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
-        found = [self._t.entries.get(sequence) for sequence in set(sequences)]
-        return [_entry(kept) for kept in found if kept is not None and kept.entry.scope.tenant == tenant]
+    def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
+        live = self._asked_for(EntryQuery(shelf=shelf))
+        return {value for kept in live for value in (kept.entry.key, kept.digest) if value in (*keys, *digests)} - {
+            None
+        }
 
-    def entry(self, tenant: str, id: str) -> Entry | None:
-        of_id = [kept for kept in self._entries_of(tenant) if kept.entry.id == id]
-        return _entry(of_id[-1]) if of_id else None
-
-    def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
-        under_key = [kept for kept in self._entries_on(shelf) if kept.entry.key == key and kept.entry.ended_at is None]
-        return _entry(under_key[-1]) if under_key else None
-
-    def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
-        return [
-            _entry(kept) for kept in self._entries_on(shelf) if kept.digest == digest and kept.entry.ended_at is None
-        ]
-
-    def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
-        return {kept.digest for kept in self._entries_on(shelf) if kept.entry.ended_at is None} & set(digests)
-
-    def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
-        live = [kept.entry for kept in self._entries_on(shelf) if kept.entry.ended_at is None]
-        return {entry.key for entry in live if entry.key is not None} & set(keys)
-
-    def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
-        ends = [kept.entry.ended_at for kept in self._entries_on(shelf) if kept.digest == digest]
-        return any(end is not None and end >= moment for end in ends)
-
-    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
-        active = [kept.entry.sequence for kept in self._entries_on(shelf) if kept.entry.active_at(moment)]
-        return self._index_rows(active, embedder)
-
-    def entries_below(self, scope: Scope) -> Iterator[Entry]:
-        for kept in self._entries_of(scope.tenant):
-            if scope.covers(kept.entry.scope) and kept.entry.ended_at is None:
-                yield _entry(kept)
-
-    def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
-        entries = [_entry(kept) for kept in self._entries_of(tenant)]
-        gone = [(entry.expires_at, entry) for entry in entries if entry.expires_at is not None]
-        return [entry for expiry, entry in sorted(gone, key=_by_expiry) if expiry <= now][:limit]
-
-    def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
-        return self._t.vectors.get((sequence, embedder)) if self.entries(tenant, [sequence]) else None
-
-    def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
-        of_collection = [kept for kept in self._entries_of(tenant) if kept.entry.collection == collection]
-        kept = [one for one in of_collection if one.entry.sequence > after]
-        return [_entry(one) for one in kept if (one.entry.sequence, embedder) not in self._t.vectors][:limit]
-
-    def indexed_entries(
-        self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0
-    ) -> list[tuple[Entry, Indexed]]:
-        of_collection = [
-            kept.entry.sequence for kept in self._entries_of(tenant) if kept.entry.collection == collection
-        ]
-        found = self._index_rows([sequence for sequence in of_collection if sequence > after], embedder)
-        return [(_entry(self._t.entries[one.sequence]), one) for one in found][:limit]
+    def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
+        rows = self._index_rows([kept.entry.sequence for kept in self._asked_for(query)], embedder)
+        return itertools.islice(rows, query.limit)
 
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
         counted = {one.entry.sequence for one in self._entries_of(tenant) if one.entry.collection == collection}
         embedders = [embedder for sequence, embedder in self._t.vectors if sequence in counted]
         return {embedder: embedders.count(embedder) for embedder in sorted(set(embedders))}
 
-    # definitions, grants, approvals
+    # tenants, quotas
 
     def tenants(self) -> list[str]:
         of_facts = {scope.tenant for scope, _ in self._t.facts}
-        of_collections = {tenant for tenant, _ in self._t.collections}
+        of_collections = {place[1] for place in self._t.plain if place[0] is Collection}
         return sorted({*self._t.tenants, *self._t.events, *of_facts, *of_collections})
 
     def tenant_state(self, tenant: str) -> TenantState:
         return self._t.tenants.get(tenant, TenantState())
 
-    def definitions(self, tenant: str) -> list[Definition]:
-        return [_copy(one) for one in self._t.definitions.values() if one.tenant == tenant]
-
-    def grants(self, tenant: str) -> list[Grant]:
-        return [grant for grant in self._t.grants.values() if grant.tenant == tenant]
-
-    def approvals(self, tenant: str, *, after: str = "", limit: int | None = None) -> list[Approval]:
-        found = [approval for approval in self._t.approvals.values() if approval.tenant == tenant]
-        begin = next((number for number, one in enumerate(found, 1) if one.id == after), 0)
-        return found[begin:][:limit]
-
-    def approval(self, tenant: str, id: str) -> Approval | None:
-        return self._t.approvals.get((tenant, id))
-
-    # sessions, idempotency, quotas, erasures
-
-    def session(self, scope: Scope) -> Session | None:
-        return self._t.sessions.get(scope)
-
-    def sessions_owned(self, scope: Scope) -> list[Scope]:
-        owned = [one.scope for one in self._t.sessions.values() if one.owner is not None and scope.covers(one.owner)]
-        return sorted(owned, key=lambda session: session.path)
-
-    def replay(self, scope: Scope, key: str) -> Replay | None:
-        return self._t.replays.get((scope, key))
-
     def usage(self, tenant: str, actor: str, window: Window) -> tuple[int, int]:
         return self._t.usage.get((tenant, actor, window), (0, 0))
 
-    def erasure(self, scope: Scope) -> Erasure | None:
-        covering = [erasure for erasure in self._t.erasures if erasure.scope.covers(scope)]
-        return covering[-1] if covering else None
-
     # ledger
 
-    def content_key(self, tenant: str, scope: str) -> bytes | None:
-        return self._t.content_keys.get((tenant, scope))
-
-    def head(self, tenant: str) -> tuple[int, str] | None:
-        events = self._t.events.get(tenant)
-        return (events[-1].position, events[-1].hash) if events else None
+    def head(self, tenant: str, run: str | None = None) -> tuple[int, str] | None:
+        newest = next(reversed(list(self.events(tenant, run=run))), None)
+        if newest is None:
+            return None
+        return newest.position if run is None else newest.version or 0, newest.hash
 
     def events(
         self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
     ) -> Iterator[Event]:
         asked = [event for event in self._t.events.get(tenant, []) if run is None or run_of(event) == run]
         return iter([event for event in asked if event.position >= start][:limit])
-
-    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
-        newest = next(reversed(list(self.events(tenant, run=run))), None)
-        return None if newest is None else (newest.version or 0, newest.hash)
 
     def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
         for event in self.events(tenant, run=run):
@@ -410,7 +317,7 @@ class _Rows:
     def add_revision(self, revision: Revision, payload: bytes | None) -> None:
         self._t.revisions[revision.scope, revision.key, revision.version] = (revision, payload)
 
-    def forget_revisions(self, tenant: str, now: datetime) -> int:
+    def expire(self, tenant: str, now: datetime, *, replays_before: datetime) -> dict[str, int]:
         outlived = [
             (place, revision)
             for place, (revision, payload) in self._t.revisions.items()
@@ -423,37 +330,28 @@ class _Rows:
             self._t.revisions[place] = (msgspec.structs.replace(revision, forgotten=True), None)
         gone = {(revision.scope.path, revision.key, revision.version) for _, revision in outlived}
         self._forget_texts(tenant, lambda event: text_place(event) in gone)
-        return len(outlived)
+        replays = [(place, row) for place, row in self._t.plain.items() if place[:2] == (Replay, tenant)]
+        old = {place for place, replay in replays if replay.at < replays_before}
+        return {"revisions": len(outlived), "idempotency_keys": _drop(self._t.plain, old.__contains__)}
 
-    def remove_memory(self, scope: Scope) -> dict[str, int]:
-        return {
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        memory = {
             "facts": _drop(self._t.facts, lambda place: scope.covers(place[0])),
             "revisions": _drop(self._t.revisions, lambda place: scope.covers(place[0])),
             "entries": self._drop_shelves(lambda place: scope.covers(place.scope)),
-            "idempotency_keys": _drop(self._t.replays, lambda place: scope.covers(place[0])),
+            "idempotency_keys": self._drop_below(Replay, scope),
             "ledger_texts": self._forget_texts(
                 scope.tenant, lambda event: scope.covers(Scope(event.tenant, event.scope))
             ),
-            "content_keys": _drop(self._t.content_keys, lambda place: scope.covers(Scope(*place))),
+            "content_keys": self._drop_below(ContentKey, scope),
         }
-
-    def remove_replays(self, tenant: str, before: datetime) -> int:
-        old = {place for place, replay in self._t.replays.items() if replay.at < before}
-        return _drop(self._t.replays, lambda place: place[0].tenant == tenant and place in old)
-
-    def put_collection(self, collection: Collection) -> None:
-        before = self._t.collections.get((collection.tenant, collection.name))
-        self._t.collections[collection.tenant, collection.name] = collection
-        places = [place for place in self._t.shelves if _belongs(place, collection.tenant, collection.name)]
-        if places and before is not None and before.space.embedder != collection.space.embedder:
-            self._mark(*places)
-
-    def remove_collection(self, tenant: str, name: str) -> int:
-        self._t.collections.pop((tenant, name), None)
-        for kept in self._entries_of(tenant):
-            if kept.entry.collection == name:
-                self._forget_texts_of(kept.entry)
-        return self._drop_shelves(lambda place: _belongs(place, tenant, name))
+        if keep_records:
+            return memory
+        return {
+            **memory,
+            "approvals": self._drop_below(Approval, scope),
+            "sessions": self._drop_below(Session, scope),
+        }
 
     def add_entries(
         self,
@@ -493,7 +391,7 @@ class _Rows:
         return sequences
 
     def put_vector(self, tenant: str, sequence: int, embedder: str, vector: bytes) -> None:
-        if self.entries(tenant, [sequence]):
+        if any(self.entries(EntryQuery(tenant=tenant, sequences=[sequence]))):
             self._t.vectors[sequence, embedder] = vector
 
     def remove_vectors(self, tenant: str, collection: str, embedder: str) -> int:
@@ -518,27 +416,6 @@ class _Rows:
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         self._t.tenants[tenant] = state
 
-    def put_definition(self, definition: Definition) -> None:
-        self._t.definitions[definition.tenant, definition.id] = _copy(definition)
-
-    def remove_definition(self, tenant: str, id: str) -> None:
-        self._t.definitions.pop((tenant, id), None)
-
-    def put_grant(self, grant: Grant) -> None:
-        self._t.grants[grant.tenant, grant.id] = grant
-
-    def remove_grant(self, tenant: str, id: str) -> None:
-        self._t.grants.pop((tenant, id), None)
-
-    def put_approval(self, approval: Approval) -> None:
-        self._t.approvals[approval.tenant, approval.id] = approval
-
-    def put_session(self, session: Session) -> None:
-        self._t.sessions[session.scope] = session
-
-    def put_replay(self, replay: Replay) -> None:
-        self._t.replays[replay.scope, replay.key] = replay
-
     def add_usage(self, tenant: str, actor: str, window: Window, writes: int, bytes: int) -> None:
         used = self.usage(tenant, actor, window)
         _drop(
@@ -549,29 +426,11 @@ class _Rows:
         )
         self._t.usage[tenant, actor, window] = (used[0] + writes, used[1] + bytes)
 
-    def erase_below(self, scope: Scope) -> dict[str, int]:
-        doomed = {
-            place
-            for place, approval in self._t.approvals.items()
-            if scope.covers(Scope(approval.tenant, approval.scope))
-        }
-        return {
-            **self.remove_memory(scope),
-            "approvals": _drop(self._t.approvals, lambda place: place in doomed),
-            "sessions": _drop(self._t.sessions, scope.covers),
-        }
-
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
         used = [(row[0].version, row[0].at) for place, row in self._t.revisions.items() if scope.covers(place[0])]
         used += [(erasure.version_floor, erasure.at) for erasure in self._t.erasures if scope.covers(erasure.scope)]
         used += [(0, kept.entry.created_at) for kept in self._t.entries.values() if scope.covers(kept.entry.scope)]
         return max((version for version, _ in used), default=0), max((at for _, at in used), default=None)
-
-    def add_erasure(self, erasure: Erasure) -> None:
-        self._t.erasures.append(erasure)
-
-    def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
-        self._t.content_keys[tenant, scope] = key
 
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
         for event, _ in events:
@@ -587,8 +446,31 @@ class _Rows:
     def _entries_of(self, tenant: str) -> list[_StoredEntry]:
         return [kept for _, kept in sorted(self._t.entries.items()) if kept.entry.scope.tenant == tenant]
 
-    def _entries_on(self, shelf: Shelf) -> list[_StoredEntry]:
-        return [kept for kept in self._entries_of(shelf.scope.tenant) if _holds(shelf, _place(kept.entry))]
+    def _asked_for(self, query: EntryQuery) -> list[_StoredEntry]:
+        scope = query.below or (query.shelf.scope if query.shelf else Scope(query.tenant))
+        return [kept for kept in self._entries_of(scope.tenant) if self._is_asked_for(kept, query)]
+
+    def _is_asked_for(self, kept: _StoredEntry, query: EntryQuery) -> bool:
+        entry = kept.entry
+        if query.ended_since is not None:
+            in_time = entry.ended_at is not None and entry.ended_at >= query.ended_since
+        elif query.active_at is not None:
+            in_time = entry.active_at(query.active_at)
+        else:
+            in_time = bool(query.tenant) or entry.ended_at is None  # whole tenants are asked for ended ones too
+        return (
+            in_time
+            and entry.sequence > query.after
+            and query.collection in (None, entry.collection)
+            and (query.shelf is None or _holds(query.shelf, _place(entry)))
+            and (query.below is None or query.below.covers(entry.scope))
+            and (query.sequences is None or entry.sequence in query.sequences)
+            and query.id in (None, entry.id)
+            and query.key in (None, entry.key)
+            and query.digest in (None, kept.digest)
+            and (query.expired_by is None or (entry.expires_at is not None and entry.expires_at <= query.expired_by))
+            and (query.without_vector_of is None or (entry.sequence, query.without_vector_of) not in self._t.vectors)
+        )
 
     def _index_rows(self, sequences: list[int], embedder: str) -> Iterator[Indexed]:
         for sequence in sequences:
@@ -607,6 +489,11 @@ class _Rows:
         removed = self._next_number()
         for place in places:
             self._t.shelves[place] = ShelfState(self._t.shelves[place].newest, removed)
+
+    def _drop_below(self, kind: type[Replay | ContentKey | Approval | Session], scope: Scope) -> int:
+        rows = [(place, row.scope) for place, row in self._t.plain.items() if place[:2] == (kind, scope.tenant)]
+        doomed = {place for place, at in rows if scope.covers(at if isinstance(at, Scope) else Scope(scope.tenant, at))}
+        return _drop(self._t.plain, doomed.__contains__)
 
     def _drop_shelves(self, doomed: Callable[[Shelf], bool]) -> int:
         _drop(self._t.shelves, doomed)
@@ -628,8 +515,20 @@ class _Rows:
         return len(places)
 
 
-def _copy(definition: Definition) -> Definition:
-    return msgspec.structs.replace(definition, schema=decode(encode(definition.schema)))
+_KEYS: dict[type[PlainRow], Callable[[Any], tuple[Any, ...]]] = {
+    Collection: attrgetter("tenant", "name"),
+    Definition: attrgetter("tenant", "id"),
+    Grant: attrgetter("tenant", "id"),
+    Approval: attrgetter("tenant", "id"),
+    Session: attrgetter("scope.tenant", "scope.path"),
+    Replay: attrgetter("scope.tenant", "scope.path", "key"),
+    ContentKey: attrgetter("tenant", "scope"),
+}
+
+
+def _copy(row: Any) -> Any:
+    """Return a row; a definition with a schema of its own, which the caller may change."""
+    return msgspec.structs.replace(row, schema=decode(encode(row.schema))) if isinstance(row, Definition) else row
 
 
 def _fact(row: tuple[Fact, bytes]) -> Fact:
@@ -658,8 +557,15 @@ def _belongs(place: Shelf, tenant: str, collection: str) -> bool:
     return (place.scope.tenant, place.collection) == (tenant, collection)
 
 
-def _readable(revision: Revision) -> bool:
-    return revision.change == "set" and not revision.forgotten
+def _is_asked_for(fact: Fact, query: FactQuery) -> bool:
+    return (
+        query.key in (None, fact.key)
+        and lies_under(fact.key, query.prefix)
+        and query.domain in (None, fact.domain)
+        and (query.active_at is None or fact.active_at(query.active_at))
+        and (query.expired_by is None or not fact.active_at(query.expired_by))
+        and (query.after is None or query.after < (fact.scope.path if query.key is not None else fact.key))
+    )
 
 
 def _by_scope_and_key(item: tuple[tuple[Scope, str], Any]) -> tuple[str, str, str]:
@@ -669,11 +575,6 @@ def _by_scope_and_key(item: tuple[tuple[Scope, str], Any]) -> tuple[str, str, st
 
 def _by_scope_and_namespace(place: Shelf) -> tuple[str, str]:
     return place.scope.path, place.namespace or ""
-
-
-def _by_expiry(item: tuple[datetime, Entry]) -> tuple[datetime, int]:
-    expiry, entry = item
-    return expiry, entry.sequence
 
 
 def _drop(table: dict[Any, Any], doomed: Callable[[Any], bool]) -> int:

@@ -260,7 +260,7 @@ class Sweep:
     hits: Mapping[Kind, int]
     """How many calls of each kind were made to fail."""
     complete: bool
-    """Whether every point was tried, rather than the first `most` of each series."""
+    """Whether each series came to its end, rather than to `most` points."""
 
 
 def sweep(
@@ -271,6 +271,8 @@ def sweep(
     prepare: Callable[[Trial], object] | None = None,
     errors: Sequence[ErrorName] = ("ioerr", "full"),
     expected: tuple[type[Exception], ...] = (apsw.Error, StorageError),
+    first: int = 1,
+    step: int = 1,
     most: int = 1000,
 ) -> Sweep:
     """Run the body failing its 1st, 2nd, 3rd… storage call, once or from then on; check what is left after each.
@@ -286,6 +288,8 @@ def sweep(
         prepare: Sets the directory up before the fault is armed.
         errors: Which errors to inject.
         expected: What a failing disk may make the body raise, and only if a fault fired.
+        first: The first call to fail.
+        step: How far the next one is: with 7, every seventh call fails.
         most: How many points to try for each error, transient and persistent.
     """
     points: list[Point] = []
@@ -293,7 +297,7 @@ def sweep(
     raised = 0
     complete = True
     for error, persistent in itertools.product(errors, (False, True)):
-        for at in range(1, most + 1):
+        for at in range(first, first + most * step, step):
             point = Point(error, persistent, at)
             failed = _try(body, check, prepare, disk, point, expected)
             if not disk.fired:

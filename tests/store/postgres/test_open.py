@@ -241,7 +241,7 @@ def test_a_closed_store_has_no_connection_left_and_says_that_it_is_closed(postgr
     for attempt in (
         lambda: store.read(lambda rows: rows.tenants()),
         lambda: store.transact(lambda rows: rows.tenants()),
-        lambda: store.fact(Scope(), "k"),
+        lambda: store.read(lambda rows: rows.fact(Scope(), "k"), snapshot=False),
         store.mark,
         store.check,
         store.scrub,
@@ -265,7 +265,10 @@ def test_a_forked_child_is_refused_and_the_parent_goes_on(database: str):
         pid = os.fork()
         if pid == 0:
             try:
-                for attempt in (lambda: store.read(lambda rows: rows.tenants()), lambda: store.fact(Scope(), "k")):
+                for attempt in (
+                    lambda: store.read(lambda rows: rows.tenants()),
+                    lambda: store.read(lambda rows: rows.fact(Scope(), "k"), snapshot=False),
+                ):
                     try:
                         attempt()
                     except Unavailable as error:

@@ -20,7 +20,7 @@ import memoranda
 from memoranda.errors import Busy, ReadOnly, StorageError, Unavailable
 from memoranda.model.entry import Entry
 from memoranda.model.scope import Scope
-from memoranda.store.base import TenantState
+from memoranda.store.base import EntryQuery, FactQuery, TenantState
 from memoranda.store.postgres import PostgresStore, connection
 from memoranda.testing.crash import Round, kill_rounds
 
@@ -215,7 +215,7 @@ def test_a_read_stays_at_its_moment_and_cannot_write(store: PostgresStore):
     def look(rows: Any) -> tuple[int, int]:
         before = rows.tenant_state("default").revision
         store.transact(state(2))
-        rows.clear_caches()  # this is about what the database says
+        rows.reset()  # this is about what the database says
         return before, rows.tenant_state("default").revision
 
     assert store.read(look) == (1, 1)
@@ -226,10 +226,10 @@ def test_a_read_stays_at_its_moment_and_cannot_write(store: PostgresStore):
 
 
 def test_an_iterator_does_not_outlive_its_read(store: PostgresStore):
-    escaped = store.read(lambda rows: rows.facts_below(Scope()))
+    escaped = store.read(lambda rows: rows.facts(FactQuery(Scope(), below=True)))
     with pytest.raises(RuntimeError, match="outlived"):
         list(escaped)
-    assert store.read(lambda rows: list(rows.facts_below(Scope()))) == []
+    assert store.read(lambda rows: list(rows.facts(FactQuery(Scope(), below=True)))) == []
 
 
 @pytest.mark.parametrize("when", ["before", "after"])
@@ -377,7 +377,9 @@ def test_vectors_are_kept_after_those_of_their_embedder_were_dropped_in_the_same
         return sequences
 
     first, second = store.transact(work)
-    assert store.read(lambda rows: [rows.vector("default", one, "e") for one in (first, second)]) == [None, b"5678"]
+    query = EntryQuery(tenant="default", collection="notes", limit=9)
+    found = store.read(lambda rows: list(rows.index_rows(query, "e")))
+    assert first < second and [(one.sequence, one.vector) for one in found] == [(second, b"5678")]
 
 
 def test_an_interrupted_work_leaves_nothing_and_the_store_goes_on(store: PostgresStore):
@@ -454,7 +456,7 @@ def test_a_scrub_rewrites_the_tables_and_gives_way_to_those_who_read(postgres: S
         assert store.scrub() is True
 
         def look(rows: Any) -> bool:
-            rows.facts_named("default", "k")
+            list(rows.facts(FactQuery(Scope("default"), below=True, key="k")))
             return store.scrub()
 
         assert store.read(look) is False

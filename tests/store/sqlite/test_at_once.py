@@ -41,7 +41,7 @@ def refused(store: SqliteStore) -> bool:
     """Say whether a write at once is refused; one that is refused has not begun."""
     ran: list[str] = []
     try:
-        store.attempt(lambda rows: ran.append("ran"))
+        store.transact(lambda rows: ran.append("ran"), wait=False)
     except Busy:
         assert ran == []
         return True
@@ -103,10 +103,10 @@ def test_who_has_the_connection_is_not_waited_for(store: SqliteStore):
 
 def test_what_fails_at_once_is_undone_and_told(store: SqliteStore):
     def fail(rows) -> None:
-        rows.put_content_key(None, b"")
+        rows.put(None)
 
-    with pytest.raises(Exception, match="put_content_key"):
-        store.attempt(fail)
+    with pytest.raises(KeyError, match="NoneType"):
+        store.transact(fail, wait=False)
     assert not refused(store)
 
 

@@ -18,6 +18,7 @@ from added import add_entry
 from memoranda.errors import Corrupt, LimitExceeded
 from memoranda.model.entry import Calibration, Collection, Entry, Shelf, Space
 from memoranda.model.scope import Scope
+from memoranda.store.base import EntryQuery
 from memoranda.store.sql.entries import SLOTS
 from memoranda.store.sqlite import SqliteStore
 from memoranda.store.sqlite.dialect import SQL
@@ -41,13 +42,15 @@ ANOTHER = """
 import sys
 from memoranda.model.entry import Shelf
 from memoranda.model.scope import Scope
+from memoranda.store.base import EntryQuery
 from memoranda.store.sqlite import SqliteStore
 shelf = Shelf(Scope.of(user="ada"), "notes", "")
 with SqliteStore(sys.argv[1]) as store:
     print(store.read(lambda rows: rows.shelf_state(shelf)), flush=True)
     sys.stdin.readline()
     print(store.read(lambda rows: rows.shelf_state(shelf)), flush=True)
-    store.transact(lambda rows: rows.end_entry("default", 2, rows.entry("default", "e").created_at))
+    entry = store.read(lambda rows: next(rows.entries(EntryQuery(tenant="default", id="e"))))
+    store.transact(lambda rows: rows.end_entry("default", 2, entry.created_at))
 """
 
 
@@ -68,7 +71,7 @@ def test_another_process_sees_what_changed_and_is_seen(tmp_path: Path):
             assert child.stdout.readline().strip() == str(ours)
             assert child.wait() == 0
         assert store.read(lambda rows: rows.shelf_state(SHELF)) != ours
-        assert store.read(lambda rows: rows.standing(SHELF)) == []
+        assert store.read(lambda rows: rows.live_sequences(SHELF)) == []
 
 
 def test_a_second_store_on_the_file_sees_each_change(tmp_path: Path):
@@ -81,7 +84,7 @@ def test_a_second_store_on_the_file_sees_each_change(tmp_path: Path):
             lambda rows: rows.end_entry("default", 1, NOON),
             lambda rows: rows.remove_entry("default", 2),
             add,
-            lambda rows: rows.erase_below(ADA),
+            lambda rows: rows.remove_below(ADA),
         ):
             store.transact(change)
             states.append(other.read(lambda rows: rows.shelf_state(SHELF)))
@@ -94,13 +97,13 @@ def test_a_sequence_is_never_given_twice(tmp_path: Path):
     given: list[int] = []
     for remove in (
         lambda rows: rows.remove_entry("default", given[-1]),
-        lambda rows: rows.erase_below(Scope()),
-        lambda rows: rows.remove_collection("default", "notes"),
+        lambda rows: rows.remove_below(Scope()),
+        lambda rows: rows.remove(Collection, "default", "notes"),
     ):
         with SqliteStore(path) as store:
             given.append(store.transact(add))
             store.transact(remove)
-            assert store.read(lambda rows: rows.entries("default", given)) == []
+            assert store.read(lambda rows: list(rows.entries(EntryQuery(tenant="default", sequences=given)))) == []
             assert store.scrub()
     assert given == sorted(set(given))
     with SqliteStore(path) as store:
@@ -124,13 +127,13 @@ def test_what_is_undone_takes_its_shelf_with_it(tmp_path: Path):
 def test_an_erasure_inside_a_transaction_is_followed_by_new_shelves(tmp_path: Path):
     def refill(rows: Any) -> int:
         add(rows)
-        rows.erase_below(ADA)
-        assert rows.standing(SHELF) == []
+        rows.remove_below(ADA)
+        assert rows.live_sequences(SHELF) == []
         return add(rows)
 
     with SqliteStore(str(tmp_path / "m.db")) as store:
         sequence = store.transact(refill)
-        assert store.read(lambda rows: rows.standing(SHELF)) == [sequence]
+        assert store.read(lambda rows: rows.live_sequences(SHELF)) == [sequence]
         assert store.check() == []
 
 
@@ -153,9 +156,9 @@ def found(folder: Path) -> list[str]:
 @pytest.mark.parametrize(
     ("remove", "left"),
     [
-        (lambda rows: rows.erase_below(ADA), []),
-        (lambda rows: rows.remove_memory(ADA), []),
-        (lambda rows: rows.remove_collection("default", "notes"), []),
+        (lambda rows: rows.remove_below(ADA), []),
+        (lambda rows: rows.remove_below(ADA, keep_records=True), []),
+        (lambda rows: rows.remove(Collection, "default", "notes"), []),
         # The shelf stays, with the name of its namespace: without it nobody could tell that it is empty now.
         (lambda rows: [rows.remove_entry("default", sequence) for sequence in range(1, 100)], ["place-90c1"]),
     ],
@@ -183,7 +186,7 @@ def test_what_was_erased_leaves_the_bytes(tmp_path: Path, remove: Any, left: lis
 
     with SqliteStore(str(tmp_path / "m.db")) as store:
         store.transact(fill)
-        assert len(store.read(lambda rows: list(rows.entries_below(ADA)))) == 40
+        assert len(store.read(lambda rows: list(rows.entries(EntryQuery(below=ADA))))) == 40
         assert found(tmp_path) == sorted(TOKENS)
         store.transact(remove)
         assert store.scrub()
@@ -211,10 +214,10 @@ def test_a_damaged_entry_is_named(tmp_path: Path, sql: str, word: str):
     path = tmp_path / "m.db"
     with SqliteStore(str(path)) as store:
         store.transact(lambda rows: [add(rows) for _ in range(3)])
-        assert len(store.read(lambda rows: rows.entries("default", [1, 2, 3]))) == 3
+        assert len(store.read(lambda rows: list(rows.entries(EntryQuery(tenant="default", sequences=[1, 2, 3]))))) == 3
     damage(path, sql)
     with SqliteStore(str(path)) as store, pytest.raises(Corrupt, match=word) as caught:
-        store.read(lambda rows: rows.entries("default", [1, 2, 3]))
+        store.read(lambda rows: list(rows.entries(EntryQuery(tenant="default", sequences=[1, 2, 3]))))
     assert caught.value.url == str(path)
 
 
@@ -225,38 +228,38 @@ def test_a_vector_of_the_wrong_length_is_named(tmp_path: Path, known: bool, name
     shelf = Shelf(ADA, "notes", namespace)
     with SqliteStore(str(path)) as store:
         if known:
-            store.transact(lambda rows: rows.put_collection(NOTES))
+            store.transact(lambda rows: rows.put(NOTES))
         store.transact(lambda rows: [add(rows) for _ in range(3)])
-        assert len(store.read(lambda rows: list(rows.indexed(shelf, "e")))) == 3
+        assert len(store.read(lambda rows: list(rows.index_rows(EntryQuery(shelf=shelf), "e")))) == 3
     damage(path, f"UPDATE vectors SET vector = {'zeroblob(4)' if known else 'zeroblob(7)'} WHERE place / 256 = 2")
     with SqliteStore(str(path)) as store:
         with pytest.raises(Corrupt, match="vector of entry 2") as caught:
-            store.read(lambda rows: list(rows.indexed(shelf, "e")))
+            store.read(lambda rows: list(rows.index_rows(EntryQuery(shelf=shelf), "e")))
         with pytest.raises(Corrupt, match="vector of entry 2"):
-            store.read(lambda rows: list(rows.entries_as_of(shelf, "e", NOON)))
+            store.read(lambda rows: list(rows.index_rows(EntryQuery(shelf=shelf, active_at=NOON), "e")))
     assert caught.value.sequence == 2
 
 
 def test_a_damaged_collection_is_named(tmp_path: Path):
     path = tmp_path / "m.db"
     with SqliteStore(str(path)) as store:
-        store.transact(lambda rows: rows.put_collection(NOTES))
-        assert store.read(lambda rows: rows.collection("default", "notes")) == NOTES
+        store.transact(lambda rows: rows.put(NOTES))
+        assert store.read(lambda rows: rows.get(Collection, "default", "notes")) == NOTES
     damage(path, "UPDATE collections SET space = x'7B7D'")
     with SqliteStore(str(path)) as store, pytest.raises(Corrupt, match="collection `notes`"):
-        store.read(lambda rows: rows.collections("default"))
+        store.read(lambda rows: rows.scan(Collection, "default"))
 
 
 @pytest.mark.parametrize("namespace", ["", None])
 def test_what_an_index_needs_comes_with_its_number(namespace: str | None):
     shelf = Shelf(ADA, "notes", namespace)
     with SqliteStore(":memory:") as store:
-        assert store.read(lambda rows: length_hint(rows.indexed(shelf, "e"))) == 0
+        assert store.read(lambda rows: length_hint(rows.index_rows(EntryQuery(shelf=shelf), "e"))) == 0
         store.transact(lambda rows: [add(rows) for _ in range(5)])
         store.transact(lambda rows: rows.end_entry("default", 2, NOON))
-        assert store.read(lambda rows: length_hint(rows.indexed(shelf, "e"))) == 4
-        assert store.read(lambda rows: length_hint(rows.indexed(shelf, "e", after=3))) == 2
-        assert store.read(lambda rows: next(rows.indexed(shelf, "e")).sequence) == 1
+        assert store.read(lambda rows: length_hint(rows.index_rows(EntryQuery(shelf=shelf), "e"))) == 4
+        assert store.read(lambda rows: length_hint(rows.index_rows(EntryQuery(shelf=shelf, after=3), "e"))) == 2
+        assert store.read(lambda rows: next(rows.index_rows(EntryQuery(shelf=shelf), "e")).sequence) == 1
 
 
 @pytest.mark.parametrize("namespace", ["", None])
@@ -264,11 +267,11 @@ def test_an_iterator_that_outlives_its_moment_refuses(namespace: str | None):
     shelf = Shelf(ADA, "notes", namespace)
     with SqliteStore(":memory:") as store:
         store.transact(add)
-        assert len(store.read(lambda rows: list(rows.indexed(shelf, "e")))) == 1
+        assert len(store.read(lambda rows: list(rows.index_rows(EntryQuery(shelf=shelf), "e")))) == 1
         for late in (
-            store.read(lambda rows: rows.indexed(shelf, "e")),
-            store.read(lambda rows: rows.entries_as_of(shelf, "e", NOON)),
-            store.read(lambda rows: rows.entries_below(ADA)),
+            store.read(lambda rows: rows.index_rows(EntryQuery(shelf=shelf), "e")),
+            store.read(lambda rows: rows.index_rows(EntryQuery(shelf=shelf, active_at=NOON), "e")),
+            store.read(lambda rows: rows.entries(EntryQuery(below=ADA))),
         ):
             with pytest.raises(RuntimeError, match="outlived"):
                 list(late)
@@ -286,7 +289,11 @@ def test_a_collection_runs_out_of_slots_with_an_error_that_says_so():
         assert len(store.read(lambda rows: rows.vector_counts("default", "notes"))) == SLOTS
         store.transact(add)
         for embedder, missing in (("e", []), ("e9", [2]), ("unheard of", [1, 2])):
-            found = store.read(lambda rows, embedder=embedder: rows.without_vector("default", "notes", embedder, 9))
+            found = store.read(
+                lambda rows, embedder=embedder: list(
+                    rows.entries(EntryQuery(tenant="default", collection="notes", without_vector_of=embedder, limit=9))
+                )
+            )
             assert [entry.sequence for entry in found] == missing
 
 
@@ -299,7 +306,7 @@ def test_a_file_of_the_first_schema_gets_entries(tmp_path: Path):
     connection.close()
     with SqliteStore(str(path)) as store:
         assert store.transact(add) == 1
-        assert store.read(lambda rows: rows.standing(SHELF)) == [1]
+        assert store.read(lambda rows: rows.live_sequences(SHELF)) == [1]
     connection = apsw.Connection(str(path))
     assert connection.pragma("user_version") == VERSION > 1
     connection.close()

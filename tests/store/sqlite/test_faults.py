@@ -16,6 +16,7 @@ import memoranda
 from memoranda.errors import Corrupt, Full, ReadOnly, Unavailable
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.scope import Scope
+from memoranda.store.base import FactQuery
 from memoranda.store.sqlite import SqliteStore
 from memoranda.testing.faults import FaultyDisk, Trial, sweep
 
@@ -41,7 +42,7 @@ def write(store: SqliteStore, key: str, payload: bytes = b"1") -> None:
 
 
 def kept(store: SqliteStore, key: str) -> tuple[bool, bool]:
-    return store.read(lambda rows: (rows.fact(ADA, key) is not None, rows.revision(ADA, key, 1) is not None))
+    return store.read(lambda rows: (rows.fact(ADA, key) is not None, rows.revision(ADA, key, version=1) is not None))
 
 
 @pytest.fixture
@@ -147,12 +148,12 @@ class ReadOnlyDisk(apsw.VFS):
 
 disk = ReadOnlyDisk()
 store = SqliteStore(sys.argv[1], vfs="read-only")
-assert store.fact(Scope.of(user="ada"), "k").value == 1
+assert store.read(lambda rows: rows.fact(Scope.of(user="ada"), "k"), snapshot=False).value == 1
 try:
     store.transact(lambda rows: rows.set_tenant_state("t", TenantState(1, 1)))
 except Exception as error:
     print(type(error).__name__, type(error.__cause__).__name__)
-assert store.fact(Scope.of(user="ada"), "k").value == 1
+assert store.read(lambda rows: rows.fact(Scope.of(user="ada"), "k"), snapshot=False).value == 1
 assert store.read(lambda rows: rows.tenants()) == ["default"]
 store.close()
 """
@@ -188,7 +189,7 @@ def test_damage_in_the_middle_is_found_and_named(path: str):
             store.read(lambda rows: [rows.fact(ADA, f"k{number:03}") for number in range(200)])
         assert isinstance(caught.value.__cause__, apsw.CorruptError)
         with pytest.raises(Corrupt):
-            [store.fact(ADA, f"k{number:03}") for number in range(200)]
+            store.read(lambda rows: [rows.fact(ADA, f"k{number:03}") for number in range(200)], snapshot=False)
         with pytest.raises(Corrupt):
             for number in range(200):
                 write(store, f"k{number:03}", b"2")
@@ -243,19 +244,22 @@ def test_an_event_that_does_not_decode_is_corrupt_at_its_position(path: str, app
 def test_a_fact_that_does_not_decode_is_corrupt(path: str, sql: str):
     with SqliteStore(path) as store:
         write(store, "k")
-        assert len(store.read(lambda rows: rows.facts_named("default", "k"))) == 1
+        assert len(store.read(lambda rows: list(rows.facts(FactQuery(Scope("default"), below=True, key="k"))))) == 1
     tamper(path, sql)
     with SqliteStore(path) as store, pytest.raises(Corrupt, match="cannot be read"):
-        store.read(lambda rows: rows.facts_named("default", "k"))
+        store.read(lambda rows: list(rows.facts(FactQuery(Scope("default"), below=True, key="k"))))
 
 
 def test_a_text_that_does_not_decode_is_corrupt_whichever_way_it_is_read(path: str):
     with SqliteStore(path) as store:
         write(store, "k")
-        assert store.fact(ADA, "k") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
     tamper(path, "UPDATE facts SET actor = CAST(x'ff' AS TEXT)")
     with SqliteStore(path) as store:
-        for read in (lambda: store.fact(ADA, "k"), lambda: store.transact(lambda rows: rows.fact(ADA, "k"))):
+        for read in (
+            lambda: store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False),
+            lambda: store.transact(lambda rows: rows.fact(ADA, "k")),
+        ):
             with pytest.raises(Corrupt, match="cannot be read"):
                 read()
 

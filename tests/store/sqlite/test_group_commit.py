@@ -20,7 +20,7 @@ from memoranda.errors import Busy, Corrupt
 from memoranda.model.event import event_body
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
-from memoranda.store.base import Erasure, Session, TenantState
+from memoranda.store.base import ContentKey, Erasure, FactQuery, Session, TenantState
 from memoranda.store.sql import rows as sql_rows
 from memoranda.store.sqlite import SqliteStore
 from memoranda.store.sqlite.group_commit import LARGEST_BATCH
@@ -37,6 +37,10 @@ def put(rows, key: str, value: int) -> None:
 def value(reader, key: str) -> int:
     found = reader.fact(ADA, key)
     return found.value if found else 0
+
+
+def stored_value(store: SqliteStore, key: str) -> int:
+    return store.read(lambda rows: value(rows, key), snapshot=False)
 
 
 def increment(rows) -> int:
@@ -90,7 +94,7 @@ def test_no_increment_is_lost_whoever_leads(store: SqliteStore):
         seen.extend(store.transact(increment) for _ in range(50))
 
     assert together(*[fifty] * 8) == [None] * 8
-    assert value(store, "count") == 400
+    assert stored_value(store, "count") == 400
     assert sorted(seen) == list(range(1, 401))  # each caller got its own result
 
 
@@ -108,7 +112,7 @@ def test_more_than_a_batch_is_several_commits(store: SqliteStore, monkeypatch: p
     before = store._writer.commits
     assert in_one_batch(store, *[lambda: store.transact(increment)] * 8) == [None] * 8
     assert store._writer.commits - before == 3
-    assert value(store, "count") == 8
+    assert stored_value(store, "count") == 8
 
 
 class Deliberate(BaseException):
@@ -127,8 +131,8 @@ def test_an_exception_undoes_its_own_work_alone(store: SqliteStore, error: BaseE
     assert [place for place in raised if place is not None] == [error]
     assert raised[3] is error
     assert "fail" in [frame.name for frame in traceback.extract_tb(error.__traceback__)]
-    assert value(store, "count") == 6
-    assert value(store, "gone") == 0
+    assert stored_value(store, "count") == 6
+    assert stored_value(store, "gone") == 0
 
 
 def test_a_lone_failure_leaves_nothing(store: SqliteStore):
@@ -138,7 +142,7 @@ def test_a_lone_failure_leaves_nothing(store: SqliteStore):
 
     with pytest.raises(ValueError):
         store.transact(fail)
-    assert value(store, "count") == 0
+    assert stored_value(store, "count") == 0
     assert store.transact(increment) == 1
 
 
@@ -151,7 +155,7 @@ def test_a_statement_that_fails_undoes_its_own_work_alone(store: SqliteStore):
     assert raised[0] is None
     assert type(raised[1]).__name__ == "StorageError"
     assert isinstance(raised[1].__cause__, apsw.ConstraintError)
-    assert (value(store, "count"), value(store, "gone")) == (1, 0)
+    assert (stored_value(store, "count"), stored_value(store, "gone")) == (1, 0)
 
 
 def test_when_sqlite_gives_up_the_transaction_everybody_is_told(store: SqliteStore):
@@ -163,7 +167,7 @@ def test_when_sqlite_gives_up_the_transaction_everybody_is_told(store: SqliteSto
     raised = in_one_batch(store, *works, lambda: store.transact(fail))
     assert [type(error).__name__ for error in raised] == ["Full"] * 4
     assert len({id(error) for error in raised}) == 4  # an error each
-    assert value(store, "count") == 0
+    assert stored_value(store, "count") == 0
     assert store.transact(increment) == 1
 
 
@@ -179,7 +183,7 @@ def test_an_interrupt_strikes_the_leader_and_not_the_others(store: SqliteStore):
     raised = in_one_batch(store, *[lambda: store.transact(interrupted_once)] * 4)
     assert [type(error) for error in raised].count(KeyboardInterrupt) == 1
     assert raised.count(None) == 3
-    assert value(store, "count") == 3
+    assert stored_value(store, "count") == 3
     assert store.transact(increment) == 4
 
 
@@ -193,7 +197,7 @@ def test_calling_the_store_from_its_own_work_is_refused(store: SqliteStore, how:
 
     with pytest.raises(RuntimeError, match="inside a transaction"):
         store.transact(nested)
-    assert value(store, "count") == 0
+    assert stored_value(store, "count") == 0
     inner()  # outside it is allowed
 
 
@@ -202,10 +206,10 @@ def test_a_transaction_sees_its_own_writes_and_readers_do_not_yet(tmp_path: Path
 
         def work(rows) -> tuple[int, int]:
             increment(rows)
-            return value(rows, "count"), value(store, "count")
+            return value(rows, "count"), stored_value(store, "count")
 
         assert store.transact(work) == (1, 0)
-        assert value(store, "count") == 1
+        assert stored_value(store, "count") == 1
 
 
 def test_a_read_stays_at_its_moment(tmp_path: Path):
@@ -214,7 +218,7 @@ def test_a_read_stays_at_its_moment(tmp_path: Path):
         def work(rows) -> tuple[int, int, int]:
             before = value(rows, "count")
             store.transact(increment)
-            return before, value(rows, "count"), value(store, "count")
+            return before, value(rows, "count"), stored_value(store, "count")
 
         assert store.read(work) == (0, 0, 1)
 
@@ -229,7 +233,7 @@ def test_a_read_may_write_while_others_do(store: SqliteStore):
             store.read(lambda rows: (value(rows, "count"), store.transact(increment)))
 
     assert together(many, read_then_write, many, read_then_write) == [None] * 4
-    assert value(store, "count") == 120
+    assert stored_value(store, "count") == 120
 
 
 def test_an_error_in_a_read_gives_the_reader_back(store: SqliteStore):
@@ -243,7 +247,7 @@ def test_an_error_in_a_read_gives_the_reader_back(store: SqliteStore):
 
 def test_an_iterator_does_not_outlive_its_read(store: SqliteStore):
     store.transact(increment)
-    for ask in (lambda rows: rows.facts_below(ADA), lambda rows: rows.events("default")):
+    for ask in (lambda rows: rows.facts(FactQuery(ADA, below=True)), lambda rows: rows.events("default")):
         store.read(lambda rows, ask=ask: list(ask(rows)))
         for leaked in (store.read(ask), store.transact(ask)):
             with pytest.raises(RuntimeError, match="outlived"):
@@ -273,7 +277,7 @@ def test_long_answers_are_read_page_by_page(store: SqliteStore, append_event):
             lambda rows, s=start, m=limit: [each.position for each in rows.events("default", start=s, limit=m)]
         )
         assert found == list(range(1, 601))[start - 1 :][:limit]
-    below = store.read(lambda rows: [each.key for each in rows.facts_below(Scope())])
+    below = store.read(lambda rows: [each.key for each in rows.facts(FactQuery(Scope(), below=True))])
     assert below == [f"k{number:03}" for number in range(1, 601)]
     leaked = store.read(lambda rows: [events := rows.events("default"), next(events)])[0]
     with pytest.raises(RuntimeError, match="outlived"):
@@ -305,7 +309,7 @@ def test_a_lock_held_elsewhere_is_busy_and_can_be_tried_again(tmp_path: Path):
             assert [type(error) for error in raised] == [Busy] * 3
             assert isinstance(raised[0].__cause__, apsw.BusyError)
             assert store.scrub() is False
-            assert value(store, "count") == 1  # readers do not wait for writers
+            assert stored_value(store, "count") == 1  # readers do not wait for writers
             other.stdin.write("\n")
             other.stdin.flush()
             assert other.stdout.readline() == "released\n"
@@ -335,12 +339,12 @@ def known(rows: Any) -> dict[str, Any]:
     """Ask what a writer keeps in mind."""
     scope = Scope(path="run:r1")
     return {
-        "session": rows.session(scope),
-        "erasure": rows.erasure(scope),
-        "key": rows.content_key("default", "run:r1"),
+        "session": rows.get(Session, scope),
+        "erasure": rows.get(Erasure, scope),
+        "key": getattr(rows.get(ContentKey, "default", "run:r1"), "secret", None),
         "state": rows.tenant_state("default"),
         "head": rows.head("default"),
-        "run": rows.run_head("default", "r1"),
+        "run": rows.head("default", "r1"),
     }
 
 
@@ -348,9 +352,9 @@ def change(rows: Any, number: int, append_event: Any) -> None:
     """Change all of it."""
     moment = datetime(2026, 5, 1, number, tzinfo=UTC)
     scope = Scope(path="run:r1")
-    rows.put_session(Session(scope=scope, owner=None, started_at=moment))
-    rows.add_erasure(Erasure(id=str(number), scope=scope, at=moment, version_floor=number))
-    rows.put_content_key("default", "run:r1", bytes([number]))
+    rows.put(Session(scope=scope, owner=None, started_at=moment))
+    rows.put(Erasure(id=str(number), scope=scope, at=moment, version_floor=number))
+    rows.put(ContentKey("default", "run:r1", bytes([number])))
     rows.set_tenant_state("default", TenantState(number, number))
     append_event(rows, number, effect="step_record", resource="r1")
 
@@ -389,7 +393,7 @@ def test_what_was_undone_is_not_kept_in_mind(store: SqliteStore, append_event):
 def test_what_was_erased_is_not_kept_in_mind(store: SqliteStore, append_event):
     store.transact(lambda rows: change(rows, 1, append_event))
     assert store.transact(known)["key"] == b"\x01"
-    store.transact(lambda rows: rows.erase_below(Scope(path="run:r1")))
+    store.transact(lambda rows: rows.remove_below(Scope(path="run:r1")))
     found = store.transact(known)
     assert (found["session"], found["key"]) == (None, None)
     assert found["run"] is not None
@@ -398,9 +402,11 @@ def test_what_was_erased_is_not_kept_in_mind(store: SqliteStore, append_event):
 def test_a_full_cache_starts_again(store: SqliteStore, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sql_rows, "_CACHE_SIZE", 3)
 
-    def use(rows: Any) -> list[bytes | None]:
-        for number in range(10):
-            rows.put_content_key("default", f"user:{number}", bytes([number]))
-        return [rows.content_key("default", f"user:{number}") for number in range(11)]
+    keys = [ContentKey("default", f"user:{number}", bytes([number])) for number in range(10)]
 
-    assert store.transact(use) == [bytes([number]) for number in range(10)] + [None]
+    def use(rows: Any) -> list[ContentKey | None]:
+        for key in keys:
+            rows.put(key)
+        return [rows.get(ContentKey, "default", f"user:{number}") for number in range(11)]
+
+    assert store.transact(use) == [*keys, None]

@@ -9,7 +9,7 @@ import pytest
 
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
-from memoranda.store.base import TenantState
+from memoranda.store.base import FactQuery, TenantState
 from memoranda.store.sql import rows
 from memoranda.store.sqlite import SqliteStore
 
@@ -40,12 +40,12 @@ def test_a_read_inside_a_read_leaves_the_outer_one_its_iterators(store: SqliteSt
         put(store, f"crate_{number}")
 
     def keys(reader: rows.Rows) -> list[str]:
-        return [fact.key for fact in reader.facts_below(MIRA)]
+        return [fact.key for fact in reader.facts(FactQuery(MIRA, below=True))]
 
     def look(reader: rows.Rows) -> list[str]:
         found: list[str] = []
-        for fact in reader.facts_below(MIRA):
-            assert fact.key in store.read(keys) and store.fact(MIRA, fact.key) is not None
+        for fact in reader.facts(FactQuery(MIRA, below=True)):
+            assert fact.key in store.read(keys) and fact.key in store.read(keys, snapshot=False)
             found.append(fact.key)
         return found
 
@@ -54,8 +54,8 @@ def test_a_read_inside_a_read_leaves_the_outer_one_its_iterators(store: SqliteSt
 
 def test_an_iterator_is_taken_back_when_its_read_ends(store: SqliteStore):
     put(store, "crate")
-    assert store.read(lambda rows: [fact.key for fact in rows.facts_below(MIRA)]) == ["crate"]
-    left = store.read(lambda rows: rows.facts_below(MIRA))
+    assert store.read(lambda rows: [fact.key for fact in rows.facts(FactQuery(MIRA, below=True))]) == ["crate"]
+    left = store.read(lambda rows: rows.facts(FactQuery(MIRA, below=True)))
     with pytest.raises(RuntimeError, match="outlived"):
         next(left)
 
@@ -68,5 +68,5 @@ def test_after_a_read_that_failed_the_next_one_works(store: SqliteStore):
 
     with pytest.raises(LookupError):
         store.read(fail)
-    found = store.fact(MIRA, "crate")
+    found = store.read(lambda rows: rows.fact(MIRA, "crate"), snapshot=False)
     assert found is not None and found.value == "plum"

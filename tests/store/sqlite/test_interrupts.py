@@ -165,7 +165,7 @@ def assert_free(store: SqliteStore, probe: apsw.Connection) -> None:
     assert not writer._queue and not writer._done
 
 
-@pytest.mark.parametrize("action", ["transact", "attempt", "mark", "read", "alone", "a work that fails"])
+@pytest.mark.parametrize("action", ["transact", "at once", "mark", "read", "alone", "a work that fails"])
 def test_an_interrupt_at_any_moment_leaves_no_lock_behind(tmp_path: Path, action: str) -> None:
     path = str(tmp_path / "m.db")
     tenant = Scope.of(user="ada").tenant
@@ -177,8 +177,8 @@ def test_an_interrupt_at_any_moment_leaves_no_lock_behind(tmp_path: Path, action
         match action:
             case "transact":
                 store.transact(lambda rows: rows.tenants())
-            case "attempt":
-                store.attempt(lambda rows: rows.tenants())
+            case "at once":
+                store.transact(lambda rows: rows.tenants(), wait=False)
             case "mark":
                 store.mark(tenant)
             case "read":

@@ -17,6 +17,7 @@ from memoranda.errors import Busy, Corrupt, ForeignDatabase, MigrationNeeded, St
 from memoranda.model.event import event_body
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
+from memoranda.store.base import FactQuery
 from memoranda.store.sqlite import SqliteStore, migrate
 from memoranda.store.sqlite.migrate import APPLICATION_ID, MIGRATIONS, VERSION
 
@@ -50,7 +51,7 @@ def test_a_new_file_is_made_and_what_is_written_stays(path: str):
     with SqliteStore(path) as store:
         write(store)
     with SqliteStore(path) as store:
-        assert store.fact(ADA, "k") == Fact(
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) == Fact(
             id="fact_1", scope=ADA, key="k", value=1, version=1, created_at=NOON, updated_at=NOON
         )
         assert store.url == path
@@ -94,7 +95,7 @@ def test_an_empty_file_becomes_a_database(path: str):
     Path(path).touch()
     with SqliteStore(path) as store:
         write(store)
-        assert store.fact(ADA, "k") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
 
 
 def test_the_database_of_another_program_is_foreign_and_left_alone(path: str):
@@ -134,7 +135,7 @@ def test_an_older_database_is_migrated_whole_or_not_at_all(path: str, monkeypatc
     assert pragma(path, "table_list(later)", default=None) is None
     monkeypatch.setattr(migrate, "MIGRATIONS", (*steps[:-1], "CREATE TABLE last (a TEXT) STRICT"))
     with SqliteStore(path) as store:
-        assert store.fact(ADA, "k") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
     assert pragma(path, "user_version") == VERSION + 2
 
 
@@ -154,7 +155,7 @@ def test_a_file_of_the_second_schema_gets_runs(tmp_path: Path, append_event):
         new = store.transact(lambda rows: append_event(rows, 2, effect="exec_start", resource="r1"))
         assert store.read(lambda rows: list(rows.events("default"))) == [old, new]
         assert store.read(lambda rows: list(rows.events("default", run="r1"))) == [new]
-        assert store.read(lambda rows: rows.run_head("default", "r1")) == (1, "sha256:2")
+        assert store.read(lambda rows: rows.head("default", "r1")) == (1, "sha256:2")
     connection = apsw.Connection(str(path))
     assert connection.pragma("user_version") == VERSION > 2
     connection.close()
@@ -168,8 +169,8 @@ def test_a_program_that_has_grown_old_meanwhile_refuses_to_write(path: str):
         connection.close()
         with pytest.raises(MigrationNeeded):
             write(store, "after")
-        assert store.fact(ADA, "before") is not None
-        assert store.fact(ADA, "after") is None
+        assert store.read(lambda rows: rows.fact(ADA, "before"), snapshot=False) is not None
+        assert store.read(lambda rows: rows.fact(ADA, "after"), snapshot=False) is None
 
 
 def test_a_relative_path_means_where_it_was_opened(path: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -178,7 +179,7 @@ def test_a_relative_path_means_where_it_was_opened(path: str, tmp_path: Path, mo
         write(store)
         (tmp_path / "elsewhere").mkdir()
         monkeypatch.chdir(tmp_path / "elsewhere")
-        assert store.fact(ADA, "k") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
     assert not (tmp_path / "elsewhere" / "m.db").exists()
 
 
@@ -213,7 +214,7 @@ def test_four_processes_may_create_one_file_at_once(path: str, attempt: int):
     assert [child.wait(30) for child in children] == [0, 0, 0, 0]
     with SqliteStore(path) as store:
         assert store.check() == []
-        assert len(store.read(lambda rows: rows.facts(Scope(), now=NOON))) == 4
+        assert len(store.read(lambda rows: list(rows.facts(FactQuery(Scope(), active_at=NOON))))) == 4
 
 
 def test_a_file_that_another_makes_while_it_is_looked_at_is_not_foreign(path: str, monkeypatch: pytest.MonkeyPatch):
@@ -257,18 +258,18 @@ def test_a_file_that_another_made_meanwhile_is_taken_as_it_is(path: str, monkeyp
     monkeypatch.setattr(migrate, "_use_wal", be_overtaken)
     with SqliteStore(path) as store:
         assert migrate._use_wal is use_wal
-        assert store.fact(ADA, "k") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
 
 
 @pytest.mark.parametrize("place", ["file", "memory"])
 def test_a_closed_store_is_unavailable(path: str, place: str):
     store = SqliteStore(path if place == "file" else ":memory:")
     write(store)
-    assert store.fact(ADA, "k") is not None
+    assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
     store.close()
     store.close()
     for use in (
-        lambda: store.fact(ADA, "k"),
+        lambda: store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False),
         lambda: store.read(lambda rows: rows.tenants()),
         lambda: write(store),
         lambda: store.check(),
@@ -292,11 +293,11 @@ def test_readers_that_are_busy_while_the_store_closes_are_closed_when_done(path:
 
     def work(rows) -> int:
         store.close()
-        return len(rows.facts(ADA, now=NOON))
+        return len(list(rows.facts(FactQuery(ADA, active_at=NOON))))
 
     assert store.read(work) == 1
     with pytest.raises(Unavailable):
-        store.fact(ADA, "k")
+        store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False)
     assert [file.name for file in tmp_path.iterdir()] == ["m.db"]
 
 
@@ -322,9 +323,9 @@ def in_child(action) -> str:
 def test_a_forked_child_must_open_its_own(path: str):
     with SqliteStore(path) as store:
         write(store)
-        assert store.fact(ADA, "k") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
         for use in (
-            lambda: store.fact(ADA, "k"),
+            lambda: store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False),
             lambda: store.read(lambda rows: rows.tenants()),
             lambda: write(store, "child"),
             lambda: store.check(),
@@ -337,10 +338,10 @@ def test_a_forked_child_must_open_its_own(path: str):
         def open_own() -> bool:
             with SqliteStore(path) as own:
                 write(own, "child")
-                return own.fact(ADA, "child") is not None
+                return own.read(lambda rows: rows.fact(ADA, "child")) is not None
 
         assert in_child(open_own) == "True"
-        assert store.fact(ADA, "child") is not None
+        assert store.read(lambda rows: rows.fact(ADA, "child"), snapshot=False) is not None
         write(store, "parent")
         assert store.check() == []
 
@@ -348,12 +349,12 @@ def test_a_forked_child_must_open_its_own(path: str):
 def test_memory_is_shared_by_threads_and_gone_after(path: str):
     with SqliteStore(":memory:") as store:
         write(store)
-        assert store.fact(ADA, "k") is not None
-        assert store.transact(lambda rows: store.fact(ADA, "k")) is not None
+        assert store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False) is not None
+        assert store.transact(lambda rows: store.read(lambda rows: rows.fact(ADA, "k"), snapshot=False)) is not None
         assert store.check() == []
         assert store.scrub()
         with SqliteStore(":memory:") as other:
-            assert other.fact(ADA, "k") is None
+            assert other.read(lambda rows: rows.fact(ADA, "k")) is None
 
 
 def test_the_mark_of_one_store_changes_when_another_on_the_file_writes(path: str) -> None:

@@ -13,7 +13,7 @@ from memoranda.model.effect import Approval
 from memoranda.model.event import GENESIS, Event, event_body
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.scope import Scope
-from memoranda.store.base import Replay, Session
+from memoranda.store.base import ContentKey, Replay, Session
 from memoranda.store.sqlite import SqliteStore
 
 ADA = Scope.of(user="ada-7f3d")
@@ -51,11 +51,11 @@ def fill(rows) -> None:
         remember(rows, BOB, f"k{number}", "bobs-own" + "y" * 300)
     remember(rows, ADA, "long", TOKEN + "x" * 20_000)
     session = Scope.of(session="s1")
-    rows.put_session(Session(scope=session, owner=ADA, started_at=NOON))
+    rows.put(Session(scope=session, owner=ADA, started_at=NOON))
     remember(rows, session, "in-session", TOKEN)
-    rows.put_replay(Replay(scope=ADA, key=TOKEN, request="r", results=(), at=NOON))
-    rows.put_content_key("default", ADA.path, b"secret-9e77")
-    rows.put_approval(
+    rows.put(Replay(scope=ADA, key=TOKEN, request="r", results=(), at=NOON))
+    rows.put(ContentKey("default", ADA.path, b"secret-9e77"))
+    rows.put(
         Approval(
             id="a",
             tenant="default",
@@ -94,11 +94,13 @@ def test_erased_text_leaves_the_bytes(tmp_path: Path, checkpoint_first: bool):
     with SqliteStore(str(tmp_path / "m.db")) as store:
         store.transact(fill)
         for _ in range(5):
-            assert store.fact(ADA, "k1") is not None  # readers have been in use, and are idle now
+            # readers have been in use, and are idle now
+            assert store.read(lambda rows: rows.fact(ADA, "k1"), snapshot=False) is not None
         if checkpoint_first:
             assert store.scrub()
         assert found(tmp_path, TOKEN, "bobs-own", "secret-9e77") == str(["bobs-own", "secret-9e77", TOKEN])
-        counts = store.transact(lambda rows: [rows.erase_below(scope) for scope in [ADA, *rows.sessions_owned(ADA)]])
+        owned = [session.scope for session in store.read(lambda rows: rows.scan(Session, "default", below=ADA))]
+        counts = store.transact(lambda rows: [rows.remove_below(scope) for scope in [ADA, *owned]])
         of_ada = {"idempotency_keys": 1, "approvals": 1, "ledger_texts": 1, "content_keys": 1}
         assert counts == [
             {"facts": 51, "revisions": 51, "entries": 0, **of_ada, "sessions": 0},
@@ -107,7 +109,7 @@ def test_erased_text_leaves_the_bytes(tmp_path: Path, checkpoint_first: bool):
         assert store.scrub()
         assert found(tmp_path, TOKEN, "bobs-own", "secret-9e77") == str(["bobs-own"])
         assert store.check() == []
-        assert store.fact(BOB, "k1") is not None
+        assert store.read(lambda rows: rows.fact(BOB, "k1"), snapshot=False) is not None
     assert found(tmp_path, TOKEN, "bobs-own") == str(["bobs-own"])
 
 
@@ -124,12 +126,13 @@ def test_forgotten_values_leave_the_bytes(tmp_path: Path):
     )
     with SqliteStore(str(tmp_path / "m.db")) as store:
         store.transact(lambda rows: rows.add_revision(revision, f'"{TOKEN}"'.encode()))
-        assert store.transact(lambda rows: rows.forget_revisions("default", NOON)) == 0
+        assert store.transact(lambda rows: rows.expire("default", NOON, replays_before=NOON))["revisions"] == 0
         assert found(tmp_path, TOKEN) == str([TOKEN])
-        assert store.transact(lambda rows: rows.forget_revisions("default", NOON + timedelta(hours=1))) == 1
+        later = NOON + timedelta(hours=1)
+        assert store.transact(lambda rows: rows.expire("default", later, replays_before=NOON))["revisions"] == 1
         assert store.scrub()
         assert found(tmp_path, TOKEN) == "[]"
-        assert store.read(lambda rows: rows.revision(ADA, "k", 1).forgotten)
+        assert store.read(lambda rows: rows.revision(ADA, "k", version=1).forgotten)
 
 
 def test_a_reader_in_another_store_delays_the_scrub(tmp_path: Path):
@@ -139,7 +142,7 @@ def test_a_reader_in_another_store_delays_the_scrub(tmp_path: Path):
 
         def reading(rows) -> bool:
             assert rows.fact(ADA, "k1") is not None
-            store.transact(lambda rows: rows.erase_below(Scope()))
+            store.transact(lambda rows: rows.remove_below(Scope()))
             return store.scrub()
 
         assert other.read(reading) is False

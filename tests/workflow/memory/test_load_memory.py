@@ -81,7 +81,7 @@ def test_04_a_schema_that_cannot_be_checked_never_becomes_a_definition(memory: M
 @pytest.mark.parametrize("owner", [None, "", 5])
 def test_18_24_without_an_owner_nothing_is_read(owner: Any) -> None:
     class Unread(MemoryStore):
-        def read(self, work: Any) -> Any:
+        def read(self, work: Any, *, snapshot: bool = True) -> Any:
             raise AssertionError("the store was read")
 
     memory = Memory(Unread())
@@ -295,13 +295,9 @@ class CountingStore(MemoryStore):
 
     reads = 0
 
-    def read(self, work: Any) -> Any:
+    def read(self, work: Any, *, snapshot: bool = True) -> Any:
         self.reads += 1
         return super().read(work)
-
-    def fact(self, scope: Scope, key: str) -> Any:
-        self.reads += 1
-        return super().fact(scope, key)
 
 
 def test_two_hundred_records_are_read_at_once() -> None:

@@ -53,17 +53,6 @@ def in_memory_directories(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tempfile, "tempdir", "/dev/shm")
 
 
-class Stepping(FaultyDisk):
-    """A disk that maps the points of a series, 1, 2, 3…, onto every eleventh call."""
-
-    def __init__(self, first: int) -> None:
-        super().__init__()
-        self._first = first
-
-    def fail(self, at: int, *, persistent: bool = False, error: ErrorName = "ioerr") -> None:
-        super().fail(self._first + (at - 1) * STRIDE, persistent=persistent, error=error)
-
-
 class Life:
     """A run that waits and goes on, on a disk that fails."""
 
@@ -140,9 +129,19 @@ class Life:
 
 @pytest.mark.parametrize("error", ["ioerr", "full"])
 def test_a_run_survives_every_fault_of_its_disk(error: ErrorName) -> None:
-    with Stepping(first=1 if STRIDE == 1 else {"ioerr": 2, "full": 5}[error]) as disk:
+    first = 1 if STRIDE == 1 else {"ioerr": 2, "full": 5}[error]
+    with FaultyDisk() as disk:
         life = Life(disk)
-        done = sweep(life.run, life.check, disk=disk, prepare=life.prepare, errors=[error], expected=(StorageError,))
+        done = sweep(
+            life.run,
+            life.check,
+            disk=disk,
+            prepare=life.prepare,
+            errors=[error],
+            expected=(StorageError,),
+            first=first,
+            step=STRIDE,
+        )
     assert done.complete
     assert len(done.points) > 10
     assert {"completed", "running"} <= set(life.ends), life.ends

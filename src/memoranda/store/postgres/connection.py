@@ -159,13 +159,12 @@ class PostgresRows(EntryRows):
         return self._command.execute(b"COMMIT")
 
     def end(self) -> None:
-        """Invalidate iterators and clear the caches: others may write as soon as this has ended."""
+        """End a transaction, a snapshot or a query."""
+        self.reset()
         self._pipeline = self._locked = None
         self._reserved.clear()
         self._take = 1
         self._uncounted.clear()
-        self.end_work()
-        self.clear_caches()
 
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
         """Append to a tenant's ledger."""

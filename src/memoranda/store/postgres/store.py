@@ -13,9 +13,6 @@ from typing import TypeVar
 import psycopg
 
 from memoranda.errors import Unavailable
-from memoranda.model.entry import Collection, Shelf, ShelfState
-from memoranda.model.fact import Fact
-from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Transaction
 from memoranda.store.postgres.connection import Durability, Pool, PostgresRows, Proof, Settings, read_address
 from memoranda.store.postgres.dialect import SQL
@@ -51,11 +48,13 @@ class PostgresStore:
             self._pool.close()
             raise
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         """Run work in one transaction and return once it is durable.
 
         Work runs again, on another connection, if the first one was lost or the server chose it to end a deadlock.
         """
+        if not wait:
+            raise would_wait(self.url)  # every write waits for the server
         self._refuse_nesting()
         self._own.writes = True
         try:
@@ -63,29 +62,13 @@ class PostgresStore:
         finally:
             self._own.writes = False
 
-    def attempt(self, work: Callable[[Transaction], T]) -> T:
-        """Raise `Busy`: every write waits for the server."""
-        raise would_wait(self.url)
-
-    def read(self, work: Callable[[Reader], T]) -> T:
-        """Run work on one snapshot; from its start again if the connection was lost."""
-        return self._retry(lambda: self._read(work))
-
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key, expired or not."""
-        return self._read_once(lambda rows: rows.fact(scope, key))
-
-    def shelf_state(self, shelf: Shelf) -> ShelfState:
-        """Return the state of a shelf."""
-        return self._read_once(lambda rows: rows.shelf_state(shelf))
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection."""
-        return self._read_once(lambda rows: rows.find_collection(tenant, name))
+    def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
+        """Run work on one snapshot, or without one; from its start again if the connection was lost."""
+        return self._retry(lambda: self._read(work)) if snapshot else self._query(work)
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes whenever any process writes anything."""
-        return self._read_once(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
+        return self._query(lambda rows: rows.connection.execute(SQL["get_mark"]).fetchone())
 
     def check(self) -> Sequence[str]:
         """Return the damage that the server knows of, in words."""
@@ -180,12 +163,12 @@ class PostgresStore:
         except Unavailable as error:
             raise self._unknown_outcome() from error
 
-    def _read_once(self, ask: Callable[[PostgresRows], T]) -> T:
-        """Run one statement without a transaction."""
+    def _query(self, work: Callable[[PostgresRows], T]) -> T:
+        """Run work without a transaction."""
 
         def run() -> T:
             with self._pool.rows() as rows:
-                return ask(rows)
+                return work(rows)
 
         return self._retry(run)
 

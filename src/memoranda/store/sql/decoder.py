@@ -21,7 +21,7 @@ from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.policy import Grant, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import decode
-from memoranda.store.base import Erasure, Replay, Session
+from memoranda.store.base import ContentKey, Erasure, Replay, Session
 
 Row = tuple[Any, ...]
 T = TypeVar("T")
@@ -89,9 +89,9 @@ class RowDecoder:
 
     def facts(self, tenant: str, rows: Iterable[Row]) -> Iterator[Fact]:
         """Yield the facts of rows that start with scope and key."""
-        scope = Scope(tenant)
+        scope: Scope | None = None
         for path, key, *rest in rows:
-            if path != scope.path:  # rows of one scope come together
+            if scope is None or path != scope.path:  # rows of one scope come together
                 scope = self.scope(tenant, path)
             yield self.fact(scope, key, tuple(rest))
 
@@ -203,21 +203,21 @@ class RowDecoder:
             reason=reason,
         )
 
-    def session(self, scope: Scope, row: Row) -> Session:
-        """Return the session of a scope from its row."""
-        owner, started_at, ended_at = row
+    def session(self, tenant: str, row: Row) -> Session:
+        """Return a session from its row."""
+        path, owner, started_at, ended_at = row
         return Session(
-            scope=scope,
-            owner=None if owner is None else self.scope(scope.tenant, owner),
+            scope=self.scope(tenant, path),
+            owner=None if owner is None else self.scope(tenant, owner),
             started_at=from_micros(started_at),
             ended_at=None if ended_at is None else from_micros(ended_at),
         )
 
-    def replay(self, scope: Scope, key: str, row: Row) -> Replay:
+    def replay(self, tenant: str, row: Row) -> Replay:
         """Return the record of an idempotency key from its row."""
-        request, at, results = row
+        path, key, request, at, results = row
         return Replay(
-            scope=scope,
+            scope=self.scope(tenant, path),
             key=key,
             request=request,
             results=self._parse(_decode_results, results, f"idempotency key `{key}`"),
@@ -228,6 +228,10 @@ class RowDecoder:
         """Return an erasure from its row."""
         id, scope, at, version_floor = row
         return Erasure(id=id, scope=self.scope(tenant, scope), at=from_micros(at), version_floor=version_floor)
+
+    def content_key(self, tenant: str, row: Row) -> ContentKey:
+        """Return a content key from its row."""
+        return ContentKey(tenant, *row)
 
     def event(self, tenant: str, row: Row) -> Event:
         """Return an event from its row: the body, with the hash and the text that are stored beside it."""

@@ -7,7 +7,7 @@ every sequence and every mark before it, even where everything was erased.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -16,9 +16,9 @@ from memoranda.model.clock import to_micros
 from memoranda.model.entry import Collection, Entry, Indexed, NewEntry, Shelf, ShelfState
 from memoranda.model.fact import Origin
 from memoranda.model.scope import Scope
-from memoranda.model.value import encode
+from memoranda.store.base import EntryQuery, PlainRow
 from memoranda.store.sql.decoder import Row
-from memoranda.store.sql.rows import FIRST_PAGE, Rows, cache, micros, page_size, scopes_under
+from memoranda.store.sql.rows import FIRST_PAGE, Rows, Statements, micros, page_size, scopes_under
 
 T = TypeVar("T")
 
@@ -30,6 +30,29 @@ LONG_PAGE = 1024
 
 _ENTRY_PAGE = 256
 """Entries of one page with their contents; each has up to 80 kilobytes."""
+
+
+_ENTRIES = Statements(
+    EntryQuery,
+    {
+        "list_entries": ({"tenant", "sequences"}, set()),
+        "get_entry": ({"tenant", "id"}, set()),
+        "list_expired_entries": ({"tenant", "expired_by", "limit"}, set()),
+        "list_without_vector": ({"tenant", "collection", "without_vector_of", "limit"}, {"after"}),
+        "list_entries_of_key": ({"shelf", "key"}, set()),
+        "list_entries_alike": ({"shelf", "digest"}, set()),
+        "list_ended": ({"shelf", "digest", "ended_since", "limit"}, set()),
+        "list_live_below": ({"below"}, set()),
+    },
+)
+_INDEX_ROWS = Statements(
+    EntryQuery,
+    {
+        "list_live": ({"shelf"}, {"after"}),
+        "list_active": ({"shelf", "active_at"}, set()),
+        "page_indexed_entries": ({"tenant", "collection", "limit"}, {"after"}),
+    },
+)
 
 
 class Counted(Iterator[T]):
@@ -56,20 +79,6 @@ class Counted(Iterator[T]):
 class EntryRows(Rows):
     """A transaction on one connection, complete with collections and entries."""
 
-    def __init__(self, url: str) -> None:
-        """Start with empty caches; `url` is for errors."""
-        super().__init__(url)
-        self._shelf_numbers: dict[Shelf, int] = {}
-        self._collections: dict[tuple[str, str], Collection] = {}
-        self._slots: dict[tuple[str, str, str], int] = {}
-
-    def clear_caches(self) -> None:
-        """Forget what was read: another connection has written since, or what was written here was undone."""
-        super().clear_caches()
-        self._shelf_numbers.clear()
-        self._collections.clear()
-        self._slots.clear()
-
     # what a backend implements
 
     @abstractmethod
@@ -81,24 +90,6 @@ class EntryRows(Rows):
         """Return the next number of the counter that entries and removals share."""
 
     # reading
-
-    def collections(self, tenant: str) -> list[Collection]:
-        """Return the tenant's collections."""
-        return [self._decoder.collection(tenant, row) for row in self._all("list_collections", tenant)]
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection."""
-        known = self._collections.get((tenant, name))
-        if known is None:
-            known = self.find_collection(tenant, name)
-            if known is not None:
-                cache(self._collections, (tenant, name), known)
-        return known
-
-    def find_collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection without caching it, for use outside a transaction."""
-        row = self._row("get_collection", tenant, name)
-        return None if row is None else self._decoder.collection(tenant, row)
 
     def shelf_state(self, shelf: Shelf) -> ShelfState:
         """Return the state of a shelf."""
@@ -116,90 +107,65 @@ class EntryRows(Rows):
             (Shelf(self._decoder.scope(tenant, path), collection, namespace), count) for path, namespace, count in rows
         ]
 
-    def indexed(self, shelf: Shelf, embedder: str, *, after: int = 0) -> Iterator[Indexed]:
-        """Yield what an index needs of the live entries of a shelf."""
-        tenant = shelf.scope.tenant
-        if shelf.namespace is not None:
-            count = sum(self._value("count_live", tenant, number, after) for number, _ in self._numbers(shelf))
-            return Counted(self._page_indexed(shelf, shelf.namespace, embedder, after, self._work), count)
-        live = [
-            (sequence, namespace)
-            for number, namespace in self._numbers(shelf)
-            for (sequence,) in self._all("list_live", tenant, number, after)
-        ]
-        return Counted(self._look_up_indexed(shelf, embedder, live, self._work), len(live))
+    def entries(self, query: EntryQuery) -> Iterator[Entry]:
+        """Return the entries that a query asks for."""
+        statement = _ENTRIES.choose(query)
+        tenant, shelf = query.tenant, query.shelf
+        if query.below is not None:
+            tenant, ranges = query.below.tenant, scopes_under(query.below.path)
+            live = [row for each in ranges for row in self._all(statement, tenant, *each)]
+            return self._look_up_entries(tenant, sorted(sequence for (sequence,) in live), self._work)
+        if shelf is not None:
+            sought: tuple[Any, ...] = (query.digest,) if query.key is None else (query.key,)
+            if query.ended_since is not None:
+                sought = to_micros(query.ended_since), query.digest, query.limit
+            found = self._on_shelf(statement, shelf, *sought)
+            if not found:  # mostly: an entry is new
+                return iter(())
+            return iter(sorted(self._decoder.entries(shelf.scope.tenant, found), key=_sequence))
+        if query.sequences is not None:
+            found = self._all(statement, tenant, self._array(query.sequences))
+        elif query.id is not None:
+            found = self._all(statement, tenant, query.id)
+        elif query.expired_by is not None:
+            found = self._all(statement, tenant, to_micros(query.expired_by), query.limit)
+        else:
+            slot = self._value("get_slot", tenant, query.collection, query.without_vector_of)
+            missing = self._all(statement, tenant, query.collection, slot, query.after, query.limit)
+            found = self._all("list_entries", tenant, self._array([sequence for (sequence,) in missing]))
+            return iter(sorted(self._decoder.entries(tenant, found), key=_sequence))
+        return self._decoder.entries(tenant, found)
 
-    def standing(self, shelf: Shelf) -> list[int]:
+    def live_sequences(self, shelf: Shelf) -> list[int]:
         """Return the sequences of the live entries of a shelf."""
         return sorted(sequence for (sequence,) in self._on_shelf("list_live", shelf, 0))
 
-    def entries(self, tenant: str, sequences: Sequence[int]) -> list[Entry]:
-        """Return the entries of these sequences that are there."""
-        return list(self._decoder.entries(tenant, self._all("list_entries", tenant, self._array(sequences))))
+    def known(self, shelf: Shelf, *, keys: Sequence[str] = (), digests: Sequence[bytes] = ()) -> set[str | bytes]:
+        """Return those of these keys and digests that live entries have."""
+        found = self._on_shelf("list_keys", shelf, self._array(keys)) if keys else []
+        found += self._on_shelf("list_digests", shelf, self._array(digests)) if digests else []
+        return {value for (value,) in found}
 
-    def entry(self, tenant: str, id: str) -> Entry | None:
-        """Return one entry by id."""
-        return next(self._decoder.entries(tenant, self._all("get_entry", tenant, id)), None)
-
-    def entry_of_key(self, shelf: Shelf, key: str) -> Entry | None:
-        """Return the live entry of a key."""
-        return max(self._entries_on_shelf("list_entries_of_key", shelf, key), key=_sequence, default=None)
-
-    def entries_alike(self, shelf: Shelf, digest: bytes) -> list[Entry]:
-        """Return the live entries of a digest."""
-        return sorted(self._entries_on_shelf("list_entries_alike", shelf, digest), key=_sequence)
-
-    def known_digests(self, shelf: Shelf, digests: Sequence[bytes]) -> set[bytes]:
-        """Return those of these digests that live entries have."""
-        return {digest for (digest,) in self._on_shelf("list_digests", shelf, self._array(digests))}
-
-    def known_keys(self, shelf: Shelf, keys: Sequence[str]) -> set[str]:
-        """Return those of these keys that live entries have."""
-        return {key for (key,) in self._on_shelf("list_keys", shelf, self._array(keys))}
-
-    def ended_since(self, shelf: Shelf, digest: bytes, moment: datetime) -> bool:
-        """Say whether an entry of this digest ended at or after a moment."""
-        return bool(self._on_shelf("find_ended", shelf, to_micros(moment), digest))
-
-    def entries_as_of(self, shelf: Shelf, embedder: str, moment: datetime) -> Iterator[Indexed]:
-        """Yield what an index needs of the entries that were active at a moment."""
-        active = [
+    def index_rows(self, query: EntryQuery, embedder: str) -> Iterator[Indexed]:
+        """Return what an index needs of entries."""
+        statement = _INDEX_ROWS.choose(query)
+        shelf = query.shelf
+        if shelf is None:
+            slot = self._value("get_slot", query.tenant, query.collection, embedder)
+            place = query.tenant, query.collection, query.after
+            found = [] if slot is None else self._all(statement, *place, slot, query.limit)
+            return (Indexed(*row) for row in found)
+        tenant, after = shelf.scope.tenant, query.after
+        if query.active_at is None and shelf.namespace is not None:
+            count = sum(self._value("count_live", tenant, number, after) for number, _ in self._numbers(shelf))
+            return Counted(self._page_indexed(shelf, shelf.namespace, embedder, after, self._work), count)
+        bound = after if query.active_at is None else to_micros(query.active_at)
+        places = [
             (sequence, namespace)
             for number, namespace in self._numbers(shelf)
-            for (sequence,) in self._all("list_active", shelf.scope.tenant, number, to_micros(moment))
+            for (sequence,) in self._all(statement, tenant, number, bound)
         ]
-        return Counted(self._look_up_indexed(shelf, embedder, active, self._work), len(active))
-
-    def entries_below(self, scope: Scope) -> Iterator[Entry]:
-        """Yield the live entries at and below a scope."""
-        ranges = scopes_under(scope.path)
-        rows = [row for each in ranges for row in self._all("list_live_below", scope.tenant, *each)]
-        return self._look_up_entries(scope.tenant, sorted(sequence for (sequence,) in rows), self._work)
-
-    def expired_entries(self, tenant: str, now: datetime, limit: int) -> list[Entry]:
-        """Return expired entries."""
-        return list(self._decoder.entries(tenant, self._all("list_expired_entries", tenant, to_micros(now), limit)))
-
-    def vector(self, tenant: str, sequence: int, embedder: str) -> bytes | None:
-        """Return the vector that an embedder made of an entry."""
-        return self._value("get_vector", tenant, sequence, embedder)
-
-    def without_vector(self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0) -> list[Entry]:
-        """Return entries of a collection without a vector of an embedder."""
-        slot = self._value("get_slot", tenant, collection, embedder)
-        missing = self._all("list_without_vector", tenant, collection, slot, after, limit)
-        return sorted(self.entries(tenant, [sequence for (sequence,) in missing]), key=_sequence)
-
-    def indexed_entries(
-        self, tenant: str, collection: str, embedder: str, limit: int, *, after: int = 0
-    ) -> list[tuple[Entry, Indexed]]:
-        """Return entries of a collection with what an index gets of them, unchecked."""
-        slot = self._value("get_slot", tenant, collection, embedder)
-        if slot is None:
-            return []
-        page = self._all("page_indexed_entries", tenant, collection, after, slot, limit)
-        entries = {entry.sequence: entry for entry in self.entries(tenant, [row[0] for row in page])}
-        return [(entries[row[0]], Indexed(row[0], entries[row[0]].namespace, *row[1:])) for row in page]
+        return Counted(self._look_up_indexed(shelf, embedder, places, self._work), len(places))
 
     def vector_counts(self, tenant: str, collection: str) -> dict[str, int]:
         """Return how many entries of a collection have a vector, by embedder."""
@@ -207,35 +173,25 @@ class EntryRows(Rows):
 
     # writing
 
-    def put_collection(self, collection: Collection) -> None:
-        """Keep a collection; another embedder changes the state of its shelves."""
-        tenant, name = collection.tenant, collection.name
-        before = self.collection(tenant, name)
-        self._collections.clear()
-        space, successor = encode(collection.space), collection.successor
-        self._run(
-            "put_collection",
-            tenant,
-            name,
-            to_micros(collection.created_at),
-            space,
-            None if successor is None else encode(successor),
-        )
-        switched = before is not None and before.space.embedder != collection.space.embedder
-        if switched and self._all("list_shelves_of", tenant, name):
-            self._run("mark_collection", tenant, name, self._take_number())
+    def put(self, row: PlainRow) -> None:
+        """Keep a row; another embedder of a collection changes the state of its shelves."""
+        before = self.get(Collection, row.tenant, row.name) if isinstance(row, Collection) else None
+        super().put(row)
+        if before is not None and isinstance(row, Collection) and before.space.embedder != row.space.embedder:
+            if self._all("list_shelves_of", row.tenant, row.name):
+                self._run("mark_collection", row.tenant, row.name, self._take_number())
 
-    def remove_collection(self, tenant: str, name: str) -> int:
-        """Remove a collection with its entries."""
-        self._shelf_numbers.clear()
-        self._collections.clear()
-        self._slots.clear()
-        self._run("remove_collection", tenant, name)
-        self._run("remove_collection_texts", tenant, name)
-        self._run("remove_collection_vectors", tenant, name)
-        entries = self._count("remove_collection_entries", tenant, name)
-        self._run("remove_collection_shelves", tenant, name)
-        self._run("remove_collection_spaces", tenant, name)
+    def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        """Remove a row, a collection with its entries."""
+        super().remove(kind, *key)
+        if kind is not Collection:
+            return 0
+        self._known.clear()
+        self._run("remove_collection_texts", *key)
+        self._run("remove_collection_vectors", *key)
+        entries = self._count("remove_collection_entries", *key)
+        self._run("remove_collection_shelves", *key)
+        self._run("remove_collection_spaces", *key)
         return entries
 
     def add_entries(
@@ -267,7 +223,9 @@ class EntryRows(Rows):
         """Keep the vector of an entry."""
         if self._count("put_vector", tenant, sequence, embedder, vector):
             return
-        for entry in self.entries(tenant, [sequence]):  # the entry exists: the embedder needs a slot
+        for entry in self.entries(
+            EntryQuery(tenant=tenant, sequences=[sequence])
+        ):  # it exists: the embedder needs a slot
             self._add_space(tenant, entry.collection, embedder)
             self._run("put_vector", tenant, sequence, embedder, vector)
 
@@ -276,7 +234,7 @@ class EntryRows(Rows):
         slot = self._value("get_slot", tenant, collection, embedder)
         if slot is None:
             return 0
-        self._slots.clear()
+        self._known.clear()
         removed = self._count("remove_vectors", tenant, collection, slot)
         self._run("remove_space", tenant, collection, embedder)
         return removed
@@ -296,11 +254,9 @@ class EntryRows(Rows):
             self._run("forget_entry_texts", tenant, sequence, number)
             self._run("mark_shelf", tenant, number, self._take_number(), int(live))
 
-    # helpers
-
-    def _erase(self, scope: Scope, kinds: Iterable[str]) -> dict[str, int]:
-        counts = super()._erase(scope, kinds)
-        self._shelf_numbers.clear()
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
+        """Remove everything at and below a scope, with its entries."""
+        counts = super().remove_below(scope, keep_records=keep_records)
         erased = 0
         for each in scopes_under(scope.path):
             self._run("erase_vectors", scope.tenant, *each)
@@ -308,17 +264,19 @@ class EntryRows(Rows):
             self._run("erase_shelves", scope.tenant, *each)
         return {**counts, "entries": erased}
 
+    # helpers
+
     def _numbers(self, shelf: Shelf) -> list[tuple[int, str]]:
         """Return the numbers and namespaces of a shelf: at most one, or those of every namespace."""
         place = shelf.scope.tenant, shelf.scope.path, shelf.collection
         if shelf.namespace is None:
             return [(number, namespace) for number, namespace in self._all("list_namespaces", *place)]
-        number = self._shelf_numbers.get(shelf)
+        number = self._known.get(shelf)
         if number is None:
             row = self._row("get_shelf", *place, shelf.namespace)
             if row is None:
                 return []
-            number = cache(self._shelf_numbers, shelf, row[0])
+            number = self._cache(shelf, row[0])
         return [(number, shelf.namespace)]
 
     def _shelf_number(self, shelf: Shelf) -> int:
@@ -326,7 +284,7 @@ class EntryRows(Rows):
         for number, _ in self._numbers(shelf):
             return number
         added = self._value("add_shelf", shelf.scope.tenant, shelf.scope.path, shelf.collection, shelf.namespace)
-        return cache(self._shelf_numbers, shelf, added)
+        return self._cache(shelf, added)
 
     def _count_entries(self, tenant: str, number: int, sequences: Sequence[int]) -> None:
         """Count new entries on their shelf."""
@@ -336,17 +294,13 @@ class EntryRows(Rows):
         tenant = shelf.scope.tenant
         return [row for number, _ in self._numbers(shelf) for row in self._all(name, tenant, number, *values)]
 
-    def _entries_on_shelf(self, name: str, shelf: Shelf, sought: str | bytes) -> Iterable[Entry]:
-        found = self._on_shelf(name, shelf, sought)
-        return self._decoder.entries(shelf.scope.tenant, found) if found else ()  # mostly none: an entry is new
-
     def _slot_for(self, tenant: str, collection: str, embedder: str) -> int:
         """Return the slot of an embedder in a collection, adding one if it has none."""
         space = tenant, collection, embedder
-        slot = self._slots.get(space)
+        slot = self._known.get(("slot", *space))
         if slot is None:
             slot = self._value("get_slot", *space)
-            slot = cache(self._slots, space, self._add_space(*space) if slot is None else slot)
+            slot = self._cache(("slot", *space), self._add_space(*space) if slot is None else slot)
         return slot
 
     def _add_space(self, tenant: str, collection: str, embedder: str) -> int:
@@ -364,7 +318,7 @@ class EntryRows(Rows):
 
     def _vector_size(self, shelf: Shelf, embedder: str) -> int | None:
         """Return the length of an embedder's vectors in bytes, None if the collection does not know the embedder."""
-        collection = self.collection(shelf.scope.tenant, shelf.collection)
+        collection = self.get(Collection, shelf.scope.tenant, shelf.collection)
         spaces = () if collection is None else (collection.space, collection.successor)
         return next((4 * space.dimension for space in spaces if space and space.embedder == embedder), None)
 

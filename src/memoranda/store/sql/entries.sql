@@ -164,9 +164,9 @@ SELECT digest FROM memoranda.entries WHERE {on_shelf} AND digest = ANY (:digests
 -- Those of these keys that live entries of one shelf have.
 SELECT key FROM memoranda.entries WHERE {on_shelf} AND key = ANY (:keys::text[]) AND ended_at IS NULL;
 
--- name: find_ended(tenant, shelf, moment, digest)
--- Whether an entry of a digest ended at or after a moment.
-SELECT 1 FROM memoranda.entries WHERE {on_shelf} AND ended_at >= :moment AND digest = :digest LIMIT 1;
+-- name: list_ended(tenant, shelf, moment, digest, limit)
+-- The entries of a digest on one shelf that ended at or after a moment.
+SELECT {entry} FROM {entries_with_shelf} WHERE {on_shelf} AND ended_at >= :moment AND digest = :digest LIMIT :limit;
 
 -- name: get_newest_entry(tenant, low, high) [sqlite]
 -- The latest timestamp of the entries in a range of scopes.
@@ -186,25 +186,6 @@ FROM {entries_with_shelf}
 WHERE tenant COLLATE "POSIX" = :tenant AND expires_at IS NOT NULL AND expires_at <= :now
 ORDER BY expires_at, sequence
 LIMIT :limit;
-
--- name: get_vector(tenant, sequence, embedder) [sqlite]
--- The vector that an embedder made of an entry.
-SELECT vector
-FROM {entries_with_shelf} CROSS JOIN spaces USING (tenant, collection)
-CROSS JOIN vectors ON place = sequence * 256 + slot
-WHERE tenant = :tenant AND sequence = :sequence AND embedder = :embedder;
-
--- name: get_vector(tenant, sequence, embedder) [postgres]
--- The vector that an embedder made of an entry.
-SELECT vector FROM memoranda.vectors
-WHERE tenant = :tenant AND sequence = :sequence AND slot = (
-    SELECT slot FROM memoranda.spaces
-    WHERE tenant = :tenant AND embedder = :embedder AND collection = (
-        SELECT collection FROM memoranda.shelves
-        WHERE tenant = :tenant
-          AND number = (SELECT shelf FROM memoranda.entries WHERE tenant = :tenant AND sequence = :sequence)
-    )
-);
 
 -- name: list_without_vector(tenant, collection, slot, after, limit) [sqlite]
 -- Entries of a collection without a vector in a slot, in table order: a later page reads only the rest.
@@ -231,7 +212,7 @@ LIMIT :limit;
 -- name: page_indexed_entries(tenant, collection, after, slot, limit) [sqlite]
 -- What an index needs of the next entries of a collection, live or ended, in table order.
 -- Starting with the shelves, SQLite would sort all entries for each page.
-SELECT sequence, vectors.metadata, vectors.expires_at, vectors.analysis, vector
+SELECT sequence, namespace, vectors.metadata, vectors.expires_at, vectors.analysis, vector
 FROM entries CROSS JOIN shelves CROSS JOIN vectors
 WHERE number = shelf AND tenant = :tenant AND collection = :collection
   AND sequence > :after AND place = sequence * 256 + :slot
@@ -240,8 +221,8 @@ LIMIT :limit;
 
 -- name: page_indexed_entries(tenant, collection, after, slot, limit) [postgres]
 -- What an index needs of the next entries of a collection, live or ended, in table order.
-SELECT entries.sequence, metadata, expires_at, analysis, vector
-FROM memoranda.entries
+SELECT entries.sequence, namespace, metadata, expires_at, analysis, vector
+FROM {entries_with_shelf}
 CROSS JOIN LATERAL (
     SELECT vector FROM memoranda.vectors WHERE tenant = :tenant AND sequence = entries.sequence AND slot = :slot OFFSET 0
 ) AS made

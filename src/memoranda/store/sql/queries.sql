@@ -23,6 +23,9 @@ key, version, fact_id, change, at, created_at, expires_at, domain, actor, door, 
 -- part: approval
 id, scope, actor, door, capability, requested_at, status, decided_by, decided_at, reason, effect
 
+-- part: session
+scope, owner, started_at, ended_at
+
 -- part: events_with_text [sqlite]
 events LEFT JOIN event_texts USING (tenant, position)
 
@@ -164,10 +167,6 @@ WHERE tenant = :tenant AND (scope, key, version) > (:scope, :key, :version) AND 
 ORDER BY scope, key, version
 LIMIT :limit;
 
--- name: get_last_version(tenant, scope, key)
--- The highest version of a key.
-SELECT max(version) FROM memoranda.revisions WHERE tenant = :tenant AND scope = :scope AND key = :key;
-
 -- name: get_newest(tenant, low, high)
 -- The highest version and the latest timestamp in a range of scopes, erased ones included.
 SELECT max(version), max(at) FROM (
@@ -242,16 +241,17 @@ SELECT {approval} FROM memoranda.approvals WHERE tenant = :tenant AND id = :id;
 
 -- name: get_session(tenant, scope)
 -- The session of a scope.
-SELECT owner, started_at, ended_at FROM memoranda.sessions WHERE tenant = :tenant AND scope = :scope;
+SELECT {session} FROM memoranda.sessions WHERE tenant = :tenant AND scope = :scope;
 
--- name: list_sessions_owned(tenant, low, high)
+-- name: list_sessions(tenant, low, high)
 -- The sessions that belong to a range of scopes.
-SELECT scope FROM memoranda.sessions
+SELECT {session} FROM memoranda.sessions
 WHERE tenant COLLATE "POSIX" = :tenant AND owner IS NOT NULL AND owner >= :low AND owner < :high;
 
 -- name: get_replay(tenant, scope, key)
 -- The request and results recorded for an idempotency key.
-SELECT request, at, results FROM memoranda.replays WHERE tenant = :tenant AND scope = :scope AND key = :key;
+SELECT scope, key, request, at, results FROM memoranda.replays
+WHERE tenant = :tenant AND scope = :scope AND key = :key;
 
 -- name: get_usage(tenant, actor, seconds, begins)
 -- What an actor used in a window.
@@ -268,7 +268,7 @@ LIMIT 1;
 
 -- name: get_content_key(tenant, scope)
 -- The content key of a scope.
-SELECT key FROM memoranda.content_keys WHERE tenant = :tenant AND scope = :scope;
+SELECT scope, key FROM memoranda.content_keys WHERE tenant = :tenant AND scope = :scope;
 
 -- name: page_events(tenant, start, limit)
 -- The next events from a position on, with their texts.
@@ -407,7 +407,7 @@ ON CONFLICT (tenant, actor, seconds, begins) DO UPDATE SET
 -- Remove an actor's windows of this length that began before this one.
 DELETE FROM memoranda.usage WHERE tenant = :tenant AND actor = :actor AND seconds = :seconds AND begins < :begins;
 
--- name: add_erasure(tenant, id, scope, at, version_floor)
+-- name: put_erasure(tenant, id, scope, at, version_floor)
 -- Record that a scope was erased.
 INSERT INTO memoranda.erasures (tenant, id, scope, at, version_floor)
 VALUES (:tenant, :id, :scope, :at, :version_floor);

@@ -7,9 +7,11 @@ at once, so that no cursor stays open across a commit; long results are read pag
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
-from typing import Any, TypeVar
+from itertools import compress
+from operator import ne
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -17,17 +19,29 @@ from memoranda.errors import Corrupt, InvalidScope
 from memoranda.model.clock import from_micros, to_micros
 from memoranda.model.definition import Definition
 from memoranda.model.effect import Approval
+from memoranda.model.entry import Collection
 from memoranda.model.event import Event, run_of
 from memoranda.model.fact import Fact, Origin, Revision
 from memoranda.model.names import keys_below
 from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope, below
 from memoranda.model.value import encode
-from memoranda.store.base import Erasure, Replay, Session, TenantState, Window, text_place
+from memoranda.store.base import (
+    ContentKey,
+    Erasure,
+    FactQuery,
+    PlainRow,
+    Replay,
+    RevisionQuery,
+    Session,
+    TenantState,
+    Window,
+    text_place,
+)
 from memoranda.store.sql.decoder import Row, RowDecoder
 
-K = TypeVar("K")
-V = TypeVar("V")
+T = TypeVar("T")
+R = TypeVar("R", bound=PlainRow)
 
 Range = tuple[str, str]
 """A half-open range of texts, which an index can be searched for, unlike a LIKE pattern."""
@@ -39,11 +53,55 @@ FACT_PAGE = 64
 """Facts of one page; each has up to a megabyte."""
 _PAGE_BYTES = 4_194_304
 """Content of one page, if its rows are as large as those of the page before."""
-_CACHE_SIZE = 512
-"""Rows of one kind that are cached: enough for current writers, little for idle sessions."""
+_CACHE_SIZE = 1_024
+"""Rows that are cached: enough for current writers, little for idle sessions."""
 _NO_LIMIT = 2**63 - 1
 _LAST = "\U0010ffff"  # greater than every scope and key
 
+
+class Statements:
+    """The statements that answer the queries of one kind."""
+
+    def __init__(self, kind: type[msgspec.Struct], statements: dict[str, tuple[set[str], set[str]]]) -> None:
+        """Take the fields that each statement needs, and those that it allows."""
+        self._names = kind.__struct_fields__[-len(kind.__struct_defaults__) :]
+        self._defaults = kind.__struct_defaults__
+        self._statements = statements
+        self._chosen: dict[tuple[bool, ...], str] = {}
+
+    def choose(self, query: msgspec.Struct) -> str:
+        """Return the statement for the fields of a query that are set."""
+        values = msgspec.structs.astuple(query)[-len(self._defaults) :]
+        is_set = tuple(map(ne, values, self._defaults))
+        if is_set not in self._chosen:
+            fields = set(compress(self._names, is_set))
+            matching = (name for name, (needed, more) in self._statements.items() if needed <= fields <= needed | more)
+            statement = next(matching, None)
+            if statement is None:
+                raise TypeError(f"no statement answers {query}")
+            self._chosen[is_set] = statement
+        return self._chosen[is_set]
+
+
+_FACTS = Statements(
+    FactQuery,
+    {
+        "list_facts": ({"active_at"}, {"prefix", "domain", "after", "limit"}),
+        "list_facts_as_of": ({"as_of"}, {"prefix", "after", "limit"}),
+        "page_facts_below": ({"below"}, set()),
+        "list_facts_named": ({"below", "key"}, {"after", "limit"}),
+        "list_facts_owned": ({"owned", "key"}, set()),
+        "list_expired": ({"below", "expired_by", "limit"}, set()),
+    },
+)
+_REVISIONS = Statements(
+    RevisionQuery,
+    {
+        "list_revisions": ({"key"}, {"after", "limit"}),
+        "list_newest_revisions": ({"key", "newest_first"}, {"before", "limit"}),
+        "page_revisions_below": (set(), set()),
+    },
+)
 # What an erasure counts, and the statement that removes it.
 _ERASERS = {
     "facts": "erase_facts",
@@ -70,20 +128,14 @@ class Rows(ABC):
         self._work = 0  # which work is running: its iterators must not be used in the next one
         # What every write asks for, as it was read or written last.
         self._tenants: dict[str, tuple[TenantState, int, str]] = {}
-        self._sessions: dict[Scope, Session] = {}
-        self._erasures: dict[Scope, Erasure | None] = {}
-        self._content_keys: dict[tuple[str, str], bytes] = {}
-        self._run_heads: dict[tuple[str, str], tuple[int, str]] = {}
-        self._bare_facts: dict[tuple[str, str, str], Fact] = {}
+        # Plain rows by kind and key; facts without values by tenant, path and key; heads of runs by tenant and run.
+        self._known: dict[Any, Any] = {}
 
-    def clear_caches(self) -> None:
-        """Forget what was read: another connection has written since, or what was written here was undone."""
+    def reset(self) -> None:
+        """Forget what was read, and invalidate iterators: others may have written, or what was written was undone."""
+        self._work += 1
         self._tenants.clear()
-        self._sessions.clear()
-        self._erasures.clear()
-        self._content_keys.clear()
-        self._run_heads.clear()
-        self._bare_facts.clear()
+        self._known.clear()
 
     def end_work(self) -> None:
         """Invalidate the iterators that were handed out."""
@@ -119,111 +171,120 @@ class Rows(ABC):
     def _array(self, values: Sequence[int] | Sequence[str] | Sequence[bytes]) -> Any:
         """Return a list as one value of a statement."""
 
+    # plain rows
+
+    def get(self, kind: type[R], *key: Any) -> R | None:
+        """Return the row of a key."""
+        values = (key[0].tenant, key[0].path, *key[1:]) if isinstance(key[0], Scope) else key
+        place = (kind, *values)
+        if place in self._known:
+            return self._known[place]
+        plain, tenant = _PLAIN[kind], values[0]
+        if kind is Erasure:
+            values = tenant, self._array(scopes_above(values[1]))
+        row = self._row(plain.get, *values)
+        found = None if row is None else plain.decode(self._decoder, tenant, row)
+        return self._cache(place, found) if plain.is_cached else found
+
+    def scan(
+        self, kind: type[R], tenant: str, *, below: Scope | None = None, after: str = "", limit: int | None = None
+    ) -> list[R]:
+        """Return the tenant's rows of a kind."""
+        plain = _PLAIN[kind]
+        if kind is Session:
+            ranges = scopes_under(below.path if below else "")
+            rows = sorted(row for each in ranges for row in self._all(plain.list, tenant, *each))
+        elif kind is Approval:
+            rows = self._all(plain.list, tenant, after, _row_limit(limit))
+        else:
+            rows = self._all(plain.list, tenant)
+        return [plain.decode(self._decoder, tenant, row) for row in rows]
+
+    def put(self, row: PlainRow) -> None:
+        """Keep a row."""
+        kind = type(row)
+        plain = _PLAIN[kind]
+        values = plain.values(row)
+        self._run(plain.put, *values)
+        if kind is Erasure:
+            self._known.clear()  # it counts for every scope below
+        elif plain.is_cached:
+            self._cache((kind, *values[:2]), row)
+
+    def remove(self, kind: type[PlainRow], *key: Any) -> int:
+        """Remove a row."""
+        self._run(_PLAIN[kind].remove, *key)
+        return 0
+
     # facts and their history
 
-    def fact(self, scope: Scope, key: str) -> Fact | None:
+    def fact(self, scope: Scope, key: str, *, value: bool = True) -> Fact | None:
         """Return the fact of a key."""
-        row = self._row("get_fact", scope.tenant, scope.path, key)
-        return None if row is None else self._decoder.fact(scope, key, row)
-
-    def bare_fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key without value and origin."""
         place = scope.tenant, scope.path, key
-        fact = self._bare_facts.get(place)
+        if value:
+            row = self._row("get_fact", *place)
+            return None if row is None else self._decoder.fact(scope, key, row)
+        fact = self._known.get(place)
         if fact is None:
             row = self._row("get_bare_fact", *place)
             if row is not None:
-                fact = cache(self._bare_facts, place, self._decoder.bare_fact(scope, key, row))
+                fact = self._cache(place, self._decoder.bare_fact(scope, key, row))
         return fact
 
-    def facts(
-        self,
-        scope: Scope,
-        *,
-        now: datetime,
-        prefix: str = "",
-        domain: str | None = None,
-        after: str = "",
-        limit: int | None = None,
-    ) -> list[Fact]:
-        """Return the active facts at and below a key."""
-        found: list[Fact] = []
-        for low, high in keys_under(prefix):
-            place = scope.tenant, scope.path, max(low, _next_text(after)), high
-            rows = self._all("list_facts", *place, to_micros(now), domain, _row_limit(limit, found))
-            found.extend(self._decoder.fact(scope, row[0], row[1:]) for row in rows)
-        return found
+    def facts(self, query: FactQuery) -> Iterator[Fact]:
+        """Return the facts that a query asks for."""
+        statement = _FACTS.choose(query)
+        scope, tenant = query.scope, query.scope.tenant
+        if statement == "page_facts_below":
+            pages = self._pages_below(statement, scope, ("",), self._work)
+            return (fact for page in pages for fact in self._decoder.facts(tenant, page))
+        if statement == "list_facts":
+            then = micros(query.active_at), query.domain
+            found = self._in_ranges(statement, keys_under(query.prefix), query, tenant, scope.path, then=then)
+            return (self._decoder.fact(scope, row[0], row[1:]) for row in found)
+        if statement == "list_facts_as_of":
+            then = (micros(query.as_of),)
+            found = self._in_ranges(statement, keys_under(query.prefix), query, tenant, scope.path, then=then)
+            return (self._decoder.revision(scope, row).as_fact() for row in found)
+        if statement == "list_facts_named":
+            found = self._in_ranges(statement, scopes_under(scope.path), query, tenant, query.key)
+        elif statement == "list_facts_owned":
+            ranges = scopes_under(scope.path)
+            found = sorted(row for each in ranges for row in self._all(statement, tenant, query.key, *each))
+        elif scope.path:
+            raise TypeError(f"expired facts are found by tenant, not by scope: {query}")
+        else:
+            found = self._all(statement, tenant, micros(query.expired_by), query.limit)
+        return self._decoder.facts(tenant, found)
 
-    def facts_as_of(
-        self, scope: Scope, moment: datetime, *, prefix: str = "", after: str = "", limit: int | None = None
-    ) -> list[Fact]:
-        """Return the facts that were active at a moment."""
-        found: list[Fact] = []
-        for low, high in keys_under(prefix):
-            place = scope.tenant, scope.path, max(low, _next_text(after)), high
-            rows = self._all("list_facts_as_of", *place, to_micros(moment), _row_limit(limit, found))
-            found.extend(self._decoder.revision(scope, row).as_fact() for row in rows)
-        return found
-
-    def facts_below(self, scope: Scope) -> Iterator[Fact]:
-        """Yield every fact at and below a scope."""
-        pages = self._pages_below("page_facts_below", scope, ("",), self._work)
-        return (fact for page in pages for fact in self._decoder.facts(scope.tenant, page))
-
-    def facts_named(
-        self, tenant: str, key: str, *, below: str = "", after: str | None = None, limit: int | None = None
-    ) -> list[Fact]:
-        """Return the facts of one key in every scope, or in those below one."""
-        *_, (low, high) = scopes_under(below)
-        if after is not None:
-            low = max(low, _next_text(after))
-        rows = self._all("list_facts_named", tenant, key, low, high, _row_limit(limit))
-        return list(self._decoder.facts(tenant, rows))
-
-    def facts_owned(self, owner: Scope, key: str) -> list[Fact]:
-        """Return the facts of one key in the sessions that belong to a scope or to one below it."""
-        ranges = scopes_under(owner.path)
-        found = [row for each in ranges for row in self._all("list_facts_owned", owner.tenant, key, *each)]
-        return sorted(self._decoder.facts(owner.tenant, found), key=lambda fact: fact.scope.path)
-
-    def expired(self, tenant: str, now: datetime, limit: int) -> list[Fact]:
-        """Return expired facts."""
-        return list(self._decoder.facts(tenant, self._all("list_expired", tenant, to_micros(now), limit)))
-
-    def revisions(self, scope: Scope, key: str, *, after: int = 0, limit: int | None = None) -> list[Revision]:
-        """Return the revisions of a key, oldest first."""
-        rows = self._all("list_revisions", scope.tenant, scope.path, key, after, _row_limit(limit))
-        return [self._decoder.revision(scope, row) for row in rows]
-
-    def newest_revisions(
-        self, scope: Scope, key: str, *, before: int | None = None, limit: int | None = None
-    ) -> list[Revision]:
-        """Return the revisions of a key, newest first."""
-        below = _NO_LIMIT if before is None else before
-        rows = self._all("list_newest_revisions", scope.tenant, scope.path, key, below, _row_limit(limit))
-        return [self._decoder.revision(scope, row) for row in rows]
-
-    def revision(self, scope: Scope, key: str, version: int) -> Revision | None:
-        """Return one revision."""
-        row = self._row("get_revision", scope.tenant, scope.path, key, version)
+    def revision(
+        self, scope: Scope, key: str, *, version: int | None = None, at: datetime | None = None
+    ) -> Revision | None:
+        """Return a revision of a key."""
+        place = scope.tenant, scope.path, key
+        if version is not None:
+            row = self._row("get_revision", *place, version)
+        elif at is not None:
+            row = self._row("get_revision_at", *place, to_micros(at))
+        else:
+            row = self._row("list_newest_revisions", *place, _NO_LIMIT, 1)
         return None if row is None else self._decoder.revision(scope, row)
 
-    def revision_at(self, scope: Scope, key: str, moment: datetime) -> Revision | None:
-        """Return the newest revision at a moment."""
-        row = self._row("get_revision_at", scope.tenant, scope.path, key, to_micros(moment))
-        return None if row is None else self._decoder.revision(scope, row)
+    def revisions(self, query: RevisionQuery) -> Iterator[Revision]:
+        """Return the revisions that a query asks for."""
+        statement = _REVISIONS.choose(query)
+        scope, tenant = query.scope, query.scope.tenant
+        if statement == "page_revisions_below":
+            pages, decoder = self._pages_below(statement, scope, ("", 0), self._work), self._decoder
+            return (decoder.revision(decoder.scope(tenant, row[0]), row[1:]) for page in pages for row in page)
+        if statement == "list_revisions":
+            bound = query.after
+        else:
+            bound = _NO_LIMIT if query.before is None else query.before
+        found = self._all(statement, tenant, scope.path, query.key, bound, _row_limit(query.limit))
+        return (self._decoder.revision(scope, row) for row in found)
 
-    def revisions_below(self, scope: Scope) -> Iterator[Revision]:
-        """Yield every revision at and below a scope."""
-        pages = self._pages_below("page_revisions_below", scope, ("", 0), self._work)
-        decoder, tenant = self._decoder, scope.tenant
-        return (decoder.revision(decoder.scope(tenant, row[0]), row[1:]) for page in pages for row in page)
-
-    def last_version(self, scope: Scope, key: str) -> int:
-        """Return the highest version of a key."""
-        return self._value("get_last_version", scope.tenant, scope.path, key) or 0
-
-    # definitions, grants, approvals
+    # tenants, quotas
 
     def tenants(self) -> list[str]:
         """Return every tenant with any rows."""
@@ -233,78 +294,24 @@ class Rows(ABC):
         """Return the state of the tenant's rules."""
         return self._tenant(tenant)[0]
 
-    def definitions(self, tenant: str) -> list[Definition]:
-        """Return the tenant's definitions."""
-        return [self._decoder.definition(tenant, row) for row in self._all("list_definitions", tenant)]
-
-    def grants(self, tenant: str) -> list[Grant]:
-        """Return the tenant's grants."""
-        return [self._decoder.grant(tenant, row) for row in self._all("list_grants", tenant)]
-
-    def approvals(self, tenant: str, *, after: str = "", limit: int | None = None) -> list[Approval]:
-        """Return the tenant's approvals."""
-        rows = self._all("list_approvals", tenant, after, _row_limit(limit))
-        return [self._decoder.approval(tenant, row) for row in rows]
-
-    def approval(self, tenant: str, id: str) -> Approval | None:
-        """Return one approval."""
-        row = self._row("get_approval", tenant, id)
-        return None if row is None else self._decoder.approval(tenant, row)
-
-    # sessions, idempotency, quotas, erasures
-
-    def session(self, scope: Scope) -> Session | None:
-        """Return the session of a scope."""
-        session = self._sessions.get(scope)
-        if session is None:
-            row = self._row("get_session", scope.tenant, scope.path)
-            if row is not None:
-                session = cache(self._sessions, scope, self._decoder.session(scope, row))
-        return session
-
-    def sessions_owned(self, scope: Scope) -> list[Scope]:
-        """Return the sessions that belong to a scope or to one below it."""
-        ranges = scopes_under(scope.path)
-        owned = [row[0] for each in ranges for row in self._all("list_sessions_owned", scope.tenant, *each)]
-        return [self._decoder.scope(scope.tenant, path) for path in sorted(owned)]
-
-    def replay(self, scope: Scope, key: str) -> Replay | None:
-        """Return the record of an idempotency key."""
-        row = self._row("get_replay", scope.tenant, scope.path, key)
-        return None if row is None else self._decoder.replay(scope, key, row)
-
     def usage(self, tenant: str, actor: str, window: Window) -> tuple[int, int]:
         """Return the writes and bytes an actor used in a window."""
         writes, used = self._row("get_usage", tenant, actor, window.seconds, to_micros(window.begins)) or (0, 0)
         return writes, used
 
-    def erasure(self, scope: Scope) -> Erasure | None:
-        """Return the newest erasure of a scope or of one above it."""
-        if scope not in self._erasures:
-            row = self._row("get_erasure", scope.tenant, self._array(scopes_above(scope.path)))
-            cache(self._erasures, scope, None if row is None else self._decoder.erasure(scope.tenant, row))
-        return self._erasures[scope]
-
     # ledger
 
-    def content_key(self, tenant: str, scope: str) -> bytes | None:
-        """Return the content key of a scope."""
-        key = self._content_keys.get((tenant, scope))
-        if key is None:
-            key = self._value("get_content_key", tenant, scope)
-            if key is not None:
-                cache(self._content_keys, (tenant, scope), key)
-        return key
-
-    def head(self, tenant: str) -> tuple[int, str] | None:
-        """Return the position and hash of the newest event."""
-        _, length, head = self._tenant(tenant)
-        return (length, head) if length else None
-
-    def find_head(self, tenant: str) -> tuple[int, str] | None:
-        """Return `head` without caching it, for use outside a transaction."""
-        _, _, length, head = self._row("get_tenant", tenant) or (0, 0, 0, "")
-        return (length, head) if length else None
+    def head(self, tenant: str, run: str | None = None) -> tuple[int, str] | None:
+        """Return the position and hash of the newest event, or the index and hash of a run's."""
+        if run is None:
+            _, length, head = self._tenant(tenant)
+            return (length, head) if length else None
+        found = self._known.get((tenant, run))
+        if found is None:
+            row = self._row("get_run_head", tenant, run)
+            if row is not None:
+                found = self._cache((tenant, run), self._decoder.run_head(tenant, row))
+        return found
 
     def events(
         self, tenant: str, *, start: int = 1, limit: int | None = None, run: str | None = None
@@ -312,15 +319,6 @@ class Rows(ABC):
         """Yield events by position, of all or of one run."""
         rows = self._page_events(tenant, start, limit, run, self._work)
         return (self._decoder.event(tenant, row) for row in rows)
-
-    def run_head(self, tenant: str, run: str) -> tuple[int, str] | None:
-        """Return the index and hash of a run's newest event."""
-        head = self._run_heads.get((tenant, run))
-        if head is None:
-            row = self._row("get_run_head", tenant, run)
-            if row is not None:
-                head = cache(self._run_heads, (tenant, run), self._decoder.run_head(tenant, row))
-        return head
 
     def bodies(self, tenant: str, *, run: str | None = None) -> Iterator[tuple[int, str, bytes]]:
         """Yield position, hash and hashed bytes of events."""
@@ -336,11 +334,11 @@ class Rows(ABC):
         who = origin.actor, origin.door, origin.source
         place = scope.tenant, scope.path, fact.key
         self._run("put_fact", *place, fact.id, fact.version, *times, fact.domain, *who, payload)
-        cache(self._bare_facts, place, msgspec.structs.replace(fact, value=None, origin=Origin()))
+        self._cache(place, msgspec.structs.replace(fact, value=None, origin=Origin()))
 
     def remove_fact(self, scope: Scope, key: str) -> None:
         """Remove a fact."""
-        self._bare_facts.pop((scope.tenant, scope.path, key), None)
+        self._known.pop((scope.tenant, scope.path, key), None)
         self._run("remove_fact", scope.tenant, scope.path, key)
 
     def add_revision(self, revision: Revision, payload: bytes | None) -> None:
@@ -352,85 +350,10 @@ class Rows(ABC):
         what = revision.fact_id, revision.change
         self._run("add_revision", *place, *what, *times, revision.domain, *who, int(revision.forgotten), payload)
 
-    def forget_revisions(self, tenant: str, now: datetime) -> int:
-        """Blank the values of expired revisions."""
-        self._run("forget_texts", tenant, to_micros(now))
-        return self._count("forget_revisions", tenant, to_micros(now))
-
-    def remove_memory(self, scope: Scope) -> dict[str, int]:
-        """Remove the memory at and below a scope."""
-        return self._erase(scope, _MEMORY)
-
-    def remove_replays(self, tenant: str, before: datetime) -> int:
-        """Remove idempotency records made before a moment."""
-        return self._count("remove_replays", tenant, to_micros(before))
-
     def set_tenant_state(self, tenant: str, state: TenantState) -> None:
         """Keep the state of the tenant's rules."""
         self._tenants[tenant] = (state, *self._tenant(tenant)[1:])
         self._run("set_tenant_state", tenant, state.revision, state.epoch)
-
-    def put_definition(self, definition: Definition) -> None:
-        """Keep a definition."""
-        self._run(
-            "put_definition",
-            definition.tenant,
-            definition.id,
-            definition.name,
-            definition.slug,
-            definition.scope,
-            definition.ttl,
-            to_micros(definition.created_at),
-            to_micros(definition.updated_at),
-            encode(definition.schema),
-        )
-
-    def remove_definition(self, tenant: str, id: str) -> None:
-        """Remove a definition."""
-        self._run("remove_definition", tenant, id)
-
-    def put_grant(self, grant: Grant) -> None:
-        """Keep a grant."""
-        self._run("put_grant", grant.tenant, grant.id, grant.actor, encode(grant.rule))
-
-    def remove_grant(self, tenant: str, id: str) -> None:
-        """Remove a grant."""
-        self._run("remove_grant", tenant, id)
-
-    def put_approval(self, approval: Approval) -> None:
-        """Keep an approval."""
-        self._run(
-            "put_approval",
-            approval.tenant,
-            approval.id,
-            approval.scope,
-            approval.actor,
-            approval.door,
-            approval.capability,
-            to_micros(approval.requested_at),
-            approval.status,
-            approval.decided_by,
-            micros(approval.decided_at),
-            approval.reason,
-            None if approval.effect is None else encode(approval.effect),
-        )
-
-    def put_session(self, session: Session) -> None:
-        """Keep a session."""
-        scope, owner = session.scope, session.owner
-        if owner is not None and owner.tenant != scope.tenant:
-            raise InvalidScope(
-                f"`{scope}` of tenant `{scope.tenant}` cannot belong to tenant `{owner.tenant}`",
-                hint="A session and its owner have one tenant",
-            )
-        times = to_micros(session.started_at), micros(session.ended_at)
-        self._run("put_session", scope.tenant, scope.path, None if owner is None else owner.path, *times)
-        cache(self._sessions, scope, session)
-
-    def put_replay(self, replay: Replay) -> None:
-        """Keep the record of an idempotency key."""
-        place = replay.scope.tenant, replay.scope.path, replay.key
-        self._run("put_replay", *place, replay.request, to_micros(replay.at), encode(replay.results))
 
     def add_usage(self, tenant: str, actor: str, window: Window, writes: int, bytes: int) -> None:
         """Count against an actor's window."""
@@ -438,9 +361,19 @@ class Rows(ABC):
         self._run("remove_usage", *place)
         self._run("add_usage", *place, writes, bytes)
 
-    def erase_below(self, scope: Scope) -> dict[str, int]:
+    def expire(self, tenant: str, now: datetime, *, replays_before: datetime) -> dict[str, int]:
+        """Blank expired revisions, and remove old idempotency records."""
+        self._run("forget_texts", tenant, to_micros(now))
+        return {
+            "revisions": self._count("forget_revisions", tenant, to_micros(now)),
+            "idempotency_keys": self._count("remove_replays", tenant, to_micros(replays_before)),
+        }
+
+    def remove_below(self, scope: Scope, *, keep_records: bool = False) -> dict[str, int]:
         """Remove everything at and below a scope."""
-        return self._erase(scope, _ERASERS)
+        self._known.clear()
+        kinds, ranges = _MEMORY if keep_records else _ERASERS, scopes_under(scope.path)
+        return {kind: sum(self._count(_ERASERS[kind], scope.tenant, *each) for each in ranges) for kind in kinds}
 
     def newest_below(self, scope: Scope) -> tuple[int, datetime | None]:
         """Return the highest version and the latest timestamp at and below a scope."""
@@ -449,17 +382,6 @@ class Rows(ABC):
         found += [(0, self._all("get_newest_entry", scope.tenant, *each)[0][0]) for each in ranges]
         stamps = [at for _, at in found if at is not None]
         return max(version or 0 for version, _ in found), from_micros(max(stamps)) if stamps else None
-
-    def add_erasure(self, erasure: Erasure) -> None:
-        """Record that a scope was erased."""
-        scope = erasure.scope
-        self._run("add_erasure", scope.tenant, erasure.id, scope.path, to_micros(erasure.at), erasure.version_floor)
-        self._erasures.clear()  # it counts for every scope below
-
-    def put_content_key(self, tenant: str, scope: str, key: bytes) -> None:
-        """Keep the content key of a scope."""
-        self._run("put_content_key", tenant, scope, key)
-        cache(self._content_keys, (tenant, scope), key)
 
     def append_events(self, events: Sequence[tuple[Event, bytes]]) -> None:
         """Append to a tenant's ledger."""
@@ -481,18 +403,37 @@ class Rows(ABC):
             run = run_of(event)
             self._run("append_event", tenant, event.position, event.hash, body, run)
             if run is not None:
-                cache(self._run_heads, (tenant, run), (event.version or 0, event.hash))
+                self._cache((tenant, run), (event.version or 0, event.hash))
             if event.text is not None:
                 self._run("put_event_text", tenant, event.position, *text_place(event), encode(event.text))
 
     # helpers
 
+    def _cache(self, place: Any, value: T) -> T:
+        """Cache what was read or written, and return it; a full cache starts again."""
+        if len(self._known) >= _CACHE_SIZE:
+            self._known.clear()
+        self._known[place] = value
+        return value
+
     def _tenant(self, tenant: str) -> tuple[TenantState, int, str]:
         known = self._tenants.get(tenant)
         if known is None:
             revision, epoch, length, head = self._row("get_tenant", tenant) or (0, 0, 0, "")
-            known = cache(self._tenants, tenant, (TenantState(revision, epoch), length, head))
+            if len(self._tenants) >= _CACHE_SIZE:
+                self._tenants.clear()
+            known = self._tenants[tenant] = (TenantState(revision, epoch), length, head)
         return known
+
+    def _in_ranges(
+        self, name: str, ranges: list[Range], query: FactQuery, *first: Any, then: tuple[Any, ...] = ()
+    ) -> list[Row]:
+        """Return the rows of a statement in several ranges, from the first after `query.after`, up to its limit."""
+        start = "" if query.after is None else _next_text(query.after)
+        found: list[Row] = []
+        for low, high in ranges:
+            found += self._all(name, *first, max(low, start), high, *then, _row_limit(query.limit, found))
+        return found
 
     def _check_work(self, work: int) -> None:
         if work != self._work:
@@ -524,21 +465,6 @@ class Rows(ABC):
             start = page[-1][0] + 1
             limit = None if limit is None else limit - size
             size = page_size(page, EVENT_PAGE)
-
-    def _erase(self, scope: Scope, kinds: Iterable[str]) -> dict[str, int]:
-        self._sessions.clear()
-        self._content_keys.clear()
-        self._bare_facts.clear()
-        ranges = scopes_under(scope.path)
-        return {kind: sum(self._count(_ERASERS[kind], scope.tenant, *each) for each in ranges) for kind in kinds}
-
-
-def cache(known: dict[K, V], key: K, value: V) -> V:
-    """Cache what was read or written, and return it; a full cache starts again."""
-    if len(known) >= _CACHE_SIZE:
-        known.clear()
-    known[key] = value
-    return value
 
 
 def micros(moment: datetime | None) -> int | None:
@@ -586,3 +512,91 @@ def _next_text(text: str) -> str:
 
 def _row_limit(limit: int | None, found: Sequence[object] = ()) -> int:
     return _NO_LIMIT if limit is None else limit - len(found)
+
+
+# plain rows: the values of a statement that puts one, key first
+
+
+def _collection_values(row: Collection) -> tuple[Any, ...]:
+    successor = None if row.successor is None else encode(row.successor)
+    return row.tenant, row.name, to_micros(row.created_at), encode(row.space), successor
+
+
+def _definition_values(row: Definition) -> tuple[Any, ...]:
+    times = to_micros(row.created_at), to_micros(row.updated_at)
+    return row.tenant, row.id, row.name, row.slug, row.scope, row.ttl, *times, encode(row.schema)
+
+
+def _grant_values(row: Grant) -> tuple[Any, ...]:
+    return row.tenant, row.id, row.actor, encode(row.rule)
+
+
+def _approval_values(row: Approval) -> tuple[Any, ...]:
+    asked = row.scope, row.actor, row.door, row.capability, to_micros(row.requested_at)
+    decided = row.status, row.decided_by, micros(row.decided_at), row.reason
+    return row.tenant, row.id, *asked, *decided, None if row.effect is None else encode(row.effect)
+
+
+def _session_values(row: Session) -> tuple[Any, ...]:
+    scope, owner = row.scope, row.owner
+    if owner is not None and owner.tenant != scope.tenant:
+        raise InvalidScope(
+            f"`{scope}` of tenant `{scope.tenant}` cannot belong to tenant `{owner.tenant}`",
+            hint="A session and its owner have one tenant",
+        )
+    times = to_micros(row.started_at), micros(row.ended_at)
+    return scope.tenant, scope.path, None if owner is None else owner.path, *times
+
+
+def _replay_values(row: Replay) -> tuple[Any, ...]:
+    return row.scope.tenant, row.scope.path, row.key, row.request, to_micros(row.at), encode(row.results)
+
+
+def _erasure_values(row: Erasure) -> tuple[Any, ...]:
+    return row.scope.tenant, row.id, row.scope.path, to_micros(row.at), row.version_floor
+
+
+def _content_key_values(row: ContentKey) -> tuple[Any, ...]:
+    return row.tenant, row.scope, row.secret
+
+
+class _Plain(NamedTuple):
+    """The statements of one kind of plain rows, and how they are written and read."""
+
+    put: str
+    values: Callable[[Any], tuple[Any, ...]]
+    decode: Callable[[RowDecoder, str, Row], Any]
+    get: str = ""
+    list: str = ""
+    remove: str = ""
+    is_cached: bool = False
+
+
+_PLAIN: dict[type[PlainRow], _Plain] = {
+    Collection: _Plain(
+        "put_collection",
+        _collection_values,
+        RowDecoder.collection,
+        get="get_collection",
+        list="list_collections",
+        remove="remove_collection",
+        is_cached=True,
+    ),
+    Definition: _Plain(
+        "put_definition",
+        _definition_values,
+        RowDecoder.definition,
+        list="list_definitions",
+        remove="remove_definition",
+    ),
+    Grant: _Plain("put_grant", _grant_values, RowDecoder.grant, list="list_grants", remove="remove_grant"),
+    Approval: _Plain("put_approval", _approval_values, RowDecoder.approval, get="get_approval", list="list_approvals"),
+    Session: _Plain(
+        "put_session", _session_values, RowDecoder.session, get="get_session", list="list_sessions", is_cached=True
+    ),
+    Replay: _Plain("put_replay", _replay_values, RowDecoder.replay, get="get_replay"),
+    Erasure: _Plain("put_erasure", _erasure_values, RowDecoder.erasure, get="get_erasure", is_cached=True),
+    ContentKey: _Plain(
+        "put_content_key", _content_key_values, RowDecoder.content_key, get="get_content_key", is_cached=True
+    ),
+}

@@ -445,7 +445,7 @@ class GroupCommit:
         """Give every ticket of a batch its result or its error; safe to do twice."""
         self._running = None
         if not batch.is_committed:
-            self._rows.clear_caches()
+            self._rows.reset()
         with self._queue_lock:
             self._batch_wait.note_commit(together=len(batch.tickets), meanwhile=len(self._queue), seconds=batch.seconds)
             for ticket in batch.tickets:
@@ -480,7 +480,7 @@ class GroupCommit:
             if isinstance(error, apsw.Error) and not connection.in_transaction:
                 raise  # SQLite rolled back the whole transaction, with the works of the others
             self._execute("ROLLBACK" if alone else "ROLLBACK TO work")
-            self._rows.clear_caches()
+            self._rows.reset()
             ticket.error = self._error_for(error) if isinstance(error, apsw.Error) else error
         finally:
             self._rows.end_work()
@@ -498,7 +498,7 @@ class GroupCommit:
         data_version = self._execute("PRAGMA data_version").get
         if data_version != self._data_version:
             self._rows.note_ledger_ends()
-            self._rows.clear_caches()
+            self._rows.reset()
             check_version(self._execute("PRAGMA user_version").get, self._url)
             self._data_version = data_version
 

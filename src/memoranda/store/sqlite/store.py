@@ -15,9 +15,6 @@ from weakref import WeakSet
 
 import apsw
 
-from memoranda.model.entry import Collection, Shelf, ShelfState
-from memoranda.model.fact import Fact
-from memoranda.model.scope import Scope
 from memoranda.store.base import Reader, Transaction
 from memoranda.store.sql.errors import use_after_close, use_after_fork
 from memoranda.store.sqlite import fork
@@ -84,35 +81,22 @@ class SqliteStore:
         self._readers = SharedConnection(self._writer, path) if path == IN_MEMORY else ReaderPool(settings, path)
         self._opened = True
 
-    def transact(self, work: Callable[[Transaction], T]) -> T:
+    def transact(self, work: Callable[[Transaction], T], *, wait: bool = True) -> T:
         """Run work in one transaction and return once it is durable.
 
         Work may run in the thread of another caller with which it shares the commit. So it must not take a lock that
         its own caller holds, nor call `transact` again.
         """
         self._check_process()
-        return self._writer.run(work)
+        return self._writer.run(work, at_once=not wait)
 
-    def attempt(self, work: Callable[[Transaction], T]) -> T:
-        """Run work in one transaction, unless it has to wait for another writer or for a slow disk."""
+    def read(self, work: Callable[[Reader], T], *, snapshot: bool = True) -> T:
+        """Run work on one snapshot, or without one."""
         self._check_process()
-        return self._writer.run(work, at_once=True)
-
-    def read(self, work: Callable[[Reader], T]) -> T:
-        """Run work on one snapshot."""
-        return self._run(self._readers.read, work)
-
-    def fact(self, scope: Scope, key: str) -> Fact | None:
-        """Return the fact of a key, expired or not."""
-        return self._run(self._readers.query, lambda rows: rows.fact(scope, key))
-
-    def shelf_state(self, shelf: Shelf) -> ShelfState:
-        """Return the state of a shelf."""
-        return self._run(self._readers.query, lambda rows: rows.shelf_state(shelf))
-
-    def collection(self, tenant: str, name: str) -> Collection | None:
-        """Return one collection."""
-        return self._run(self._readers.query, lambda rows: rows.find_collection(tenant, name))
+        try:
+            return self._readers.read(work) if snapshot else self._readers.query(work)
+        except apsw.Error as error:
+            raise translate(error, self.url) from error
 
     def mark(self, tenant: str | None = None) -> Hashable:
         """Return a mark that changes whenever any process writes anything, or anything of a tenant."""
@@ -124,7 +108,7 @@ class SqliteStore:
             known, end = self._writer.ledger_end(tenant)
         except apsw.Error as error:
             raise translate(error, self.url) from error
-        return end if known else self._run(self._readers.query, lambda rows: rows.find_head(tenant))
+        return end if known else self.read(lambda rows: rows.head(tenant), snapshot=False)
 
     def check(self) -> Sequence[str]:
         """Check every page and index; return what is wrong, in words."""
@@ -191,13 +175,6 @@ class SqliteStore:
         """Close the store."""
         self.close()
 
-    def _run(self, read: Callable[[Callable[[SqliteRows], T]], T], work: Callable[[SqliteRows], T]) -> T:
-        self._check_process()
-        try:
-            return read(work)
-        except apsw.Error as error:
-            raise translate(error, self.url) from error
-
     def _check_process(self) -> None:
         # SQLite's locks and caches belong to one process; a forked child that used them would damage the file.
         if os.getpid() != self._pid:
@@ -218,11 +195,14 @@ class ReaderPool:
         self._opening = RLock()
 
     def query(self, work: Callable[[SqliteRows], T]) -> T:
-        """Run work that has a single statement, and so a snapshot of its own, and that fills no cache."""
+        """Run work without a transaction: each of its statements has a snapshot of its own."""
         rows = self._take()
         try:
+            rows.thread = get_ident()
             return work(rows)
         finally:
+            rows.thread = None
+            rows.reset()
             self._give_back(rows)
 
     def read(self, work: Callable[[SqliteRows], T]) -> T:
@@ -234,8 +214,7 @@ class ReaderPool:
             return work(rows)
         finally:
             rows.thread = None
-            rows.end_work()
-            rows.clear_caches()
+            rows.reset()
             if rows.connection.in_transaction:  # SQLite may have ended it itself, after an error
                 rows.connection.execute("COMMIT")
             self._give_back(rows)
@@ -325,8 +304,7 @@ class SharedConnection:
             try:
                 return work(rows)
             finally:
-                rows.end_work()
-                rows.clear_caches()
+                rows.reset()
                 self._idle.append(rows)
 
         return self._writer.run_reading(run)

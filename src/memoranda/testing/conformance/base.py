@@ -11,11 +11,14 @@ import pytest
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import EmbeddingFailed
-from memoranda.model.entry import Calibration
+from memoranda.model.definition import Definition
+from memoranda.model.effect import Approval
+from memoranda.model.entry import Calibration, Collection
+from memoranda.model.policy import Grant
 from memoranda.model.scope import Scope
 from memoranda.retrieval.embed.base import Vectors
 from memoranda.retrieval.embed.hashing import Hashing
-from memoranda.store.base import Reader, Store
+from memoranda.store.base import EntryQuery, FactQuery, Reader, RevisionQuery, Store
 from memoranda.store.memory import MemoryStore
 from memoranda.testing.fakes import FakeClock
 
@@ -153,19 +156,20 @@ def _tenant(rows: Reader, tenant: str) -> dict[str, Any]:
     events = list(rows.events(tenant))
     places = {(event.scope, event.key) for event in events if event.key and event.effect != "list_facts"}
     return {
-        "facts": list(rows.facts_below(Scope(tenant))),
+        "facts": list(rows.facts(FactQuery(Scope(tenant), below=True))),
         "history": {
-            place: rows.revisions(Scope(tenant, place[0]), str(place[1])) for place in sorted(map(_pair, places))
+            place: list(rows.revisions(RevisionQuery(Scope(tenant, place[0]), str(place[1]))))
+            for place in sorted(map(_pair, places))
         },
         "collections": {
             one: (rows.shelves(tenant, one.name), rows.vector_counts(tenant, one.name))
-            for one in rows.collections(tenant)
+            for one in rows.scan(Collection, tenant)
         },
-        "entries": list(rows.entries_below(Scope(tenant))),
+        "entries": list(rows.entries(EntryQuery(below=Scope(tenant)))),
         "state": rows.tenant_state(tenant),
-        "definitions": rows.definitions(tenant),
-        "grants": rows.grants(tenant),
-        "approvals": rows.approvals(tenant),
+        "definitions": rows.scan(Definition, tenant),
+        "grants": rows.scan(Grant, tenant),
+        "approvals": rows.scan(Approval, tenant),
         "events": events,
     }
 

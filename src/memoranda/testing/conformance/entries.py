@@ -10,11 +10,11 @@ import pytest
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import InvalidDuration, InvalidValue, LimitExceeded, UsageError
-from memoranda.model.entry import MODES
+from memoranda.model.entry import MODES, Indexed, Shelf
 from memoranda.model.fact import Origin
 from memoranda.model.limits import Limits
 from memoranda.model.scope import Scope
-from memoranda.store.base import Store
+from memoranda.store.base import EntryQuery, Store
 from memoranda.testing.conformance.base import EMBEDDER, Capability, live_contents, recall_contents, requires, snapshot
 from memoranda.testing.conformance.permissions import LOOK_ALIKES
 from memoranda.testing.fakes import FakeClock
@@ -62,15 +62,23 @@ class EntryPromises:
         assert ada.forget(kept[0], collection="notes")
 
         def portion(limit: int, after: int, embedder: str = EMBEDDER) -> list[Any]:
-            return store.read(lambda rows: rows.indexed_entries("default", "notes", embedder, limit, after=after))
+            query = EntryQuery(tenant="default", collection="notes", after=after, limit=limit)
+            indexed = store.read(lambda rows: list(rows.index_rows(query, embedder)))
+            wanted = EntryQuery(tenant="default", sequences=[one.sequence for one in indexed])
+            entries = {entry.sequence: entry for entry in store.read(lambda rows: list(rows.entries(wanted)))}
+            return [(entries[one.sequence], one) for one in indexed]
+
+        def live(user: ScopedMemory) -> dict[int, Indexed]:
+            query = EntryQuery(shelf=Shelf(user.scope, "notes"))
+            return {one.sequence: one for one in store.read(lambda rows: list(rows.index_rows(query, EMBEDDER)))}
 
         every = portion(100, 0)
+        indexed_here = live(ada) | live(bob)
         assert [entry.id for entry, _ in every] == kept
         assert every == portion(4, 0) + portion(4, every[3][0].sequence)
         for entry, indexed in every:
             assert (indexed.sequence, indexed.namespace) == (entry.sequence, entry.namespace)
-            vector = store.read(lambda rows, entry=entry: rows.vector("default", entry.sequence, EMBEDDER))
-            assert indexed.vector == vector and indexed.analysis
+            assert indexed_here.get(entry.sequence, indexed) == indexed and indexed.vector and indexed.analysis
         assert portion(100, every[-1][0].sequence) == portion(100, 0, "another") == []
 
     @pytest.mark.parametrize("content", CONTENTS, ids=repr)

@@ -13,7 +13,7 @@ from memoranda.api.scoped import ScopedMemory
 from memoranda.errors import EmbedderMismatch, ScopeEnded, UsageError
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
-from memoranda.store.base import Store
+from memoranda.store.base import ContentKey, Store
 from memoranda.testing.conformance.base import (
     Capability,
     WatchedEmbedder,
@@ -207,7 +207,7 @@ class EntryLifePromises:
         keeping.settle()
         recalls = {event.scope: event.text for event in memory.ledger.events() if event.effect == "recall"}
         assert recalls == {"session:s1": None, "user:bob": "question in user:bob"}
-        assert store.read(lambda rows: rows.content_key("default", "session:s1")) is None
+        assert store.read(lambda rows: rows.get(ContentKey, "default", "session:s1")) is None
         assert memory.ledger.verify().ok
 
     @requires(Capability.RESTART)

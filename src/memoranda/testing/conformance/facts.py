@@ -16,7 +16,7 @@ from memoranda.errors import Conflict, Denied, NotFound, Unavailable
 from memoranda.model.fact import Fact, Origin
 from memoranda.model.policy import Policy, Rule
 from memoranda.model.scope import Scope
-from memoranda.store.base import Reader, Store
+from memoranda.store.base import Reader, RevisionQuery, Store
 from memoranda.testing.conformance.base import Capability, present, requires, snapshot
 from memoranda.testing.fakes import FakeClock
 
@@ -77,7 +77,7 @@ class FactPromises:
         scope = Scope.of(user="ada")
 
         def both(rows: Reader) -> tuple[Fact | None, Fact | None]:
-            return rows.fact(scope, "k"), rows.bare_fact(scope, "k")
+            return rows.fact(scope, "k"), rows.fact(scope, "k", value=False)
 
         def current() -> tuple[Fact | None, Fact | None]:
             inside = store.transact(both)
@@ -489,7 +489,7 @@ class HistoryPromises:
         memory.in_tenant("other").scope(user="ada").set("k", 1)
 
         def places(path: str) -> list[tuple[str, str, int]]:
-            found = store.read(lambda rows: list(rows.revisions_below(Scope(path=path))))
+            found = store.read(lambda rows: list(rows.revisions(RevisionQuery(Scope(path=path)))))
             return [(one.scope.path, one.key, one.version) for one in found]
 
         every = places("")

@@ -27,7 +27,7 @@ from memoranda.model.event import GENESIS, Anchor, hash_event
 from memoranda.model.fact import Origin
 from memoranda.model.policy import Policy
 from memoranda.retrieval.embed.base import Vectors
-from memoranda.store.base import Store
+from memoranda.store.base import ContentKey, Store
 from memoranda.testing.conformance.base import EMBEDDER, Capability, WatchedEmbedder, present, requires, snapshot
 from memoranda.testing.fakes import FakeClock
 
@@ -554,8 +554,8 @@ class ApprovalPromises:
             keeping.approvals.approve(waiting)
         recalls = {event.scope: event.text for event in memory.ledger.events() if event.decision == "approved"}
         assert recalls == {"session:s1": None, "session:s2": "s2"}
-        assert store.read(lambda rows: rows.content_key("default", "session:s1")) is None
-        assert store.read(lambda rows: rows.content_key("default", "session:s2")) is not None
+        assert store.read(lambda rows: rows.get(ContentKey, "default", "session:s1")) is None
+        assert store.read(lambda rows: rows.get(ContentKey, "default", "session:s2")) is not None
 
     def test_a_read_that_fails_when_it_is_approved_waits_on(
         self, memory: Memory, store: Store, open_beside: Callable[..., Memory]

@@ -29,7 +29,7 @@ from memoranda.model.names import RUN_RECORD
 from memoranda.model.policy import Policy, Quota, Rule
 from memoranda.model.scope import Scope
 from memoranda.model.value import encode
-from memoranda.store.base import Store
+from memoranda.store.base import Session, Store
 from memoranda.testing.conformance.base import Capability, present, requires
 from memoranda.testing.fakes import FakeClock
 
@@ -118,7 +118,8 @@ class RunPromises:
         machine = memory.acting_as("machine:kiln", policy=Policy.of(allow=("runs.write",)))
         head = _begin(machine, "r1", owner="ada")
         _record(machine, "r2", NOWHERE, START)
-        assert store.read(lambda rows: rows.sessions_owned(Scope.of(user="ada"))) == [_scope("r1")]
+        owned = store.read(lambda rows: rows.scan(Session, "default", below=Scope.of(user="ada")))
+        assert [session.scope for session in owned] == [_scope("r1")]
         _record(machine, "r1", head, STEP)
         effects = [(event.effect, event.scope) for event in memory.ledger.events()]
         assert effects.count(("start_session", "run:r1")) == effects.count(("start_session", "run:r2")) == 1
@@ -158,9 +159,9 @@ class RunPromises:
         assert kinds(run="r1", start=third) == every[2:]
         assert kinds(run="r1", start=third, limit=1) == every[2:3]
         assert len(kinds()) > 2 * len(every)
-        head = store.read(lambda rows: rows.run_head("default", "r1"))
+        head = store.read(lambda rows: rows.head("default", "r1"))
         assert head == (4, memory.runs.events("r1")[-1].hash)
-        assert store.read(lambda rows: (rows.run_head("default", "r3"), rows.run_head("other", "r1"))) == (None, None)
+        assert store.read(lambda rows: (rows.head("default", "r3"), rows.head("other", "r1"))) == (None, None)
         bodies = store.read(lambda rows: list(rows.bodies("default", run="r1")))
         assert [(position, hash) for position, hash, _ in bodies] == [
             (event.position, event.hash) for event in memory.runs.events("r1")
