@@ -19,7 +19,7 @@ from memoranda.workflow.runtime import task as doing
 _PARTS: tuple[Part, ...] = (
     ("inputs and settings computed", Template, "value"),
     ("inputs checked, action called", doing, "carry_out"),
-    ("output checked and copied", doing, "_kept"),
+    ("output checked and copied", doing, "_encode_output"),
     ("permission", gate, "decide"),
     ("record: gate and store", Recorder, "flush"),
     ("record: hashes", LedgerEnd, "chain"),

@@ -304,7 +304,7 @@ def _class(thing: type, title: str, *, made: bool = False) -> Iterator[str]:
     lines.append(_said(thing))
     if fields := _fields(thing):
         lines += ["", *fields]
-    for name, member in vars(thing).items():
+    for name, member in _members(thing).items():
         if name.startswith("_"):
             continue
         if isinstance(member, property):
@@ -314,6 +314,13 @@ def _class(thing: type, title: str, *, made: bool = False) -> Iterator[str]:
             called = f"{title if made else thing.__name__}.{name}"
             lines += ["", *_signature(call, called), "", _said(call)]
     yield re.sub(r"\n{3,}", "\n\n", "\n".join(lines)).rstrip()
+
+
+def _members(thing: type) -> dict[str, Any]:
+    """Return the members of a class, and those that programs and runs of every language have."""
+    bases = [one for one in thing.__mro__[1:] if one.__module__.startswith("memoranda.runs.")]
+    inherited = {name: member for base in reversed(bases) for name, member in vars(base).items()}
+    return {**vars(thing), **{name: member for name, member in inherited.items() if name not in vars(thing)}}
 
 
 def _fields(thing: type) -> list[str]:

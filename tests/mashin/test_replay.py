@@ -181,7 +181,7 @@ def test_a_replay_of_a_run_that_was_approved_is_the_same(load: Load, memory: Mem
 def test_a_replay_with_another_text_says_what_is_not_as_it_was(load: Load, scripted: Any) -> None:
     run = load(DIARY, model=scripted({"text": "x"})).run({"note": "Frost"}).check()
     changed = load(DIARY.replace("summary: summary.text", "summary: 'none'"))
-    again = Run(changed, run.__dict__["_kept"]).replay()
+    again = Run(changed, run.__dict__["_stored"]).replay()
     assert not again.same
     assert "text of the machine" in " ".join(again.differences)
     assert "output" in " ".join(again.differences)

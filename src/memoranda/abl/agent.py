@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import PurePath
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -17,9 +16,10 @@ from memoranda.abl.compiler import DIGEST, compile_agent
 from memoranda.abl.document import Document
 from memoranda.abl.expression.compiler import evaluate
 from memoranda.abl.parser import parse_document, parse_fragment
+from memoranda.abl.programs import Programs
+from memoranda.abl.runtime.active_turn import TeamMember
 from memoranda.abl.runtime.persistence import DOOR, read_state
 from memoranda.abl.runtime.plan import Plan
-from memoranda.abl.runtime.work import TeamMember
 from memoranda.abl.session import Awake, Session, Setting, check_input, check_variable
 from memoranda.abl.tools.toolbox import Toolbox
 from memoranda.api.memory import Memory
@@ -27,12 +27,13 @@ from memoranda.engine.facts import GetFact, SetFact
 from memoranda.errors import Conflict, Hint, NotFound, NotInstalled, NotVerified, Refused, UsageError
 from memoranda.lang.diagnostics import Diagnostic, source_error
 from memoranda.lang.document import read_text
-from memoranda.lang.egress import EgressPolicy, egress_policy
+from memoranda.lang.egress import LOCAL_EGRESS, EgressPolicy, egress_policy
 from memoranda.lang.source import digest_of
 from memoranda.model.names import check_label, require_label
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
 from memoranda.model.value import decode, encode, encode_checked
+from memoranda.runs import program
 
 if TYPE_CHECKING:
     from memoranda.agent.models import Model
@@ -40,8 +41,31 @@ if TYPE_CHECKING:
 
 DEFAULT_PROJECT = "default"
 
+Tools = Mapping[str, Callable[..., Any]] | ModuleType | str | os.PathLike[str] | None
+"""Python functions by name, or a module or file with them."""
 
-class Agent:
+
+class Kit(program.Kit, frozen=True, kw_only=True):
+    """What an agent is loaded with besides its text."""
+
+    tools: Tools = None
+    secrets: Mapping[str, str] = {}
+    model: Model | None = None
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR
+    egress: EgressPolicy = LOCAL_EGRESS
+
+    def __repr__(self) -> str:
+        """Return a summary without values: some are secret."""
+        return f"<Kit with {len(self.secrets)} secrets>"
+
+
+class CompiledAgent(program.Compiled[Plan], frozen=True, kw_only=True):
+    """A compiled agent, with the programs of its expressions for its tools."""
+
+    programs: Programs
+
+
+class Agent(program.Program[Plan, Kit]):
     """A compiled agent, as `load` returns it.
 
     >>> import memoranda
@@ -61,62 +85,51 @@ class Agent:
     ('Bell', 'completed', ['Ding'])
     """
 
-    def __init__(
-        self,
-        member: TeamMember,
-        *,
-        memory: Memory,
-        agents: Iterable[Agent],
-        behaviour: Behaviour,
-        diagnostics: tuple[Diagnostic, ...],
-        file: str,
-    ) -> None:
-        """Create an agent with the agents that it can hand over to."""
-        self._member = member
-        self._memory = memory
-        self.behaviour = behaviour
-        self.diagnostics = diagnostics
-        """Warnings and notes about its text."""
-        self.file = file
-        self._team: dict[str, Agent] = {self.name: self}
-        self.meet(agents)
-        self._sources_stored = False
-        self._awake = Awake(behaviour.awake)
+    ENDINGS = (".abl", ".yaml", ".yml")
+    UNNAMED = "agent.abl"
+    DOOR = DOOR
 
-    def meet(self, agents: Iterable[Agent]) -> None:
-        """Let it hand over to these agents and to those they know; the first of a name wins."""
-        for agent in agents:
-            for other in (agent, *agent._team.values()):
-                self._team.setdefault(other.name, other)
-
-    def on(self, memory: Memory) -> Agent:
-        """Return the same agent on another memory handle, with the permissions of that handle.
-
-        Nothing is compiled again. The two agents do not share loaded sessions.
-        """
-        return Agent(
-            self._member,
-            memory=memory.through(DOOR),
-            agents=[agent for agent in self._team.values() if agent is not self],
-            behaviour=self.behaviour,
-            diagnostics=self.diagnostics,
-            file=self.file,
+    def __init__(self, compiled: CompiledAgent, kit: Kit, *, memory: Memory, file: str) -> None:
+        """Create an agent alone; `meet` adds those it can hand over to."""
+        toolbox = Toolbox(
+            kit.tools,
+            compiled.plan.document.tools,
+            defaults=lambda raw: evaluate(raw.text, {}, clock=memory.clock),
+            templates=compiled.programs.node,
+            secrets=kit.secrets,
+            timeout=kit.behaviour.tool_seconds,
+            clock=memory.clock,
+            sleep=kit.behaviour.sleep,
+            egress=kit.egress,
         )
+        self._member = TeamMember(compiled.plan, toolbox, kit.model)
+        super().__init__(compiled, kit, memory=memory, file=file)
 
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._member.plan.name
+    @classmethod
+    def compile(cls, text: str, file: str, kit: Kit, *, name: str | None = None, stored: bool = False) -> CompiledAgent:
+        """Compile an agent; raise a SourceError with all diagnostics."""
+        reading, programs, diagnostics = check_source(text, name=file)
+        if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+            raise source_error(reading.source, diagnostics)
+        document = reading.document
+        if document.kind not in ("agent", "supervisor"):
+            raise UsageError(f"{quote(file)} is not an agent", hint="Pass a file that begins with `AGENT: Name`")
+        plan = compile_agent(document, programs, text)
+        return CompiledAgent(plan=plan, diagnostics=diagnostics, programs=programs)
 
-    @property
-    def plan(self) -> Plan:
-        """The compiled plan."""
-        return self._member.plan
+    def _attach(self, memory: Memory) -> None:
+        super()._attach(memory)
+        self._awake = Awake(self.behaviour.awake)
 
     @property
     def document(self) -> Document:
         """The parsed document."""
-        return self._member.plan.document
+        return self._plan.document
+
+    @property
+    def behaviour(self) -> Behaviour:
+        """The choices that the language leaves open."""
+        return self._kit.behaviour
 
     def start(
         self,
@@ -155,29 +168,25 @@ class Agent:
         return Session.resume(self._setting(), id)
 
     def _setting(self) -> Setting:
-        team = {name: agent._member for name, agent in self._team.items()}
+        team = {name: agent._member for name, agent in self._peers.items()}
         return Setting(self._memory, team, self.behaviour, self._awake)
 
     def _store_sources(self) -> None:
         """Store the texts of the agents, once, so that sessions can be resumed where they are not loaded."""
-        if self._sources_stored:
+        if self._text_stored:
             return
-        for agent in self._team.values():
+        for agent in self._peers.values():
             scope, key = source_location(self._memory.tenant, agent.name, agent.plan.digest)
             try:
                 if self._memory.perform(GetFact(scope=scope, key=key)) is None:
-                    payload = encode({"source": agent.plan.source, "file": PurePath(agent.file).name})
+                    payload = encode(program.ProgramText.of(agent.plan.source, agent.file))
                     effect = SetFact(scope=scope, key=key, payload=msgspec.Raw(payload), expect=0)
                     self._memory.perform(effect)
             except Conflict:
                 continue  # Another process stored the same text at the same moment.
             except Refused:
                 continue  # Then the session can be resumed only where the agent is loaded.
-        self._sources_stored = True
-
-    def __repr__(self) -> str:
-        """Return its name and where it came from."""
-        return f"<memoranda.abl.Agent {self.name} from {self.file}>"
+        self._text_stored = True
 
 
 def start_fixture(
@@ -214,12 +223,6 @@ def find_registered(memory: Memory, name: str) -> Agent | None:
     return _loaded.get(memory, {}).get(name)
 
 
-Tools = Mapping[str, Callable[..., Any]] | ModuleType | str | os.PathLike[str] | None
-"""Python functions by name, or a module or file with them."""
-
-ENDINGS = (".abl", ".yaml", ".yml")
-
-
 def load(
     source: str | os.PathLike[str],
     *,
@@ -252,46 +255,24 @@ def load(
     ...     agent.start(user="ada").opening.messages
     ['Good evening.']
     """
-    file, text = _read(source)
-    # The writes of an agent record the door and the agent that they came from.
-    door = memory.through(DOOR)
-    kit = _Kit(tools, secrets or {}, _connect_model(model), behaviour, egress_policy(egress))
-    team = [agent if isinstance(agent, Agent) else _compile(*_read(agent), door, kit, ()) for agent in agents]
-    agent = _compile(file, text, door, kit, team)
+    kit = _kit(tools, secrets, model, behaviour, egress)
+    team = [one if isinstance(one, Agent) else program.compile_program(Agent, one, kit, memory) for one in agents]
+    agent = program.compile_program(Agent, source, kit, memory)
+    agent.meet(team)
     register(memory, agent)
     return agent
 
 
-class _Kit(NamedTuple):
-    """What an agent is compiled with besides its text."""
-
-    tools: Tools
-    secrets: Mapping[str, str]
-    model: Model | None
-    behaviour: Behaviour
-    egress: EgressPolicy
-
-
-def _compile(file: str, text: str, memory: Memory, kit: _Kit, team: Sequence[Agent]) -> Agent:
-    reading, programs, diagnostics = check_source(text, name=file)
-    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        raise source_error(reading.source, diagnostics)
-    document = reading.document
-    if document.kind not in ("agent", "supervisor"):
-        raise UsageError(f"{quote(file)} is not an agent", hint="Pass a file that begins with `AGENT: Name`")
-    toolbox = Toolbox(
-        kit.tools,
-        document.tools,
-        defaults=lambda raw: evaluate(raw.text, {}, clock=memory.clock),
-        templates=programs.node,
-        secrets=kit.secrets,
-        timeout=kit.behaviour.tool_seconds,
-        clock=memory.clock,
-        sleep=kit.behaviour.sleep,
-        egress=kit.egress,
+def _kit(
+    tools: Tools, secrets: Mapping[str, str] | None, model: Any, behaviour: Behaviour, egress: Iterable[str] | None
+) -> Kit:
+    return Kit(
+        tools=tools,
+        secrets=secrets or {},
+        model=_connect_model(model),
+        behaviour=behaviour,
+        egress=egress_policy(egress),
     )
-    member = TeamMember(compile_agent(document, programs, text), toolbox, kit.model)
-    return Agent(member, memory=memory, agents=team, behaviour=kit.behaviour, diagnostics=diagnostics, file=file)
 
 
 def _connect_model(model: Any) -> Model | None:
@@ -332,17 +313,11 @@ def resume(
                 hint=Hint("python", "Load it, and pass it as agent=…; the owner of the memory may pass kept_text=True"),
                 expected=state.agents.get(root),
             )
-        found = _compile_stored(
-            memory,
-            state.agents,
-            root,
-            _Kit(tools, secrets or {}, _connect_model(model), behaviour, egress_policy(egress)),
-        )
+        found = _load_stored(memory, state.agents, root, _kit(tools, secrets, model, behaviour, egress))
     return found.resume(id)
 
 
-def _compile_stored(memory: Memory, agents: Mapping[str, str], root: str, kit: _Kit) -> Agent:
-    door = memory.through(DOOR)
+def _load_stored(memory: Memory, agents: Mapping[str, str], root: str, kit: Kit) -> Agent:
     team: list[Agent] = []
     for name in (*(name for name in agents if name != root), root):
         scope, key = source_location(memory.tenant, name, agents[name])
@@ -352,12 +327,14 @@ def _compile_stored(memory: Memory, agents: Mapping[str, str], root: str, kit: _
                 f"the text of the agent {quote(name)} is not stored here",
                 hint=Hint("python", "Load it, and pass it as agent=…"),
             )
-        if digest_of(fact.value["source"])[:DIGEST] != agents[name]:
+        text = msgspec.convert(fact.value, program.ProgramText)
+        if digest_of(text.source)[:DIGEST] != agents[name]:
             raise NotVerified(
                 f"the stored text of the agent {quote(name)} is not the one that the session began with",
                 hint=Hint("python", "Load the agent, and pass it as agent=…"),
             )
-        team.append(_compile(fact.value["file"], fact.value["source"], door, kit, tuple(team)))
+        team.append(Agent(Agent.compile(text.source, text.file, kit), kit, memory=memory, file=text.file))
+    team[-1].meet(team)
     return team[-1]
 
 
@@ -372,7 +349,7 @@ def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document
     >>> document.memory.persistent[0].path.text
     'user.language'
     """
-    file, text = _read(source)
+    file, text = read_text(source, endings=Agent.ENDINGS, name=Agent.UNNAMED)
     return parse_fragment(text, name=file) if fragment else parse_document(text, name=file)
 
 
@@ -387,9 +364,5 @@ def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Di
     error missing Say what the agent is to achieve: `GOAL: …`
     error unknown_keyword Did you mean `GOAL`?
     """
-    file, text = _read(source)
+    file, text = read_text(source, endings=Agent.ENDINGS, name=Agent.UNNAMED)
     return check_source(text, name=file, fragment=fragment)[2]
-
-
-def _read(source: str | os.PathLike[str]) -> tuple[str, str]:
-    return read_text(source, endings=ENDINGS, name="agent.abl")

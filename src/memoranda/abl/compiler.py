@@ -11,7 +11,7 @@ import msgspec
 
 from memoranda.abl import document as abl
 from memoranda.abl.document import Document, Remember
-from memoranda.abl.expression import compiler as grammar
+from memoranda.abl.expression import compiler
 from memoranda.abl.expression.compiler import evaluate
 from memoranda.abl.keywords import TYPES, type_name
 from memoranda.abl.lines import unquote
@@ -25,6 +25,7 @@ from memoranda.abl.runtime.actions import (
     compile_target,
     compile_transform,
 )
+from memoranda.abl.runtime.active_turn import ActiveTurn
 from memoranda.abl.runtime.coordination import compile_delegate
 from memoranda.abl.runtime.gather import GatherAction
 from memoranda.abl.runtime.plan import (
@@ -41,18 +42,17 @@ from memoranda.abl.runtime.plan import (
     HandlerPlan,
     HandoffPlan,
     InterruptionPlan,
-    Leap,
     Plan,
     Put,
     RecallPlan,
     RulePlan,
     Signal,
     StepPlan,
+    Transition,
     TriggerPlan,
     choose,
 )
 from memoranda.abl.runtime.reasoning_step import ReasoningAction
-from memoranda.abl.runtime.work import Work
 from memoranda.abl.understanding.fields import FieldSpec, Intent
 from memoranda.abl.variables import Declarations, Persistent
 from memoranda.errors import SourceError
@@ -88,7 +88,7 @@ class Compiler:
         """Compile an expression or condition."""
         node = self.programs.node(raw)
         assert node is not None, raw.text
-        return grammar.expression(node, resolve=self._resolve)
+        return compiler.expression(node, resolve=self._resolve)
 
     def guard(self, raw: Raw) -> Expression:
         """Compile a condition that protects something, and record the variables that it reads."""
@@ -100,7 +100,7 @@ class Compiler:
         """Compile a template."""
         node = self.programs.node(raw)
         assert isinstance(node, Template), raw.text
-        return grammar.template(node, resolve=self._resolve)
+        return compiler.template(node, resolve=self._resolve)
 
     def agent_template(self, raw: Raw) -> CompiledTemplate | None:
         """Compile one of the agent's templates by name."""
@@ -142,12 +142,12 @@ class Compiler:
         extra: Do | None = None,
     ) -> Block:
         """Compile actions to a numbered block; the number is stable while the text is."""
-        block = self.empty_block(self.leap(then) if then else None, stays=stays)
+        block = self.empty_block(self.transition(then) if then else None, stays=stays)
         actions = [self.action(node) for node in body]
         block.actions = (*actions, extra) if extra else tuple(actions)
         return block
 
-    def empty_block(self, then: Leap | None = None, *, stays: bool = False) -> Block:
+    def empty_block(self, then: Transition | None = None, *, stays: bool = False) -> Block:
         """Return a block with the next number; its actions, which may contain blocks, are compiled afterwards."""
         block = Block(len(self.blocks), then, stays=stays)
         self.blocks.append(block)
@@ -164,13 +164,13 @@ class Compiler:
             for branch in branches
         )
 
-    def leap(self, target: abl.Target) -> Leap:
+    def transition(self, target: abl.Target) -> Transition:
         """Compile a transition; the exact name of a step takes precedence over a keyword."""
         name = target.name.text
         if name in self._steps:
-            return Leap("step", name)
+            return Transition("step", name)
         reason = self.template(target.reason) if target.reason is not None else None
-        return Leap(target.kind, name, reason)
+        return Transition(target.kind, name, reason)
 
     def action(self, node: abl.Action) -> Do:
         """Compile an action."""
@@ -261,8 +261,8 @@ def _calls_first(node: abl.Handler) -> abl.Handler:
 def _handler(to: Compiler, node: abl.Handler) -> HandlerPlan:
     branches = to.branches(node.branches)
 
-    def run_branches(work: Work) -> Signal:
-        branch = choose(branches, work)
+    def run_branches(turn: ActiveTurn) -> Signal:
+        branch = choose(branches, turn)
         return branch.block if branch else None
 
     block = to.block(node.body, node.then, extra=run_branches if branches else None)
@@ -325,7 +325,7 @@ def compile_step(to: Compiler, node: abl.Step) -> StepPlan:
         on_error=compile_errors(to, node.on_error),
         then=to.branches(node.then),
         max_attempts=node.max_attempts,
-        on_exhausted=to.leap(node.on_exhausted) if node.on_exhausted else None,
+        on_exhausted=to.transition(node.on_exhausted) if node.on_exhausted else None,
     )
 
 
@@ -374,7 +374,7 @@ def compile_interruptions(to: Compiler, nodes: Iterable[abl.Interruption]) -> tu
             to.optional(node.condition),
             to.block(node.body, node.goto),
             node.resume,
-            to.leap(node.goto) if node.goto else None,
+            to.transition(node.goto) if node.goto else None,
             any(isinstance(action, abl.Respond) for action in node.body),
             any(isinstance(action, abl.Clear) for action in node.body),
         )
@@ -393,7 +393,7 @@ def compile_errors(to: Compiler, nodes: Iterable[abl.ErrorHandler]) -> tuple[Err
             (node.retry_delay or 0) / 1_000,
             node.retry_backoff or "fixed",
             (node.retry_max_delay or 30_000) / 1_000,
-            to.leap(node.then) if node.then else None,
+            to.transition(node.then) if node.then else None,
             node.backtrack_to.text if node.backtrack_to else "",
         )
         for node in nodes
@@ -563,7 +563,7 @@ def _failure(to: Compiler, node: abl.OnFail, condition: Raw) -> FailurePlan:
         respond=to.text(node.respond),
         handoff=node.handoff.text if node.handoff else "",
         collect=tuple(name.text for name in node.collect),
-        goto=Leap("step", node.goto.text) if node.goto else None,
+        goto=Transition("step", node.goto.text) if node.goto else None,
         retry=node.retry,
         then=node.then,
     )

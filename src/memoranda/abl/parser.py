@@ -25,7 +25,7 @@ from memoranda.abl.sections.flow import (
     read_step,
     read_templates,
 )
-from memoranda.lang import document as reading
+from memoranda.lang import document as lang_document
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.document import Raw
 from memoranda.lang.source import Source, Span
@@ -38,7 +38,7 @@ _KINDS: dict[str, DocumentKind] = {
 }
 
 
-Reading: TypeAlias = reading.Reading[Lines, Document]
+Reading: TypeAlias = lang_document.Reading[Lines, Document]
 """A parsed ABL source: its lines, the document, and the diagnostics."""
 
 
@@ -66,7 +66,7 @@ def read(text: str, *, name: str = "agent.abl", fragment: bool = False) -> Readi
         lines = read_lines(source, diagnostics)
     reader = Reader(diagnostics, lowercase=lowercase)
     document = _fragment(reader, lines) if fragment else _document(reader, lines)
-    return reading.Reading(source, lines, document, diagnostics.sorted(), reader.spellings)
+    return lang_document.Reading(source, lines, document, diagnostics.sorted(), reader.spellings)
 
 
 def _document(reader: Reader, lines: Lines) -> Document:

@@ -6,13 +6,13 @@ from datetime import datetime
 
 import msgspec
 
+from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, TurnClock, TurnIds
 from memoranda.abl.runtime.coordination import first_frame
 from memoranda.abl.runtime.memory import SessionFacts
 from memoranda.abl.runtime.persistence import identity_names
 from memoranda.abl.runtime.state import SessionState, TurnRecord
 from memoranda.abl.runtime.trace import Trace
 from memoranda.abl.runtime.turn import open_session, take_turn
-from memoranda.abl.runtime.work import Frame, TurnClock, TurnIds, Work
 from memoranda.abl.session import Setting, give
 from memoranda.model.clock import parse_moment
 
@@ -59,36 +59,36 @@ def replay_session(setting: Setting, agent: str, states: list[SessionState]) -> 
     frames, resting = [frame], dict[str, Frame]()
     turns: list[ReplayedTurn] = []
     past: list[tuple[str, str]] = []
-    for kept in states:
-        record = kept.turn
+    for stored in states:
+        record = stored.turn
         # A microsecond earlier, before the writes of the turn itself.
         moment = parse_moment(record.at) - 1
         if facts.as_of is not None and moment > facts.as_of:
             # The facts now include the writes of the previous turn, and later changes by others.
             facts.settle()
         facts.as_of = moment
-        work = _work(setting, state, frames, resting, kept.number, record, past)
-        _take(work, state, record, kept)
-        frames = work.frames
+        turn = _active_turn(setting, state, frames, resting, stored.number, record, past)
+        _take(turn, state, record, stored)
+        frames = turn.frames
         past.extend([("user", record.input)] if record.input else [])
-        past.extend(("assistant", message) for message in work.messages)
-        turns.append(ReplayedTurn(kept.number, record.input, record.messages, work.messages, Trace(work.happened)))
+        past.extend(("assistant", message) for message in turn.messages)
+        turns.append(ReplayedTurn(stored.number, record.input, record.messages, turn.messages, Trace(turn.happened)))
     return Replay(tuple(turns))
 
 
-def _take(work: Work, state: SessionState, record: TurnRecord, kept: SessionState) -> None:
+def _take(turn: ActiveTurn, state: SessionState, record: TurnRecord, stored: SessionState) -> None:
     if record.input is None:
-        open_session(work, dict(record.given))
+        open_session(turn, dict(record.given))
         return
-    state.number = kept.number
+    state.number = stored.number
     for name, value in record.given.items():
-        give(work.frame, name, value)
+        give(turn.frame, name, value)
     if state.status not in ("escalated", "handed_off"):
         state.status = "waiting"
-        take_turn(work)
+        take_turn(turn)
 
 
-def _work(
+def _active_turn(
     setting: Setting,
     state: SessionState,
     frames: list[Frame],
@@ -96,8 +96,8 @@ def _work(
     number: int,
     record: TurnRecord,
     past: list[tuple[str, str]],
-) -> Work:
-    return Work(
+) -> ActiveTurn:
+    return ActiveTurn(
         state,
         frames,
         record.input,

@@ -37,7 +37,7 @@ from memoranda.abl.runtime.state import Status
 from memoranda.abl.tools.toolbox import Functions, functions_of
 from memoranda.abl.variables import key_of
 from memoranda.errors import MemorandaError, NotFound, UsageError
-from memoranda.lang import scripts as report
+from memoranda.lang import scripts
 from memoranda.lang.diagnostics import Diagnostics
 from memoranda.lang.scripts import (
     ENDING,
@@ -256,8 +256,8 @@ class Failure(msgspec.Struct, frozen=True):
     hint: str = ""
 
 
-Case = report.Case[Failure]
-Report = report.Report[Failure]
+Case = scripts.Case[Failure]
+Report = scripts.Report[Failure]
 
 
 def run_scripts(path: str | os.PathLike[str], *, tools: Functions | None = None, model: Any = None) -> Report:

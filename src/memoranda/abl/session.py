@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 import msgspec
 
 from memoranda.abl.behaviour import Behaviour
+from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, TeamMember, TurnClock, TurnIds, publish_shared
 from memoranda.abl.runtime.coordination import finish_agent, first_frame
 from memoranda.abl.runtime.memory import SessionFacts, recall
 from memoranda.abl.runtime.persistence import (
@@ -29,7 +30,6 @@ from memoranda.abl.runtime.plan import Plan
 from memoranda.abl.runtime.state import SessionState, Status, TurnRecord
 from memoranda.abl.runtime.trace import Trace, TraceEntry
 from memoranda.abl.runtime.turn import open_session, take_turn
-from memoranda.abl.runtime.work import Frame, TeamMember, TurnClock, TurnIds, Work, publish_shared
 from memoranda.abl.variables import FROM_OUTSIDE, fits
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, SetFact
@@ -196,7 +196,7 @@ class Session:
             raise Conflict(
                 f"the session {quote(id)} already exists", hint="Resume it, or start one with another id", expected=0
             )
-        session._opening = session._take(None, lambda work: open_session(work, dict(given)), given=dict(given))
+        session._opening = session._take(None, lambda turn: open_session(turn, dict(given)), given=dict(given))
         return session
 
     @classmethod
@@ -300,66 +300,68 @@ class Session:
         with self._lock:
             self._check_open()
             self._freshen()
-            work = self._work(None)
+            turn = self._active_turn(None)
             for frame in reversed(self._frames):
                 # This also ends agents that wait for control to return.
-                work.frame = frame
+                turn.frame = frame
                 if frame.state.wait != "done":
-                    finish_agent(work)
-            work.frame = self._frames[-1]
-            recall(work, "session:end")
-            work.note("ended", self.id)
-            self._keep_last_facts(work)
+                    finish_agent(turn)
+            turn.frame = self._frames[-1]
+            recall(turn, "session:end")
+            turn.note("ended", self.id)
+            self._keep_last_facts(turn)
             memory = self._setting.memory
             memory.perform(EndScope(scope=self._scope))
             if self._state.planted:
                 memory.perform(EndScope(scope=Scope.of(tenant=memory.tenant, tree=self._state.tree)))
             self._ended = True
-            return self._turn(work)
+            return self._turn(turn)
 
     # how it is done
 
-    def _keep_last_facts(self, work: Work) -> None:
+    def _keep_last_facts(self, turn: ActiveTurn) -> None:
         """Save what was remembered at the end, which is not part of a turn."""
         if not self._facts.pending:
             return
         try:
             self._plant_tree()
-            freeze(work)
-            self._version = save(work, self._facts, self._scope, self._version)
+            freeze(turn)
+            self._version = save(turn, self._facts, self._scope, self._version)
         except BaseException:
             self._facts.settle()
             self._stale = True
             raise
 
-    def _take(self, text: str | None, run: Callable[[Work], None], *, given: dict[str, Any] | None = None) -> Turn:
+    def _take(
+        self, text: str | None, run: Callable[[ActiveTurn], None], *, given: dict[str, Any] | None = None
+    ) -> Turn:
         with self._lock:
             self._check_open()
             self._freshen()
             if text is not None:
                 self._state.number += 1
-            work = self._work(text)
-            work.record.given = given or self._given
+            turn = self._active_turn(text)
+            turn.record.given = given or self._given
             try:
                 if self._state.status in ("escalated", "handed_off"):
-                    work.note("input", work.text, to="the current owner of the conversation")
+                    turn.note("input", turn.text, to="the current owner of the conversation")
                 else:
                     self._state.status = "waiting"
-                    run(work)
-                work.record.messages, work.record.status = work.messages, work.status
-                drop_invalid_variables(work, self._setting.memory.limits)
+                    run(turn)
+                turn.record.messages, turn.record.status = turn.messages, turn.status
+                drop_invalid_variables(turn, self._setting.memory.limits)
                 self._plant_tree()
-                freeze(work)
-                self._version = save(work, self._facts, self._scope, self._version)
+                freeze(turn)
+                self._version = save(turn, self._facts, self._scope, self._version)
             except BaseException:
                 # An unsaved turn did not happen: the next call starts from the saved state.
                 self._facts.settle()
                 self._stale = True
                 raise
-            self._frames, self._resting = work.frames, work.resting
+            self._frames, self._resting = turn.frames, turn.resting
             self._given = {}
             self._setting.awake.touch(self)
-            return self._turn(work)
+            return self._turn(turn)
 
     def _plant_tree(self) -> None:
         """Start the handoff tree when something is first stored in it; it belongs to the user."""
@@ -368,25 +370,25 @@ class Session:
             self._setting.memory.perform(StartSession(scope=facts.tree, owner=facts.user))
             state.planted = True
 
-    def _turn(self, work: Work) -> Turn:
-        frame = work.frames[-1]
+    def _turn(self, turn: ActiveTurn) -> Turn:
+        frame = turn.frames[-1]
         return Turn(
             number=self._state.number,
-            messages=work.messages,
-            status=work.record.status,
+            messages=turn.messages,
+            status=turn.record.status,
             step=frame.state.step or None,
             agent=frame.plan.name,
-            trace=Trace(work.happened),
-            escalation=work.escalation,
+            trace=Trace(turn.happened),
+            escalation=turn.escalation,
         )
 
     @property
     def _facts(self) -> SessionFacts:
         return self._frames[0].facts.session
 
-    def _work(self, text: str | None) -> Work:
+    def _active_turn(self, text: str | None) -> ActiveTurn:
         moment = self._setting.memory.clock.now().astimezone(UTC)
-        work = Work(
+        turn = ActiveTurn(
             self._state,
             list(self._frames),
             text,
@@ -398,11 +400,11 @@ class Session:
             resting=dict(self._resting),
         )
         # The same as `isoformat`, in a fifth of the time.
-        work.record.at = f"{msgspec.to_builtins(moment)[:-1]}+00:00"
-        return work
+        turn.record.at = f"{msgspec.to_builtins(moment)[:-1]}+00:00"
+        return turn
 
     def _past(self, frame: Frame) -> list[tuple[Any, str]]:
-        first, count = frame.state.mind.history
+        first, count = frame.state.notes.history
         return cast("list[tuple[Any, str]]", past_messages(read_turns(self._setting.memory, self._scope), first, count))
 
     def rest(self) -> None:

@@ -31,9 +31,9 @@ from memoranda.errors import NotFound, SourceError, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
-    from memoranda.abl import scripts as agents
-    from memoranda.mashin import machine_tests as verifying
-    from memoranda.workflow.scripts import run as workflows
+    from memoranda.abl import scripts
+    from memoranda.mashin.machine_tests import TestFailure
+    from memoranda.workflow.scripts import run
 
 
 if TYPE_CHECKING:
@@ -410,13 +410,13 @@ def _suite(report: _Report) -> Suite:
     return Suite(report.file, [Outcome(case.name, case.line, case.told) for case in report.cases])
 
 
-def _agent_failure(path: str, failure: agents.Failure) -> str:
+def _agent_failure(path: str, failure: scripts.Failure) -> str:
     said = "before anything was said" if failure.said is None else f"after `{failure.said}`"
     parts = [f"{path}:{failure.line}: {said}", _case_name("expected", failure.expected), _case_name("got", failure.got)]
     return "\n".join([*parts, *_background(failure.hint, failure.trace)])
 
 
-def _workflow_failure(path: str, failure: workflows.Failure) -> str:
+def _workflow_failure(path: str, failure: run.Failure) -> str:
     after = "before anything was run" if failure.after is None else f"after `{failure.after}`"
     parts: list[str] = []
     for one in failure.mismatches:
@@ -432,7 +432,7 @@ def _background(hint: str, trace: str) -> list[str]:
     return [_case_name(name, text) for name, text in (("hint", hint), ("trace", trace)) if text]
 
 
-def _machine_failure(path: str, line: int, failure: verifying.TestFailure) -> str:
+def _machine_failure(path: str, line: int, failure: TestFailure) -> str:
     parts = [f"{path}:{line}: {failure.reason}"]
     for one in failure.diff:
         both = [_case_name("expected", _json(one.expected)), _case_name("got", _json(one.got))]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, cast
 
 import typer
 
+import memoranda
 from memoranda.cli import formats
 from memoranda.cli.arguments import read_file, read_object, read_text
 from memoranda.cli.command import Desk
@@ -18,25 +19,11 @@ from memoranda.errors import RunFailed, UsageError
 from memoranda.model.text import quote
 
 if TYPE_CHECKING:
-    from memoranda.mashin.run import Run as MachineRun
-    from memoranda.workflow.run import Run as WorkflowRun
-
-
-if TYPE_CHECKING:
-    from memoranda.mashin.run import Run as MachineRun
+    from memoranda import mashin, workflow
     from memoranda.model.event import Language
     from memoranda.runs.outcome import Waiting
-    from memoranda.workflow.run import Run as WorkflowRun
 
-    Run: TypeAlias = MachineRun | WorkflowRun
-
-
-class _Language(NamedTuple):
-    """What differs between runs of machines and of workflows."""
-
-    find: Callable[[Desk, str, Kit], Run]
-    describe: Callable[[Any], dict[str, Any]]
-    messages: Callable[[Any], Sequence[str]]
+    Run: TypeAlias = mashin.Run | workflow.Run
 
 
 _REPLY = "reply"
@@ -48,31 +35,32 @@ _REPLY = "reply"
 
 def find(desk: Desk, id: str, kit: Kit) -> Run:
     """Find an earlier run, with the stored source of its program."""
-    language = _language_of_kept(desk, id)
-    if language == "workflow":
-        refuse_options({"--machines": kit.machines}, because="a run of a workflow", hint="It can call --workflows")
-    else:
-        given = {"--workflows": kit.workflows, "--tools": kit.tools}
-        refuse_options(given, because="a run of a machine", hint="It can call --machines")
+    machines = _language_of(desk, id) == "mashin"
+    given = {"--workflows": kit.workflows, "--tools": kit.tools} if machines else {"--machines": kit.machines}
+    word, others = ("machine", "--machines") if machines else ("workflow", "--workflows")
+    refuse_options(given, because=f"a run of a {word}", hint=f"It can call {others}")
     with showing_faults(desk):
-        return _LANGUAGES[language].find(desk, id, kit)
+        if machines:
+            return memoranda.mashin.find(desk.memory, id, machines=_paths(kit.machines), model=kit.model)
+        actions, others = modules_of(kit.tools), _paths(kit.workflows)
+        return memoranda.workflow.find(desk.memory, id, actions=actions, workflows=others, model=kit.model)
 
 
-def find_machine(desk: Desk, id: str, kit: Kit, *, otherwise: str, hint: str) -> MachineRun:
+def find_machine(desk: Desk, id: str, kit: Kit, *, otherwise: str, hint: str) -> mashin.Run:
     """Find a run of a machine; raise `UsageError` for one of a workflow."""
-    from memoranda.runs.program import PROGRAM_WORDS
-
-    language = _language_of_kept(desk, id)
-    if language != "mashin":
-        message = f"the run {quote(id)} is of a {PROGRAM_WORDS[language]}, {otherwise}"
-        raise UsageError(message, hint=hint, run=id)
-    return cast("MachineRun", find(desk, id, kit))
+    if _language_of(desk, id) != "mashin":
+        raise UsageError(f"the run {quote(id)} is of a workflow, {otherwise}", hint=hint, run=id)
+    return cast("mashin.Run", find(desk, id, kit))
 
 
-def _language_of_kept(desk: Desk, id: str) -> Language:
+def _language_of(desk: Desk, id: str) -> Language:
     from memoranda.runs.storage import read_run
 
     return read_run(desk.memory, id).summary.language
+
+
+def _paths(names: list[str]) -> list[Path]:
+    return [Path(name) for name in names]
 
 
 # the outcome of a run
@@ -86,18 +74,13 @@ def show_result(desk: Desk, run: Run, kit: Kit, *, trace: bool = False, may_fail
     if trace:
         _trace(desk, run)
     if desk.out.json:
-        desk.out.document(_language(run).describe(run))
+        desk.out.document(_describe(run))
     else:
-        for message in messages_of_run(run)[heard:]:
+        for message in run.messages[heard:]:
             desk.out.say(message)
         _show_outcome(desk, run, kit, may_fail=may_fail)
     if run.status == "failed" and not may_fail:
         raise typer.Exit(1)
-
-
-def messages_of_run(run: Run) -> Sequence[str]:
-    """Return the messages of a run to its owner."""
-    return _language(run).messages(run)
 
 
 def _show_outcome(desk: Desk, run: Run, kit: Kit, *, may_fail: bool) -> None:
@@ -105,7 +88,7 @@ def _show_outcome(desk: Desk, run: Run, kit: Kit, *, may_fail: bool) -> None:
         _show_waiting(desk, run, run.waiting, kit)
     elif run.error is None:
         # An empty output is only shown if there were no messages either.
-        if run.output != {} or not messages_of_run(run):
+        if run.output != {} or not run.messages:
             desk.out.raw(formats.pretty_json(run.output))
         desk.out.aside(f"{run.id} is {run.status}")
     elif may_fail:
@@ -128,15 +111,31 @@ def _failure(run: Run) -> RunFailed:
     )
 
 
-def _language(run: Run) -> _Language:
-    return _LANGUAGES[run.summary.language]
-
-
 def program_name(run: Run) -> str:
     """Return the machine or workflow of a run, by name."""
     from memoranda.runs.program import describe_program
 
     return describe_program(run.summary)
+
+
+def _describe(run: Run) -> dict[str, Any]:
+    """Return the JSON document of a run."""
+    from memoranda.runs.program import PROGRAM_WORDS
+
+    summary = run.summary
+    flow = None if summary.language == "mashin" else cast("workflow.Run", run)
+    return {
+        "run": run.id,
+        PROGRAM_WORDS[summary.language]: summary.program,
+        "parent": summary.parent,
+        **({"thread": flow.thread} if flow else {}),
+        "status": run.status,
+        "output": run.output,
+        **({"outputs": flow.outputs, "messages": flow.messages} if flow else {}),
+        "error": run.error,
+        "waiting": run.waiting,
+        **({} if flow else {"steps": run.results}),
+    }
 
 
 def _trace(desk: Desk, run: Run) -> None:
@@ -200,45 +199,17 @@ def run_machine(
     mode: Literal["live", "test"],
     user: str | None,
     limits: Mapping[str, int | None],
-) -> MachineRun:
+) -> mashin.Run:
     """Run the machine in a file; `limits` change its budget."""
-    from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR
-    from memoranda.mashin.loader import load
+    from msgspec.structs import replace
 
     given = read_object("--input", read_text(input)) if input is not None else {}
     read_file(file)  # a missing file is reported before a database is created
-    machine = load(Path(file), memory=desk.memory, machines=_machine_files(kit), model=kit.model)
-    import msgspec
-
+    machine = memoranda.mashin.load(Path(file), memory=desk.memory, machines=_paths(kit.machines), model=kit.model)
     changed = {name: most for name, most in limits.items() if most is not None}
-    budget = msgspec.structs.replace(DEFAULT_BEHAVIOUR.budget, **changed)
+    budget = replace(machine.behaviour.budget, **changed)
     with desk.out.working(f"Running {machine.name}"):
         return machine.run(given, mode=mode, user=user, budget=budget)
-
-
-def find_machine_run(desk: Desk, id: str, kit: Kit) -> MachineRun:
-    """Find an earlier run, with the stored source of its machine."""
-    from memoranda.mashin import loader as loading
-
-    return loading.find(desk.memory, id, machines=_machine_files(kit), model=kit.model)
-
-
-def describe_machine_run(run: MachineRun) -> dict[str, Any]:
-    """Return the JSON document of a run."""
-    return {
-        "run": run.id,
-        "machine": run.machine,
-        "parent": run.summary.parent,
-        "status": run.status,
-        "output": run.output,
-        "error": run.error,
-        "waiting": run.waiting,
-        "steps": run.steps,
-    }
-
-
-def _machine_files(kit: Kit) -> list[Path]:
-    return [Path(name) for name in kit.machines]
 
 
 def run_workflow(
@@ -250,47 +221,18 @@ def run_workflow(
     message: list[str] | None,
     user: str | None,
     thread: str | None,
-) -> WorkflowRun:
+) -> workflow.Run:
     """Run the workflow in a file, for an owner."""
-    from memoranda.workflow.loader import load
-
     if not user:
         raise UsageError("a workflow needs a user", hint="Name the user whose memory it uses, with --user ID")
     given = _workflow_input(input, message or [])
     read_file(file)  # a missing file is reported before a database is created
     actions = modules_of(kit.tools)
-    flow = load(Path(file), memory=desk.memory, actions=actions, workflows=_workflow_files(kit), model=kit.model)
+    flow = memoranda.workflow.load(
+        Path(file), memory=desk.memory, actions=actions, workflows=_paths(kit.workflows), model=kit.model
+    )
     with desk.out.working(f"Running {flow.name}"):
         return flow.run(given, owner=user, thread=thread)
-
-
-def find_workflow_run(desk: Desk, id: str, kit: Kit) -> WorkflowRun:
-    """Find an earlier run, with the stored source of its workflow."""
-    from memoranda.workflow import loader as loading
-
-    actions = modules_of(kit.tools)
-    return loading.find(desk.memory, id, actions=actions, workflows=_workflow_files(kit), model=kit.model)
-
-
-def describe_workflow_run(run: WorkflowRun) -> dict[str, Any]:
-    """Return the JSON document of a run."""
-    return {
-        "run": run.id,
-        "workflow": run.workflow,
-        "parent": run.summary.parent,
-        "thread": run.thread,
-        "status": run.status,
-        "output": run.output,
-        "outputs": run.outputs,
-        "messages": run.messages,
-        "error": run.error,
-        "waiting": run.waiting,
-    }
-
-
-def messages_of(run: WorkflowRun) -> list[str]:
-    """Return the messages of a run to its owner."""
-    return run.messages
 
 
 def modules_of(tools: str | None) -> list[ModuleType]:
@@ -308,17 +250,3 @@ def _workflow_input(input: str | None, said: list[str]) -> dict[str, Any]:
     if said and "text" in given:
         raise UsageError("--message and --input both have `text`", hint="Use one of them")
     return {**given, "text": said[0]} if said else given
-
-
-def _workflow_files(kit: Kit) -> list[Path]:
-    return [Path(name) for name in kit.workflows]
-
-
-def _says_nothing(run: MachineRun) -> list[str]:
-    return []
-
-
-_LANGUAGES: dict[Language, _Language] = {
-    "mashin": _Language(find_machine_run, describe_machine_run, _says_nothing),
-    "workflow": _Language(find_workflow_run, describe_workflow_run, messages_of),
-}

@@ -10,7 +10,7 @@ from memoranda.cli import formats
 from memoranda.cli.arguments import read_json
 from memoranda.cli.command import Desk, Reason, Trace, command, group
 from memoranda.cli.programs import Kit, Machines, Model, Tools, Workflows, equip
-from memoranda.cli.run_results import command_for, find, find_machine, messages_of_run, program_name, show_result
+from memoranda.cli.run_results import command_for, find, find_machine, program_name, show_result
 from memoranda.errors import Conflict, UsageError
 from memoranda.model.text import quote
 
@@ -212,7 +212,7 @@ def resume(
     if held.summary.language == "workflow":
         # An event for a called workflow is delivered through its caller, which then prints its messages.
         held = _topmost(desk, held, kit)
-    heard = len(messages_of_run(held))
+    heard = len(held.messages)
     with desk.out.working(f"Running {held.summary.program}"):
         done = held.deliver(event) if delivers else held.resume()
     show_result(desk, _above(desk, done, kit), kit, trace=trace, heard=heard)

@@ -6,8 +6,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from memoranda.agent.connection import connect
 from memoranda.api.memory import Memory
 from memoranda.lang.diagnostics import Diagnostic
@@ -16,13 +14,10 @@ from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour
 from memoranda.mashin.checker import check_source
 from memoranda.mashin.document import Document
 from memoranda.mashin.guards import Rule
-from memoranda.mashin.machine import Kit, Machine, make_machine, make_stored_machine
+from memoranda.mashin.machine import Kit, Machine
 from memoranda.mashin.parser import parse_document, parse_fragment
 from memoranda.mashin.run import Run
-from memoranda.runs.program import check_language, load_peers
-from memoranda.runs.storage import read_run
-
-ENDING = ".mashin"
+from memoranda.runs.program import find_run, load_program
 
 Others = Sequence[Machine | str | os.PathLike[str]]
 
@@ -57,30 +52,23 @@ def load(
     'Good evening, Ada.'
     """
     kit = _kit(model, guards, settings, behaviour)
-    peers = _load_peers(memory, machines, kit)
-    machine = _load(source, kit, memory)
-    machine.meet(peers)
-    return machine
+    return load_program(Machine, source, kit, memory=memory, peers=machines)
 
 
 def _kit(
-    model: Any, guards: Mapping[str, Rule] | None, settings: Mapping[str, str] | None, behaviour: Behaviour
+    model: Any,
+    guards: Mapping[str, Rule] | None,
+    settings: Mapping[str, str] | None,
+    behaviour: Behaviour,
+    kept_text: bool | None = None,
 ) -> Kit:
     return Kit(
         model=None if model is None else connect(model),
         guards=guards or {},
         settings=settings or {},
         behaviour=behaviour,
+        kept_text=kept_text,
     )
-
-
-def _load_peers(memory: Memory, machines: Others, kit: Kit) -> list[Machine]:
-    return load_peers(machines, lambda source: _load(source, kit, memory), "mashin")
-
-
-def _load(source: str | os.PathLike[str], kit: Kit, memory: Memory) -> Machine:
-    file, text = _read(source)
-    return make_machine(text, file, kit, memory=memory)
 
 
 def resume(
@@ -98,17 +86,8 @@ def resume(
 
     Its machine is compiled from the text that was stored when the run began; the others are as for `load`.
     """
-    run = find(
-        memory,
-        id,
-        machines=machines,
-        model=model,
-        guards=guards,
-        settings=settings,
-        behaviour=behaviour,
-        kept_text=kept_text,
-    )
-    return run.resume() if run.status == "waiting" else run
+    kit = _kit(model, guards, settings, behaviour, kept_text)
+    return find_run(Machine, memory, id, kit, machines, resume=True)
 
 
 def find(
@@ -127,14 +106,7 @@ def find(
     Its stored text runs on the handle that `memoranda.open` returned. On any other handle the run can only be inspected
     and cancelled, unless `kept_text=True` allows stored texts to run.
     """
-    kept = read_run(memory, id)
-    check_language(kept.summary, "mashin")
-    kit = msgspec.structs.replace(_kit(model, guards, settings, behaviour), kept_text=kept_text)
-    peers = _load_peers(memory, machines, kit)
-    installed = next((one.plan.digest for one in peers if one.name == kept.summary.program), None)
-    machine = make_stored_machine(memory, kept, kit, installed=installed)
-    machine.meet(peers)
-    return machine.find(id)
+    return find_run(Machine, memory, id, _kit(model, guards, settings, behaviour, kept_text), machines)
 
 
 def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document:
@@ -147,7 +119,7 @@ def parse(source: str | os.PathLike[str], *, fragment: bool = False) -> Document
     >>> document.implements.body[0].result.text
     '1 + 2'
     """
-    file, text = _read(source)
+    file, text = read_text(source, endings=Machine.ENDINGS, name=Machine.UNNAMED)
     return parse_fragment(text, name=file) if fragment else parse_document(text, name=file)
 
 
@@ -163,9 +135,5 @@ def check(source: str | os.PathLike[str], *, fragment: bool = False) -> tuple[Di
     ...     print(one.severity, one.code, one.hint)
     error unknown_input Add `n as …` to `accepts`
     """
-    file, text = _read(source)
+    file, text = read_text(source, endings=Machine.ENDINGS, name=Machine.UNNAMED)
     return check_source(text, name=file, fragment=fragment)[2]
-
-
-def _read(source: str | os.PathLike[str]) -> tuple[str, str]:
-    return read_text(source, endings=(ENDING,), name="machine.mashin")

@@ -3,27 +3,24 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from memoranda.agent.connection import connect
 from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
-from memoranda.engine.facts import SetFact
 from memoranda.errors import (
     Conflict,
-    Denied,
     Hint,
-    InvalidValue,
     MemorandaError,
     ModelUnavailable,
     UsageError,
 )
 from memoranda.governance.runs import HoldStep
-from memoranda.lang.diagnostics import Diagnostic, source_error
+from memoranda.lang.diagnostics import source_error
 from memoranda.lang.expression.dialect import ExpressionRun as Drawing
 from memoranda.mashin.behaviour import DEFAULT_BEHAVIOUR, Behaviour, Budget
 from memoranda.mashin.checker import check_source
@@ -33,7 +30,6 @@ from memoranda.mashin.plan import Plan, compile_machine
 from memoranda.mashin.run import Run, make_execution
 from memoranda.mashin.runtime.execution import (
     Begun,
-    CallResult,
     Chosen,
     Execution,
     Resources,
@@ -42,24 +38,13 @@ from memoranda.mashin.runtime.execution import (
     step_failed,
 )
 from memoranda.mashin.runtime.flow import execute
-from memoranda.model.event import OVER, RunSummary
 from memoranda.model.policy import Policy
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.value import decode, encode_checked
-from memoranda.runs.outcome import Outcome, Unrecorded, Waiting
-from memoranda.runs.program import (
-    ProgramText,
-    Uninstalled,
-    check_program,
-    check_resumable,
-    read_source,
-    source_write,
-    store_source,
-    why_uninstalled,
-)
-from memoranda.runs.recorder import Recorder, record_cancellation
-from memoranda.runs.storage import Journal, JournalEntry, StoredRun, closing_writes, opening_writes, read_run, run_scope
+from memoranda.runs import program
+from memoranda.runs.outcome import CallResult, Outcome, Unrecorded, Waiting
+from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram
+from memoranda.runs.storage import Journal, JournalEntry, StoredRun
 
 if TYPE_CHECKING:
     from memoranda.mashin.machine_tests import Report
@@ -67,7 +52,17 @@ if TYPE_CHECKING:
 _KEEPER = Policy.of(allow=("runs", "memory.read", "memory.write"))
 
 
-class Machine:
+class Kit(program.Kit, frozen=True, kw_only=True):
+    """What a machine is loaded with besides its text."""
+
+    model: Model | None = None
+    """Replaces the models that the text names."""
+    guards: Mapping[str, Rule] = {}
+    settings: Mapping[str, str] = {}
+    behaviour: Behaviour = DEFAULT_BEHAVIOUR
+
+
+class Machine(RecordedProgram[Plan, Kit, Run]):
     """A compiled machine; `load` makes these.
 
     >>> import memoranda
@@ -90,63 +85,33 @@ class Machine:
     ({'result': 8}, {'twice': {'result': 8}}, 1)
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        kit: Kit,
-        *,
-        memory: Memory,
-        diagnostics: tuple[Diagnostic, ...],
-        file: str,
-        lacking: tuple[str, ...] = (),
-        uninstalled: Uninstalled | None = None,
-    ) -> None:
+    LANGUAGE = "mashin"
+    ENDINGS = (".mashin",)
+    UNNAMED = "machine.mashin"
+    BEGUN = Begun
+
+    def __init__(self, compiled: Compiled[Plan], kit: Kit, *, memory: Memory, file: str) -> None:
         """Create a machine without peers; `meet` adds those it may call."""
-        self._plan = plan
-        self._kit = kit
-        self._memory = memory
+        lacking = dict.fromkeys(compiled.lacking, missing_guard)
+        self._guards = activate(compiled.plan.guards, {**kit.guards, **lacking})
         self._models: dict[str, Model] = {}
-        self._guards = activate(plan.guards, {**kit.guards, **dict.fromkeys(lacking, missing_guard)})
-        self._lacking = lacking
-        self._uninstalled = uninstalled
-        self.diagnostics = diagnostics
-        """The warnings and notes about its text."""
-        self.file = file
-        self._text = ProgramText.of(plan.source, file)
-        self._others: dict[str, Machine] = {self.name: self}
-        self._stored = False
-        """Whether its text is stored once for all of its runs."""
+        super().__init__(compiled, kit, memory=memory, file=file)
 
-    def meet(self, machines: Iterable[Machine]) -> None:
-        """Let it call these machines, and those that they can call; of two with one name, the first."""
-        for machine in machines:
-            for other in (machine, *machine._others.values()):
-                self._others.setdefault(other.name, other)
-
-    @property
-    def name(self) -> str:
-        """Its name."""
-        return self._plan.name
-
-    @property
-    def plan(self) -> Plan:
-        """Its compiled text."""
-        return self._plan
+    @classmethod
+    def compile(
+        cls, text: str, file: str, kit: Kit, *, name: str | None = None, stored: bool = False
+    ) -> Compiled[Plan]:
+        """Compile a machine; raise a SourceError with everything wrong with it."""
+        reading, programs, diagnostics = check_source(text, name=file)
+        if any(diagnostic.severity == "error" for diagnostic in diagnostics):
+            raise source_error(reading.source, diagnostics)
+        plan = compile_machine(reading.document, programs, reading.source)
+        return Compiled(plan=plan, diagnostics=diagnostics, lacking=missing(plan.guards, kit.guards) if stored else ())
 
     @property
     def document(self) -> Document:
         """Its parsed text."""
         return self._plan.document
-
-    @property
-    def memory(self) -> Memory:
-        """The memory that it was loaded with."""
-        return self._memory
-
-    @property
-    def actor(self) -> str:
-        """The actor of its runs: the machine itself for the owner of the memory, else the actor of the memory."""
-        return self._resources(Scope(self._memory.tenant)).keeper.actor
 
     @property
     def behaviour(self) -> Behaviour:
@@ -189,93 +154,41 @@ class Machine:
         place = self._place(user, scope)
         return self._start(begun, mode=mode, scope=place, assumed=self._copy("assumption", assuming))
 
-    def find(self, id: str) -> Run:
-        """Return a run of this machine that began earlier, in this process or another."""
-        kept = read_run(self._memory, id)
-        check_program(kept.summary, "mashin", self.name)
-        return Run(self, kept)
-
     def test(self) -> Report:
         """Run the tests of its `verifies` section, each on a memory of its own, without a network or a key."""
         from memoranda.mashin.machine_tests import run_tests
 
         return run_tests(self)
 
-    def on(self, memory: Memory) -> Machine:
-        """Return the same machine on another memory."""
-        if memory is self._memory:
-            return self
-        other = object.__new__(Machine)
-        other.__dict__.update(self.__dict__, _memory=memory, _stored=False)
-        other._others = {**self._others, self.name: other}
-        return other
-
-    @property
-    def is_installed(self) -> bool:
-        """Whether it may run: its text was loaded here, or stored texts may run."""
-        return self._uninstalled is None
-
-    def ensure_installed(self) -> None:
-        """Refuse to run a text that comes from the store and was not loaded here."""
-        if self._uninstalled is not None:
-            raise self._uninstalled.error()
-
-    def ensure_ready(self) -> None:
-        """Refuse to run a text that was not loaded here, or that lacks guards."""
-        self.ensure_installed()
-        if self._lacking:
-            raise UsageError(
-                f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, which was not given",
-                hint=Hint("python", f"Pass guards={{{self._lacking[0]!r}: function}}, as for load"),
-                missing=self._lacking,
-            )
-
     # for its runs
 
-    def resume_run(self, kept: StoredRun, entry: JournalEntry | None, *, spending: Spending | None = None) -> Run:
+    def resume_run(self, stored: StoredRun, entry: JournalEntry | None, *, spending: Spending | None = None) -> Run:
         """Resume a run with what it waited for."""
         self.ensure_ready()
-        summary = self._check_resumable(kept)
-        begun = Begun.read(kept.begun)
-        entries = kept.entries if entry is None else (*kept.entries, entry)
-        memory = self._memory
-        scope = Scope.parse(summary.scope, tenant=memory.tenant) if summary.scope else Scope(memory.tenant)
-        resources = self._resources(scope)
-        place = run_scope(memory.tenant, summary.id)
-        recorder = Recorder(
-            resources.keeper, place, summary.id, index=summary.events, head=summary.head, passed=summary.events
-        )
-        running = msgspec.structs.replace(summary, status="running", waiting=None)
-        recorder.opening = lambda: opening_writes(place, running, begun)
+        summary = stored.summary
+        run = self._reopen(stored, passed=summary.events)
+        entries = stored.entries if entry is None else (*stored.entries, entry)
+        tenant = self._memory.tenant
         return self._execute(
-            running,
-            begun,
-            Journal(entries, limits=memory.limits),
-            recorder,
-            spending or Spending(begun.budget, begun.before),
-            resources,
+            run,
+            Journal(entries, limits=self._memory.limits),
+            spending or Spending(run.begun.budget, run.begun.before),
+            self._resources(Scope.parse(summary.scope, tenant=tenant) if summary.scope else Scope(tenant)),
             waiting=msgspec.convert(summary.waiting, Waiting) if summary.waiting else None,
         )
 
-    def cancel_run(self, kept: StoredRun, reason: str) -> Run:
-        """Cancel a run that waits, or whose process is gone."""
-        summary = self._check_resumable(kept)
-        place = run_scope(self._memory.tenant, summary.id)
-        keeper = self._resources(Scope.parse(summary.scope, tenant=self._memory.tenant)).keeper
-        recorder = Recorder(keeper, place, summary.id, index=summary.events, head=summary.head)
-        cancelled = record_cancellation(recorder, summary, reason, at=self._memory.clock.now())
-        begun = Begun.read(kept.begun)
-        writes = closing_writes(place, cancelled, begun, kept.entries, None, ttl=begun.chosen.keep)
-        try:
-            recorder.flush((*self._source_writes(place), *writes))
-        except Unrecorded as broken:
-            raise broken.error from broken
-        ended = msgspec.structs.replace(cancelled, events=recorder.index, head=recorder.head)
-        return Run(self, msgspec.structs.replace(kept, summary=ended, output=None))
+    def _handle(self, stored: StoredRun) -> Run:
+        return Run(self, stored)
 
-    def _check_resumable(self, kept: StoredRun) -> RunSummary:
-        check_resumable(kept.summary, digest=self.plan.digest, actor=self.actor)
-        return kept.summary
+    def _seconds_kept(self, begun: Begun) -> int | None:
+        return begun.chosen.keep
+
+    def _lacking_error(self) -> UsageError:
+        return UsageError(
+            f"the machine {quote(self.name)} needs the guard {quote(self._lacking[0])}, which was not given",
+            hint=Hint("python", f"Pass guards={{{self._lacking[0]!r}: function}}, as for load"),
+            missing=self._lacking,
+        )
 
     # calls between machines
 
@@ -297,28 +210,11 @@ class Machine:
         with _nesting(spending, self.behaviour.machines):
             return _call_result(machine._start(begun, mode=by.mode, scope=scope, spending=spending, parent=by.id))
 
-    def find_called(self, id: str, *, verified: bool = True) -> Run:
-        """Return a run that this machine called, with the text that the run began with.
-
-        It is `verified` unless it is only to be cancelled: its output is used in the run that called it.
-        """
-        kept = read_run(self._memory, id, verified=verified)
-        summary = kept.summary
-        machine = self._others.get(summary.program)
-        if machine is None or machine.plan.digest != summary.digest:
-            installed = None if machine is None else machine.plan.digest
-            machine = make_stored_machine(self._memory, kept, self._kit, installed=installed)
-            machine.meet(self._others.values())
-            if machine.is_installed:
-                # The run may call it again, and it may not have been loaded here.
-                self._others.setdefault(machine.name, machine)
-        return Run(machine.on(self._memory), kept)
-
     def _resume_called(self, id: str, caller: Execution) -> CallResult:
         with _nesting(caller.spending, self.behaviour.machines):
             run = self.find_called(id)
             if run.status == "waiting":
-                return _call_result(run.resume(spending=caller.spending))
+                return _call_result(run.resume_within(caller.spending))
             caller.spending.add(run.used)
             return _call_result(run)
 
@@ -335,109 +231,68 @@ class Machine:
         parent: str | None = None,
     ) -> Run:
         self.ensure_ready()
-        memory = self._memory
-        id = memory.ids.new("run")
-        resources = self._resources(scope)
-        keeper = resources.keeper
-        place = run_scope(memory.tenant, id)
-        summary = RunSummary(
-            id=id,
-            language="mashin",
-            program=self.name,
-            digest=self.plan.digest,
-            status="running",
-            mode=mode,
-            actor=keeper.actor,
-            scope=scope.path,
-            started_at=memory.clock.now(),
-            parent=parent,
-        )
-        if not self._stored:
-            self._stored = store_source(keeper, "mashin", self.name, self.plan.digest, self._text)
-        recorder = Recorder(keeper, place, id, owner=scope if scope.path else None)
-        recorder.opening = lambda: (*self._source_writes(place), *opening_writes(place, summary, begun))
-        journal = Journal(limits=memory.limits)
-        return self._execute(
-            summary, begun, journal, recorder, spending or Spending(begun.budget), resources, assumed=assumed
-        )
+        run = self._begin(self._memory.ids.new("run"), begun, scope=scope, mode=mode, parent=parent)
+        journal = Journal(limits=self._memory.limits)
+        return self._execute(run, journal, spending or Spending(begun.budget), self._resources(scope), assumed=assumed)
 
     def _execute(
         self,
-        summary: RunSummary,
-        begun: Begun,
+        run: ActiveRun,
         journal: Journal,
-        recorder: Recorder,
         spending: Spending,
         resources: Resources,
         *,
         assumed: Mapping[str, Any] | None = None,
         waiting: Waiting | None = None,
     ) -> Run:
-        memory = self._memory
         execution = make_execution(
             self,
-            summary,
-            begun,
+            run.summary,
+            run.begun,
             journal=journal,
-            recorder=recorder,
+            recorder=run.recorder,
             spending=spending,
             resources=resources,
             assumed=assumed,
             waiting=waiting,
         )
-        place = run_scope(memory.tenant, summary.id)
         before = spending.totals()
 
         def keep(outcome: Outcome) -> StoredRun:
             if outcome.waiting is not None and outcome.waiting.kind == "approval":
-                held = self._request_approval(resources.keeper, place, summary.id, outcome.waiting)
-                outcome = msgspec.structs.replace(outcome, waiting=held)
-            over = outcome.status in OVER
-            ended = msgspec.structs.replace(
-                summary,
-                status=outcome.status,
-                ended_at=memory.clock.now() if over else None,
-                steps=spending.steps,
-                error=msgspec.to_builtins(outcome.error) if outcome.error else None,
-                waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
-            )
-            ttl = begun.chosen.keep if over else None
-            used = msgspec.structs.replace(begun, used=spending.since(before))
-            writes = closing_writes(place, ended, used, journal.entries, outcome.output, ttl=ttl)
-            recorder.flush((*self._source_writes(place), *writes))
-            ended = msgspec.structs.replace(ended, events=recorder.index, head=recorder.head)
-            return StoredRun(summary=ended, begun=used, entries=tuple(journal.entries), output=outcome.output)
+                outcome = msgspec.structs.replace(outcome, waiting=self._request_approval(run, outcome.waiting))
+            used = msgspec.structs.replace(run.begun, used=spending.since(before))
+            return self._close(run._replace(begun=used), outcome, journal.entries, steps=spending.steps)
 
         return Run(self, execute(execution, keep), steps=execution.steps)
 
-    def _request_approval(self, keeper: Memory, place: Scope, run: str, waiting: Waiting) -> Waiting:
-        about = {"machine": self.name, "run": run, **waiting.about}
-        hold = HoldStep(scope=place, run=run, step=waiting.step, needs=waiting.capability or "", about=about)
-        return msgspec.structs.replace(waiting, approval=keeper.perform(hold).id)
-
-    def _source_writes(self, run: Scope) -> tuple[SetFact, ...]:
-        """Return the write that stores the text with a run, unless it is stored for all of them."""
-        return () if self._stored else (source_write(run, self._text),)
+    def _request_approval(self, run: ActiveRun, waiting: Waiting) -> Waiting:
+        id = run.summary.id
+        about = {"machine": self.name, "run": id, **waiting.about}
+        hold = HoldStep(scope=run.scope, run=id, step=waiting.step, needs=waiting.capability or "", about=about)
+        return msgspec.structs.replace(waiting, approval=self._keeper.perform(hold).id)
 
     # resources
 
-    def _resources(self, scope: Scope) -> Resources:
+    @property
+    def _keeper(self) -> Memory:
+        return self._acting_under(_KEEPER) or self._memory.through("mashin")
+
+    def _acting_under(self, policy: Policy) -> Memory | None:
+        """Return a handle of the machine itself, so that the owner of the memory can approve what it asks for.
+
+        Only the owner of the memory gets one; others act in their own name.
+        """
         memory = self._memory
+        return memory.acting_as(f"machine:{self.name}", policy=policy, door="mashin") if memory.is_owner else None
+
+    def _resources(self, scope: Scope) -> Resources:
         policy = self.plan.permissions.policy()
-        try:
-            # For the owner of the memory the machine is the actor, so that the owner can approve what it asks for.
-            actor = f"machine:{self.name}"
-            own = memory.acting_as(actor, policy=policy, door="mashin")
-            keeper = memory.acting_as(actor, policy=_KEEPER, door="mashin")
-        except Denied:
-            own = memory.narrowed(policy).through("mashin")
-            keeper = memory.through("mashin")
         return Resources(
-            base=memory,
-            memory=own,
-            keeper=keeper,
+            base=self._memory,
+            memory=self._acting_under(policy) or self._memory.narrowed(policy).through("mashin"),
             scope=scope,
-            machines=self._others,
+            machines=self._peers,
             resume=self._resume_called,
             model=self._model,
         )
@@ -479,21 +334,8 @@ class Machine:
             return Scope(self._memory.tenant)
         return scope if isinstance(scope, Scope) else Scope.parse(scope, tenant=self._memory.tenant)
 
-    def _copy(self, what: str, given: Mapping[str, Any] | None) -> dict[str, Any]:
-        """Return a JSON copy, so that the caller cannot change it during the run."""
-        if given is None:
-            return {}
-        if not isinstance(cast(object, given), Mapping):
-            message = f"the {what} {quote(given)} is {type(given).__name__}, not a map"
-            raise InvalidValue(message, hint='Pass a dict such as {"question": "…"}', path="$")
-        return decode(encode_checked(dict(given), self._memory.limits))
-
     def _drawing(self) -> Drawing:
         return Drawing(clock=self._memory.clock, ids=self._memory.ids)
-
-    def __repr__(self) -> str:
-        """Return its name and its file."""
-        return f"<memoranda.mashin.Machine {self.name} from {self.file}>"
 
 
 @contextmanager
@@ -522,51 +364,4 @@ def _call_result(run: Run) -> CallResult:
             expected="waiting",
             actual="running",
         )
-    message = run.error.message if run.error else ""
-    return CallResult(run=run.id, status=run.status, output=run.output, message=message)
-
-
-# making machines
-
-
-class Kit(msgspec.Struct, frozen=True, kw_only=True):
-    """What a machine is loaded with beside its text."""
-
-    model: Model | None = None
-    """Replaces the models that the text names."""
-    guards: Mapping[str, Rule] = {}
-    settings: Mapping[str, str] = {}
-    behaviour: Behaviour = DEFAULT_BEHAVIOUR
-    kept_text: bool | None = None
-    """Whether stored texts may run; None means only for the program that opened the store."""
-
-
-def make_machine(text: str, file: str, kit: Kit, *, memory: Memory) -> Machine:
-    """Compile a machine; raise a SourceError with everything wrong with it."""
-    plan, diagnostics = _compile(text, file)
-    return Machine(plan, kit, memory=memory, diagnostics=diagnostics, file=file)
-
-
-def make_stored_machine(memory: Memory, kept: StoredRun, kit: Kit, *, installed: str | None) -> Machine:
-    """Compile the machine of a run from its stored text; `why_uninstalled` says whether it may run.
-
-    If guards are missing, its runs can be inspected but not resumed.
-    """
-    text = read_source(memory, kept)
-    plan, diagnostics = _compile(text.source, text.file)
-    return Machine(
-        plan,
-        kit,
-        memory=memory,
-        diagnostics=diagnostics,
-        file=text.file,
-        lacking=missing(plan.guards, kit.guards),
-        uninstalled=why_uninstalled(memory, kit.kept_text, kept.summary, installed),
-    )
-
-
-def _compile(text: str, file: str) -> tuple[Plan, tuple[Diagnostic, ...]]:
-    reading, programs, diagnostics = check_source(text, name=file)
-    if any(diagnostic.severity == "error" for diagnostic in diagnostics):
-        raise source_error(reading.source, diagnostics)
-    return compile_machine(reading.document, programs, reading.source), diagnostics
+    return run.call_result

@@ -12,7 +12,7 @@ import msgspec
 
 from memoranda.api.memory import open as open_memory
 from memoranda.errors import MemorandaError, SchemaViolation
-from memoranda.lang import scripts as report
+from memoranda.lang import scripts
 from memoranda.lang.expression.dialect import ExpressionRun as Drawing
 from memoranda.lang.scripts import differences
 from memoranda.lang.source import Source
@@ -44,7 +44,7 @@ class TestFailure(msgspec.Struct, frozen=True, kw_only=True):
     error: Failure | None = None
 
 
-Case = report.Case[TestFailure]
+Case = scripts.Case[TestFailure]
 
 
 class Report(msgspec.Struct, frozen=True):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any, TypeAlias
 
-from memoranda.lang import document as reading
+from memoranda.lang import document as lang_document
 from memoranda.lang.diagnostics import Diagnostics, note_missing_colon
 from memoranda.lang.source import Source, Span
 from memoranda.mashin.document import (
@@ -29,7 +29,7 @@ from memoranda.mashin.lines import Line, Lines, read_lines
 from memoranda.mashin.reader import Cursor, Reader, read_fields
 from memoranda.mashin.step_parser import is_step, read_implements
 
-Reading: TypeAlias = reading.Reading[Lines, Document]
+Reading: TypeAlias = lang_document.Reading[Lines, Document]
 """The lines, the document, and the diagnostics."""
 
 
@@ -50,7 +50,7 @@ def read(text: str, *, name: str = "machine.mashin", fragment: bool = False) -> 
     lines = read_lines(source, said)
     reader = Reader(said)
     document = _document(reader, lines, fragment=fragment)
-    return reading.Reading(source, lines, document, said.sorted(), reader.spellings)
+    return lang_document.Reading(source, lines, document, said.sorted(), reader.spellings)
 
 
 def _document(reader: Reader, lines: Lines, *, fragment: bool) -> Document:

@@ -10,9 +10,21 @@ from memoranda.lang.document import Raw
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.expression.nodes import Constant, ObjectOf
 from memoranda.lang.source import Source, Span, digest_of
-from memoranda.mashin import document as tree
 from memoranda.mashin.contracts import Contract, contract
-from memoranda.mashin.document import Ask, Block, Compute, Decide, Document, Flow, NamedStep, Retry, RunFlow, WaitFor
+from memoranda.mashin.document import (
+    Ask,
+    Block,
+    Compute,
+    Decide,
+    Document,
+    Flow,
+    Implements,
+    NamedStep,
+    Result,
+    Retry,
+    RunFlow,
+    WaitFor,
+)
 from memoranda.mashin.expression.compiler import Programs, expression
 from memoranda.mashin.guards import GuardUse, guard_uses
 from memoranda.mashin.permissions import Permissions, permissions
@@ -47,7 +59,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
 def compile_machine(document: Document, programs: Programs, source: Source) -> Plan:
     """Return the plan of a document that was checked and has no errors."""
-    implements = document.implements or tree.Implements(span=document.span)
+    implements = document.implements or Implements(span=document.span)
     body: Block = implements.body
     if not body and implements.flows:
         body = (RunFlow(flow=implements.flows[0].name, span=implements.span),)
@@ -79,7 +91,7 @@ def _steps(block: Block) -> Iterator[NamedStep]:
     for item in block:
         if isinstance(item, Retry):
             yield from _steps(item.steps)
-        elif not isinstance(item, RunFlow | tree.Result):
+        elif not isinstance(item, RunFlow | Result):
             yield item
             if isinstance(item, Decide):
                 for branch in item.branches:

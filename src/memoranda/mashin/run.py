@@ -11,8 +11,7 @@ from memoranda.lang.expression.dialect import ExpressionRun as Drawing
 from memoranda.mashin.permissions import Permissions
 from memoranda.mashin.runtime.execution import Begun, Execution, Resources, Spending
 from memoranda.mashin.runtime.flow import execute
-from memoranda.model.event import OVER, Decision, RunStatus, RunSummary
-from memoranda.model.value import decode, encode_checked
+from memoranda.model.event import Decision, RunStatus, RunSummary
 from memoranda.runs.outcome import Failure, Outcome, Waiting
 from memoranda.runs.recorder import Recorder
 from memoranda.runs.run import RunHandle
@@ -22,29 +21,29 @@ if TYPE_CHECKING:
     from memoranda.mashin.machine import Machine
 
 
-class Run(RunHandle):
+class Run(RunHandle["Machine"]):
     """A run of a machine that has ended, or waits."""
 
-    def __init__(self, machine: Machine, kept: StoredRun, *, steps: dict[str, Any] | None = None) -> None:
+    def __init__(self, machine: Machine, stored: StoredRun, *, steps: dict[str, Any] | None = None) -> None:
         """Wrap a stored run; `machine.run` and `machine.find` make these."""
-        super().__init__(machine.memory, kept)
-        self._machine = machine
+        super().__init__(machine, stored)
         self._steps = steps
+        self._spending: Spending | None = None
 
     @property
     def machine(self) -> str:
         """The name of its machine."""
-        return self._kept.summary.program
+        return self._stored.summary.program
 
     @property
     def input(self) -> dict[str, Any]:
         """Its input, with defaults."""
-        return Begun.read(self._kept.begun).input
+        return Begun.read(self._stored.begun).input
 
     @property
     def used(self) -> dict[str, int]:
         """What it has used of its budget, by name, the machines it called included."""
-        return Begun.read(self._kept.begun).used
+        return Begun.read(self._stored.begun).used
 
     @property
     def steps(self) -> dict[str, Any]:
@@ -53,23 +52,28 @@ class Run(RunHandle):
         If its machine may not run here, only the stored values.
         """
         if self._steps is None:
-            stored = {entry.step: entry.value for entry in self._kept.entries if entry.kind == "result"}
-            self._steps = self.replay().steps if self._machine.is_installed else stored
+            results = {entry.step: entry.value for entry in self._stored.entries if entry.kind == "result"}
+            self._steps = self.replay().steps if self._program.is_installed else results
         return self._steps
+
+    @property
+    def results(self) -> dict[str, Any]:
+        """The value of each step, as `steps`."""
+        return self.steps
 
     # decide and resume
 
     def approve(self, *, reason: str = "") -> Run:
         """Approve the step that waits, and resume; a run that another actor began waits for them to resume it."""
-        return self._decide(self._machine.memory.approvals.approve, reason)
+        return self._decide(self._memory.approvals.approve, reason)
 
     def refuse(self, *, reason: str = "") -> Run:
         """Refuse the step that waits; the run continues with its `on failure`, or fails."""
-        return self._decide(self._machine.memory.approvals.refuse, reason)
+        return self._decide(self._memory.approvals.refuse, reason)
 
     def _decide(self, decide: Callable[..., object], reason: str) -> Run:
         if self.is_ours:
-            self._machine.ensure_ready()
+            self._program.ensure_ready()
         self._reload_waiting()
         decide(self._approval(), reason=reason)
         return self.resume() if self.is_ours else self
@@ -77,84 +81,42 @@ class Run(RunHandle):
     @property
     def is_ours(self) -> bool:
         """Whether the run has the same actor as this handle: only that actor may resume it."""
-        return self._kept.summary.actor == self._machine.actor
+        return self._stored.summary.actor == self._program.actor
 
-    def deliver(self, payload: Any = None) -> Run:
-        """Deliver the event that the run waits for; a payload that does not fit is refused, and the run still waits."""
-        self._machine.ensure_ready()
-        waiting = self._require_waiting_for("event")
-        if self._is_late(waiting):
-            return self.resume()
-        memory = self._machine.memory
-        payload = decode(encode_checked(payload, memory.limits))
-        contract = self._machine.plan.contracts.get(waiting.step)
-        if contract is not None:
-            drawing = Drawing(clock=memory.clock, ids=memory.ids)
-            payload = contract.answer(payload, run=drawing, what="the event")
-        return self._resume_with(JournalEntry(step=waiting.step, time=waiting.time, kind="event", value=payload))
+    def _accept(self, waiting: Waiting, payload: Any) -> Any:
+        contract = self._program.plan.contracts.get(waiting.step)
+        if contract is None:
+            return payload
+        drawing = Drawing(clock=self._memory.clock, ids=self._memory.ids)
+        return contract.answer(payload, run=drawing, what="the event")
 
-    def resume(self, *, spending: Spending | None = None) -> Run:
-        """Resume the run if what it waits for is there: a decision, a deadline, or the run of another machine.
+    def resume_within(self, spending: Spending) -> Run:
+        """Resume the run for the machine that called it, within the budget of that machine."""
+        self._spending = spending
+        return self.resume()
 
-        A run that still waits is returned as it is.
-        """
-        self._machine.ensure_installed()
-        waiting = self._require_waiting()
-        if waiting.kind == "approval":
-            approval = self._machine.memory.runs.decision(self.id, self._approval())
-            if approval.status == "pending":
-                return self
-            about = {"approval": approval.id, "by": approval.decided_by, "reason": approval.reason}
-            verdict = JournalEntry(
-                step=waiting.step, time=waiting.time, kind="verdict", value=approval.status, about=about
-            )
-            return self._resume_with(verdict, spending)
-        if waiting.kind == "event":
-            if not self._is_late(waiting):
-                return self
-            late = JournalEntry(step=waiting.step, time=waiting.time, kind="event", about={"timeout": True})
-            return self._resume_with(late, spending)
+    def _resume_after(self, called: str) -> Run:
         # Check the called machine first: it is too late once this run has resumed.
-        self._machine.find_called(waiting.run or "")._machine.ensure_ready()
-        return self._resume_with(None, spending)
+        self._program.find_called(called)._program.ensure_ready()
+        return self._resume_with(None)
 
-    def cancel(self, *, reason: str = "", force: bool = False) -> Run:
-        """Cancel a run that waits, and the run of another machine that it waits for.
-
-        With `force`, also one that is `running`: its process may be gone. If it is not, its next step gets a Conflict.
-        An approval that it asked for can still be decided, without effect.
-        """
-        if force and self.status == "running":
-            return self._machine.cancel_run(self._reload_running(), reason)
-        waiting = self._require_waiting()
-        if waiting.run is not None:
-            called = self._machine.find_called(waiting.run, verified=False)
-            if called.status not in OVER:
-                called.cancel(reason=reason, force=force)
-        return self._machine.cancel_run(self._reload_waiting(verified=False), reason)
-
-    def _resume_with(self, entry: JournalEntry | None, spending: Spending | None = None) -> Run:
-        return self._machine.resume_run(self._reload_waiting(), entry, spending=spending)
-
-    def _approval(self) -> str:
-        waiting = self._require_waiting_for("approval")
-        assert waiting.approval is not None, "a run that waits for approval has asked for it"
-        return waiting.approval
+    def _resume_with(self, entry: JournalEntry | None) -> Run:
+        return self._program.resume_run(self._reload_waiting(), entry, spending=self._spending)
 
     # replay
 
     def replay(self) -> Replay:
         """Run the same steps again on what was recorded; nothing is asked, read or written."""
-        self._machine.ensure_installed()
-        return _replay(self._machine, self._kept)
+        self._program.ensure_installed()
+        return _replay(self._program, self._stored)
 
     def simulate(
         self, *, allow: Iterable[str] = (), approve: Iterable[str] = (), deny: Iterable[str] = ()
     ) -> Simulation:
         """Replay the run under changed permissions, to see what would have been denied."""
-        self._machine.ensure_installed()
-        permissions = self._machine.plan.permissions.replace(allow=allow, approve=approve, deny=deny)
-        return _simulate(self._machine, self._kept, permissions)
+        self._program.ensure_installed()
+        permissions = self._program.plan.permissions.replace(allow=allow, approve=approve, deny=deny)
+        return _simulate(self._program, self._stored, permissions)
 
 
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
@@ -208,23 +170,23 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(one for one in self.decisions if one.decision != one.was)
 
 
-def _replay(machine: Machine, kept: StoredRun) -> Replay:
-    execution, outcome = _execute_again(machine, kept, None)
+def _replay(machine: Machine, stored: StoredRun) -> Replay:
+    execution, outcome = _execute_again(machine, stored, None)
     return Replay(
         status=outcome.status,
         output=outcome.output,
         error=outcome.error,
         steps=execution.steps,
-        differences=tuple(_differences(machine, kept, execution, outcome)),
+        differences=tuple(_differences(machine, stored, execution, outcome)),
     )
 
 
-def _simulate(machine: Machine, kept: StoredRun, permissions: Permissions) -> Simulation:
-    before, _ = _execute_again(machine, kept, None)
+def _simulate(machine: Machine, stored: StoredRun, permissions: Permissions) -> Simulation:
+    before, _ = _execute_again(machine, stored, None)
     was: dict[tuple[str, str, int], Decision] = {
         (step, about, time): decision for step, about, time, decision, _ in _decisions(before)
     }
-    execution, outcome = _execute_again(machine, kept, permissions)
+    execution, outcome = _execute_again(machine, stored, permissions)
     return Simulation(
         status=outcome.status,
         output=outcome.output,
@@ -272,13 +234,13 @@ def make_execution(
     )
 
 
-def _execute_again(machine: Machine, kept: StoredRun, permissions: Permissions | None) -> tuple[Execution, Outcome]:
-    memory, summary, begun = machine.memory, kept.summary, Begun.read(kept.begun)
+def _execute_again(machine: Machine, stored: StoredRun, permissions: Permissions | None) -> tuple[Execution, Outcome]:
+    memory, summary, begun = machine.memory, stored.summary, Begun.read(stored.begun)
     execution = make_execution(
         machine,
         summary,
         begun,
-        journal=Journal(kept.entries, limits=memory.limits),
+        journal=Journal(stored.entries, limits=memory.limits),
         recorder=Recorder(None, run_scope(memory.tenant, summary.id), summary.id),
         spending=Spending(begun.budget, begun.before),
         permissions=permissions,
@@ -298,8 +260,8 @@ def _decisions(execution: Execution) -> list[tuple[str, str, int, Decision, str]
     return found
 
 
-def _differences(machine: Machine, kept: StoredRun, execution: Execution, outcome: Outcome) -> list[str]:
-    summary = kept.summary
+def _differences(machine: Machine, stored: StoredRun, execution: Execution, outcome: Outcome) -> list[str]:
+    summary = stored.summary
     # A run that waits, or was cancelled while it did, has no end of its own to compare.
     ended = summary.status not in ("waiting", "cancelled")
     found: list[str] = []
@@ -307,7 +269,7 @@ def _differences(machine: Machine, kept: StoredRun, execution: Execution, outcom
         found.append("the text of the machine is another one")
     if outcome.status != summary.status and ended:
         found.append(f"it was {summary.status} and is {outcome.status}")
-    if outcome.output != kept.output:
+    if outcome.output != stored.output:
         found.append("the output is another one")
     was = (summary.error or {}).get("type")
     now = outcome.error.type if outcome.error else None

@@ -115,6 +115,17 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """Where a waiting run continues; empty for a run that executes again from its beginning."""
 
 
+class CallResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The run of a called program as its caller sees it: its status, its output, or why it failed."""
+
+    run: str
+    status: RunStatus
+    output: Any = None
+    message: str = ""
+    messages: tuple[str, ...] = ()
+    """The messages that it sent meanwhile."""
+
+
 def execute(
     recorder: Recorder,
     act: Callable[[], Outcome],

@@ -8,20 +8,16 @@ may come from several threads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import datetime
 from threading import RLock
 from typing import Any
-
-import msgspec
 
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import SetFact
 from memoranda.errors import MemorandaError
 from memoranda.governance.runs import RecordRun
-from memoranda.model.event import GENESIS, Decision, Recorded, RunEventKind, RunNote, RunSummary
+from memoranda.model.event import GENESIS, Decision, Recorded, RunEventKind, RunNote
 from memoranda.model.scope import Scope
-from memoranda.model.text import check_reason
-from memoranda.runs.outcome import Failure, Unrecorded
+from memoranda.runs.outcome import Unrecorded
 
 _BATCH = 256
 """Maximum number of events that wait where the program has no effects."""
@@ -108,13 +104,3 @@ class Recorder:
             self.index, self.head = recorded.index, recorded.head
             self._waiting.clear()
             return recorded
-
-
-def record_cancellation(recorder: Recorder, summary: RunSummary, reason: str, *, at: datetime) -> RunSummary:
-    """Note the last event of a cancelled run and return its summary; the language stores it."""
-    check_reason(reason)
-    recorder.note("exec_end", detail={"status": "cancelled"})
-    failure = Failure(type="cancelled", message=reason or "the run was cancelled")
-    return msgspec.structs.replace(
-        summary, status="cancelled", ended_at=at, waiting=None, error=msgspec.to_builtins(failure)
-    )

@@ -17,6 +17,7 @@ from memoranda.lang.egress import LOCAL_EGRESS, EgressPolicy
 from memoranda.lang.source import Source, digest_of
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
+from memoranda.runs import program
 from memoranda.workflow.actions.base import Action, Call, find_action
 from memoranda.workflow.actions.builtin import BUILTIN, installed_actions
 from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
@@ -195,7 +196,7 @@ def _setting(one: Definition, name: str) -> str | None:
     return value if isinstance(value, str) and value else None
 
 
-class Kit(msgspec.Struct, frozen=True, kw_only=True):
+class Kit(program.Kit, frozen=True, kw_only=True):
     """What a workflow is loaded with besides its text."""
 
     actions: Mapping[str, Action] = {}
@@ -207,23 +208,15 @@ class Kit(msgspec.Struct, frozen=True, kw_only=True):
     behaviour: Behaviour = DEFAULT_BEHAVIOUR
     egress: EgressPolicy = LOCAL_EGRESS
     """Where requests may go."""
-    kept_text: bool | None = None
-    """Whether stored texts may run; None if only the handle that opened the store may run them."""
 
     def __repr__(self) -> str:
         """Return a summary without values: some are secret."""
         return f"<Kit with {len(self.actions)} actions and {len(self.credentials)} credentials>"
 
 
-class Prepared(msgspec.Struct, frozen=True):
-    """A plan, the diagnostics of its text, and the actions and servers that are missing."""
-
-    plan: Plan
-    diagnostics: tuple[Diagnostic, ...]
-    missing: tuple[str, ...]
-
-
-def prepare(text: str, file: str, kit: Kit, *, name: str | None, only_to_look: bool = False) -> Prepared:
+def compile_workflow(
+    text: str, file: str, kit: Kit, *, name: str | None, only_to_look: bool = False
+) -> program.Compiled[Plan]:
     """Compile a workflow; raise a SourceError that lists all errors.
 
     With `only_to_look`, actions and servers may be missing: the workflow can show its runs, but not run.
@@ -241,7 +234,7 @@ def prepare(text: str, file: str, kit: Kit, *, name: str | None, only_to_look: b
     Scope.of(workflow=called)  # refuses what cannot be the name of a scope
     plan = _Compiler(reading.document, programs, {**known, **absent}, servers).plan(called, reading.source)
     missing = (*absent, *(server for server in servers if server not in kit.servers))
-    return Prepared(plan, diagnostics, missing)
+    return program.Compiled(plan=plan, diagnostics=diagnostics, lacking=missing)
 
 
 def look(

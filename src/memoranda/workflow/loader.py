@@ -6,25 +6,19 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-import msgspec
-
 from memoranda.agent.connection import connect
 from memoranda.api.memory import Memory
 from memoranda.lang.diagnostics import Diagnostic
 from memoranda.lang.document import read_text
 from memoranda.lang.egress import egress_policy
-from memoranda.runs.program import check_language, load_peers
-from memoranda.runs.storage import read_run
+from memoranda.runs.program import find_run, load_program
 from memoranda.workflow.actions.base import actions_of
 from memoranda.workflow.behaviour import DEFAULT_BEHAVIOUR, Behaviour
-from memoranda.workflow.compiler import Kit, look, prepare
+from memoranda.workflow.compiler import Kit, look
 from memoranda.workflow.document import Document
 from memoranda.workflow.parser import parse_document
 from memoranda.workflow.run import Run
-from memoranda.workflow.workflow import Workflow, make_kept_workflow
-
-ENDINGS = (".yaml", ".yml")
-_UNNAMED = "workflow.yaml"
+from memoranda.workflow.workflow import Workflow
 
 Others = Sequence[Workflow | str | os.PathLike[str]]
 
@@ -62,10 +56,7 @@ def load(
     ['Good evening, Ada']
     """
     kit = _kit(actions, model, servers, credentials, behaviour, egress)
-    team = _team(memory, workflows, kit)
-    workflow = _load_one(source, kit, memory, name=name)
-    workflow.meet(team)
-    return workflow
+    return load_program(Workflow, source, kit, memory=memory, peers=workflows, name=name)
 
 
 def _kit(
@@ -75,6 +66,7 @@ def _kit(
     credentials: Mapping[str, str] | None,
     behaviour: Behaviour,
     egress: Iterable[str] | None,
+    kept_text: bool | None = None,
 ) -> Kit:
     return Kit(
         actions=actions_of(actions),
@@ -83,17 +75,8 @@ def _kit(
         credentials=credentials or {},
         behaviour=behaviour,
         egress=egress_policy(egress),
+        kept_text=kept_text,
     )
-
-
-def _team(memory: Memory, workflows: Others, kit: Kit) -> list[Workflow]:
-    return load_peers(workflows, lambda source: _load_one(source, kit, memory), "workflow")
-
-
-def _load_one(source: str | os.PathLike[str], kit: Kit, memory: Memory, *, name: str | None = None) -> Workflow:
-    file, text = _read(source)
-    made = prepare(text, file, kit, name=name)
-    return Workflow(made.plan, kit, memory=memory, diagnostics=made.diagnostics, file=file, missing=made.missing)
 
 
 def find(
@@ -115,14 +98,8 @@ def find(
     handle that acts for another user, the run can only be inspected and cancelled, unless `kept_text=True` allows any
     stored text to run.
     """
-    kept = read_run(memory, id)
-    check_language(kept.summary, "workflow")
-    kit = msgspec.structs.replace(_kit(actions, model, servers, credentials, behaviour, egress), kept_text=kept_text)
-    team = _team(memory, workflows, kit)
-    installed = next((one.plan.digest for one in team if one.name == kept.summary.program), None)
-    workflow = make_kept_workflow(memory, kept, kit, installed=installed)
-    workflow.meet(team)
-    return workflow.find(id)
+    kit = _kit(actions, model, servers, credentials, behaviour, egress, kept_text)
+    return find_run(Workflow, memory, id, kit, workflows)
 
 
 def resume(
@@ -139,19 +116,8 @@ def resume(
     kept_text: bool | None = None,
 ) -> Run:
     """Return a run that was started earlier, here or in another process, and resume it if it no longer has to wait."""
-    run = find(
-        memory,
-        id,
-        actions=actions,
-        workflows=workflows,
-        model=model,
-        servers=servers,
-        credentials=credentials,
-        behaviour=behaviour,
-        egress=egress,
-        kept_text=kept_text,
-    )
-    return run.resume() if run.status == "waiting" else run
+    kit = _kit(actions, model, servers, credentials, behaviour, egress, kept_text)
+    return find_run(Workflow, memory, id, kit, workflows, resume=True)
 
 
 def parse(source: str | os.PathLike[str]) -> Document:
@@ -166,7 +132,7 @@ def parse(source: str | os.PathLike[str]) -> Document:
     >>> document.find("greet").action.text
     'send_text_message'
     """
-    file, text = _read(source)
+    file, text = read_text(source, endings=Workflow.ENDINGS, name=Workflow.UNNAMED)
     return parse_document(text, name=file)
 
 
@@ -185,9 +151,5 @@ def check(source: str | os.PathLike[str], *, actions: Iterable[Any] = ()) -> tup
     ...     print(one.code, one.hint)
     unknown_input Did you mean `text`?
     """
-    file, text = _read(source)
+    file, text = read_text(source, endings=Workflow.ENDINGS, name=Workflow.UNNAMED)
     return look(text, file, actions_of(actions))[2]
-
-
-def _read(source: str | os.PathLike[str]) -> tuple[str, str]:
-    return read_text(source, endings=ENDINGS, name=_UNNAMED)

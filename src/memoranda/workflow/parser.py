@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import Any, TypeAlias, cast
 
-from memoranda.lang import document as reading
+from memoranda.lang import document as lang_document
 from memoranda.lang import yaml
 from memoranda.lang.diagnostics import Diagnostic, Diagnostics, Severity, Suggestions, parse_milliseconds
 from memoranda.lang.source import Source, Span
@@ -327,7 +327,7 @@ def _few(level: Level) -> str:
     return ", ".join(level.names)
 
 
-Reading: TypeAlias = reading.Reading["yaml.YamlNode | None", Document]
+Reading: TypeAlias = lang_document.Reading["yaml.YamlNode | None", Document]
 """The YAML nodes, the document and the diagnostics of one source."""
 
 Pair: TypeAlias = "tuple[yaml.YamlNode, yaml.YamlNode] | None"
@@ -349,7 +349,7 @@ def read_source(text: str, *, name: str = "workflow.yaml") -> Reading:
         document = Document(span=Span(0, len(text)))
     else:
         document = _Parser(said).document(node)
-    return reading.Reading(source, node, document, said.sorted(), {})
+    return lang_document.Reading(source, node, document, said.sorted(), {})
 
 
 class _Parser(Reader):

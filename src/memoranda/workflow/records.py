@@ -33,7 +33,7 @@ from memoranda.errors import (
     UsageError,
 )
 from memoranda.lang.diagnostics import Suggestions
-from memoranda.lang.expression.values import to_text as word
+from memoranda.lang.expression.values import to_text
 from memoranda.model.definition import MODE_WORD, SHAPES, Definition, is_slug
 from memoranda.model.fact import Fact
 from memoranda.model.scope import Scope
@@ -408,7 +408,7 @@ def _label(name: str, schema: Any, root: dict[str, Any]) -> str:
 
 
 def _field_text(value: Any) -> str:
-    return "null" if value is None else _one_line(word(value, most=_WHOLE))
+    return "null" if value is None else _one_line(to_text(value, most=_WHOLE))
 
 
 def _one_line(text: str) -> str:

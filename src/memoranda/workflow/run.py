@@ -10,13 +10,13 @@ import msgspec
 from memoranda.errors import UsageError
 from memoranda.model.event import OVER
 from memoranda.model.text import quote
-from memoranda.model.value import decode, encode, encode_checked
+from memoranda.model.value import decode, encode
 from memoranda.runs.outcome import Waiting
 from memoranda.runs.run import RunHandle
 from memoranda.runs.storage import JournalEntry, StoredRun
 from memoranda.workflow.actions.builtin import REPLY
 from memoranda.workflow.keywords import RESERVED_CONTEXT
-from memoranda.workflow.runtime.state import Strand, Work
+from memoranda.workflow.runtime.state import Execution, Strand
 
 if TYPE_CHECKING:
     from memoranda.workflow.workflow import Workflow
@@ -42,22 +42,22 @@ class State(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     position: tuple[Any, ...] = ()
 
 
-def state_of(work: Work, strand: Strand, position: tuple[Any, ...]) -> State:
+def state_of(execution: Execution, strand: Strand, position: tuple[Any, ...]) -> State:
     """Return the state of an execution."""
     return State(
         outputs=strand.outputs,
         context=strand.context,
-        messages=tuple(work.messages),
-        steps=work.steps,
+        messages=tuple(execution.messages),
+        steps=execution.steps,
         position=position,
     )
 
 
-def entries_of(state: State) -> list[JournalEntry]:
+def entries_of(state: State) -> tuple[JournalEntry, ...]:
     """Return a state as journal entries: one for each output, then the rest."""
-    outputs = [JournalEntry(step=name, time=1, kind="result", value=value) for name, value in state.outputs.items()]
+    outputs = (JournalEntry(step=name, time=1, kind="result", value=value) for name, value in state.outputs.items())
     rest = msgspec.to_builtins(msgspec.structs.replace(state, outputs={}))
-    return [*outputs, JournalEntry(step="", time=1, kind="state", value=rest)]
+    return (*outputs, JournalEntry(step="", time=1, kind="state", value=rest))
 
 
 def state_from(entries: Iterable[JournalEntry]) -> State:
@@ -72,17 +72,14 @@ def state_from(entries: Iterable[JournalEntry]) -> State:
     return msgspec.convert({**rest, "outputs": outputs}, State)
 
 
-class Run(RunHandle):
+class Run(RunHandle["Workflow"]):
     """A run of a workflow that is over, or waiting."""
 
-    def __init__(
-        self, workflow: Workflow, kept: StoredRun, begun: Begun, state: State, *, records: dict[str, Any] | None = None
-    ) -> None:
+    def __init__(self, workflow: Workflow, stored: StoredRun, *, records: dict[str, Any] | None = None) -> None:
         """Wrap a stored run; `Workflow.run` and `Workflow.find` create these."""
-        super().__init__(workflow.memory, kept)
-        self._workflow = workflow
-        self._begun = begun
-        self._state = state
+        super().__init__(workflow, stored)
+        self._begun = msgspec.convert(stored.begun, Begun)
+        self._state = state_from(stored.entries)
         self._records = records
         waiting = self.waiting
         self._called = workflow.run_heads(waiting.run if waiting is not None else None)
@@ -114,10 +111,15 @@ class Run(RunHandle):
         return self._state.outputs
 
     @property
+    def results(self) -> dict[str, Any]:
+        """The outputs of its tasks, as `outputs`."""
+        return self.outputs
+
+    @property
     def context(self) -> dict[str, Any]:
         """The `$context`, with records by slug in `memory`; a run that was found again shows their present values."""
         if self._records is None:
-            self._records = self._workflow.records_of(self.id, self._begun)
+            self._records = self._program.records_of(self.id, self._begun)
         return {**self._state.context, RESERVED_CONTEXT: decode(encode(self._records))}
 
     @property
@@ -130,63 +132,34 @@ class Run(RunHandle):
 
         If it waits for a workflow that it called, the payload goes to that run, and this one resumes when that is over.
         """
-        self._workflow.ensure_installed()
-        payload = decode(encode_checked(payload, self._memory.limits))
+        self._program.ensure_installed()
         waiting = self._require_waiting()
-        if waiting.kind == "run":
-            called = self._child_run(waiting)
-            if called.status == "running":
-                raise self._conflict(called.status)
-            if called.status == "waiting":
-                called.deliver(payload)
-            return self._workflow.resume_run(self._reload_waiting(), ())
-        waiting = self._require_waiting_for("event")
-        if self._is_late(waiting):
-            return self.resume()
+        if waiting.kind != "run":
+            return super().deliver(payload)
+        called = self._child_run(waiting)
+        if called.status == "running":
+            raise self._conflict(called.status)
+        if called.status == "waiting":
+            called.deliver(payload)
+        return self._resume_with(None)
+
+    def _child_run(self, waiting: Waiting) -> Run:
+        """Return the run that this one waits for; raise Conflict if it was resumed elsewhere meanwhile."""
+        called = self._program.find_called(waiting.run or "")
+        if ((called.id, called.summary.head), *called._called) != self._called:
+            raise self._conflict(called.status)
+        return called
+
+    def _accept(self, waiting: Waiting, payload: Any) -> Any:
         if payload is None and waiting.event == REPLY:
             raise UsageError(
                 f"the run {quote(self.id)} waits for a reply of its owner, but nothing was delivered",
                 hint='Deliver "…" or {"text": "…"}; `resume` checks whether it has timed out',
             )
-        self._workflow.check_delivery(self._begun, payload)
-        return self._workflow.resume_run(self._reload_waiting(), (payload,))
+        self._program.check_delivery(self._begun, payload)
+        return payload
 
-    def _child_run(self, waiting: Waiting) -> Run:
-        """Return the run that this one waits for; raise Conflict if it was resumed elsewhere meanwhile."""
-        called = self._workflow.find_called(waiting.run or "")
-        if ((called.id, called.summary.head), *called._called) != self._called:
-            raise self._conflict(called.status)
-        return called
-
-    def resume(self) -> Run:
-        """Resume the run if its wait has timed out, or the workflow that it called is over.
-
-        A run that still has to wait is returned unchanged.
-        """
-        self._workflow.ensure_installed()
-        waiting = self._require_waiting()
-        if waiting.kind == "run":
-            called = self._workflow.find_called(waiting.run or "")
-            moved = called.resume() if called.status == "waiting" else called
-            if moved is called and called.status not in OVER:
-                return self
-            return self._workflow.resume_run(self._reload_waiting(), ())
-        if not self._is_late(waiting):
-            return self
-        # A wait that timed out gets None.
-        return self._workflow.resume_run(self._reload_waiting(), (None,))
-
-    def cancel(self, *, reason: str = "", force: bool = False) -> Run:
-        """Cancel a waiting run, and the workflow that it called and waits for; the run-scoped records are removed.
-
-        With `force`, a run with the status `running` is cancelled too: its process may be gone. If the process is still
-        alive, its next task raises a Conflict.
-        """
-        if force and self.status == "running":
-            return self._workflow.cancel_run(self._reload_running(), reason)
-        waiting = self._require_waiting()
-        if waiting.run is not None:
-            called = self._workflow.find_called(waiting.run, verified=False)
-            if called.status not in OVER:
-                called.cancel(reason=reason, force=force)
-        return self._workflow.cancel_run(self._reload_waiting(verified=False), reason)
+    def _resume_after(self, called: str) -> Run:
+        found = self._program.find_called(called)
+        moved = found.resume() if found.status == "waiting" else found
+        return self if moved is found and found.status not in OVER else self._resume_with(None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from functools import partial
 from threading import Lock
 from typing import Any, cast
 
@@ -12,40 +13,27 @@ import msgspec
 from memoranda.agent.connection import connect
 from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
-from memoranda.engine.facts import SetFact
 from memoranda.engine.schemas import fill_defaults
-from memoranda.errors import Hint, InvalidValue, LimitExceeded, ModelUnavailable, NotFound, SchemaViolation, UsageError
-from memoranda.governance.runs import RecordRun
-from memoranda.lang.diagnostics import Diagnostic, did_you_mean
+from memoranda.errors import Hint, LimitExceeded, ModelUnavailable, NotFound, SchemaViolation, UsageError
+from memoranda.lang.diagnostics import did_you_mean
 from memoranda.lang.egress import EgressPolicy
 from memoranda.model.clock import parse_duration
 from memoranda.model.definition import Definition
-from memoranda.model.event import GENESIS, OVER, RunSummary
+from memoranda.model.event import OVER
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.model.value import decode, encode_checked
-from memoranda.runs.outcome import Outcome, Unrecorded, Waiting
-from memoranda.runs.program import (
-    ProgramText,
-    Uninstalled,
-    check_program,
-    check_resumable,
-    read_source,
-    source_write,
-    store_source,
-    why_uninstalled,
-)
-from memoranda.runs.recorder import Recorder, record_cancellation
-from memoranda.runs.storage import StoredRun, closing_writes, opening_writes, read_run, run_scope
+from memoranda.runs.outcome import CallResult, Outcome, Waiting
+from memoranda.runs.program import ActiveRun, Compiled, RecordedProgram
+from memoranda.runs.storage import JournalEntry, StoredRun
 from memoranda.workflow.behaviour import Behaviour
-from memoranda.workflow.compiler import Kit, prepare
+from memoranda.workflow.compiler import Kit, compile_workflow
 from memoranda.workflow.document import Document
 from memoranda.workflow.records import OnInvalid, WorkingMemory, load_memory
 from memoranda.workflow.run import Begun, Run, State, entries_of, state_from, state_of
 from memoranda.workflow.runtime.execution import begin, resume
 from memoranda.workflow.runtime.plan import ModelChoice, Plan
-from memoranda.workflow.runtime.state import Called, Stop, Strand, Work
-from memoranda.workflow.threads import Thread, add_message, check_text, find_thread, open_thread, thread_closed_error
+from memoranda.workflow.runtime.state import Execution, Stop, Strand
+from memoranda.workflow.threads import add_message, check_text, find_thread, open_thread, thread_closed_error
 
 
 class _Reach:
@@ -91,7 +79,7 @@ class _Reach:
     def egress(self) -> EgressPolicy:
         return self._kit.egress
 
-    def call(self, name: str, input: Mapping[str, Any], by: Work, stop: Stop) -> Called:
+    def call(self, name: str, input: Mapping[str, Any], by: Execution, stop: Stop) -> CallResult:
         others = self._workflow.others
         if name not in others:
             known = f"Call one of {', '.join(sorted(others))}"
@@ -102,7 +90,7 @@ class _Reach:
             )
         return _outcome_of(others[name].run_called(input, by, stop))
 
-    def resume(self, run: str) -> Called:
+    def resume(self, run: str) -> CallResult:
         found = self._workflow.find_called(run)
         return _outcome_of(found.resume() if found.status == "waiting" else found)
 
@@ -110,18 +98,13 @@ class _Reach:
         self._workflow.find_called(run, verified=False).cancel(reason="its caller cannot wait")
 
 
-def _outcome_of(run: Run) -> Called:
-    return Called(
-        run=run.id,
-        # A run that is resumed elsewhere is waited for as well.
-        status="waiting" if run.status == "running" else run.status,
-        output=run.output,
-        message=run.error.message if run.error else "",
-        messages=tuple(run.messages),
-    )
+def _outcome_of(run: Run) -> CallResult:
+    result = run.call_result
+    # A run that is resumed elsewhere is waited for as well.
+    return msgspec.structs.replace(result, status="waiting") if result.status == "running" else result
 
 
-class Workflow:
+class Workflow(RecordedProgram[Plan, Kit, Run]):
     """A compiled workflow; `load` creates these.
 
     >>> import memoranda
@@ -138,72 +121,27 @@ class Workflow:
     ('completed', {'note': {'seen': 'wren'}}, 'wren')
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        kit: Kit,
-        *,
-        memory: Memory,
-        diagnostics: tuple[Diagnostic, ...],
-        file: str,
-        missing: tuple[str, ...] = (),
-        uninstalled: Uninstalled | None = None,
-    ) -> None:
-        """Create a workflow without peers; `meet` adds the ones it may call."""
-        self._plan = plan
-        self._kit = kit
-        self._memory = memory.through("workflow")
-        self._others: dict[str, Workflow] = {plan.name: self}
-        self._text = ProgramText.of(plan.source, file)
-        self._text_is_kept = False
-        self._missing = missing
-        self._uninstalled = uninstalled
-        self._reach = _Reach(self, kit)
-        self.diagnostics = diagnostics
-        """The warnings and notes of its text."""
-        self.file = file
+    LANGUAGE = "workflow"
+    ENDINGS = (".yaml", ".yml")
+    UNNAMED = "workflow.yaml"
+    DOOR = "workflow"
+    BEGUN = Begun
 
-    def meet(self, workflows: Iterable[Workflow]) -> None:
-        """Let it call these workflows, and those that they can call; the first of a name wins."""
-        for workflow in workflows:
-            for other in (workflow, *workflow._others.values()):
-                self._others.setdefault(other.name, other)
+    @classmethod
+    def compile(
+        cls, text: str, file: str, kit: Kit, *, name: str | None = None, stored: bool = False
+    ) -> Compiled[Plan]:
+        """Compile a workflow; raise a SourceError that lists all errors."""
+        return compile_workflow(text, file, kit, name=name, only_to_look=stored)
 
-    def on(self, memory: Memory) -> Workflow:
-        """Return the same workflow on another memory handle, with the permissions of that handle."""
-        if memory is self._memory:
-            return self
-        other = Workflow(
-            self._plan,
-            self._kit,
-            memory=memory,
-            diagnostics=self.diagnostics,
-            file=self.file,
-            missing=self._missing,
-            uninstalled=self._uninstalled,
-        )
-        other._others = {**self._others, self.name: other}
-        return other
-
-    @property
-    def name(self) -> str:
-        """The name that other workflows call it by, and the scope of its records."""
-        return self._plan.name
-
-    @property
-    def plan(self) -> Plan:
-        """Its compiled form."""
-        return self._plan
+    def _attach(self, memory: Memory) -> None:
+        super()._attach(memory)
+        self._reach = _Reach(self, self._kit)
 
     @property
     def document(self) -> Document:
         """Its parsed text."""
         return self._plan.document
-
-    @property
-    def memory(self) -> Memory:
-        """The memory that it was loaded with; its events are marked as coming from a workflow."""
-        return self._memory
 
     @property
     def behaviour(self) -> Behaviour:
@@ -216,21 +154,7 @@ class Workflow:
         Invalid input, missing definitions and records that no longer fit their definitions are refused before anything
         is recorded. In a `thread`, the `text` of the input becomes the owner's message there.
         """
-        return self._begin(Begun(input=self._validate_input(input), owner=owner, thread=thread))
-
-    def find(self, id: str) -> Run:
-        """Return a run of this workflow that was started earlier, in this process or another."""
-        kept = read_run(self._memory, id)
-        check_program(kept.summary, "workflow", self.name)
-        return self._run_of(kept)
-
-    def find_called(self, id: str, *, verified: bool = True) -> Run:
-        """Return a run of a workflow that this one called, with the text that it was started with.
-
-        Its journal is `verified`, because its output is used by the caller; not so if it is only to be cancelled.
-        """
-        kept = read_run(self._memory, id, verified=verified)
-        return self._of(kept)._run_of(kept)
+        return self._start(Begun(input=self._validate_input(input), owner=owner, thread=thread))
 
     def run_heads(self, id: str | None) -> tuple[tuple[str, str], ...]:
         """Return the ids and head hashes of a run and of the runs that it waits for."""
@@ -247,175 +171,79 @@ class Workflow:
         ids = [one for one in self.plan.definition_ids if one.lower() in existing]
         return self._load(id, begun, definition_ids=ids, on_invalid="skip").values
 
-    def _run_of(self, kept: StoredRun) -> Run:
-        return Run(self, kept, msgspec.convert(kept.begun, Begun), state_from(kept.entries))
-
-    def _of(self, kept: StoredRun) -> Workflow:
-        """Return the workflow of a run, with the text that the run was started with."""
-        summary = kept.summary
-        workflow = self._others.get(summary.program)
-        if workflow is not None and workflow.plan.digest == summary.digest:
-            return workflow.on(self._memory)
-        installed = workflow.plan.digest if workflow is not None else None
-        workflow = make_kept_workflow(self._memory, kept, self._kit, installed=installed)
-        workflow.meet(self._others.values())
-        if not workflow._missing and workflow._uninstalled is None:
-            # The run may call it again, and it may not have been passed to `load`.
-            self._others.setdefault(workflow.name, workflow)
-        return workflow
-
     # one execution
 
-    def _begin(self, begun: Begun, *, parent: str | None = None, around: Stop | None = None) -> Run:
-        self.ensure_installed()
+    def _start(self, begun: Begun, *, parent: str | None = None, around: Stop | None = None) -> Run:
+        self.ensure_ready()
         memory = self._memory
         id = memory.ids.new("run")
         working = self._load(id, begun)
         self.check_delivery(begun, begun.input)
-        home = Scope.of(tenant=memory.tenant, user=begun.owner)
-        summary = RunSummary(
-            id=id,
-            language="workflow",
-            program=self.name,
-            digest=self.plan.digest,
-            status="running",
-            actor=memory.actor,
-            scope=home.path,
-            started_at=memory.clock.now(),
-            parent=parent,
-        )
-        place = run_scope(memory.tenant, id)
-        record = RecordRun(scope=place, run=id, index=0, previous=GENESIS)
-        if not self._text_is_kept and memory.may(record):
-            self._text_is_kept = store_source(memory, "workflow", self.name, self.plan.digest, self._text)
-        recorder = Recorder(memory, place, id, owner=home)
-        recorder.opening = lambda: (*self._own_text(place), *opening_writes(place, summary, begun))
-        work = self._work(id, begun, recorder)
+        run = self._begin(id, begun, scope=Scope.of(tenant=memory.tenant, user=begun.owner), parent=parent)
+        execution = self._execution(run)
         strand = Strand(working, stop=Stop(around))
 
-        def first() -> None:
-            work.thread = self._thread(begun)
-            if parent is None:
-                self._hear(work.thread, begun.owner, begun.input)
-
         return begin(
-            work, strand, first=first, keep=lambda outcome: self._store_outcome(work, strand, summary, begun, outcome)
+            execution,
+            strand,
+            first=partial(self._join_thread, execution, begun, (begun.input,) if parent is None else ()),
+            keep=partial(self._store_outcome, run, execution, strand),
         )
 
-    def resume_run(self, kept: StoredRun, delivered: tuple[Any, ...]) -> Run:
+    def resume_run(self, stored: StoredRun, entry: JournalEntry | None) -> Run:
         """Resume a waiting run with what was delivered."""
-        self.ensure_installed()
-        summary, begun, state = self._ours(kept)
-        if self._missing:
-            raise UsageError(
-                f"the workflow {quote(self.name)} needs {quote(self._missing[0])}, which was not given",
-                hint=Hint("load", "actions"),
-                missing=self._missing,
-            )
-        memory = self._memory
-        running = msgspec.structs.replace(summary, status="running", waiting=None)
-        place = run_scope(memory.tenant, summary.id)
-        recorder = Recorder(memory, place, summary.id, index=summary.events, head=summary.head)
-        recorder.opening = lambda: opening_writes(place, running, begun)
-        work = self._work(summary.id, begun, recorder, state)
-        strand = Strand(
-            self._load(summary.id, begun),
-            outputs=state.outputs,
-            context=state.context,
-        )
-        waited = msgspec.convert(summary.waiting, Waiting)
-
-        def first() -> None:
-            work.thread = self._thread(begun)
-            for payload in delivered:
-                self._hear(work.thread, begun.owner, payload)
-
+        self.ensure_ready()
+        run = self._reopen(stored)
+        begun: Begun = run.begun
+        state = state_from(stored.entries)
+        execution = self._execution(run, state)
+        strand = Strand(self._load(execution.id, begun), outputs=state.outputs, context=state.context)
+        delivered = () if entry is None else (entry.value,)
         return resume(
-            work,
+            execution,
             strand,
             _with_delivery(state.position, delivered),
-            step=waited.step,
-            first=first,
-            keep=lambda outcome: self._store_outcome(work, strand, running, begun, outcome),
+            step=msgspec.convert(stored.summary.waiting, Waiting).step,
+            first=partial(self._join_thread, execution, begun, delivered),
+            keep=partial(self._store_outcome, run, execution, strand),
         )
 
-    def ensure_installed(self) -> None:
-        """Refuse to run a stored text that is not installed here."""
-        if self._uninstalled is not None:
-            raise self._uninstalled.error()
-
-    def cancel_run(self, kept: StoredRun, reason: str) -> Run:
+    def cancel_run(self, stored: StoredRun, reason: str) -> Run:
         """Cancel a run that waits, or whose process is gone."""
-        summary, begun, state = self._ours(kept)
-        recorder = Recorder(
-            self._memory,
-            run_scope(self._memory.tenant, summary.id),
-            summary.id,
-            index=summary.events,
-            head=summary.head,
-        )
-        known = self._memory.definitions.list()
-        over = record_cancellation(recorder, summary, reason, at=self._memory.clock.now())
-        try:
-            return self._close(recorder, over, begun, msgspec.structs.replace(state, position=()), None, known=known)
-        except Unrecorded as broken:
-            raise broken.error from broken
+        over = msgspec.structs.replace(state_from(stored.entries), position=())
+        return super().cancel_run(msgspec.structs.replace(stored, entries=entries_of(over)), reason)
 
-    def _store_outcome(self, work: Work, strand: Strand, summary: RunSummary, begun: Begun, outcome: Outcome) -> Run:
+    def _store_outcome(self, run: ActiveRun, execution: Execution, strand: Strand, outcome: Outcome) -> Run:
         """Store the outcome of an execution, and return the run."""
-        state = state_of(work, strand, outcome.position)
-        summary = msgspec.structs.replace(
-            summary,
-            status=outcome.status,
-            ended_at=self._memory.clock.now() if outcome.status in OVER else None,
-            steps=work.steps,
-            error=msgspec.to_builtins(outcome.error) if outcome.error else None,
-            waiting=msgspec.to_builtins(outcome.waiting) if outcome.waiting else None,
-        )
         memory = strand.memory
-        known = memory.definitions.values()
-        return self._close(work.recorder, summary, begun, state, outcome.output, known=known, records=memory.values)
+        ends = self._own_records(run, memory.definitions.values()) if outcome.status in OVER else None
+        entries = entries_of(state_of(execution, strand, outcome.position))
+        return Run(self, self._close(run, outcome, entries, steps=execution.steps, ends=ends), records=memory.values)
 
-    def _close(
-        self,
-        recorder: Recorder,
-        summary: RunSummary,
-        begun: Begun,
-        state: State,
-        output: Any,
-        *,
-        known: Iterable[Definition],
-        records: dict[str, Any] | None = None,
-    ) -> Run:
-        place = run_scope(self._memory.tenant, summary.id)
-        over = summary.status in OVER
-        ends = self._own_records(summary.id, begun, known) if over else None
-        ttl = parse_duration(self.behaviour.keep) if over and self.behaviour.keep is not None else None
-        entries = entries_of(state)
-        writes = (*self._own_text(place), *closing_writes(place, summary, begun, entries, output, ttl=ttl))
-        recorder.flush(writes, ends=ends)
-        ended = msgspec.structs.replace(summary, events=recorder.index, head=recorder.head)
-        kept = StoredRun(summary=ended, begun=msgspec.to_builtins(begun), entries=tuple(entries), output=output)
-        return Run(self, kept, begun, state, records=records)
+    def _handle(self, stored: StoredRun) -> Run:
+        return Run(self, stored)
 
-    def _own_records(self, id: str, begun: Begun, known: Iterable[Definition]) -> Scope | None:
+    def _own_scope(self, run: ActiveRun) -> Scope | None:
+        return self._own_records(run, self._memory.definitions.list())
+
+    def _own_records(self, run: ActiveRun, known: Iterable[Definition]) -> Scope | None:
         """Return the scope of records that belong to this run alone; None if no definition has the scope `run`."""
-        kept = any(one.scope == "run" for one in known)
-        return Scope.of(tenant=self._memory.tenant, user=begun.owner, run=id) if kept else None
+        own = any(one.scope == "run" for one in known)
+        return Scope.of(tenant=self._memory.tenant, user=run.begun.owner, run=run.summary.id) if own else None
 
-    def _ours(self, kept: StoredRun) -> tuple[RunSummary, Begun, State]:
-        """Return the stored parts of a run; refuse one that belongs to another text or actor."""
-        summary = kept.summary
-        check_resumable(summary, digest=self.plan.digest, actor=self._memory.actor)
-        return summary, msgspec.convert(kept.begun, Begun), state_from(kept.entries)
+    def _seconds_kept(self, begun: Begun) -> int | None:
+        return None if self.behaviour.keep is None else parse_duration(self.behaviour.keep)
 
-    def _own_text(self, run: Scope) -> tuple[SetFact, ...]:
-        """Return the write that stores the text with a run, if it could not be stored once for all runs."""
-        return () if self._text_is_kept else (source_write(run, self._text),)
+    def _lacking_error(self) -> UsageError:
+        return UsageError(
+            f"the workflow {quote(self.name)} needs {quote(self._lacking[0])}, which was not given",
+            hint=Hint("load", "actions"),
+            missing=self._lacking,
+        )
 
     # being called by another workflow
 
-    def run_called(self, input: Mapping[str, Any], by: Work, stop: Stop) -> Run:
+    def run_called(self, input: Mapping[str, Any], by: Execution, stop: Stop) -> Run:
         """Run for another workflow: for the same owner, in the same thread, with the same permissions."""
         most = self.behaviour.workflows
         if by.depth >= most:
@@ -430,12 +258,12 @@ class Workflow:
             )
         thread = by.thread.id if by.thread is not None else None
         begun = Begun(input=self._validate_input(input), owner=by.owner, thread=thread, depth=by.depth + 1)
-        return self.on(by.memory)._begin(begun, parent=by.id, around=stop)
+        return self.on(by.memory)._start(begun, parent=by.id, around=stop)
 
     @property
     def others(self) -> Mapping[str, Workflow]:
         """The workflows that it can call by name, including itself."""
-        return self._others
+        return self._peers
 
     # what a run works with
 
@@ -452,15 +280,16 @@ class Workflow:
             on_invalid=on_invalid or self.behaviour.on_invalid,
         )
 
-    def _work(self, id: str, begun: Begun, recorder: Recorder, state: State | None = None) -> Work:
+    def _execution(self, run: ActiveRun, state: State | None = None) -> Execution:
         state = state or State()
-        return Work(
+        begun: Begun = run.begun
+        return Execution(
             self.plan,
-            id=id,
+            id=run.summary.id,
             owner=begun.owner,
             input=begun.input,
             memory=self._memory,
-            recorder=recorder,
+            recorder=run.recorder,
             behaviour=self.behaviour,
             reach=self._reach,
             depth=begun.depth,
@@ -477,20 +306,18 @@ class Workflow:
             if thread is not None and thread.closed:
                 raise thread_closed_error(thread)
 
-    def _thread(self, begun: Begun) -> Thread | None:
-        return None if begun.thread is None else open_thread(self._memory, owner=begun.owner, id=begun.thread)
-
-    def _hear(self, thread: Thread | None, owner: str, payload: Any) -> None:
-        text = _text_of(payload)
-        if thread is not None and text is not None:
-            add_message(self._memory, thread, text, sender=owner, by_owner=True)
+    def _join_thread(self, execution: Execution, begun: Begun, said: tuple[Any, ...]) -> None:
+        """Open the thread of a run, and add what its owner said."""
+        if begun.thread is None:
+            return
+        execution.thread = open_thread(self._memory, owner=begun.owner, id=begun.thread)
+        for text in map(_text_of, said):
+            if text is not None:
+                add_message(self._memory, execution.thread, text, sender=begun.owner, by_owner=True)
 
     def _validate_input(self, input: Mapping[str, Any] | None) -> dict[str, Any]:
         """Return a copy of the input with the defaults of its schema; raise an error if it does not fit."""
-        if input is not None and not isinstance(cast(object, input), Mapping):
-            message = f"the input {quote(input)} is {type(input).__name__}, not a map"
-            raise InvalidValue(message, hint='Pass a dict such as {"text": "…"}', path="$")
-        given = decode(encode_checked(dict(input or {}), self._memory.limits))
+        given = self._copy("input", input)
         if self.plan.schema is None or self.plan.validator is None:
             return given
         given = fill_defaults(self.plan.schema, given)
@@ -503,25 +330,6 @@ class Workflow:
                 expected=fault.reason,
             )
         return given
-
-    def __repr__(self) -> str:
-        """Return its name and its file."""
-        return f"<memoranda.workflow.Workflow {self.name} from {self.file}>"
-
-
-def make_kept_workflow(memory: Memory, kept: StoredRun, kit: Kit, *, installed: str | None) -> Workflow:
-    """Compile the workflow of a run from its stored text; `why_uninstalled` decides whether it may run."""
-    text, summary = read_source(memory, kept), kept.summary
-    made = prepare(text.source, text.file, kit, name=summary.program, only_to_look=True)
-    return Workflow(
-        made.plan,
-        kit,
-        memory=memory,
-        diagnostics=made.diagnostics,
-        file=text.file,
-        missing=made.missing,
-        uninstalled=why_uninstalled(memory, kit.kept_text, summary, installed),
-    )
 
 
 def _text_of(payload: Any) -> str | None:

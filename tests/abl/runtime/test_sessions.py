@@ -690,7 +690,7 @@ def test_a_turn_leaves_nothing_behind_that_only_the_collector_finds(load: Any):
         gc.garbage.clear()
         gc.enable()
     assert "list" in left
-    assert not {"Work", "Run", "Happening", "TurnClock"}.intersection(left)
+    assert not {"ActiveTurn", "Run", "Happening", "TurnClock"}.intersection(left)
 
 
 @pytest.mark.parametrize("microseconds", [0, 700, 123_456])

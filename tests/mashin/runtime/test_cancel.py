@@ -117,7 +117,7 @@ def test_a_run_whose_process_is_gone_is_ended_with_force(
         raise SystemExit("the process is gone")
 
     with monkeypatch.context() as patched:
-        patched.setattr("memoranda.mashin.machine.closing_writes", die)
+        patched.setattr("memoranda.runs.program.closing_writes", die)
         with pytest.raises(SystemExit):
             ferry.run(user="ada")
     [stuck] = memory.runs.list()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor, wait
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -166,6 +167,8 @@ def test_a_key_server_that_drips_holds_up_nobody_else(start_site):
         waiting = [beside.submit(site.call, token, "GET", "/memory/facts") for _ in range(50)]
         try:
             wait(waiting, timeout=1)
+            while not asked and not any(one.done() for one in waiting):
+                time.sleep(0.02)
             assert len(asked) == 1 and not any(one.done() for one in waiting)
             answer = site.call(site.token("pippin"), "PUT", "/memory/facts/a", json={"value": 1}, timeout=3)
             assert answer.status_code == 200

@@ -76,12 +76,12 @@ def test_what_is_wrong_with_an_agent_is_said_with_the_name_of_its_file(memory, t
 def test_files_of_agents_may_come_from_an_editor_that_marks_them_and_ends_lines_its_own_way(memory, tmp_path):
     (tmp_path / "chat.toml").write_bytes(b'\xef\xbb\xbf[agents.porter]\r\nmodel = "demo:parrot"\r\n')
     (tmp_path / "bell.abl").write_bytes(b'\xef\xbb\xbfAGENT: Bell\r\nGOAL: "Ring"\r\n')
-    assert load_programs(Settings(agents=str(tmp_path)), memory).agent("porter").id == "porter"
+    assert load_programs(Settings(agents=str(tmp_path)), memory).chat_agent("porter").id == "porter"
 
 
 def test_a_server_without_folders_runs_nothing(memory):
     with pytest.raises(NotFound):
-        load_programs(Settings(), memory).agent("porter")
+        load_programs(Settings(), memory).chat_agent("porter")
 
 
 def test_a_server_whose_program_has_a_fault_does_not_stay_up(tmp_path):

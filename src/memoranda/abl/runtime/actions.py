@@ -8,11 +8,11 @@ from typing import Any, Protocol, cast
 
 from memoranda.abl.document import PREFIXES, Assignment, Branch, Call, Check, Clear, Respond, Set, Transform
 from memoranda.abl.expression.semantics import number, number_in
+from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, field_at
 from memoranda.abl.runtime.constraints import apply_rule, broken_rule
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, Block, BranchPlan, Do, Put, Signal, choose
 from memoranda.abl.runtime.state import CallRecord
-from memoranda.abl.runtime.work import StepError, Work, field_at
 from memoranda.abl.tools.outcome import FailureKind, Outcome, ToolFailure
 from memoranda.abl.variables import READ_ONLY, Declarations, Persistent, fits
 from memoranda.errors import MemorandaError
@@ -60,44 +60,44 @@ def compile_target(to: ActionCompiler, path: str) -> Put:
     """Return a function that sets a path: a fact if one is declared or granted, else a session variable."""
     found = to.declarations.find(path) if path.partition(".")[0] not in to.declarations.session else None
     if found is not None:
-        return lambda work, value: _write_fact(work, *found, value)
+        return lambda turn, value: _write_fact(turn, *found, value)
     name, *rest = path.split(".")
     below = tuple(rest)
     if name in READ_ONLY or name.startswith("_"):
         message = f"{quote(name)} belongs to the runtime and cannot be set"
 
-        def refuse(work: Work, value: Any) -> None:
-            work.note("refused", name, why=message)
+        def refuse(turn: ActiveTurn, value: Any) -> None:
+            turn.note("refused", name, why=message)
 
         return refuse
     if name not in PREFIXES or not below:
-        return lambda work, value: work.assign(name, value, below)
+        return lambda turn, value: turn.assign(name, value, below)
 
-    def put(work: Work, value: Any) -> None:
-        granted = work.frame.facts.granted(path)
+    def put(turn: ActiveTurn, value: Any) -> None:
+        granted = turn.frame.facts.granted(path)
         if granted is not None:
-            _write_fact(work, *granted, value)
+            _write_fact(turn, *granted, value)
         else:
-            work.assign(name, value, below)
+            turn.assign(name, value, below)
 
     return put
 
 
-def _write_fact(work: Work, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
-    work.frame.facts.write(work, variable, below, value)
+def _write_fact(turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
+    turn.frame.facts.write(turn, variable, below, value)
 
 
 def compile_set(to: ActionCompiler, node: Set) -> Do:
     """Compile SET: assignments that run from top to bottom."""
     parts = [_assignment(to, assignment) for assignment in node.assignments]
 
-    def run(work: Work) -> Signal:
+    def run(turn: ActiveTurn) -> Signal:
         for name, value, put, is_fact in parts:
-            result = work.value(value)
-            put(work, result)
-            if not is_fact and work.frame.facts.granted(name) is None:
+            result = turn.value(value)
+            put(turn, result)
+            if not is_fact and turn.frame.facts.granted(name) is None:
                 # For a fact, the trace says whether it was remembered or refused.
-                work.note("set", name, to=result)
+                turn.note("set", name, to=result)
         return None
 
     return run
@@ -116,14 +116,14 @@ def compile_clear(to: ActionCompiler, node: Clear) -> Do:
         head = raw.text.partition(".")[0]
         parts.append((raw.text, to.declarations.find(raw.text) if head not in to.declarations.session else None))
 
-    def run(work: Work) -> Signal:
+    def run(turn: ActiveTurn) -> Signal:
         for path, found in parts:
             name, *rest = path.split(".")
-            fact = found or (work.frame.facts.granted(path) if name in PREFIXES else None)
+            fact = found or (turn.frame.facts.granted(path) if name in PREFIXES else None)
             if fact is not None:
-                work.frame.facts.clear(work, *fact)
-            work.clear(name, tuple(rest))
-        work.note("cleared", ", ".join(path for path, _ in parts))
+                turn.frame.facts.clear(turn, *fact)
+            turn.clear(name, tuple(rest))
+        turn.note("cleared", ", ".join(path for path, _ in parts))
         return None
 
     return run
@@ -133,9 +133,9 @@ def compile_respond(to: ActionCompiler, node: Respond) -> Do:
     """Compile RESPOND."""
     template = to.agent_template(node.text) if node.named else to.template(node.text)
 
-    def run(work: Work) -> Signal:
+    def run(turn: ActiveTurn) -> Signal:
         if template is not None:
-            work.say(work.render(template))
+            turn.say(turn.render(template))
         return None
 
     return run
@@ -145,16 +145,16 @@ def compile_check(to: ActionCompiler, node: Check) -> Do:
     """Compile CHECK, which continues only if a condition is true."""
     condition, on_fail, text = to.guard(node.condition), to.branches(node.on_fail), node.condition.text
 
-    def run(work: Work) -> Signal:
-        holds = work.test(condition)
-        work.note("checked", text, holds=holds)
+    def run(turn: ActiveTurn) -> Signal:
+        holds = turn.test(condition)
+        turn.note("checked", text, holds=holds)
         if holds:
             return None
-        branch = choose(on_fail, work)
+        branch = choose(on_fail, turn)
         if branch is not None:
             return branch.block
-        work.note("blocked", text, why="the check failed and has no ON_FAIL")
-        work.wait("halted")
+        turn.note("blocked", text, why="the check failed and has no ON_FAIL")
+        turn.wait("halted")
         return AGAIN
 
     return run
@@ -170,25 +170,25 @@ def compile_transform(to: ActionCompiler, node: Transform) -> Do:
     order, descending = node.sort_by.text if node.sort_by else None, node.descending
     limit = to.expression(node.limit) if node.limit else None
 
-    def run(work: Work) -> Signal:
-        given = work.value(source)
+    def run(turn: ActiveTurn) -> Signal:
+        given = turn.value(source)
         if type(given) is not list:
             if given is not None:
-                work.note("warning", f"`{node.source.text}` is not an array, so the result is empty")
+                turn.note("warning", f"`{node.source.text}` is not an array, so the result is empty")
             given = []
-        most = _limit(work.value(limit)) if limit else None
-        names = work.frame.names
+        most = _limit(turn.value(limit)) if limit else None
+        names = turn.frame.names
         kept: list[tuple[Any, Any]] = []
         for one in cast("list[Any]", given):
             layer = Layer({item: one}, names)
-            if keep is not None and not work.test(keep, layer):
+            if keep is not None and not turn.test(keep, layer):
                 continue
-            kept.append((one, {name: work.value(value, layer) for name, value in fields} if fields else one))
+            kept.append((one, {name: turn.value(value, layer) for name, value in fields} if fields else one))
         if order is not None:
             kept = _sort(kept, order, item, descending=descending)
         result = [made for _, made in (kept if most is None else kept[:most])]
-        put(work, result)
-        work.note("transformed", node.source.text, into=into, items=len(result), of=len(cast("list[Any]", given)))
+        put(turn, result)
+        turn.note("transformed", node.source.text, into=into, items=len(result), of=len(cast("list[Any]", given)))
         return None
 
     return run
@@ -255,86 +255,86 @@ def compile_call(to: ActionCompiler, node: Call) -> Do:
     on_result = to.branches(node.on_result)
     checkpoint = f"calling {tool}"
 
-    def run(work: Work) -> Signal:
-        rule = broken_rule(work, checkpoint)
-        signal = apply_rule(work, rule) if rule is not None else None
+    def run(turn: ActiveTurn) -> Signal:
+        rule = broken_rule(turn, checkpoint)
+        signal = apply_rule(turn, rule) if rule is not None else None
         if signal is not None:
             return signal
         # Before the arguments are evaluated: a search may use what is recalled for it.
-        recall_for_search(work, tool)
-        arguments = [work.value(argument) for argument in positional]
-        options = {name: work.value(argument) for name, argument in named}
-        outcome = call_tool(work, tool, arguments, options)
+        recall_for_search(turn, tool)
+        arguments = [turn.value(argument) for argument in positional]
+        options = {name: turn.value(argument) for name, argument in named}
+        outcome = call_tool(turn, tool, arguments, options)
         if outcome.failure is not None:
-            branch = choose(on_fail, work)
+            branch = choose(on_fail, turn)
             if branch is None:
                 raise StepError(outcome.failure.kind, outcome.failure.message, subtype=outcome.failure.subtype)
             return branch.block
         if result is not None:
-            result(work, outcome.value)
-        return _result_blocks(work, on_success, on_result)
+            result(turn, outcome.value)
+        return _result_blocks(turn, on_success, on_result)
 
     return run
 
 
-def _result_blocks(work: Work, *outcomes: Any) -> tuple[Block, ...] | None:
-    blocks = tuple(branch.block for branch in (choose(branches, work) for branches in outcomes) if branch is not None)
+def _result_blocks(turn: ActiveTurn, *outcomes: Any) -> tuple[Block, ...] | None:
+    blocks = tuple(branch.block for branch in (choose(branches, turn) for branches in outcomes) if branch is not None)
     return blocks or None
 
 
-def recall_for_search(work: Work, tool: str) -> None:
+def recall_for_search(turn: ActiveTurn, tool: str) -> None:
     """Run the `search:before` recalls if a tool is a search, by its name."""
-    if any(word in tool.casefold() for word in work.behaviour.searches):
-        recall(work, "search:before")
+    if any(word in tool.casefold() for word in turn.behaviour.searches):
+        recall(turn, "search:before")
 
 
-def call_tool(work: Work, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+def call_tool(turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
     """Call a tool for the active agent, record the call, and bind its result."""
-    outcome = _invoke(work, tool, positional, named)
-    names = work.frame.names
+    outcome = _invoke(turn, tool, positional, named)
+    names = turn.frame.names
     failure = outcome.failure
     if failure is not None:
         names["tool_failures"] = (names.get("tool_failures") or 0) + 1
-        work.record_call(CallRecord(tool, failure=[failure.kind, failure.message, failure.subtype]))
-        work.note("called", tool, failed=failure.message, details=failure.details or None)
+        turn.record_call(CallRecord(tool, failure=[failure.kind, failure.message, failure.subtype]))
+        turn.note("called", tool, failed=failure.message, details=failure.details or None)
         return outcome
-    work.record_call(CallRecord(tool, outcome.value))
-    work.given_results = True
-    work.note("called", tool, gave=outcome.value)
-    bind_result(work, tool, outcome.value)
-    recall(work, f"tool:{tool}:after", "tool:*:after")
+    turn.record_call(CallRecord(tool, outcome.value))
+    turn.given_results = True
+    turn.note("called", tool, gave=outcome.value)
+    bind_result(turn, tool, outcome.value)
+    recall(turn, f"tool:{tool}:after", "tool:*:after")
     return outcome
 
 
-def _invoke(work: Work, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
-    if work.replay is not None:
-        return _from_record(work)
-    box = work.frame.member.toolbox
+def _invoke(turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+    if turn.replay is not None:
+        return _from_record(turn)
+    box = turn.frame.member.toolbox
     if tool in MEMORY_TOOLS and not box.knows(tool):
-        return _memory_tool(work, tool, positional, named)
+        return _memory_tool(turn, tool, positional, named)
     return box.call(tool, positional, named)
 
 
-def _from_record(work: Work) -> Outcome:
+def _from_record(turn: ActiveTurn) -> Outcome:
     """Return the recorded result of the call."""
-    assert work.replay is not None
-    place = len(work.record.calls)
-    if place >= len(work.replay.calls):
+    assert turn.replay is not None
+    place = len(turn.record.calls)
+    if place >= len(turn.replay.calls):
         return Outcome(failure=ToolFailure("tool_error", "the record of the turn has no such call"))
-    record = work.replay.calls[place]
+    record = turn.replay.calls[place]
     if record.failure is None:
         return Outcome(record.value)
     kind, message, subtype = record.failure
     return Outcome(failure=ToolFailure(cast("FailureKind", kind), message, subtype))
 
 
-def bind_result(work: Work, tool: str, value: Any) -> None:
+def bind_result(turn: ActiveTurn, tool: str, value: Any) -> None:
     """Bind a result to its names, and its fields to their own names where those are free.
 
     A field with the name of a declared session variable is assigned to it.
     """
-    frame = work.frame
-    spreads = work.behaviour.results_become_variables
+    frame = turn.frame
+    spreads = turn.behaviour.results_become_variables
     frame.reveal(value)
     frame.put_result(tool, value, spreads=spreads)
     frame.results_changed = True
@@ -343,14 +343,14 @@ def bind_result(work: Work, tool: str, value: Any) -> None:
     declared = frame.plan.declarations.session
     for name, item in cast("dict[str, Any]", value).items():
         if name in declared and fits(item, declared[name].type):
-            work.assign(name, item)
+            turn.assign(name, item)
 
 
-def _memory_tool(work: Work, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
+def _memory_tool(turn: ActiveTurn, tool: str, positional: list[Any], named: dict[str, Any]) -> Outcome:
     """Recall or remember entries in a collection of the user; without a user, of the project."""
     order = ("query", "collection", "limit") if tool == "memory.recall" else ("content", "collection")
     given = {**dict(zip(order, positional, strict=False)), **named}
-    place = work.frame.facts.session.entries
+    place = turn.frame.facts.session.entries
     try:
         if tool == "memory.remember":
             kept = place.remember(given.get("content"), collection=given.get("collection") or "notes")

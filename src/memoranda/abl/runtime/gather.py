@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
+from memoranda.abl.runtime.active_turn import ActiveTurn
 from memoranda.abl.runtime.memory import recall
 from memoranda.abl.runtime.plan import AGAIN, FieldPlan, InterruptionPlan, Signal
 from memoranda.abl.runtime.state import Wait
-from memoranda.abl.runtime.work import Work
 from memoranda.abl.understanding.validation import coerce, validate
 from memoranda.agent.models import Ask, Said
 from memoranda.errors import ModelError
@@ -39,157 +39,157 @@ class GatherAction:
         self.strategy = strategy
         self._conditional = any(field.active_when is not None for field in fields)
 
-    def __call__(self, work: Work) -> Signal:
+    def __call__(self, turn: ActiveTurn) -> Signal:
         """Continue if the fields are complete; else ask for what is missing and wait."""
-        state = work.frame.state
+        state = turn.frame.state
         if state.wait != "gather":
             # Reached by the flow and not by an answer, so nothing was asked yet.
             state.asked, state.presented = None, False
-            if work.fresh:
-                self.take(work)
+            if turn.fresh:
+                self.take(turn)
         state.wait = ""
-        missing = self.missing(work)
-        if self._is_complete(work, missing):
-            self._fill_defaults(work)
+        missing = self.missing(turn)
+        if self._is_complete(turn, missing):
+            self._fill_defaults(turn)
             state.asked, state.again = None, []
-            work.frame.names["all_fields_gathered"] = True
+            turn.frame.names["all_fields_gathered"] = True
             return None
-        self._ask(work, missing)
-        work.wait("gather")
+        self._ask(turn, missing)
+        turn.wait("gather")
         return AGAIN
 
-    def take(self, work: Work) -> bool:
+    def take(self, turn: ActiveTurn) -> bool:
         """Take the values in the user's words; say whether there were any."""
-        state, names = work.frame.state, work.frame.names
-        wanted = [field for field in self._active(work) if names.get(field.name) is None or field.name in state.again]
-        wanted = wanted or self._falsy_fields(work)
-        corrected = self._correct(work) if self.corrections else {}
+        state, names = turn.frame.state, turn.frame.names
+        wanted = [field for field in self._active(turn) if names.get(field.name) is None or field.name in state.again]
+        wanted = wanted or self._falsy_fields(turn)
+        corrected = self._correct(turn) if self.corrections else {}
         # Words that correct a value are not an answer to the question.
         asked = None if corrected else state.asked
-        found = {**find_values(work, wanted, asked, self.strategy), **corrected}
-        taken = keep_values(work, self.fields, found)
+        found = {**find_values(turn, wanted, asked, self.strategy), **corrected}
+        taken = keep_values(turn, self.fields, found)
         if taken or state.asked is not None:
-            work.fresh = False
-            work.answered = state.step
+            turn.fresh = False
+            turn.answered = state.step
         state.again = [name for name in state.again if name not in taken]
         return bool(taken)
 
-    def _correct(self, work: Work) -> dict[str, Any]:
+    def _correct(self, turn: ActiveTurn) -> dict[str, Any]:
         """Return corrected values of fields that have one, and clear the fields that depend on them."""
-        names = work.frame.names
+        names = turn.frame.names
         there = [field.wanted for field in self.fields if names.get(field.name) is not None]
-        asked = [field for field in self.fields if field.name == work.frame.state.asked]
+        asked = [field for field in self.fields if field.name == turn.frame.state.asked]
         missing = next((field.wanted for field in asked if names.get(field.name) is None), None)
-        reader = work.frame.member.reader
-        found = reader.find_corrections(there, work.text, now=work.run.clock.now(), missing=missing)
+        reader = turn.frame.member.reader
+        found = reader.find_corrections(there, turn.text, now=turn.run.clock.now(), missing=missing)
         changed = {name: value for name, value in found.items() if value != names.get(name)}
         for name, value in changed.items():
-            self._clear_dependents(work, name)
-            work.note("corrected", name, to=value)
+            self._clear_dependents(turn, name)
+            turn.note("corrected", name, to=value)
         return changed
 
-    def missing(self, work: Work) -> list[FieldPlan]:
+    def missing(self, turn: ActiveTurn) -> list[FieldPlan]:
         """Return the fields to ask for, in order."""
-        names, again = work.frame.names, work.frame.state.again
+        names, again = turn.frame.names, turn.frame.state.again
         missing = [
             field
-            for field in self._active(work)
+            for field in self._active(turn)
             if (names.get(field.name) is None or field.name in again)
             and field.required
             and field.asks
-            and (field.default is None or work.value(field.default) is None)
-            and all(work.frame.value_at(other, work.run) is not None for other in field.depends_on)
+            and (field.default is None or turn.value(field.default) is None)
+            and all(turn.frame.value_at(other, turn.run) is not None for other in field.depends_on)
         ]
-        return missing or [field for field in self._falsy_fields(work) if field.asks]
+        return missing or [field for field in self._falsy_fields(turn) if field.asks]
 
-    def _falsy_fields(self, work: Work) -> Sequence[FieldPlan]:
+    def _falsy_fields(self, turn: ActiveTurn) -> Sequence[FieldPlan]:
         """Return the fields to ask for if all have a value but `complete_when` is false: those with a falsy value.
 
         A counter that begins with 0 is such a field: it has a value that the user did not give.
         """
-        if self.complete_when is None or work.test(self.complete_when):
+        if self.complete_when is None or turn.test(self.complete_when):
             return []
-        fields = self._active(work)
-        return [field for field in fields if not work.frame.names.get(field.name)] or fields
+        fields = self._active(turn)
+        return [field for field in fields if not turn.frame.names.get(field.name)] or fields
 
-    def _active(self, work: Work) -> Sequence[FieldPlan]:
+    def _active(self, turn: ActiveTurn) -> Sequence[FieldPlan]:
         if not self._conditional:
             return self.fields
-        return [field for field in self.fields if field.active_when is None or work.test(field.active_when)]
+        return [field for field in self.fields if field.active_when is None or turn.test(field.active_when)]
 
-    def _is_complete(self, work: Work, missing: list[FieldPlan]) -> bool:
-        if work.frame.state.again:
+    def _is_complete(self, turn: ActiveTurn, missing: list[FieldPlan]) -> bool:
+        if turn.frame.state.again:
             return False
         if self.complete_when is not None:
-            return work.test(self.complete_when)
+            return turn.test(self.complete_when)
         return not missing
 
-    def _fill_defaults(self, work: Work) -> None:
-        for field in self._active(work):
-            if field.default is not None and work.frame.names.get(field.name) is None:
-                work.assign(field.name, work.value(field.default))
+    def _fill_defaults(self, turn: ActiveTurn) -> None:
+        for field in self._active(turn):
+            if field.default is not None and turn.frame.names.get(field.name) is None:
+                turn.assign(field.name, turn.value(field.default))
 
-    def _clear_dependents(self, work: Work, name: str) -> None:
+    def _clear_dependents(self, turn: ActiveTurn, name: str) -> None:
         for field in self.fields:
-            if name in field.depends_on and work.frame.names.get(field.name) is not None:
-                work.clear(field.name)
-                work.note("cleared", field.name, because=name)
-                self._clear_dependents(work, field.name)
+            if name in field.depends_on and turn.frame.names.get(field.name) is not None:
+                turn.clear(field.name)
+                turn.note("cleared", field.name, because=name)
+                self._clear_dependents(turn, field.name)
 
-    def _ask(self, work: Work, missing: list[FieldPlan]) -> None:
-        state = work.frame.state
+    def _ask(self, turn: ActiveTurn, missing: list[FieldPlan]) -> None:
+        state = turn.frame.state
         if not state.presented:
             for template in self.presents:
-                work.say(work.render(template))
+                turn.say(turn.render(template))
             state.presented = True
         state.asked = missing[0].name if missing else None
-        if missing and not work.reasked:
-            work.say(question(work, missing[0]))
-            work.note("asked", missing[0].name)
-        work.reasked = False
+        if missing and not turn.reasked:
+            turn.say(question(turn, missing[0]))
+            turn.note("asked", missing[0].name)
+        turn.reasked = False
 
 
-def question(work: Work, field: FieldPlan) -> str:
+def question(turn: ActiveTurn, field: FieldPlan) -> str:
     """Return the question for a field: its prompt, or a default."""
     if field.prompt is not None:
-        return work.render(field.prompt)
+        return turn.render(field.prompt)
     words = field.name.replace("_", " ")
     if field.wanted.options:
         return f"What is the {words}? ({', '.join(field.wanted.options)})"
     return f"What is the {words}?"
 
 
-def keep_values(work: Work, fields: Iterable[FieldPlan], found: dict[str, Any]) -> list[str]:
+def keep_values(turn: ActiveTurn, fields: Iterable[FieldPlan], found: dict[str, Any]) -> list[str]:
     """Assign valid values, tell the user what is wrong with the others, and return the names that were assigned."""
     taken: list[str] = []
-    names = work.frame.names
+    names = turn.frame.names
     for field in fields:
         if field.name not in found:
             continue
         value = found[field.name]
-        complaint = complaint_about(work, field, value)
+        complaint = complaint_about(turn, field, value)
         if complaint:
             names["_validation_retries"] = (names.get("_validation_retries") or 0) + 1
-            work.note("invalid", field.name, why=complaint)
-            work.say(complaint)
+            turn.note("invalid", field.name, why=complaint)
+            turn.say(complaint)
             continue
-        work.assign(field.name, value)
-        work.note("gathered", field.name, value=value)
+        turn.assign(field.name, value)
+        turn.note("gathered", field.name, value=value)
         taken.append(field.name)
-    work.taken.extend(taken)
+    turn.taken.extend(taken)
     for name in taken:
-        recall(work, f"entity:{name}:extracted", "entity:*:extracted")
+        recall(turn, f"entity:{name}:extracted", "entity:*:extracted")
     return taken
 
 
-def complaint_about(work: Work, field: FieldPlan, value: Any) -> str:
+def complaint_about(turn: ActiveTurn, field: FieldPlan, value: Any) -> str:
     """Return a sentence for the user about what is wrong with a value, or an empty string."""
-    complaint = validate(value, field.rules, now=work.run.clock.now()) if field.rules else None
+    complaint = validate(value, field.rules, now=turn.run.clock.now()) if field.rules else None
     if complaint:
         return complaint
     if field.validation is not None:
-        layer = Layer({field.name: value, "value": value}, work.frame.names)
-        if not work.test(field.validation, layer):
+        layer = Layer({field.name: value, "value": value}, turn.frame.names)
+        if not turn.test(field.validation, layer):
             return f"That cannot be the {field.name.replace('_', ' ')}."
     return ""
 
@@ -204,33 +204,33 @@ _CLASSIFY = (
 )
 
 
-def find_values(work: Work, fields: Sequence[FieldPlan], asked: str | None, strategy: str) -> dict[str, Any]:
+def find_values(turn: ActiveTurn, fields: Sequence[FieldPlan], asked: str | None, strategy: str) -> dict[str, Any]:
     """Return the values of fields in the user's words: by the reader, then by the model where it can add something."""
-    if not fields or not work.text.strip():
+    if not fields or not turn.text.strip():
         return {}
     wanted = [field.wanted_when_asked if field.name == asked else field.wanted for field in fields]
-    found = work.frame.member.reader.find(wanted, work.text, now=work.run.clock.now())
-    if strategy != "pattern" and work.frame.member.model is not None:
+    found = turn.frame.member.reader.find(wanted, turn.text, now=turn.run.clock.now())
+    if strategy != "pattern" and turn.frame.member.model is not None:
         # A model may read better what the reader took as a whole.
-        left = [field for field in fields if found.get(field.name, work.text.strip()) == work.text.strip()]
-        found.update(_values_from_model(work, left) if left else {})
+        left = [field for field in fields if found.get(field.name, turn.text.strip()) == turn.text.strip()]
+        found.update(_values_from_model(turn, left) if left else {})
     return found
 
 
-def _values_from_model(work: Work, fields: Sequence[FieldPlan]) -> dict[str, Any]:
+def _values_from_model(turn: ActiveTurn, fields: Sequence[FieldPlan]) -> dict[str, Any]:
     """Return the values that the model finds and that fit the types of their fields."""
     properties = {field.name: {"description": _description(field), **_schema(field)} for field in fields}
     ask = Ask(
         instructions=_EXTRACT,
-        messages=(Said("user", work.text),),
+        messages=(Said("user", turn.text),),
         schema={"type": "object", "properties": properties, "additionalProperties": False},
     )
-    given, found = _ask_model(work, ask), dict[str, Any]()
+    given, found = _ask_model(turn, ask), dict[str, Any]()
     for field in fields:
         value, wanted = given.get(field.name), field.wanted
         fits = value is not None
         if fits and not wanted.list and not wanted.range:
-            fits, value = coerce(value, wanted.type, now=work.run.clock.now())
+            fits, value = coerce(value, wanted.type, now=turn.run.clock.now())
         if fits:
             found[field.name] = value
     return found
@@ -250,43 +250,43 @@ def _schema(field: FieldPlan) -> dict[str, Any]:
     return {"type": ["array" if field.wanted.list else kind, "null"]}
 
 
-def find_interruption(work: Work, choices: Sequence[InterruptionPlan]) -> InterruptionPlan | None:
+def find_interruption(turn: ActiveTurn, choices: Sequence[InterruptionPlan]) -> InterruptionPlan | None:
     """Return the sub-intent or digression that the user's words express, or None."""
-    open_now = [choice for choice in choices if choice.condition is None or work.test(choice.condition)]
+    open_now = [choice for choice in choices if choice.condition is None or turn.test(choice.condition)]
     if not open_now:
         return None
-    place = work.frame.member.reader.find_intent([choice.intent for choice in open_now], work.text)
-    if place is None and work.frame.member.model is not None:
-        place = _ask_for_intent(work, open_now)
+    place = turn.frame.member.reader.find_intent([choice.intent for choice in open_now], turn.text)
+    if place is None and turn.frame.member.model is not None:
+        place = _ask_for_intent(turn, open_now)
     return None if place is None else open_now[place]
 
 
-def _ask_for_intent(work: Work, choices: Sequence[InterruptionPlan]) -> int | None:
+def _ask_for_intent(turn: ActiveTurn, choices: Sequence[InterruptionPlan]) -> int | None:
     listed = "\n".join(f"{number}. {choice.label}" for number, choice in enumerate(choices, start=1))
     ask = Ask(
         instructions=f"{_CLASSIFY}\n{listed}",
-        messages=(Said("user", work.text),),
+        messages=(Said("user", turn.text),),
         schema={"type": "object", "properties": {"intent": {"type": "integer"}}, "required": ["intent"]},
     )
-    number = _ask_model(work, ask).get("intent")
+    number = _ask_model(turn, ask).get("intent")
     return number - 1 if type(number) is int and 1 <= number <= len(choices) else None
 
 
-def _ask_model(work: Work, ask: Ask) -> dict[str, Any]:
+def _ask_model(turn: ActiveTurn, ask: Ask) -> dict[str, Any]:
     """Return the structured answer of the model; an empty one, with a warning in the trace, if it cannot be reached."""
-    if work.replay is not None:
-        place = len(work.record.replies)
-        answer: dict[str, Any] = work.replay.replies[place] if place < len(work.replay.replies) else {}
-        work.record.replies.append(answer)
+    if turn.replay is not None:
+        place = len(turn.record.replies)
+        answer: dict[str, Any] = turn.replay.replies[place] if place < len(turn.replay.replies) else {}
+        turn.record.replies.append(answer)
         return answer
-    model = work.frame.member.model
+    model = turn.frame.member.model
     assert model is not None
     answer = {}
     try:
-        answer = model.reply(ask, timeout=work.behaviour.model_seconds).value or {}
-        work.note("model", model.name, gave=answer)
+        answer = model.reply(ask, timeout=turn.behaviour.model_seconds).value or {}
+        turn.note("model", model.name, gave=answer)
     except ModelError as error:
         # The turn continues with what the reader found.
-        work.note("warning", "the model could not be asked", why=error.message, code=error.code)
-    work.record.replies.append(answer)
+        turn.note("warning", "the model could not be asked", why=error.message, code=error.code)
+    turn.record.replies.append(answer)
     return answer

@@ -10,10 +10,10 @@ from typing import Any, Literal, cast
 import msgspec
 
 from memoranda.abl.document import Access, scope_of
+from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, StepError, field_at, with_field, without_field
 from memoranda.abl.runtime.plan import CompletePlan, RecallPlan, TriggerPlan
 from memoranda.abl.runtime.state import PathGrant
 from memoranda.abl.runtime.trace import TraceEntry, refusal
-from memoranda.abl.runtime.work import Frame, StepError, Work, field_at, with_field, without_field
 from memoranda.abl.variables import KEPT_FROM_VIEW, Persistent, at_or_above, fits, key_of
 from memoranda.api.memory import Memory
 from memoranda.api.scoped import ScopedMemory
@@ -270,19 +270,19 @@ class FrameFacts:
             return variable.default.value(names, run)
         return value
 
-    def write(self, work: Work, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
+    def write(self, turn: ActiveTurn, variable: Persistent, below: tuple[str, ...], value: Any) -> None:
         """Set a path, as `SET` does; None deletes it."""
         variable, below = self._resolve(variable, below)
         kind = "remove" if value is None else "put"
-        self._change(work, variable, below, kind, value, None, {"value": self.redact(variable, value)})
+        self._change(turn, variable, below, kind, value, None, {"value": self.redact(variable, value)})
 
-    def clear(self, work: Work, variable: Persistent, below: tuple[str, ...]) -> None:
+    def clear(self, turn: ActiveTurn, variable: Persistent, below: tuple[str, ...]) -> None:
         """Delete a path, or a field of it."""
-        self._change(work, *self._resolve(variable, below), "remove", None, None, {})
+        self._change(turn, *self._resolve(variable, below), "remove", None, None, {})
 
     def store(
         self,
-        work: Work,
+        turn: ActiveTurn,
         variable: Persistent,
         below: tuple[str, ...],
         value: Any,
@@ -293,20 +293,20 @@ class FrameFacts:
         """Store a value as a trigger does: a single value is appended to an array."""
         if value is None:
             # An unset variable must not delete what is known.
-            work.note("skipped", variable.path, because="there is no value to remember")
+            turn.note("skipped", variable.path, because="there is no value to remember")
             return
         variable, below = self._resolve(variable, below)
         appends = (
             not below
-            and work.behaviour.store_to_array == "append"
+            and turn.behaviour.store_to_array == "append"
             and type(value) is not list
             and (variable.type == "array" or type(self._before(variable)) is list)
         )
         detail = {"value": self.redact(variable, value), "when": because or None, "ttl": ttl}
         try:
-            self._change(work, variable, below, "append" if appends else "put", value, ttl, detail, digests)
+            self._change(turn, variable, below, "append" if appends else "put", value, ttl, detail, digests)
         except StepError as error:
-            work.note("refused", variable.path, why=error.message)
+            turn.note("refused", variable.path, why=error.message)
 
     def _before(self, variable: Persistent) -> Any:
         """Return the current value of a fact, or None if it may not be read."""
@@ -318,7 +318,7 @@ class FrameFacts:
 
     def _change(
         self,
-        work: Work,
+        turn: ActiveTurn,
         variable: Persistent,
         below: tuple[str, ...],
         kind: Literal["put", "append", "remove"],
@@ -328,7 +328,7 @@ class FrameFacts:
         digests: tuple[dict[str, str], str] | None = None,
     ) -> None:
         """Add a pending change; a change that the gate refuses is refused, and in the ledger, at once."""
-        scope = self._writable(work, variable, value, warn=kind == "put" and not below)
+        scope = self._writable(turn, variable, value, warn=kind == "put" and not below)
         if scope is None:
             return
         entry = TraceEntry("remembered" if kind != "remove" else "forgot", ".".join((variable.path, *below)), detail)
@@ -340,31 +340,31 @@ class FrameFacts:
             if session.as_of is None and not session.memory.may(effect):
                 session.memory.perform(effect)
         except (Refused, UsageError) as error:
-            work.note("refused", variable.path, **refusal_detail(variable, error))
+            turn.note("refused", variable.path, **refusal_detail(variable, error))
             return
         session.overlay[(scope.path, variable.key)] = after
         session.pending.append(change)
-        work.happened.append(entry)
+        turn.happened.append(entry)
 
-    def _writable(self, work: Work, variable: Persistent, value: Any, *, warn: bool) -> Scope | None:
+    def _writable(self, turn: ActiveTurn, variable: Persistent, value: Any, *, warn: bool) -> Scope | None:
         """Return the scope to which a path may be written; None after adding the refusal to trace and ledger."""
         scope = self.session.scope(variable)
         if scope is None:
-            work.note("refused", variable.path, why="the session has no user, so it cannot store facts of a user")
+            turn.note("refused", variable.path, why="the session has no user, so it cannot store facts of a user")
             return None
         if variable.access == "read":
-            self._refuse(work, variable, scope, value)
+            self._refuse(turn, variable, scope, value)
             return None
         if warn and not fits(value, variable.type):
             about = f"`{variable.path}` is declared {variable.type} and got another type"
-            work.note("warning", about, type=variable.type, value=self.redact(variable, value))
+            turn.note("warning", about, type=variable.type, value=self.redact(variable, value))
         return scope
 
     def redact(self, variable: Persistent, value: Any) -> Any:
         """Return a value for a trace; a sensitive one is hidden."""
         return KEPT_FROM_VIEW if variable.sensitive else value
 
-    def _refuse(self, work: Work, variable: Persistent, scope: Scope, value: Any) -> None:
+    def _refuse(self, turn: ActiveTurn, variable: Persistent, scope: Scope, value: Any) -> None:
         """Let the gate refuse a write that the declaration forbids, so that the ledger records it."""
         narrow = Policy.of(allow=("*",), access={variable.key: "read", "*": "readwrite"})
         try:
@@ -374,88 +374,88 @@ class FrameFacts:
             detail: dict[str, Any] = {"why": f"`{variable.path}` may be read, not written"}
         except (Refused, UsageError) as error:
             detail = refusal_detail(variable, error)
-        work.note("refused", variable.path, **detail)
+        turn.note("refused", variable.path, **detail)
 
 
-def recall(work: Work, event: str, also: str = "") -> None:
+def recall(turn: ActiveTurn, event: str, also: str = "") -> None:
     """Run the recall instructions of the active agent for an event; `also` is the wildcard of its kind.
 
     A failure adds a warning to the trace, and the turn continues.
     """
-    recalls = work.frame.plan.recalls
+    recalls = turn.frame.plan.recalls
     plans = recalls.get(event, ())
     if also and also in recalls:
         plans = sorted((*plans, *recalls[also]), key=lambda plan: plan.number)
     for plan in plans:
         try:
-            _ACTIONS[plan.action](work, plan, event)
+            _ACTIONS[plan.action](turn, plan, event)
         except MemorandaError as error:
-            work.note("warning", f"recall at {event} failed", why=error.message, code=error.code)
+            turn.note("warning", f"recall at {event} failed", why=error.message, code=error.code)
 
 
-def _inject(work: Work, plan: RecallPlan, event: str) -> None:
+def _inject(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
     for variable in plan.paths:
-        _put(work, variable, work.frame.facts.read(variable, work.frame.names, work.run))
-    work.note("recalled", ", ".join(variable.path for variable in plan.paths), on=event)
+        _put(turn, variable, turn.frame.facts.read(variable, turn.frame.names, turn.run))
+    turn.note("recalled", ", ".join(variable.path for variable in plan.paths), on=event)
 
 
-def _put(work: Work, variable: Persistent, value: Any) -> None:
+def _put(turn: ActiveTurn, variable: Persistent, value: Any) -> None:
     """Copy a fact to its dotted path among the variables; the copy is not stored with the session."""
     head, *rest = variable.path.split(".")
-    names, mind = work.frame.names, work.frame.state.mind
-    if head not in mind.injected:
-        mind.injected = [*mind.injected, head]
+    names, notes = turn.frame.names, turn.frame.state.notes
+    if head not in notes.injected:
+        notes.injected = [*notes.injected, head]
     held = names.get(head)
     names[head] = with_field(held if type(held) is dict else None, tuple(rest), value, head) if rest else value
 
 
-def _load(work: Work, plan: RecallPlan, event: str) -> None:
+def _load(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
     if plan.paths:
-        _inject(work, plan, event)
+        _inject(turn, plan, event)
     if plan.domain is None:
         return
-    facts = work.frame.facts.session
+    facts = turn.frame.facts.session
     count = 0
     for head, scope in (("user", facts.user), ("project", facts.project), ("workflow", facts.tree)):
-        for path, value in _of_domain(work, scope, plan.domain, head):
-            _put(work, Persistent(path, "user", path), value)
+        for path, value in _of_domain(turn, scope, plan.domain, head):
+            _put(turn, Persistent(path, "user", path), value)
             count += 1
-    entries = _entries(work, plan.domain)
+    entries = _entries(turn, plan.domain)
     if entries:
-        names = work.frame.names
+        names = turn.frame.names
         names["recalled"] = {**(names.get("recalled") or {}), plan.domain: entries}
-    work.note("recalled", plan.domain, on=event, facts=count, entries=len(entries))
+    turn.note("recalled", plan.domain, on=event, facts=count, entries=len(entries))
 
 
-def _of_domain(work: Work, scope: Scope | None, domain: str, head: str) -> list[tuple[str, Any]]:
+def _of_domain(turn: ActiveTurn, scope: Scope | None, domain: str, head: str) -> list[tuple[str, Any]]:
     """Return the readable facts of a domain in one scope, by their paths."""
     if scope is None:
         return []
-    facts = work.frame.facts.session
-    closed = work.frame.facts.write_only_keys(work.frame.plan.declarations.persistent.values(), scope)
+    facts = turn.frame.facts.session
+    closed = turn.frame.facts.write_only_keys(turn.frame.plan.declarations.persistent.values(), scope)
     return [
         (f"{head}.{key}", value) for key, value in sorted(facts.of_domain(scope, domain).items()) if key not in closed
     ]
 
 
-def _entries(work: Work, domain: str) -> list[Any]:
+def _entries(turn: ActiveTurn, domain: str) -> list[Any]:
     """Recall entries of the domain's collection with the user's words."""
-    facts = work.frame.facts.session
+    facts = turn.frame.facts.session
     if facts.as_of is not None:
         return []
-    found = facts.entries.recall(work.text, collection=domain, limit=work.behaviour.loaded)
+    found = facts.entries.recall(turn.text, collection=domain, limit=turn.behaviour.loaded)
     return [match.content for match in found.results]
 
 
-def _instruct(work: Work, plan: RecallPlan, event: str) -> None:
+def _instruct(turn: ActiveTurn, plan: RecallPlan, event: str) -> None:
     if plan.instruction is None:
         return
-    told = work.frame.state.told
-    text = work.render(plan.instruction)
-    what = plan.number if plan.number in work.frame.plan.instructions else text
+    told = turn.frame.state.told
+    text = turn.render(plan.instruction)
+    what = plan.number if plan.number in turn.frame.plan.instructions else text
     if what not in told:
         told.append(what)
-    work.note("recalled", "an instruction for the model", on=event)
+    turn.note("recalled", "an instruction for the model", on=event)
 
 
 _ACTIONS = {"inject_context": _inject, "load_memory": _load, "prompt_llm": _instruct}
@@ -474,21 +474,21 @@ class _Still:
 _STILL = _Still()
 
 
-def remember(work: Work, frame: Frame) -> None:
+def remember(turn: ActiveTurn, frame: Frame) -> None:
     """Run the remember triggers of an agent, in the order of the file."""
     stored = frame.state.stored
     for trigger in frame.plan.triggers:
         try:
-            if work.test(trigger.when, frame.names):
-                _store(work, frame, trigger)
+            if turn.test(trigger.when, frame.names):
+                _store(turn, frame, trigger)
             elif trigger.id in stored:
                 del stored[trigger.id]
         except StepError as error:
             # The other triggers still run.
-            work.note("error", error.kind, message=error.message, when=trigger.text)
+            turn.note("error", error.kind, message=error.message, when=trigger.text)
 
 
-def _store(work: Work, frame: Frame, trigger: TriggerPlan) -> None:
+def _store(turn: ActiveTurn, frame: Frame, trigger: TriggerPlan) -> None:
     """Store the value of a trigger whose condition holds, unless it was stored already."""
     stored = frame.state.stored
     # With a constant clock and constant ids: a value with the current time would differ in every turn.
@@ -496,19 +496,19 @@ def _store(work: Work, frame: Frame, trigger: TriggerPlan) -> None:
         digest = _digest(trigger.value.value(frame.names, ExpressionRun(clock=_STILL, ids=_STILL)))
     except LimitExceeded as error:
         raise StepError("validation_error", error.message) from None
-    if work.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
+    if turn.behaviour.remember == "changes" and stored.get(trigger.id) == digest:
         return
-    value = work.value(trigger.value, frame.names)
+    value = turn.value(trigger.value, frame.names)
     stored[trigger.id] = digest
-    frame.facts.store(work, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (stored, trigger.id))
+    frame.facts.store(turn, trigger.target, trigger.below, value, trigger.ttl, trigger.text, (stored, trigger.id))
 
 
-def store_result(work: Work, frame: Frame, complete: CompletePlan) -> None:
+def store_result(turn: ActiveTurn, frame: Frame, complete: CompletePlan) -> None:
     """Store the value of a COMPLETE."""
     if complete.value is None or complete.target is None:
         return
-    value = work.value(complete.value, frame.names)
-    frame.facts.store(work, complete.target, complete.below, value, None, "")
+    value = turn.value(complete.value, frame.names)
+    frame.facts.store(turn, complete.target, complete.below, value, None, "")
 
 
 def _digest(value: object) -> str:

@@ -7,9 +7,9 @@ from typing import Any, cast
 
 import msgspec
 
+from memoranda.abl.runtime.active_turn import ActiveTurn, Frame, TeamMember
 from memoranda.abl.runtime.memory import ChangeError, FrameFacts, PendingChange, SessionFacts, refusal_detail
 from memoranda.abl.runtime.state import SessionState, TurnRecord
-from memoranda.abl.runtime.work import Frame, TeamMember, Work
 from memoranda.api.memory import Memory
 from memoranda.engine.facts import GetFact, ReadHistory, SetFact, WriteFacts
 from memoranda.errors import (
@@ -44,7 +44,7 @@ _SAVED_NAMES = (
 """Names of the runtime that the next turn needs, besides results and variables."""
 
 
-def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
+def save(turn: ActiveTurn, facts: SessionFacts, scope: Scope, version: int) -> int:
     """Write the facts, variables and state of a turn atomically; return the new version of the state.
 
     Facts that the gate or a schema refuses are left out, with an entry in the trace.
@@ -54,76 +54,76 @@ def save(work: Work, facts: SessionFacts, scope: Scope, version: int) -> int:
         try:
             changes = facts.effects()
         except ChangeError as error:
-            _drop(work, facts, error.change, error.detail)
+            _drop(turn, facts, error.change, error.detail)
             continue
-        state = msgspec.Raw(_encode_within(work, facts.memory.limits.value_bytes))
+        state = msgspec.Raw(_encode_within(turn, facts.memory.limits.value_bytes))
         writes = (
             *changes,
-            *_result_writes(work, scope, facts),
+            *_result_writes(turn, scope, facts),
             SetFact(scope=scope, key=SESSION_RECORD, payload=state, expect=version, echo=False),
         )
         try:
             kept: list[Any] = facts.memory.perform(WriteFacts(scope=scope, writes=writes))
         except Conflict:
-            _check_version(work, facts.memory, scope, version)
+            _check_version(turn, facts.memory, scope, version)
         except (Refused, UsageError) as error:
-            _leave_out(work, facts, error)
+            _leave_out(turn, facts, error)
         else:
-            _mark_saved(work, facts)
+            _mark_saved(turn, facts)
             return kept[-1].version
     raise Conflict(
-        f"other sessions keep changing the facts that this turn of the session {quote(work.session.id)} changes",
+        f"other sessions keep changing the facts that this turn of the session {quote(turn.session.id)} changes",
         hint="Nothing of this turn was saved: say it again in a moment",
     )
 
 
-def _check_version(work: Work, memory: Memory, scope: Scope, version: int) -> None:
+def _check_version(turn: ActiveTurn, memory: Memory, scope: Scope, version: int) -> None:
     """Raise if the session itself changed; otherwise only a fact changed, and the turn is saved again."""
     current = memory.perform(GetFact(scope=scope, key=SESSION_RECORD))
     actual = current.version if current else 0
     if version and not actual:
         raise ScopeEnded(
-            f"the session {quote(work.session.id)} was erased, alone or with its user",
+            f"the session {quote(turn.session.id)} was erased, alone or with its user",
             hint="Start a new one",
         )
     if actual != version:
         raise Conflict(
-            f"the session {quote(work.session.id)} continued elsewhere in the meantime",
+            f"the session {quote(turn.session.id)} continued elsewhere in the meantime",
             hint="Nothing of this turn was saved: resume the session and say it again",
             expected=version,
             actual=actual,
         )
 
 
-def _leave_out(work: Work, facts: SessionFacts, error: MemorandaError) -> None:
+def _leave_out(turn: ActiveTurn, facts: SessionFacts, error: MemorandaError) -> None:
     """Drop the changes that were refused, so that the rest is saved; all of them if the error does not say which."""
     if not facts.pending:
         raise error
     slug = error.details.get("slug")
     refused = [change for change in facts.pending if slug in (None, change.variable.key)] or list(facts.pending)
     for change in refused:
-        _drop(work, facts, change, refusal_detail(change.variable, error))
+        _drop(turn, facts, change, refusal_detail(change.variable, error))
         if isinstance(error, QuotaExceeded):
             change.retry_later()
 
 
-def _drop(work: Work, facts: SessionFacts, change: PendingChange, detail: dict[str, Any]) -> None:
+def _drop(turn: ActiveTurn, facts: SessionFacts, change: PendingChange, detail: dict[str, Any]) -> None:
     facts.pending.remove(change)
-    if change.entry in work.happened:
-        work.happened.remove(change.entry)
-    work.note("refused", change.variable.path, **detail)
+    if change.entry in turn.happened:
+        turn.happened.remove(change.entry)
+    turn.note("refused", change.variable.path, **detail)
 
 
-def _mark_saved(work: Work, facts: SessionFacts) -> None:
+def _mark_saved(turn: ActiveTurn, facts: SessionFacts) -> None:
     facts.settle()
-    for frame in work.all_frames():
+    for frame in turn.all_frames():
         frame.dirty.clear()
         frame.results_changed = False
 
 
 def _variables_to_save(frame: Frame) -> dict[str, Any]:
     """Return the variables to save, by their keys; those that repeat a result or a fact are restored with it."""
-    restored = frame.derived.union(frame.state.mind.injected)
+    restored = frame.derived.union(frame.state.notes.injected)
     keeps, prefix = frame.plan.keeps, frame.prefix
     return {
         prefix + name: value
@@ -132,18 +132,18 @@ def _variables_to_save(frame: Frame) -> dict[str, Any]:
     }
 
 
-def _encode_within(work: Work, most: int) -> bytes:
+def _encode_within(turn: ActiveTurn, most: int) -> bytes:
     """Encode the state; while it is too large, make its largest variable undefined."""
     while True:
-        payload = encode_state(work.session)
-        if len(payload) <= most or not work.session.vars:
+        payload = encode_state(turn.session)
+        if len(payload) <= most or not turn.session.vars:
             return payload
-        largest = max(work.session.vars, key=lambda key: len(encode(work.session.vars[key])))
-        for frame in work.all_frames():
+        largest = max(turn.session.vars, key=lambda key: len(encode(turn.session.vars[key])))
+        for frame in turn.all_frames():
             if largest in _variables_to_save(frame):
                 name = largest.removeprefix(frame.prefix)
-                _drop_variable(work, frame, name, "the variables together exceed the size limit of a fact")
-        freeze(work)
+                _drop_variable(turn, frame, name, "the variables together exceed the size limit of a fact")
+        freeze(turn)
 
 
 def encode_state(state: SessionState) -> bytes:
@@ -151,14 +151,14 @@ def encode_state(state: SessionState) -> bytes:
     return encode(msgspec.structs.replace(state, id=""))
 
 
-def _drop_variable(work: Work, frame: Frame, name: str, why: str) -> None:
-    work.note("warning", f"`{name}` cannot be saved and is undefined now", why=why)
+def _drop_variable(turn: ActiveTurn, frame: Frame, name: str, why: str) -> None:
+    turn.note("warning", f"`{name}` cannot be saved and is undefined now", why=why)
     frame.names.pop(name, None)
 
 
-def drop_invalid_variables(work: Work, limits: Limits) -> None:
+def drop_invalid_variables(turn: ActiveTurn, limits: Limits) -> None:
     """Make variables undefined whose new values cannot be saved, with a warning in the trace."""
-    for frame in work.all_frames():
+    for frame in turn.all_frames():
         for name in frame.dirty:
             value = frame.names.get(name)
             if value is None or type(value) in (int, bool):
@@ -166,12 +166,12 @@ def drop_invalid_variables(work: Work, limits: Limits) -> None:
             try:
                 encode_checked(value, limits)
             except (LimitExceeded, InvalidValue) as error:
-                _drop_variable(work, frame, name, error.message)
+                _drop_variable(turn, frame, name, error.message)
 
 
-def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> tuple[SetFact, ...]:
+def _result_writes(turn: ActiveTurn, scope: Scope, facts: SessionFacts) -> tuple[SetFact, ...]:
     """Return the write of the results of tools, if they changed; the oldest are dropped while they are too large."""
-    frames = work.all_frames()
+    frames = turn.all_frames()
     if not any([frame.results_changed for frame in frames]):
         return ()
     while True:
@@ -182,22 +182,22 @@ def _result_writes(work: Work, scope: Scope, facts: SessionFacts) -> tuple[SetFa
         fullest = max(frames, key=lambda frame: len(frame.results))
         oldest = next(iter(fullest.results))
         fullest.drop_result(oldest)
-        work.note("warning", f"the result of `{oldest}` is too large to be saved beyond this turn")
+        turn.note("warning", f"the result of `{oldest}` is too large to be saved beyond this turn")
 
 
-def freeze(work: Work) -> None:
+def freeze(turn: ActiveTurn) -> None:
     """Copy the variables and positions of the frames into the state."""
     variables: dict[str, Any] = {}
-    for frame in work.all_frames():
+    for frame in turn.all_frames():
         names = frame.names
-        saved = (*_SAVED_NAMES, *frame.state.mind.injected)
+        saved = (*_SAVED_NAMES, *frame.state.notes.injected)
         frame.state.names = {name: names[name] for name in saved if names.get(name) is not None}
         frame.state.key = frame.key
         variables.update(_variables_to_save(frame))
-    work.session.vars = variables
-    work.session.frames = [frame.state for frame in work.frames]
-    work.session.resting = [frame.state for frame in work.resting.values()]
-    work.session.turn = work.record
+    turn.session.vars = variables
+    turn.session.frames = [frame.state for frame in turn.frames]
+    turn.session.resting = [frame.state for frame in turn.resting.values()]
+    turn.session.turn = turn.record
 
 
 # --- restore ---------------------------------------------------------------------------------------------------

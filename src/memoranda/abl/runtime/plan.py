@@ -9,14 +9,14 @@ from typing import Any, Literal
 import msgspec
 
 from memoranda.abl.document import Access, Document
-from memoranda.abl.runtime.work import Work
+from memoranda.abl.runtime.active_turn import ActiveTurn
 from memoranda.abl.understanding.fields import FieldSpec, Intent
 from memoranda.abl.variables import SYSTEM, Declarations, Persistent
 from memoranda.lang.expression.compiler import Expression
 from memoranda.lang.template import CompiledTemplate
 
 
-class Leap(msgspec.Struct, frozen=True):
+class Transition(msgspec.Struct, frozen=True):
     """Where to go next: a step, the end, a person, another agent, or on, again or back."""
 
     kind: Literal["step", "complete", "escalate", "handoff", "continue", "retry", "backtrack"]
@@ -29,7 +29,7 @@ class Block:
 
     __slots__ = ("actions", "number", "stays", "then")
 
-    def __init__(self, number: int, then: Leap | None, *, stays: bool) -> None:
+    def __init__(self, number: int, then: Transition | None, *, stays: bool) -> None:
         """Create a block without actions, since they may refer to blocks that are compiled later."""
         self.number = number
         self.actions: tuple[Do, ...] = ()
@@ -48,12 +48,12 @@ AGAIN = Halt()
 _MOST_NAMES = 4_096
 """Maximum number of cached names; a tool may return ever new ones."""
 
-Signal = Leap | Block | tuple[Block, ...] | Halt | None
-Do = Callable[[Work], Signal]
+Signal = Transition | Block | tuple[Block, ...] | Halt | None
+Do = Callable[[ActiveTurn], Signal]
 """A compiled action; it returns where to go, or None for the next action."""
 
 
-Put = Callable[[Work, Any], None]
+Put = Callable[[ActiveTurn, Any], None]
 """Set the value of a path, whether it is a fact or a variable."""
 
 
@@ -65,10 +65,10 @@ class BranchPlan(msgspec.Struct, frozen=True):
     text: str = ""
 
 
-def choose(branches: tuple[BranchPlan, ...], work: Work) -> BranchPlan | None:
+def choose(branches: tuple[BranchPlan, ...], turn: ActiveTurn) -> BranchPlan | None:
     """Return the first branch whose condition holds."""
     for branch in branches:
-        if branch.condition is None or work.test(branch.condition):
+        if branch.condition is None or turn.test(branch.condition):
             return branch
     return None
 
@@ -99,7 +99,7 @@ class InterruptionPlan(msgspec.Struct, frozen=True):
     condition: Expression | None
     block: Block
     resume: bool
-    goto: Leap | None
+    goto: Transition | None
     responds: bool
     clears: bool
 
@@ -114,7 +114,7 @@ class ErrorPlan(msgspec.Struct, frozen=True):
     delay: float = 0.0
     backoff: str = "fixed"
     longest: float = 30.0
-    then: Leap | None = None
+    then: Transition | None = None
     back_to: str = ""
 
 
@@ -130,7 +130,7 @@ class StepPlan(msgspec.Struct, frozen=True, kw_only=True):
     on_error: tuple[ErrorPlan, ...]
     then: tuple[BranchPlan, ...]
     max_attempts: int | None = None
-    on_exhausted: Leap | None = None
+    on_exhausted: Transition | None = None
 
 
 class FailurePlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -140,7 +140,7 @@ class FailurePlan(msgspec.Struct, frozen=True, kw_only=True):
     respond: CompiledTemplate | None = None
     handoff: str = ""
     collect: tuple[str, ...] = ()
-    goto: Leap | None = None
+    goto: Transition | None = None
     retry: bool = False
     then: str | None = None
 
@@ -216,7 +216,7 @@ class HandoffPlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DelegatePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Another agent does a part of the work."""
+    """Another agent does a part of the task."""
 
     number: int
     agent: str

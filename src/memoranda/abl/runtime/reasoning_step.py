@@ -8,10 +8,10 @@ import msgspec
 
 from memoranda.abl.document import PREFIXES
 from memoranda.abl.runtime.actions import MEMORY_TOOLS, call_tool, recall_for_search
+from memoranda.abl.runtime.active_turn import ActiveTurn, StepError, without_field
 from memoranda.abl.runtime.constraints import apply_rule, broken_rule
-from memoranda.abl.runtime.plan import AGAIN, Halt, Leap, Signal
+from memoranda.abl.runtime.plan import AGAIN, Halt, Signal, Transition
 from memoranda.abl.runtime.state import Wait
-from memoranda.abl.runtime.work import StepError, Work, without_field
 from memoranda.abl.tools.outcome import Outcome
 from memoranda.agent.models import Ask, Reply, Said, ToolCall, ToolSpec
 from memoranda.agent.prompt import data_fence
@@ -58,111 +58,111 @@ class ReasoningAction:
         self.max_turns = max_turns
         self.constraints = constraints
 
-    def __call__(self, work: Work) -> Signal:
+    def __call__(self, turn: ActiveTurn) -> Signal:
         """Let the model reply once in this turn; continue if it is done."""
-        state = work.frame.state
-        if self.optional and work.frame.member.model is None:
-            return self._run_without_model(work)
+        state = turn.frame.state
+        if self.optional and turn.frame.member.model is None:
+            return self._run_without_model(turn)
         if state.wait != "reasoning":
             state.turns = 0
-            if self._is_done(work):
+            if self._is_done(turn):
                 return None
-        elif not work.fresh:
-            work.wait("reasoning")
+        elif not turn.fresh:
+            turn.wait("reasoning")
             return AGAIN
         state.wait = ""
         state.turns += 1
-        signal = self._converse(work)
+        signal = self._converse(turn)
         if signal is not None:
             return signal
-        work.fresh = False
-        if self._is_done(work) or state.turns >= self.max_turns:
+        turn.fresh = False
+        if self._is_done(turn) or state.turns >= self.max_turns:
             return None
-        work.wait("reasoning")
+        turn.wait("reasoning")
         return AGAIN
 
-    def _run_without_model(self, work: Work) -> Signal:
+    def _run_without_model(self, turn: ActiveTurn) -> Signal:
         if self.gathers:
             return None
-        work.wait("reasoning")
+        turn.wait("reasoning")
         return AGAIN
 
-    def _is_done(self, work: Work) -> bool:
-        return self.exit_when is not None and work.test(self.exit_when)
+    def _is_done(self, turn: ActiveTurn) -> bool:
+        return self.exit_when is not None and turn.test(self.exit_when)
 
-    def _converse(self, work: Work) -> Signal:
+    def _converse(self, turn: ActiveTurn) -> Signal:
         """Ask the model, call the tools it asks for, and ask again, until it replies with text."""
-        messages = list(conversation(work))
-        tools = self._specs(work)
-        for _ in range(work.behaviour.reasoning):
-            reply = _reply(work, Ask(self._instructions(work), tuple(messages), tools))
+        messages = list(conversation(turn))
+        tools = self._specs(turn)
+        for _ in range(turn.behaviour.reasoning):
+            reply = _reply(turn, Ask(self._instructions(turn), tuple(messages), tools))
             if not reply.calls:
-                work.say(reply.text)
-                work.given_results = True
+                turn.say(reply.text)
+                turn.given_results = True
                 return None
             messages.append(Said("assistant", reply.text, reply.calls))
             for call in reply.calls:
-                outcome, signal = self._call(work, call)
+                outcome, signal = self._call(turn, call)
                 if signal is not None:
                     return signal
                 messages.append(Said("tool", _tool_reply(outcome), call_id=call.id, tool=call.name))
-        work.note("stopped", "the model", why=f"it asked for tools {work.behaviour.reasoning} times in one turn")
+        turn.note("stopped", "the model", why=f"it asked for tools {turn.behaviour.reasoning} times in one turn")
         raise StepError("llm_error", "the model did not finish its reply", subtype="iterations")
 
-    def _call(self, work: Work, call: ToolCall) -> tuple[Outcome, Signal]:
+    def _call(self, turn: ActiveTurn, call: ToolCall) -> tuple[Outcome, Signal]:
         if call.name == _SET.name:
-            return _set_variables(work, call.arguments.get("values")), None
+            return _set_variables(turn, call.arguments.get("values")), None
         if self.tools is not None and call.name not in self.tools:
             message = f"{quote(call.name)} is not among the tools of this step"
-            work.note("refused", call.name, why=message)
+            turn.note("refused", call.name, why=message)
             return Outcome({"error": message}), None
-        rule = broken_rule(work, f"calling {call.name}")
+        rule = broken_rule(turn, f"calling {call.name}")
         if rule is not None:
-            signal = apply_rule(work, rule)
-            if isinstance(signal, Leap) or work.departure is not None:
+            signal = apply_rule(turn, rule)
+            if isinstance(signal, Transition) or turn.departure is not None:
                 return Outcome(), signal
             if isinstance(signal, Halt):
-                work.wait("collect" if work.frame.state.collecting else "reasoning")
+                turn.wait("collect" if turn.frame.state.collecting else "reasoning")
                 return Outcome(), AGAIN
-        recall_for_search(work, call.name)
-        return call_tool(work, call.name, [], dict(call.arguments)), None
+        recall_for_search(turn, call.name)
+        return call_tool(turn, call.name, [], dict(call.arguments)), None
 
-    def _specs(self, work: Work) -> tuple[ToolSpec, ...]:
-        box = work.frame.member.toolbox
-        declared = [tool.name.text for tool in work.frame.plan.document.tools]
+    def _specs(self, turn: ActiveTurn) -> tuple[ToolSpec, ...]:
+        box = turn.frame.member.toolbox
+        declared = [tool.name.text for tool in turn.frame.plan.document.tools]
         names = list(self.tools) if self.tools is not None else [*declared, *(n for n in MEMORY_TOOLS if n in declared)]
         specs = [_spec(name, box.schema(name)) for name in names if box.knows(name)]
         return (*specs, _SET)
 
-    def _instructions(self, work: Work) -> str:
-        prose = work.frame.plan.prose
-        parts = [f"You are {work.frame.plan.name}."]
-        parts += [f"{label}: {work.render(template)}" for label, template in prose.items()]
-        parts += work.frame.plan.traits
+    def _instructions(self, turn: ActiveTurn) -> str:
+        prose = turn.frame.plan.prose
+        parts = [f"You are {turn.frame.plan.name}."]
+        parts += [f"{label}: {turn.render(template)}" for label, template in prose.items()]
+        parts += turn.frame.plan.traits
         if self.goal is not None:
-            parts.append(f"What to achieve in this step: {work.render(self.goal)}")
-        parts += [f"Rule: {work.render(rule)}" for rule in self.constraints]
-        parts += _recall_instructions(work)
-        parts.append(data_fence("what is known", _visible_variables(work)))
-        recalled = work.frame.names.get("recalled")
+            parts.append(f"What to achieve in this step: {turn.render(self.goal)}")
+        parts += [f"Rule: {turn.render(rule)}" for rule in self.constraints]
+        parts += _recall_instructions(turn)
+        parts.append(data_fence("what is known", _visible_variables(turn)))
+        recalled = turn.frame.names.get("recalled")
         if recalled:
             parts.append(data_fence("what was recalled", recalled))
-        summary = work.frame.state.mind.summary
+        summary = turn.frame.state.notes.summary
         if summary:
             parts.append(data_fence("what happened before", summary))
         return "\n\n".join(parts)
 
 
-def _recall_instructions(work: Work) -> list[str]:
+def _recall_instructions(turn: ActiveTurn) -> list[str]:
     """Return the recall instructions for the model, without duplicates."""
-    fixed = work.frame.plan.instructions
-    texts = [fixed.get(told, "") if isinstance(told, int) else told for told in work.frame.state.told]
+    fixed = turn.frame.plan.instructions
+    texts = [fixed.get(told, "") if isinstance(told, int) else told for told in turn.frame.state.told]
     return list(dict.fromkeys(filter(None, texts)))
 
 
-def _visible_variables(work: Work) -> dict[str, Any]:
+def _visible_variables(turn: ActiveTurn) -> dict[str, Any]:
     """Return the variables that the model sees, without the sensitive ones."""
-    frame = work.frame
+    frame = turn.frame
     known = {name: value for name, value in frame.variables().items() if value is not None}
     declared = [variable.path for variable in frame.plan.declarations.persistent.values() if variable.sensitive]
     for path in (*declared, *(path for path, grant in frame.facts.grants.items() if grant.sensitive)):
@@ -179,51 +179,51 @@ def _tool_reply(outcome: Outcome) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _set_variables(work: Work, values: Any) -> Outcome:
+def _set_variables(turn: ActiveTurn, values: Any) -> Outcome:
     if not isinstance(values, dict):
         return Outcome({"error": "`values` has to be an object"})
     kept: list[str] = []
     refused: list[str] = []
     for name, value in cast("dict[str, Any]", values).items():
         # Paths such as `user.…` are facts, which rules read and a model must not invent.
-        if not name.isidentifier() or name in PREFIXES or work.frame.plan.is_system(name):
+        if not name.isidentifier() or name in PREFIXES or turn.frame.plan.is_system(name):
             continue
-        if not work.frame.plan.may_infer(name):
-            work.note("refused", name, why="a rule reads it, and it is neither gathered nor declared `INPUT: true`")
+        if not turn.frame.plan.may_infer(name):
+            turn.note("refused", name, why="a rule reads it, and it is neither gathered nor declared `INPUT: true`")
             refused.append(name)
         else:
-            work.assign(name, value)
-            work.note("set", name, to=value, by="the model")
+            turn.assign(name, value)
+            turn.note("set", name, to=value, by="the model")
             kept.append(name)
     return Outcome({"kept": kept, "refused": refused} if refused else {"kept": kept})
 
 
-def _reply(work: Work, ask: Ask) -> Reply:
-    if work.replay is not None:
-        place = len(work.record.replies)
-        if place >= len(work.replay.replies):
+def _reply(turn: ActiveTurn, ask: Ask) -> Reply:
+    if turn.replay is not None:
+        place = len(turn.record.replies)
+        if place >= len(turn.replay.replies):
             raise StepError("llm_error", "the record of the turn has no such reply")
-        work.record.replies.append(work.replay.replies[place])
-        return msgspec.convert(work.replay.replies[place], Reply)
-    model = work.frame.member.model
+        turn.record.replies.append(turn.replay.replies[place])
+        return msgspec.convert(turn.replay.replies[place], Reply)
+    model = turn.frame.member.model
     if model is None:
         raise StepError(
             "llm_error",
-            f"step `{work.frame.state.step}` of {work.frame.plan.name} needs a model: pass model='provider:name' to "
+            f"step `{turn.frame.state.step}` of {turn.frame.plan.name} needs a model: pass model='provider:name' to "
             "load, or --model on the command line",
             subtype="no_model",
         )
     try:
-        reply = model.reply(ask, timeout=work.behaviour.model_seconds)
+        reply = model.reply(ask, timeout=turn.behaviour.model_seconds)
     except ModelError as error:
         raise StepError("llm_error", error.message, subtype=error.code) from None
-    work.note("model", model.name, said=reply.text or None, calls=[call.name for call in reply.calls] or None)
-    work.record.replies.append(msgspec.to_builtins(reply))
+    turn.note("model", model.name, said=reply.text or None, calls=[call.name for call in reply.calls] or None)
+    turn.record.replies.append(msgspec.to_builtins(reply))
     return reply
 
 
-def conversation(work: Work) -> list[Said]:
+def conversation(turn: ActiveTurn) -> list[Said]:
     """Return the messages that the active agent may see, the user's current words last."""
-    said = [Said(turn[0], turn[1]) for turn in work.past(work.frame)][-_MOST_MESSAGES:]
-    said.append(Said("user", work.text if not work.opening else _BEGIN))
+    said = [Said(one[0], one[1]) for one in turn.past(turn.frame)][-_MOST_MESSAGES:]
+    said.append(Said("user", turn.text if not turn.opening else _BEGIN))
     return said

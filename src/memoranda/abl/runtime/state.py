@@ -27,7 +27,7 @@ class Collecting(msgspec.Struct, omit_defaults=True):
     """Whether these words were unused when the rule broke."""
 
 
-class Mind(msgspec.Struct, omit_defaults=True):
+class FrameNotes(msgspec.Struct, omit_defaults=True):
     """What the runtime remembers about an agent from turn to turn, besides its position."""
 
     hidden: list[str] = []
@@ -93,7 +93,7 @@ class FrameState(msgspec.Struct, omit_defaults=True):
     text as it was rendered."""
     names: dict[str, Any] = {}
     """Names of the runtime, such as the last input."""
-    mind: Mind = msgspec.field(name="system", default_factory=Mind)
+    notes: FrameNotes = msgspec.field(name="system", default_factory=FrameNotes)
     grants: dict[str, PathGrant] = {}
     handoff: int | None = None
     """The handoff of the previous agent that led here, if control is to return to it."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from memoranda.abl.runtime.active_turn import ActiveTurn, Departure, StepError
 from memoranda.abl.runtime.constraints import apply_rule, broken_rule
 from memoranda.abl.runtime.coordination import (
     activate,
@@ -20,224 +21,223 @@ from memoranda.abl.runtime.coordination import (
 from memoranda.abl.runtime.flow import count_attempt, go_to, leave_if_exhausted, run_flow, say_error
 from memoranda.abl.runtime.gather import GatherAction, find_interruption, find_values, keep_values, question
 from memoranda.abl.runtime.memory import remember
-from memoranda.abl.runtime.plan import InterruptionPlan, Leap
+from memoranda.abl.runtime.plan import InterruptionPlan, Transition
 from memoranda.abl.runtime.state import Collecting
-from memoranda.abl.runtime.work import Departure, StepError, Work
 
 Verdict = Literal["passed", "held", "elsewhere"]
 
 
-def open_session(work: Work, given: dict[str, Any]) -> None:
+def open_session(turn: ActiveTurn, given: dict[str, Any]) -> None:
     """Take the opening turn: activate the agent and run it until it waits."""
     try:
-        activate(work, given)
+        activate(turn, given)
     except StepError as error:
-        _handle_error(work, error)
-    _finish_turn(work)
+        _handle_error(turn, error)
+    _finish_turn(turn)
 
 
-def take_turn(work: Work) -> None:
+def take_turn(turn: ActiveTurn) -> None:
     """Take a turn with the user's words."""
-    refresh_shared(work)
-    names = work.frame.names
-    names["last_input"], names["input"] = names.get("input"), work.text
+    refresh_shared(turn)
+    names = turn.frame.names
+    names["last_input"], names["input"] = names.get("input"), turn.text
     names["turn_count"] = (names.get("turn_count") or 0) + 1
-    work.note("input", work.text)
-    rearm_handoffs_by_words(work)
+    turn.note("input", turn.text)
+    rearm_handoffs_by_words(turn)
     try:
-        run_hook(work, "before_turn")
-        if not work.paused and work.departure is None:
-            _apply_input(work)
+        run_hook(turn, "before_turn")
+        if not turn.paused and turn.departure is None:
+            _apply_input(turn)
     except StepError as error:
-        _handle_error(work, error)
-    _finish_turn(work)
+        _handle_error(turn, error)
+    _finish_turn(turn)
 
 
-def _finish_turn(work: Work) -> None:
+def _finish_turn(turn: ActiveTurn) -> None:
     """Run the flow, remember, and pass control on, until the session waits."""
     changes = 0
     while True:
         try:
-            if not work.paused:
-                run_flow(work)
-            remember(work, work.frame)
-            departure = _choose_departure(work)
-            verdict = _judge_reply(work, departure)
+            if not turn.paused:
+                run_flow(turn)
+            remember(turn, turn.frame)
+            departure = _choose_departure(turn)
+            verdict = _judge_reply(turn, departure)
             if verdict == "held" or (departure is None and verdict == "passed"):
                 break
             if verdict == "elsewhere":
                 continue
             assert departure is not None
             changes += 1
-            if changes > work.behaviour.handoffs:
-                work.note("stopped", "the agents", why="control changed hands too often in one turn")
+            if changes > turn.behaviour.handoffs:
+                turn.note("stopped", "the agents", why="control changed hands too often in one turn")
                 break
-            if not _depart(work, departure):
+            if not _depart(turn, departure):
                 break
         except StepError as error:
-            _handle_error(work, error)
+            _handle_error(turn, error)
             break
     try:
-        run_hook(work, "after_turn")
+        run_hook(turn, "after_turn")
     except StepError as error:
-        work.note("error", error.kind, message=error.message)
+        turn.note("error", error.kind, message=error.message)
 
 
-def _choose_departure(work: Work) -> Departure | None:
+def _choose_departure(turn: ActiveTurn) -> Departure | None:
     """Return where control goes after a turn: where the flow gave it, else where the agent's sections give it.
 
     An escalation or handoff that is due takes precedence over the end of the flow.
     """
-    if work.departure is not None and work.departure.kind != "complete":
-        return work.departure
-    rearm(work)
-    found = find_departure(work)
-    if found is None and work.frame.state.wait == "done":
+    if turn.departure is not None and turn.departure.kind != "complete":
+        return turn.departure
+    rearm(turn)
+    found = find_departure(turn)
+    if found is None and turn.frame.state.wait == "done":
         # Its flow handed over to an agent that has returned, so nothing is left to do.
         return Departure("complete")
-    if work.departure is None or (found is not None and found.kind in ("escalate", "handoff")):
+    if turn.departure is None or (found is not None and found.kind in ("escalate", "handoff")):
         return found
-    return work.departure
+    return turn.departure
 
 
-def _handle_error(work: Work, error: StepError) -> None:
+def _handle_error(turn: ActiveTurn, error: StepError) -> None:
     """Handle an error outside of any step."""
-    work.note("error", error.kind, message=error.message, subtype=error.subtype or None)
-    say_error(work, error.kind)
-    work.wait(work.frame.state.wait or "halted")
+    turn.note("error", error.kind, message=error.message, subtype=error.subtype or None)
+    say_error(turn, error.kind)
+    turn.wait(turn.frame.state.wait or "halted")
 
 
-def _depart(work: Work, departure: Departure) -> bool:
+def _depart(turn: ActiveTurn, departure: Departure) -> bool:
     """Give control away; say whether the turn continues with an agent."""
-    work.departure, work.paused = None, False
+    turn.departure, turn.paused = None, False
     if departure.kind == "escalate":
-        escalate(work, departure)
+        escalate(turn, departure)
         return False
     if departure.kind == "handoff":
-        return hand_off(work, departure)
+        return hand_off(turn, departure)
     if departure.kind == "delegate":
-        waited = work.frame.state.wait
-        plan = next(plan for plan in work.frame.plan.delegates if plan.number == departure.number)
-        delegate(work, plan)
+        waited = turn.frame.state.wait
+        plan = next(plan for plan in turn.frame.plan.delegates if plan.number == departure.number)
+        delegate(turn, plan)
         # The agent waits for the same as before, but the result may trigger another departure.
-        work.frame.state.wait = waited
-        work.paused = bool(waited)
+        turn.frame.state.wait = waited
+        turn.paused = bool(waited)
         return True
-    return complete(work, departure)
+    return complete(turn, departure)
 
 
 # --- input -------------------------------------------------------------------------------------------
 
 
-def _apply_input(work: Work) -> None:
+def _apply_input(turn: ActiveTurn) -> None:
     """Pass the user's words to an intent, a GATHER or the questions of a rule; then check the rules."""
-    state = work.frame.state
+    state = turn.frame.state
     if state.wait == "done":
-        work.session.status = "waiting"
-        activate(work, {})
-        _check_rules(work)
+        turn.session.status = "waiting"
+        activate(turn, {})
+        _check_rules(turn)
         return
-    interruption = _find_interruption(work)
+    interruption = _find_interruption(turn)
     if interruption is None and state.wait == "collect" and state.collecting is not None:
-        if not _collect(work, state.collecting):
+        if not _collect(turn, state.collecting):
             return
         # The words that the rule stopped are used again.
-        interruption = _find_interruption(work) if work.fresh else None
+        interruption = _find_interruption(turn) if turn.fresh else None
     elif interruption is None:
-        _take_values(work)
-    if state.wait == "returning" and not _retry_reply(work):
+        _take_values(turn)
+    if state.wait == "returning" and not _retry_reply(turn):
         return
-    if not _check_rules(work):
+    if not _check_rules(turn):
         return
     if interruption is not None:
-        _interrupt(work, interruption)
+        _interrupt(turn, interruption)
 
 
-def _find_interruption(work: Work) -> InterruptionPlan | None:
-    plan = work.frame.plan
-    choices = plan.interruptions.get(work.frame.state.step, plan.digressions)
-    found = find_interruption(work, choices) if choices else None
+def _find_interruption(turn: ActiveTurn) -> InterruptionPlan | None:
+    plan = turn.frame.plan
+    choices = plan.interruptions.get(turn.frame.state.step, plan.digressions)
+    found = find_interruption(turn, choices) if choices else None
     if found is not None:
-        work.frame.names["intent"] = found.label
-        work.note("intent", found.label)
+        turn.frame.names["intent"] = found.label
+        turn.note("intent", found.label)
     return found
 
 
-def _take_values(work: Work) -> None:
+def _take_values(turn: ActiveTurn) -> None:
     """Pass the words to the GATHER that asked."""
-    state = work.frame.state
+    state = turn.frame.state
     if state.wait == "gather" and state.stack:
         number, place = state.stack[-1]
-        action: Any = work.frame.plan.blocks[number].actions[place]
-        if isinstance(action, GatherAction) and not action.take(work) and work.frame.step is not None:
-            step = work.frame.step
-            count_attempt(work, step)
-            leave_if_exhausted(work, step)
+        action: Any = turn.frame.plan.blocks[number].actions[place]
+        if isinstance(action, GatherAction) and not action.take(turn) and turn.frame.step is not None:
+            step = turn.frame.step
+            count_attempt(turn, step)
+            leave_if_exhausted(turn, step)
 
 
-def _collect(work: Work, collecting: Collecting) -> bool:
+def _collect(turn: ActiveTurn, collecting: Collecting) -> bool:
     """Take values that a broken rule asked for; say whether none is missing."""
-    fields = work.frame.plan.fields
+    fields = turn.frame.plan.fields
     left = [fields[name] for name in collecting.fields if name not in collecting.given]
     asked = left[0].name if left else None
-    taken = keep_values(work, left, find_values(work, left, asked, "hybrid"))
+    taken = keep_values(turn, left, find_values(turn, left, asked, "hybrid"))
     collecting.given.extend(taken)
-    work.fresh = False
+    turn.fresh = False
     left = [field for field in left if field.name not in collecting.given]
     if left:
-        work.say(question(work, left[0]))
-        work.wait("collect")
+        turn.say(question(turn, left[0]))
+        turn.wait("collect")
         return False
-    work.frame.state.collecting = None
+    turn.frame.state.collecting = None
     if collecting.then == "continue":
-        work.frame.state.excused.append(collecting.rule)
-    number_and_place = work.frame.state.stack[-1] if work.frame.state.stack else None
-    held = work.frame.state.held is not None
-    work.frame.state.wait = "returning" if held else _wait_at(work, number_and_place)
+        turn.frame.state.excused.append(collecting.rule)
+    number_and_place = turn.frame.state.stack[-1] if turn.frame.state.stack else None
+    held = turn.frame.state.held is not None
+    turn.frame.state.wait = "returning" if held else _wait_at(turn, number_and_place)
     if collecting.words is not None:
-        work.text = work.frame.names["input"] = collecting.words
-        work.fresh = collecting.unused
+        turn.text = turn.frame.names["input"] = collecting.words
+        turn.fresh = collecting.unused
     return True
 
 
-def _wait_at(work: Work, place: list[int] | None) -> Any:
+def _wait_at(turn: ActiveTurn, place: list[int] | None) -> Any:
     """Return what the agent waited for before a rule stopped it."""
     if place is None:
         return ""
-    actions = work.frame.plan.blocks[place[0]].actions
+    actions = turn.frame.plan.blocks[place[0]].actions
     return "gather" if place[1] < len(actions) and isinstance(actions[place[1]], GatherAction) else ""
 
 
-def _check_rules(work: Work) -> bool:
+def _check_rules(turn: ActiveTurn) -> bool:
     """Check the rules of every turn; say whether the turn may continue."""
-    rule = broken_rule(work, "turn")
-    state = work.frame.state
+    rule = broken_rule(turn, "turn")
+    state = turn.frame.state
     waited = state.wait
-    signal = apply_rule(work, rule) if rule is not None else None
+    signal = apply_rule(turn, rule) if rule is not None else None
     if signal is None:
         state.again = []
         return True
-    if type(signal) is Leap:
+    if type(signal) is Transition:
         # The words that the rule stopped must not be used where it leads.
-        work.fresh, work.answered = False, None
-        go_to(work, signal)
+        turn.fresh, turn.answered = False, None
+        go_to(turn, signal)
         return False
     if state.wait == "halted":
         # The position in the flow stays; the user may rephrase what was refused.
         state.wait = waited
-        state.again = [name for name in work.taken if name not in state.again] + state.again
+        state.again = [name for name in turn.taken if name not in state.again] + state.again
     return False
 
 
-def _interrupt(work: Work, interruption: InterruptionPlan) -> None:
+def _interrupt(turn: ActiveTurn, interruption: InterruptionPlan) -> None:
     """Answer an intent, then return to the step or go elsewhere."""
-    work.fresh = False
-    state = work.frame.state
+    turn.fresh = False
+    state = turn.frame.state
     if interruption.goto is not None and not interruption.block.actions:
-        go_to(work, interruption.goto)
+        go_to(turn, interruption.goto)
         return
     # The position in the step stays: a GATHER asks again for what is missing afterwards.
-    work.reasked = interruption.responds and (interruption.clears or not interruption.resume)
+    turn.reasked = interruption.responds and (interruption.clears or not interruption.resume)
     state.stack.append([interruption.block.number, 0])
     if state.wait == "input":
         state.wait = ""
@@ -246,59 +246,59 @@ def _interrupt(work: Work, interruption: InterruptionPlan) -> None:
 # --- reply --------------------------------------------------------------------------------------------------
 
 
-def _judge_reply(work: Work, departure: Departure | None) -> Verdict:
+def _judge_reply(turn: ActiveTurn, departure: Departure | None) -> Verdict:
     """Check the rules for returning results, if the turn is about to return them."""
     if departure is None:
-        return "passed" if work.blocked else _check_reply(work, ends=False)
-    return _check_reply(work, ends=True) if departure.kind == "complete" else "passed"
+        return "passed" if turn.blocked else _check_reply(turn, ends=False)
+    return _check_reply(turn, ends=True) if departure.kind == "complete" else "passed"
 
 
-def _check_reply(work: Work, *, ends: bool) -> Verdict:
+def _check_reply(turn: ActiveTurn, *, ends: bool) -> Verdict:
     """Return whether the messages of the turn pass the rules; if not, they are held back until they do."""
-    state = work.frame.state
-    if "returning" not in work.frame.plan.rules or not (work.messages or ends):
+    state = turn.frame.state
+    if "returning" not in turn.frame.plan.rules or not (turn.messages or ends):
         return "passed"
-    if not (ends or work.given_results or work.behaviour.returning == "every_reply"):
+    if not (ends or turn.given_results or turn.behaviour.returning == "every_reply"):
         return "passed"
-    rule = broken_rule(work, "returning")
+    rule = broken_rule(turn, "returning")
     if rule is None:
         return "passed"
-    held, work.messages = work.messages, []
+    held, turn.messages = turn.messages, []
     waited = state.wait
-    signal = apply_rule(work, rule)
+    signal = apply_rule(turn, rule)
     if signal is None:
-        work.messages = [*held, *work.messages]
+        turn.messages = [*held, *turn.messages]
         return "passed"
-    work.departure = work.departure if work.departure and work.departure.kind != "complete" else None
-    if type(signal) is Leap:
-        work.paused = False
-        go_to(work, signal)
+    turn.departure = turn.departure if turn.departure and turn.departure.kind != "complete" else None
+    if type(signal) is Transition:
+        turn.paused = False
+        go_to(turn, signal)
         # A flow that was stopped for looping has told the user already, and must not loop again.
-        return "held" if work.paused else "elsewhere"
+        return "held" if turn.paused else "elsewhere"
     state.held, state.held_end = held, ends
     if state.wait == "halted":
         state.wait = "returning"
     if not ends:
-        state.mind.waited = waited
+        state.notes.waited = waited
     return "held"
 
 
-def _retry_reply(work: Work) -> bool:
+def _retry_reply(turn: ActiveTurn) -> bool:
     """Check a reply again that a rule held back; say whether the turn continues."""
-    state = work.frame.state
+    state = turn.frame.state
     held, ends = state.held or [], state.held_end
     state.held, state.held_end, state.wait = None, False, ""
-    work.messages, before = [*held], work.messages
-    work.given_results = True
-    verdict = _check_reply(work, ends=ends)
+    turn.messages, before = [*held], turn.messages
+    turn.given_results = True
+    verdict = _check_reply(turn, ends=ends)
     if verdict == "held":
         return False
-    work.messages = [*before, *work.messages]
+    turn.messages = [*before, *turn.messages]
     if verdict == "elsewhere":
         return True
     if ends:
-        work.departure = Departure("complete")
+        turn.departure = Departure("complete")
         return True
-    state.wait, state.mind.waited = state.mind.waited, ""
-    work.fresh = False
+    state.wait, state.notes.waited = state.notes.waited, ""
+    turn.fresh = False
     return True

@@ -32,7 +32,7 @@ from memoranda.model.limits import Limits
 from memoranda.model.scope import Scope
 from memoranda.model.text import storable_text
 from memoranda.model.value import encode
-from memoranda.runs.outcome import LONGEST_MESSAGE, Failure, StepFailed, Waiting, details_of
+from memoranda.runs.outcome import LONGEST_MESSAGE, CallResult, Failure, StepFailed, Waiting, details_of
 from memoranda.runs.recorder import Recorder
 from memoranda.runs.storage import EntryKind, Journal, JournalEntry
 
@@ -213,15 +213,6 @@ def _exceeded(what: str, limit: int, step: str) -> StepFailed:
 # the execution
 
 
-class CallResult(msgspec.Struct, frozen=True):
-    """The run of a called machine: its status, its output, or why it failed."""
-
-    run: str
-    status: str
-    output: Any = None
-    message: str = ""
-
-
 class Callee(Protocol):
     """A machine that another can call."""
 
@@ -242,8 +233,6 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """The memory that the machine was loaded with."""
     memory: Memory
     """The machine's own handle, narrowed to its permissions."""
-    keeper: Memory
-    """The handle that records the run."""
     scope: Scope
     """The scope of its memory."""
     machines: Mapping[str, Callee]

@@ -31,10 +31,10 @@ from memoranda.mashin.runtime.effects import (
     note_call,
     values_of,
 )
-from memoranda.mashin.runtime.execution import Callee, CallResult, Jumped, Resources, Visit, step_failed
+from memoranda.mashin.runtime.execution import Callee, Jumped, Resources, Visit, step_failed
 from memoranda.model.clock import not_a_duration, parse_duration
 from memoranda.model.text import quote
-from memoranda.runs.outcome import Paused, StepFailed, Waiting
+from memoranda.runs.outcome import CallResult, Paused, StepFailed, Waiting
 
 ROUNDS = 8
 """Maximum number of rounds of tool calls before a model has to answer."""

@@ -16,9 +16,8 @@ from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
 from memoranda.agent.models import Said
-from memoranda.chat import conversation as kept_parts
-from memoranda.chat import conversation as stored
-from memoranda.chat import turn as chatting
+from memoranda.chat import conversation as chat_conversation
+from memoranda.chat import turn as chat_turn
 from memoranda.chat.agent import Agent
 from memoranda.chat.prompt import preview
 from memoranda.server.chat_agents import find_model
@@ -86,9 +85,9 @@ async def chat(
     The turn is completed even if the client disconnects: sending the same message again returns its reply. With the
     header `Last-Event-ID` it returns the missing events, or the JSON object, even while the reply is in progress.
     """
-    spoken_to = _with_overrides(programs_of(state).agent(decode_name(agent)), data)
+    spoken_to = _with_overrides(programs_of(state).chat_agent(decode_name(agent)), data)
     take_turn = partial(
-        chatting.chat,
+        chat_turn.chat,
         request.auth.memory,
         spoken_to,
         data.message,
@@ -125,7 +124,7 @@ def preview_prompt(request: StrictRequest, state: State, agent: Name, data: JSON
     """Return exactly what a model would be sent for a message; no model is called and nothing is written."""
     prompt = preview(
         request.auth.memory,
-        programs_of(state).agent(decode_name(agent)),
+        programs_of(state).chat_agent(decode_name(agent)),
         data.message,
         user=request.auth.principal.user,
         conversation_id=data.conversation_id,
@@ -154,7 +153,7 @@ def _policy(given: MemoryPolicy | None) -> dict[str, Any] | None:
     return {name: value for name, value in msgspec.structs.asdict(given).items() if value is not msgspec.UNSET}
 
 
-def _answer_json(turn: chatting.Turn, agent_id: str) -> Answer:
+def _answer_json(turn: chat_turn.Turn, agent_id: str) -> Answer:
     return Answer(
         text=turn.text,
         agent_id=agent_id,
@@ -186,7 +185,7 @@ Since = Annotated[int, QueryParameter(name="after", ge=0, description="Return on
 def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Conversations]:
     """Return the caller's conversations, most recently active first."""
     last = decode_time_cursor(after)
-    every = stored.list_conversations(request.auth.memory, request.auth.principal.user)
+    every = chat_conversation.list_conversations(request.auth.memory, request.auth.principal.user)
     # By time, because the last conversation of the previous page may have been deleted or active since.
     rest = [one for one in every if last is None or (one.last_at, one.id) < last]
     found, go_on = page(
@@ -203,7 +202,7 @@ def list_conversations(request: StrictRequest, after: After = None, limit: PageL
 def get_conversation(request: StrictRequest, conversation: Name, since: Since = 0) -> Response[Conversation]:
     """Return a conversation of the caller with its parts, all or those after a `seq`."""
     most = request.page_bytes
-    found = stored.read_conversation(
+    found = chat_conversation.read_conversation(
         request.auth.memory, request.auth.principal.user, decode_name(conversation), after=since, max_bytes=most
     )
     # Hidden parts count too: a page without any visible part still has a `next`.
@@ -212,13 +211,13 @@ def get_conversation(request: StrictRequest, conversation: Name, since: Since = 
     return JsonResponse(Conversation(**_summary_fields(found), parts=parts_json(parts), next=go_on))
 
 
-def parts_json(parts: Iterable[kept_parts.Part]) -> list[Part]:
+def parts_json(parts: Iterable[chat_conversation.Part]) -> list[Part]:
     """Return the visible parts of a conversation; those that only the model sees are omitted."""
     shown = (part for part in parts if not part.hidden)
     return [msgspec.convert(part, Part, from_attributes=True) for part in shown]
 
 
-def _summary_fields(one: stored.ConversationSummary) -> dict[str, Any]:
+def _summary_fields(one: chat_conversation.ConversationSummary) -> dict[str, Any]:
     return {
         "id": one.id,
         "agent_id": one.agent_id,

@@ -16,7 +16,7 @@ from memoranda.governance.permissions import GrantRule, ReadGrants
 from memoranda.model.policy import OWNER, Rule, covers
 from memoranda.model.scope import Scope
 from memoranda.model.text import quote
-from memoranda.server.auth import keys as kept
+from memoranda.server.auth import keys
 from memoranda.server.auth.principals import DOOR, Access
 from memoranda.server.pagination import page_of_list
 from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, decode_name
@@ -30,7 +30,7 @@ _NOT_STORED = {"Cache-Control": "no-store"}
 def list_keys(request: StrictRequest, state: State, after: After = None, limit: PageLimit = PAGE) -> Response[Keys]:
     """Return the keys of the tenant, oldest first, without their tokens."""
     _require(request.auth, ReadGrants(scope=Scope(request.auth.principal.tenant)))
-    found = kept.list_keys(state.memory, tenant=request.auth.principal.tenant)
+    found = keys.list_keys(state.memory, tenant=request.auth.principal.tenant)
     listed, go_on = page_of_list(found, after, limit, lambda one: one.id, max_bytes=request.page_bytes, out=_key_json)
     return JsonResponse(Keys(keys=listed, next=go_on))
 
@@ -39,7 +39,7 @@ def list_keys(request: StrictRequest, state: State, after: After = None, limit: 
 def create_key(request: StrictRequest, state: State, data: JSONBody[CreateKey]) -> Response[NewKey]:
     """Create a key for a user of the tenant. Its token is stored as a hash, so it is shown only this once."""
     _require_no_wider(request.auth, tuple(data.allow))
-    made = kept.create_key(
+    made = keys.create_key(
         _system_handle(request.auth, state),
         tenant=request.auth.principal.tenant,
         user=data.user,
@@ -55,7 +55,7 @@ def create_key(request: StrictRequest, state: State, data: JSONBody[CreateKey]) 
 def rotate_key(request: StrictRequest, state: State, key: Name, data: JSONBody[RotateKey]) -> Response[NewKey]:
     """Create a key with the same user and permissions; the old one ends now, or after `grace`."""
     _require_no_wider(request.auth, _own(request.auth, state, decode_name(key)).allow)
-    made = kept.rotate_key(_system_handle(request.auth, state), decode_name(key), grace=data.grace)
+    made = keys.rotate_key(_system_handle(request.auth, state), decode_name(key), grace=data.grace)
     return Response(_new_key_json(made), headers=_NOT_STORED)
 
 
@@ -66,7 +66,7 @@ def revoke_key(request: StrictRequest, state: State, key: Name) -> Key:
     """Revoke a key and return it; revoking twice is allowed."""
     _require(request.auth, _grant_effect(request.auth))
     _own(request.auth, state, decode_name(key))
-    return _key_json(kept.revoke_key(_system_handle(request.auth, state), decode_name(key)))
+    return _key_json(keys.revoke_key(_system_handle(request.auth, state), decode_name(key)))
 
 
 def _require(access: Access, effect: GrantRule | ReadGrants) -> None:
@@ -97,9 +97,9 @@ def _grant_effect(access: Access) -> GrantRule:
     return GrantRule(scope=Scope(access.principal.tenant), actor=access.principal.actor, rule=Rule("allow", "*"))
 
 
-def _own(access: Access, state: State, id: str) -> kept.Key:
+def _own(access: Access, state: State, id: str) -> keys.Key:
     """Return a key of the caller's tenant; keys of others are not found."""
-    found = next((one for one in kept.list_keys(state.memory, tenant=access.principal.tenant) if one.id == id), None)
+    found = next((one for one in keys.list_keys(state.memory, tenant=access.principal.tenant) if one.id == id), None)
     if found is None:
         # The id is not shown: it may be a whole token, sent by mistake.
         raise NotFound("there is no key with that id", hint="GET /keys lists them")
@@ -110,14 +110,14 @@ def _system_handle(access: Access, state: State) -> Memory:
     """Return a handle on the system tenant that records the caller in its ledger."""
     memory: Memory = state.memory
     actor = f"{access.principal.tenant}/{access.principal.actor}"
-    return memory.in_tenant(kept.SYSTEM_TENANT).acting_as(actor, policy=OWNER, door=DOOR)
+    return memory.in_tenant(keys.SYSTEM_TENANT).acting_as(actor, policy=OWNER, door=DOOR)
 
 
-def _key_json(key: kept.Key) -> Key:
+def _key_json(key: keys.Key) -> Key:
     return msgspec.convert(key, Key, from_attributes=True)
 
 
-def _new_key_json(made: kept.NewKey) -> NewKey:
+def _new_key_json(made: keys.NewKey) -> NewKey:
     return NewKey(token=made.token, key=_key_json(made.key))
 
 

@@ -8,7 +8,6 @@ from litestar import Response, Router, get, post
 from litestar.datastructures import State
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
-import memoranda
 from memoranda.api.memory import Memory
 from memoranda.errors import Conflict, NotVerified, UsageError
 from memoranda.model.event import Language, RunStatus, RunSummary
@@ -31,7 +30,7 @@ from memoranda.wire.runs import (
 )
 
 if TYPE_CHECKING:
-    from memoranda import mashin, workflow
+    from memoranda.runs.run import RunHandle
 
 Program = Annotated[str | None, QueryParameter(description="Return only runs of this machine or workflow.")]
 
@@ -176,17 +175,16 @@ def refuse_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> 
     )
 
 
-def run_json(run: mashin.Run | workflow.Run) -> Run:
+def run_json(run: RunHandle[Any]) -> Run:
     """Return a run as its wire type."""
     summary = run.summary
-    of_machine = isinstance(run, memoranda.mashin.Run)
     return Run(
         id=run.id,
         program=summary.program,
         status=run.status,
         output=run.output,
-        outputs=run.steps if of_machine else run.outputs,
-        messages=[] if of_machine else list(run.messages),
+        outputs=run.results,
+        messages=run.messages,
         error=summary.error,
         waiting=summary.waiting,
     )
@@ -225,7 +223,7 @@ def _waiting(summary: RunSummary) -> dict[str, Any]:
     return summary.waiting or {}
 
 
-def _called_run(run: mashin.Run | workflow.Run) -> str | None:
+def _called_run(run: RunHandle[Any]) -> str | None:
     return _waiting(run.summary).get("run")
 
 
@@ -255,7 +253,7 @@ def run_machine(request: StrictRequest, state: State, machine: Name, data: JSONB
     """Run a machine for the caller until it ends or waits; a failed run has an `error`."""
     if data.thread is not None:
         raise UsageError("a machine has no `thread`", hint="Leave it out", path="$.thread")
-    loaded = programs_of(state).machine(decode_name(machine), request.auth.principal)
+    loaded = programs_of(state).program("mashin", decode_name(machine), request.auth.principal)
     return run_json(loaded.run(data.input, mode=data.mode, user=request.auth.principal.user))
 
 
@@ -269,7 +267,7 @@ def run_workflow(request: StrictRequest, state: State, workflow: Name, data: JSO
     """Run a workflow for the caller until it ends or waits; a failed run has an `error`."""
     if data.mode != "live":
         raise UsageError("a workflow has no test mode", hint="Leave `mode` out", path="$.mode")
-    loaded = programs_of(state).workflow(decode_name(workflow), request.auth.principal)
+    loaded = programs_of(state).program("workflow", decode_name(workflow), request.auth.principal)
     return run_json(loaded.run(data.input, owner=request.auth.principal.user, thread=data.thread))
 
 

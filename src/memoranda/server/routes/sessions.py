@@ -29,8 +29,8 @@ Since = Annotated[int, QueryParameter(name="after", ge=-1, description="Return o
 )
 def start_session(request: StrictRequest, state: State, agent: Name, data: JSONBody[StartSession]) -> Session:
     """Start a session of the caller; its first turn is what the agent says before any input."""
-    conversants = programs_of(state).conversants
-    return _session_json(conversants.start(request.auth, decode_name(agent), project=data.project, vars=data.vars))
+    programs = programs_of(state)
+    return _session_json(programs.start_session(request.auth, decode_name(agent), project=data.project, vars=data.vars))
 
 
 @post(
@@ -42,13 +42,13 @@ def start_session(request: StrictRequest, state: State, agent: Name, data: JSONB
 )
 def say_to_session(request: StrictRequest, state: State, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
     """Take a turn of the caller's session; of two concurrent messages, one is rejected and can be sent again."""
-    return _turn_json(programs_of(state).conversants.find(request.auth, decode_name(session)).say(data.text))
+    return _turn_json(programs_of(state).find_session(request.auth, decode_name(session)).say(data.text))
 
 
 @get("/sessions/{session:str}", sync_to_thread=True, responses=problem_specs(404), summary="Get a session")
 def get_session(request: StrictRequest, state: State, session: Name, since: Since = -1) -> Response[Session]:
     """Return a session of the caller with its turns, all or those after a number."""
-    found = _session_json(programs_of(state).conversants.find(request.auth, decode_name(session)))
+    found = _session_json(programs_of(state).find_session(request.auth, decode_name(session)))
     rest = found.turns[since + 1 :]
     turns = fit_bytes(rest, request.page_bytes)
     go_on = turns[-1].number if len(turns) < len(rest) else None
@@ -64,7 +64,7 @@ def get_session(request: StrictRequest, state: State, session: Name, since: Sinc
 )
 def end_session(request: StrictRequest, state: State, session: Name) -> SessionTurn:
     """End a session of the caller: it is removed with its variables, but what it remembered stays."""
-    return _turn_json(programs_of(state).conversants.find(request.auth, decode_name(session)).end())
+    return _turn_json(programs_of(state).find_session(request.auth, decode_name(session)).end())
 
 
 def _turn_json(turn: abl.Turn) -> SessionTurn:

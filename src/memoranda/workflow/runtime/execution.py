@@ -16,14 +16,13 @@ import msgspec
 from memoranda.errors import EvaluationFailed, Hint, InvalidValue, LimitExceeded, MemorandaError
 from memoranda.model.limits import Limits
 from memoranda.model.value import decode, encode_checked
-from memoranda.runs import outcome as executing
-from memoranda.runs.outcome import Failure, Outcome, StepFailed
+from memoranda.runs.outcome import Failure, Outcome, StepFailed, execute
 from memoranda.workflow.actions.base import Stopped
 from memoranda.workflow.document import Block, Conditional, Do, Item, Loop, Parallel, Value
 from memoranda.workflow.jsonata import UNDEFINED
 from memoranda.workflow.jsonata_functions import Bounds
 from memoranda.workflow.runtime.parallel import run_all, run_any, run_in_order
-from memoranda.workflow.runtime.state import Strand, Suspended, Work
+from memoranda.workflow.runtime.state import Execution, Strand, Suspended
 from memoranda.workflow.runtime.task import Resumed, do_task, failure_of
 
 
@@ -78,17 +77,17 @@ Position = Sequence[Any]
 """Where a waiting run is resumed; empty for steps that start."""
 
 
-def run_block(work: Work, strand: Strand, block: Block, at: Position = ()) -> None:
+def run_block(execution: Execution, strand: Strand, block: Block, at: Position = ()) -> None:
     """Run steps in order, from the first one or from a position."""
     first, inside = (at[0], at[1:]) if at else (0, at)
     for number in range(first, len(block)):
         with _at(number):
-            _run_step(work, strand, block[number], inside)
+            _run_step(execution, strand, block[number], inside)
         inside = ()
 
 
-def _run_step(work: Work, strand: Strand, step: Item, at: Position) -> None:
-    _STEPS[type(step)](work, strand, step, at)
+def _run_step(execution: Execution, strand: Strand, step: Item, at: Position) -> None:
+    _STEPS[type(step)](execution, strand, step, at)
 
 
 @contextmanager
@@ -110,56 +109,56 @@ def failing(part: str) -> Generator[None]:
         raise StepFailed(failure_of(error, part)) from error
 
 
-def _do(work: Work, strand: Strand, step: Do, at: Position) -> None:
-    do_task(work, strand, work.plan.tasks[step.task.text], msgspec.convert(at[0], Resumed) if at else None)
+def _do(execution: Execution, strand: Strand, step: Do, at: Position) -> None:
+    do_task(execution, strand, execution.plan.tasks[step.task.text], msgspec.convert(at[0], Resumed) if at else None)
 
 
-def _parallel(work: Work, strand: Strand, step: Parallel, at: Position) -> None:
-    branches = [partial(_run_branch, work, one) for one in step.steps]
+def _parallel(execution: Execution, strand: Strand, step: Parallel, at: Position) -> None:
+    branches = [partial(_run_branch, execution, one) for one in step.steps]
     run = run_any if step.strategy == "wait_any" else run_all
-    run(strand, branches, at_once=work.behaviour.branches)
+    run(strand, branches, at_once=execution.behaviour.branches)
 
 
-def _run_branch(work: Work, step: Item, strand: Strand) -> None:
-    _run_step(work, strand, step, ())
+def _run_branch(execution: Execution, step: Item, strand: Strand) -> None:
+    _run_step(execution, strand, step, ())
 
 
-def _conditional(work: Work, strand: Strand, step: Conditional, at: Position) -> None:
-    chosen = at[0] if at else _choose(work, strand, step)
+def _conditional(execution: Execution, strand: Strand, step: Conditional, at: Position) -> None:
+    chosen = at[0] if at else _choose(execution, strand, step)
     if chosen is not None:
         with _at(chosen):
-            run_block(work, strand, step.branches[chosen].steps, at[1:])
+            run_block(execution, strand, step.branches[chosen].steps, at[1:])
 
 
-def _choose(work: Work, strand: Strand, step: Conditional) -> int | None:
+def _choose(execution: Execution, strand: Strand, step: Conditional) -> int | None:
     """Return the index of the first branch with a true condition."""
     with failing(step.path):
         for number, branch in enumerate(step.branches):
-            if branch.condition is None or work.test(branch.condition, strand):
-                _note(work, strand, step.path, "conditional", branch=number + 1)
+            if branch.condition is None or execution.test(branch.condition, strand):
+                _note(execution, strand, step.path, "conditional", branch=number + 1)
                 return number
-    _note(work, strand, step.path, "conditional", branch=0)
+    _note(execution, strand, step.path, "conditional", branch=0)
     return None
 
 
-def _note(work: Work, strand: Strand, step: str, type: str, **detail: int) -> None:
+def _note(execution: Execution, strand: Strand, step: str, type: str, **detail: int) -> None:
     # A strand that was stopped meanwhile records nothing: the run may be over.
     with strand.stop.while_running():
-        work.recorder.note("step_record", step, detail={"type": type, **detail})
+        execution.recorder.note("step_record", step, detail={"type": type, **detail})
 
 
 # loops
 
 
-def _loop(work: Work, strand: Strand, step: Loop, at: Position) -> None:
+def _loop(execution: Execution, strand: Strand, step: Loop, at: Position) -> None:
     before = strand.iteration, strand.accumulator
     try:
-        passes = _Passes(work, strand, step, at)
+        passes = _Passes(execution, strand, step, at)
         passes.run(at[1:])
         value = strand.accumulator
     finally:
         strand.iteration, strand.accumulator = before
-    _note(work, strand, step.path, "loop", passes=passes.done)
+    _note(execution, strand, step.path, "loop", passes=passes.done)
     if step.name is not None:
         output = {} if step.accumulate is None or value is UNDEFINED else {step.accumulate.name.text: value}
         strand.give(step.name.text, output)
@@ -168,14 +167,14 @@ def _loop(work: Work, strand: Strand, step: Loop, at: Position) -> None:
 class _Passes:
     """The passes of one loop, and how many of them are done."""
 
-    def __init__(self, work: Work, strand: Strand, step: Loop, at: Position) -> None:
-        self.work = work
+    def __init__(self, execution: Execution, strand: Strand, step: Loop, at: Position) -> None:
+        self.execution = execution
         self.strand = strand
         self.step = step
-        self.at_once = min(step.max_concurrency or 1, work.behaviour.branches)
-        self.appender = _Appender(work.behaviour.bounds, work.memory.limits)
+        self.at_once = min(step.max_concurrency or 1, execution.behaviour.branches)
+        self.appender = _Appender(execution.behaviour.bounds, execution.memory.limits)
         merge = step.accumulate.merge if step.accumulate else None
-        self.appended = work.plan.templates[merge.path].adding_to("accumulator") if merge else None
+        self.appended = execution.plan.templates[merge.path].adding_to("accumulator") if merge else None
         position: dict[str, Any] = at[0] if at else {}
         self.done: int = position.get("pass", 0)
         self.items: list[Any] | None = position.get("items") if at else self._items()
@@ -186,7 +185,7 @@ class _Passes:
         if self.step.items is None:
             return None
         with failing(self.step.path):
-            found = self._check_storable(self.work.value(self.step.items, self.strand))
+            found = self._check_storable(self.execution.value(self.step.items, self.strand))
         return cast("list[Any]", found) if isinstance(found, list) else []
 
     def _initial(self) -> Any:
@@ -194,7 +193,7 @@ class _Passes:
         if accumulate is None or accumulate.initial is None:
             return UNDEFINED
         with failing(self.step.path):
-            return self._check_storable(self.work.value(accumulate.initial, self.strand))
+            return self._check_storable(self.execution.value(accumulate.initial, self.strand))
 
     def run(self, inside: Position) -> None:
         """Run the passes, from the first or from the one in which the run waited."""
@@ -216,13 +215,13 @@ class _Passes:
         else:
             self.strand.iteration = {"index": number}
             with failing(step.path):
-                if step.test is None or not self.work.test(step.test, self.strand):
+                if step.test is None or not self.execution.test(step.test, self.strand):
                     return False
         self._count(number)
         return True
 
     def _count(self, number: int) -> None:
-        most = self.work.behaviour.passes
+        most = self.execution.behaviour.passes
         if number >= most:
             with failing(self.step.path):
                 raise LimitExceeded(
@@ -235,7 +234,7 @@ class _Passes:
     def _pass(self, inside: Position) -> None:
         self.strand.iteration = self._iteration(self.done)
         with _at(self._position):
-            run_block(self.work, self.strand, self.step.steps, inside)
+            run_block(self.execution, self.strand, self.step.steps, inside)
         self._merge()
         self.done += 1
 
@@ -256,7 +255,7 @@ class _Passes:
             with failing(self.step.path):
                 longer = self._longer()
                 self.strand.accumulator = (
-                    self._check_storable(self.work.value(merge, self.strand)) if longer is None else longer
+                    self._check_storable(self.execution.value(merge, self.strand)) if longer is None else longer
                 )
 
     def _longer(self) -> list[Any] | None:
@@ -265,7 +264,7 @@ class _Passes:
         if self.appended is None or not isinstance(gathered, list):
             return None
         try:
-            return self.appender.longer(cast("list[Any]", gathered), self.work.value(self.appended, self.strand))
+            return self.appender.longer(cast("list[Any]", gathered), self.execution.value(self.appended, self.strand))
         except (EvaluationFailed, InvalidValue, LimitExceeded):
             # Evaluating `merge` as a whole gives the proper error.
             return None
@@ -273,18 +272,18 @@ class _Passes:
     def _check_storable(self, value: Any) -> Any:
         """Return a value, or refuse one that cannot be stored while the run waits."""
         if value is not UNDEFINED:
-            encode_checked(value, self.work.memory.limits)
+            encode_checked(value, self.execution.memory.limits)
         return value
 
     def _is_over(self) -> bool:
         if self.step.until is None:
             return False
         with failing(self.step.path):
-            return self.work.test(self.step.until, self.strand)
+            return self.execution.test(self.step.until, self.strand)
 
     def _run_together(self, items: list[Any]) -> None:
         """Run passes at the same time, and merge their results in the order of the items."""
-        most = min(len(items), self.work.behaviour.passes)
+        most = min(len(items), self.execution.behaviour.passes)
         branches = [partial(self._pass_beside, number) for number in range(most)]
         for branch in run_in_order(self.strand, branches, at_once=self.at_once):
             self.strand.join(branch)
@@ -298,10 +297,10 @@ class _Passes:
 
     def _pass_beside(self, number: int, strand: Strand) -> None:
         strand.iteration = self._iteration(number)
-        run_block(self.work, strand, self.step.steps)
+        run_block(self.execution, strand, self.step.steps)
 
 
-_STEPS: dict[type[Item], Callable[[Work, Strand, Any, Position], None]] = {
+_STEPS: dict[type[Item], Callable[[Execution, Strand, Any, Position], None]] = {
     Do: _do,
     Parallel: _parallel,
     Conditional: _conditional,
@@ -312,49 +311,60 @@ _STEPS: dict[type[Item], Callable[[Work, Strand, Any, Position], None]] = {
 T = TypeVar("T")
 
 
-def begin(work: Work, strand: Strand, *, first: Callable[[], None], keep: Callable[[Outcome], T]) -> T:
+def begin(execution: Execution, strand: Strand, *, first: Callable[[], None], keep: Callable[[Outcome], T]) -> T:
     """Run a workflow from its first step; `keep` stores the outcome, together with the last events.
 
     `first` is called once the run is recorded.
     """
-    plan = work.plan
+    plan = execution.plan
     skipped = [str(one.details.get("slug")) for one in strand.memory.skipped]
     detail = {"workflow": plan.name, "digest": plan.digest, **({"skipped": skipped} if skipped else {})}
-    work.recorder.note("exec_start", payload=encode_checked(work.input, work.memory.limits), detail=detail)
+    execution.recorder.note(
+        "exec_start", payload=encode_checked(execution.input, execution.memory.limits), detail=detail
+    )
 
     def prepare() -> None:
-        work.recorder.flush()
+        execution.recorder.flush()
         with failing("thread"):
             first()
-        strand.set_context(_section(work, strand, work.plan.document.context, "context"))
+        strand.set_context(_section(execution, strand, execution.plan.document.context, "context"))
 
-    return executing.execute(
-        work.recorder, lambda: _outcome(work, strand, first=prepare), keep, limits=work.memory.limits
+    return execute(
+        execution.recorder, lambda: _outcome(execution, strand, first=prepare), keep, limits=execution.memory.limits
     )
 
 
 def resume(
-    work: Work, strand: Strand, at: Position, *, step: str, first: Callable[[], None], keep: Callable[[Outcome], T]
+    execution: Execution,
+    strand: Strand,
+    at: Position,
+    *,
+    step: str,
+    first: Callable[[], None],
+    keep: Callable[[Outcome], T],
 ) -> T:
     """Resume a run that waited at a step; `first` is called once this process has claimed the run."""
 
     def claim() -> None:
         # If two processes resume one run, the ledger lets only one write this.
-        work.recorder.note("step_record", step, detail={"type": "resumed"})
-        work.recorder.flush()
+        execution.recorder.note("step_record", step, detail={"type": "resumed"})
+        execution.recorder.flush()
         with failing("thread"):
             first()
 
-    return executing.execute(
-        work.recorder, lambda: _outcome(work, strand, first=claim, at=at), keep, limits=work.memory.limits
+    return execute(
+        execution.recorder,
+        lambda: _outcome(execution, strand, first=claim, at=at),
+        keep,
+        limits=execution.memory.limits,
     )
 
 
-def _outcome(work: Work, strand: Strand, *, first: Callable[[], None], at: Position = ()) -> Outcome:
+def _outcome(execution: Execution, strand: Strand, *, first: Callable[[], None], at: Position = ()) -> Outcome:
     try:
         first()
-        run_block(work, strand, work.plan.document.flow, at)
-        output = _section(work, strand, work.plan.document.outputs, "outputs")
+        run_block(execution, strand, execution.plan.document.flow, at)
+        output = _section(execution, strand, execution.plan.document.outputs, "outputs")
     except Suspended as suspended:
         return Outcome(status="waiting", waiting=suspended.waiting, position=tuple(suspended.position))
     except StepFailed as caught:
@@ -366,9 +376,9 @@ def _outcome(work: Work, strand: Strand, *, first: Callable[[], None], at: Posit
     return Outcome(status="completed", output=output)
 
 
-def _section(work: Work, strand: Strand, value: Value | None, section: str) -> dict[str, object]:
+def _section(execution: Execution, strand: Strand, value: Value | None, section: str) -> dict[str, object]:
     """Return the value of a section of the file, as a copy that can be stored."""
     if value is None:
         return {}
     with failing(section):
-        return decode(encode_checked(work.value(value, strand), work.memory.limits))
+        return decode(encode_checked(execution.value(value, strand), execution.memory.limits))

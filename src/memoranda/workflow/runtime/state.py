@@ -1,4 +1,4 @@
-"""The state of a running workflow: `Work` is shared by the whole run, a `Strand` belongs to one sequence of steps.
+"""The state of a running workflow: `Execution` is shared by the whole run, a `Strand` belongs to one sequence of steps.
 
 A run begins with one strand. Each branch of a `parallel` gets a strand of its own, which sees the state as it was when
 the branch began, plus its own changes; the changes of all branches are merged afterwards.
@@ -12,14 +12,12 @@ from dataclasses import KW_ONLY, dataclass, field, replace
 from threading import Lock, RLock
 from typing import Any, Protocol
 
-import msgspec
-
 from memoranda.agent.models import Model
 from memoranda.api.memory import Memory
 from memoranda.errors import Hint, LimitExceeded
 from memoranda.lang.egress import EgressPolicy
 from memoranda.lang.expression.dialect import ExpressionRun
-from memoranda.runs.outcome import Paused, Waiting
+from memoranda.runs.outcome import CallResult, Paused, Waiting
 from memoranda.runs.recorder import Recorder
 from memoranda.workflow.actions.base import Stopped
 from memoranda.workflow.behaviour import Behaviour
@@ -126,17 +124,6 @@ class Strand:
         self.result = branch.result
 
 
-class Called(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a called workflow."""
-
-    run: str
-    status: str
-    output: Any = None
-    message: str = ""
-    messages: tuple[str, ...] = ()
-    """The messages that it sent meanwhile."""
-
-
 class Reach(Protocol):
     """What a run can reach besides its memory: models, the network, and other workflows."""
 
@@ -149,11 +136,11 @@ class Reach(Protocol):
         """Where requests may go."""
         ...
 
-    def call(self, name: str, input: Mapping[str, Any], by: Work, stop: Stop) -> Called:
+    def call(self, name: str, input: Mapping[str, Any], by: Execution, stop: Stop) -> CallResult:
         """Run another workflow for the same owner."""
         ...
 
-    def resume(self, run: str) -> Called:
+    def resume(self, run: str) -> CallResult:
         """Resume a called workflow that was waiting."""
         ...
 
@@ -176,7 +163,7 @@ class Suspended(Paused):
 
 
 @dataclass(eq=False)
-class Work:
+class Execution:
     """The state of one execution that all strands share."""
 
     plan: Plan

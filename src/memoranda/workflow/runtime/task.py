@@ -23,12 +23,12 @@ from memoranda.lang.python_functions import encode_json
 from memoranda.model.names import require_label
 from memoranda.model.text import quote, storable_text
 from memoranda.model.value import decode, encode, encode_checked
-from memoranda.runs.outcome import LONGEST_MESSAGE, Failure, Paused, StepFailed, Waiting, details_of
+from memoranda.runs.outcome import LONGEST_MESSAGE, CallResult, Failure, Paused, StepFailed, Waiting, details_of
 from memoranda.workflow.actions.base import Call, Message, Stopped, Tool, carry_out
 from memoranda.workflow.keywords import RESERVED_CONTEXT
 from memoranda.workflow.runtime.parallel import within
 from memoranda.workflow.runtime.plan import Retrying, Task, ToolUse, Use
-from memoranda.workflow.runtime.state import Called, Stop, Strand, Suspended, Work
+from memoranda.workflow.runtime.state import Execution, Stop, Strand, Suspended
 from memoranda.workflow.threads import add_message, check_text, messages
 
 LONGEST_WAIT = 3_600 * 24 * 365 * 10
@@ -63,7 +63,7 @@ class _CallPlace:
 
     def __init__(
         self,
-        work: Work,
+        execution: Execution,
         strand: Strand,
         task: str,
         *,
@@ -72,7 +72,7 @@ class _CallPlace:
         resumed: Resumed | None = None,
         within: _CallPlace | None = None,
     ) -> None:
-        self._work = work
+        self._execution = execution
         self._strand = strand
         self._task = task
         self._tools = {tool.name: tool for tool in tools}
@@ -81,12 +81,12 @@ class _CallPlace:
         self._within = within
         self._stop = Stop(strand.stop if within is None else within._stop)
         self.memory = (strand.memory if within is None else within.memory).branch(self._stop.while_running)
-        self.run = work.id
-        self.workflow = work.plan.name
-        self.owner = work.owner
-        self.thread = work.thread.id if work.thread is not None else None
-        self.clock = work.memory.clock
-        self.egress = work.reach.egress
+        self.run = execution.id
+        self.workflow = execution.plan.name
+        self.owner = execution.owner
+        self.thread = execution.thread.id if execution.thread is not None else None
+        self.clock = execution.memory.clock
+        self.egress = execution.reach.egress
         self._waits = 0
         self._sent = 0
         self._called: list[Any] = []
@@ -100,24 +100,24 @@ class _CallPlace:
     @property
     def input(self) -> dict[str, Any]:
         # A copy: an action may change what it is given.
-        return decode(encode(self._work.input))
+        return decode(encode(self._execution.input))
 
     def send(self, text: str) -> None:
-        check_text(text, self._work.memory.limits.content_bytes)
-        encode_checked(text, self._work.memory.limits)
+        check_text(text, self._execution.memory.limits.content_bytes)
+        encode_checked(text, self._execution.memory.limits)
         with self._stop.while_running():
             self._sent += 1
             if self._sent <= self._resumed.sent:
                 return
-            thread = self._work.thread
+            thread = self._execution.thread
             if thread is not None:
-                add_message(self._work.memory, thread, text, sender=self.workflow, by_owner=False)
-            self._work.messages.append(text)
+                add_message(self._execution.memory, thread, text, sender=self.workflow, by_owner=False)
+            self._execution.messages.append(text)
 
     def history(self, limit: int) -> list[Message]:
         self._stop.check()
-        thread = self._work.thread
-        return [] if thread is None else messages(self._work.memory, thread, limit)
+        thread = self._execution.thread
+        return [] if thread is None else messages(self._execution.memory, thread, limit)
 
     def set_context(self, values: Mapping[str, Any]) -> None:
         if RESERVED_CONTEXT in values:
@@ -126,7 +126,7 @@ class _CallPlace:
                 hint="Write records with `update_memory`, or use another name",
                 value=RESERVED_CONTEXT,
             )
-        copied = decode(encode_checked(dict(values), self._work.memory.limits))
+        copied = decode(encode_checked(dict(values), self._execution.memory.limits))
         with self._stop.while_running():
             self._strand.set_context(copied)
 
@@ -175,24 +175,24 @@ class _CallPlace:
         if number < len(resumed.called):
             output = resumed.called[number]
         else:
-            self._work.recorder.flush()
+            self._execution.recorder.flush()
             if resumed.pending is not None and number == len(resumed.called):
-                called, heard = self._work.reach.resume(resumed.pending), resumed.heard
+                called, heard = self._execution.reach.resume(resumed.pending), resumed.heard
             else:
-                called, heard = self._work.reach.call(name, input, self._work, self._stop), 0
-            self._work.messages.extend(called.messages[heard:])
+                called, heard = self._execution.reach.call(name, input, self._execution, self._stop), 0
+            self._execution.messages.extend(called.messages[heard:])
             output = self._output(called, name)
             # It may have written records that are read from here on.
             self.memory.reload()
         self._called.append(output)
         return output
 
-    def _output(self, called: Called, name: str) -> Any:
+    def _output(self, called: CallResult, name: str) -> Any:
         if called.status == "waiting":
             try:
                 self._require_waiting()
             except UsageError:
-                self._work.reach.cancel(called.run)
+                self._execution.reach.cancel(called.run)
                 raise
             waiting = Waiting(kind="run", step=self._task, run=called.run, about={"workflow": name})
             raise self._suspend(waiting, pending=called.run, heard=len(called.messages))
@@ -232,22 +232,22 @@ _FINAL = (Refused, UsageError)
 """Errors that are never retried."""
 
 
-def do_task(work: Work, strand: Strand, task: Task, resumed: Resumed | None) -> None:
+def do_task(execution: Execution, strand: Strand, task: Task, resumed: Resumed | None) -> None:
     """Run a task and store its output under its name; raise Failed when its last attempt has failed."""
     strand.stop.check()
-    execution = _TaskRun(work, strand, task)
+    run = _TaskRun(execution, strand, task)
     try:
         if resumed is None:
-            work.count_step()
-        output, written = execution.output(resumed or execution.begin())
+            execution.count_step()
+        output, written = run.output(resumed or run.begin())
     except MemorandaError as error:
         failure = failure_of(error, task.name)
         with strand.stop.while_running():
-            execution.note(error=failure.type)
+            run.note(error=failure.type)
         raise StepFailed(failure) from error
     # A task that was stopped meanwhile changes nothing, not even the record.
     with strand.stop.while_running():
-        execution.note(payload=written)
+        run.note(payload=written)
         strand.give(task.name, output)
         strand.result = output
 
@@ -264,21 +264,21 @@ def failure_of(error: MemorandaError, step: str) -> Failure:
 class _TaskRun:
     """One execution of a task."""
 
-    def __init__(self, work: Work, strand: Strand, task: Task) -> None:
-        self.work = work
+    def __init__(self, execution: Execution, strand: Strand, task: Task) -> None:
+        self.execution = execution
         self.strand = strand
         self.task = task
         self.attempts = 0
 
     def begin(self) -> Resumed:
-        work, task = self.work, self.task
-        seen = self.strand.variables(work.input)
-        drawing, bounds = work.drawing(), work.behaviour.bounds
+        execution, task = self.execution, self.task
+        seen = self.strand.variables(execution.input)
+        drawing, bounds = execution.drawing(), execution.behaviour.bounds
         inputs = cast("dict[str, Any]", task.inputs.value(seen, drawing, bounds=bounds))
-        settings = _settings(work, self.strand, task.use, timeout=task.policy.timeout_ms)
+        settings = _settings(execution, self.strand, task.use, timeout=task.policy.timeout_ms)
         # If the call waits, its inputs and settings are stored.
         for given in (inputs, settings):
-            encode_checked(given, work.memory.limits)
+            encode_checked(given, execution.memory.limits)
         return Resumed(inputs=inputs, settings=settings)
 
     def output(self, resumed: Resumed) -> tuple[Any, bytes]:
@@ -286,24 +286,24 @@ class _TaskRun:
         retries = self.task.policy.retries
         self.attempts = resumed.failed
         # Earlier events are recorded before anything reaches the outside.
-        self.work.recorder.flush()
+        self.execution.recorder.flush()
         while True:
             self.attempts += 1
             try:
-                return _encode_output(self._attempt(resumed), self.task.name, self.work)
+                return _encode_output(self._attempt(resumed), self.task.name, self.execution)
             except MemorandaError as error:
                 if not _is_retried(error, self.attempts, retries):
                     raise
             self.strand.stop.check()
-            self.work.behaviour.sleep(delay_before(self.attempts + 1, retries))
+            self.execution.behaviour.sleep(delay_before(self.attempts + 1, retries))
             self.strand.stop.check()
 
     def _attempt(self, resumed: Resumed) -> Any:
-        work, strand, task = self.work, self.strand, self.task
-        use_tool = partial(_use_tool, work, strand)
+        execution, strand, task = self.execution, self.strand, self.task
+        use_tool = partial(_use_tool, execution, strand)
         resumed = msgspec.structs.replace(resumed, failed=self.attempts - 1)
-        place = _CallPlace(work, strand, task.name, use_tool=use_tool, tools=task.use.tools, resumed=resumed)
-        call = _call(task.use, task.name, resumed.inputs, resumed.settings, place, work)
+        place = _CallPlace(execution, strand, task.name, use_tool=use_tool, tools=task.use.tools, resumed=resumed)
+        call = _call(task.use, task.name, resumed.inputs, resumed.settings, place, execution)
         act = partial(self._carry_out, call)
         try:
             if not task.policy.timeout_ms:
@@ -343,33 +343,37 @@ class _TaskRun:
             detail["attempts"] = self.attempts
         if error is not None:
             detail["error"] = error
-        self.work.recorder.note("step_record", self.task.name, payload=payload, detail=detail)
+        self.execution.recorder.note("step_record", self.task.name, payload=payload, detail=detail)
 
 
-def _call(use: Use, task: str, inputs: dict[str, Any], settings: dict[str, Any], place: _CallPlace, work: Work) -> Call:
-    model: Model | None = work.reach.model(use.model) if "model" in use.action.bindings else None
+def _call(
+    use: Use, task: str, inputs: dict[str, Any], settings: dict[str, Any], place: _CallPlace, execution: Execution
+) -> Call:
+    model: Model | None = execution.reach.model(use.model) if "model" in use.action.bindings else None
     slugs = tuple(one.slug for one in place.memory.mounted(use.memories)) if use.memories else ()
     tools = tuple(Tool(one.name, one.description, one.call.action.inputs) for one in use.tools)
     return Call(task=task, inputs=inputs, settings=settings, place=place, model=model, slugs=slugs, tools=tools)
 
 
-def _settings(work: Work, strand: Strand, use: Use, *, timeout: float = 0) -> dict[str, Any]:
-    settings = work.value(use.settings, strand) if use.settings.computed else use.settings.fixed
+def _settings(execution: Execution, strand: Strand, use: Use, *, timeout: float = 0) -> dict[str, Any]:
+    settings = execution.value(use.settings, strand) if use.settings.computed else use.settings.fixed
     return {**settings, "timeout_ms": timeout} if timeout else settings
 
 
-def _use_tool(work: Work, strand: Strand, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace) -> Any:
+def _use_tool(
+    execution: Execution, strand: Strand, tool: ToolUse, arguments: dict[str, Any], *, within: _CallPlace
+) -> Any:
     """Carry out a tool for a model, and return its output; the model is told about errors."""
-    work.count_step()
+    execution.count_step()
     use = tool.call
-    tools = partial(_use_tool, work, strand)
-    place = _CallPlace(work, strand, tool.name, use_tool=tools, tools=use.tools, within=within)
+    tools = partial(_use_tool, execution, strand)
+    place = _CallPlace(execution, strand, tool.name, use_tool=tools, tools=use.tools, within=within)
     detail: dict[str, Any] = {"type": use.action.name, "tool": True}
     written: bytes | None = None
-    work.recorder.flush()
+    execution.recorder.flush()
     try:
-        call = _call(use, tool.name, arguments, _settings(work, strand, use), place, work)
-        output, written = _encode_output(carry_out(use.action, call), tool.name, work)
+        call = _call(use, tool.name, arguments, _settings(execution, strand, use), place, execution)
+        output, written = _encode_output(carry_out(use.action, call), tool.name, execution)
         return output
     except MemorandaError as error:
         detail["error"] = failure_of(error, tool.name).type
@@ -377,13 +381,13 @@ def _use_tool(work: Work, strand: Strand, tool: ToolUse, arguments: dict[str, An
     finally:
         place.close()
         with suppress(Stopped), within.while_running():
-            work.recorder.note("step_record", tool.name, payload=written, detail=detail)
+            execution.recorder.note("step_record", tool.name, payload=written, detail=detail)
 
 
-def _encode_output(output: Any, task: str, work: Work) -> tuple[Any, bytes]:
+def _encode_output(output: Any, task: str, execution: Execution) -> tuple[Any, bytes]:
     """Return a copy of an output, and its JSON; refuse one that cannot be stored."""
     try:
-        written = encode_json(output, work.memory.limits)
+        written = encode_json(output, execution.memory.limits)
     except (InvalidValue, LimitExceeded) as error:
         message = f"the output of the task {quote(task)} cannot be stored: {error.message}"
         raise type(error)(message, hint=error.advice, **error.details) from error

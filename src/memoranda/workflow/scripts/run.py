@@ -22,7 +22,7 @@ from memoranda.agent.models import Ask, Model, Reply, ToolCall
 from memoranda.api.memory import Memory
 from memoranda.api.memory import open as open_memory
 from memoranda.errors import ActionFailed, MemorandaError, ModelFailed, ModelUnavailable, NotFound, UsageError
-from memoranda.lang import scripts as report
+from memoranda.lang import scripts
 from memoranda.lang.diagnostics import Diagnostics, did_you_mean
 from memoranda.lang.python_functions import load_module
 from memoranda.lang.scripts import (
@@ -48,7 +48,6 @@ from memoranda.workflow.actions.builtin import BUILTIN, installed_actions
 from memoranda.workflow.behaviour import Behaviour
 from memoranda.workflow.compiler import name_of
 from memoranda.workflow.document import Definition, Document
-from memoranda.workflow.loader import ENDINGS as WORKFLOW_ENDINGS
 from memoranda.workflow.loader import load, parse
 from memoranda.workflow.scripts.file import (
     ANY,
@@ -65,10 +64,10 @@ from memoranda.workflow.scripts.file import (
     read_scripts,
 )
 from memoranda.workflow.threads import add_message, open_thread
+from memoranda.workflow.workflow import Workflow
 
 if TYPE_CHECKING:
     from memoranda.workflow.run import Run
-    from memoranda.workflow.workflow import Workflow
 
 
 _OUTSIDE = frozenset({"http_request"})
@@ -365,8 +364,8 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
-Case = report.Case[Failure]
-Report = report.Report[Failure]
+Case = scripts.Case[Failure]
+Report = scripts.Report[Failure]
 
 
 def run_scripts(
@@ -388,12 +387,12 @@ def scripts_beside(path: Path) -> Path:
     """Return the file of tests that belongs to a workflow; a file of tests is its own."""
     if path.name.endswith(ENDINGS):
         return path
-    for ending in WORKFLOW_ENDINGS:
+    for ending in Workflow.ENDINGS:
         if path.name.endswith(ending):
             return tests_beside(path, ending)
     raise UsageError(
         f"{quote(path.name)} is neither a workflow nor a file of tests",
-        hint=f"Workflows end in {' or '.join(WORKFLOW_ENDINGS)}, their tests in {ENDING}",
+        hint=f"Workflows end in {' or '.join(Workflow.ENDINGS)}, their tests in {ENDING}",
         path=str(path),
     )
 
@@ -472,7 +471,7 @@ class _TestFile:
 
 
 def _workflow_beside(file: Path) -> Path:
-    beside = programs_beside(file, WORKFLOW_ENDINGS)
+    beside = programs_beside(file, Workflow.ENDINGS)
     if not beside:
         hint = f"Name it in the file: `workflow: {stem_of(file)}.yaml`"
         raise NotFound(f"there is no workflow for {quote(str(file))}", hint=hint, path=str(file))

@@ -106,7 +106,7 @@ class Frame:
         for name in self.derived:
             names.pop(name, None)
         self.derived.clear()
-        declared, hidden = self.plan.declarations.session, self.state.mind.hidden
+        declared, hidden = self.plan.declarations.session, self.state.notes.hidden
         for value in reversed(self.results.values()):
             for name, item in cast("dict[str, Any]", value).items() if type(value) is dict else ():
                 if names.get(name) is None and name not in declared and name not in hidden and _may_be_field(name):
@@ -116,14 +116,14 @@ class Frame:
     def hide(self, name: str) -> None:
         """Keep a cleared name undefined although a result has a field of that name."""
         if any(type(value) is dict and name in value for value in self.results.values()):
-            hidden = self.state.mind.hidden
-            self.state.mind.hidden = [*hidden, name] if name not in hidden else hidden
+            hidden = self.state.notes.hidden
+            self.state.notes.hidden = [*hidden, name] if name not in hidden else hidden
 
     def reveal(self, value: Any) -> None:
         """Make the fields of a new result readable again."""
-        hidden = self.state.mind.hidden
+        hidden = self.state.notes.hidden
         if hidden and type(value) is dict:
-            self.state.mind.hidden = [name for name in hidden if name not in cast("dict[str, Any]", value)]
+            self.state.notes.hidden = [name for name in hidden if name not in cast("dict[str, Any]", value)]
 
     def use_facts(self, facts: FrameFacts) -> None:
         """Use facts with other grants."""
@@ -173,7 +173,7 @@ class Departure(msgspec.Struct, frozen=True):
     """Whether a broken rule is the reason; then what it stopped does not continue when control returns."""
 
 
-class Work:
+class ActiveTurn:
     """Everything that one turn uses and produces."""
 
     def __init__(
