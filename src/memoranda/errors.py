@@ -52,8 +52,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeAlias
+
+import msgspec
 
 # hints
 
@@ -73,8 +74,7 @@ Action = Literal[
 ]
 
 
-@dataclass(frozen=True, slots=True)
-class Hint:
+class Hint(msgspec.Struct, frozen=True):
     """What to do about an error, as data: each surface says it in its own words, or leaves it out.
 
     >>> hint = Hint("list", "runs")
@@ -270,7 +270,7 @@ class AlreadyExists(MemorandaError):
 
 
 class Conflict(MemorandaError):
-    """The fact is no longer at the version the caller expected."""
+    """The fact has another version than the caller expected."""
 
 
 class IdempotencyMismatch(Conflict):
@@ -294,7 +294,7 @@ class ModelError(MemorandaError):
 
 
 class ModelUnavailable(ModelError):
-    """There is no model to ask: a package, a key or a known name is missing; the hint says which."""
+    """No model can be asked: a package, a key or a known name is missing; the hint says which."""
 
 
 class ModelFailed(ModelError):
@@ -330,7 +330,7 @@ class Denied(Refused):
 
 
 class Unauthenticated(Refused):
-    """The caller is unknown: there is no key or token, or it is unknown, expired or revoked."""
+    """The caller is unknown: the key or token is missing, unknown, expired or revoked."""
 
 
 class ApprovalRequired(Refused):

@@ -285,7 +285,7 @@ def test_what_is_missing_or_faulty_is_said(tmp_path, run):
     with pytest.raises(NotFound, match=r"lonely\.tests\.yaml"):
         run_scripts(tmp_path / "lonely.abl")
     (tmp_path / "orphan.tests.yaml").write_text("tests: [{name: A, steps: [{say: hi}]}]\n")
-    with pytest.raises(NotFound, match="no agent for"):
+    with pytest.raises(NotFound, match="no agent found for"):
         run_scripts(tmp_path / "orphan.tests.yaml")
     (tmp_path / "bytes.tests.yaml").write_bytes(b"\xff\xfe")
     with pytest.raises(UsageError, match="not text in UTF-8"):

@@ -89,7 +89,7 @@ def test_delete_wants_a_yes_and_leaves_nothing(cli, birds):
     assert gone == {"tenant": "default", "collection": "notes", "deleted": True, "entries": 1}
     missing = cli("collections", "delete", "birds", "--yes")
     assert missing.code == 1
-    assert missing.err.startswith("error[not_found]: there is no collection `birds`")
+    assert missing.err.startswith("error[not_found]: unknown collection `birds`")
 
 
 def test_compare_tells_what_would_be_found_and_changes_nothing(cli, birds):

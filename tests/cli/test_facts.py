@@ -88,7 +88,7 @@ def test_a_missing_fact_leaves_with_one_and_a_message(cli):
     done = cli("facts", "get", "nothing", "--user", "ada")
     assert (done.code, done.out) == (1, "")
     assert done.err == (
-        "error[not_found]: there is no fact `nothing` in `user:ada`\n"
+        "error[not_found]: unknown fact `nothing` in `user:ada`\n"
         "hint: `memoranda facts list` with the same options shows what is there\n"
     )
     assert cli("facts", "get", "nothing", "--json").error["code"] == "not_found"

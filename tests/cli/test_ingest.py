@@ -204,7 +204,7 @@ def test_what_was_kept_under_an_absolute_path_is_replaced(cli, elsewhere):
         (b'{"text": "x"}', "line 2 of `bad.jsonl` has `text`"),
         (b'{"metadata": {}}', "line 2 of `bad.jsonl` has no `content`"),
         (b'{"content": "x", "metadata": ["m"]}', "line 2 of `bad.jsonl` has the metadata `['m']`"),
-        (b'{"content": " "}', "line 2 of `bad.jsonl`: there is no content"),
+        (b'{"content": " "}', "line 2 of `bad.jsonl`: the content to remember is empty"),
         (b'{"content": "x", "key": 5}', "line 2 of `bad.jsonl`: the key cannot be used"),
         (b'{"content": "x", "metadata": {"$in": 1}}', "line 2 of `bad.jsonl`: `$in` cannot name metadata"),
         (b'"' + b"x" * 70_000 + b'"', "line 2 of `bad.jsonl`: the content takes 70,002 bytes"),

@@ -300,7 +300,7 @@ def test_deciding_about_the_inner_run_goes_on_with_the_outer(cli):
 def test_machines_that_are_not_given_are_named(cli):
     done = cli("run", "branch.mashin", "-i", '{"reader": "Kim"}')
     assert done.code == 1
-    assert "there is no machine `lending` here\nhint: Load it together with the machine that calls it" in done.err
+    assert "unknown machine `lending` here\nhint: Load it together with the machine that calls it" in done.err
     assert "(`--machines` on the command line), or call one of branch\n" in done.err
     assert cli("run", "branch.mashin", "--machines", "nowhere.mashin").code == 2
     wrong = cli("run", "branch.mashin", "--machines", "lending.abl")

@@ -78,7 +78,7 @@ def test_metadata_are_text_by_pairs_and_anything_as_json(cli):
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        ([" "], "invalid_value", "there is no content"),
+        ([" "], "invalid_value", "the content to remember is empty"),
         (["x", "--metadata", "account"], "usage_error", "`account` in --metadata is not key=value"),
         (["x", "--metadata", "=acme"], "usage_error", "`=acme` in --metadata is not key=value"),
         (["x", "--metadata", "a=1", "--metadata", "a=2"], "usage_error", "`a` is given twice in --metadata"),
@@ -187,6 +187,6 @@ def test_forget_names_one_entry_that_is_there(cli):
     for arguments in (["entry_nothing"], ["--key", "k"], [kept, "--user", "bob"]):
         done = cli("forget", *IN_NOTES, *arguments)
         assert done.code == 1
-        assert done.err.startswith("error[not_found]: there is no entry ")
+        assert done.err.startswith("error[not_found]: unknown entry ")
         assert "hint: `memoranda entries` with the same options shows what is there" in done.err
     assert contents(cli) == ["one"]

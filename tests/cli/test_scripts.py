@@ -126,5 +126,5 @@ def test_what_is_missing_is_said(cli):
     Path("lonely.abl").write_text(AGENT)
     done = cli("test", "lonely.abl")
     assert done.code == 1
-    assert "there is no file `lonely.tests.yaml`" in done.err
+    assert "the file `lonely.tests.yaml` does not exist" in done.err
     assert "beside it" in done.err

@@ -152,14 +152,14 @@ def test_what_is_missing_is_said(cli):
     Path("lonely.yaml").write_text(ECHO)
     done = cli("test", "lonely.yaml")
     assert done.code == 1
-    assert "there is no file `lonely.tests.yaml`" in done.err
+    assert "the file `lonely.tests.yaml` does not exist" in done.err
     assert "`desk.yaml` in `desk.tests.yaml`" in done.err
     Path("orphan.tests.yaml").write_text("tests:\n  - name: A\n    expect: {status: completed}\n")
     done = cli("test", "orphan.tests.yaml")
     assert done.code == 1
     assert "`orphan.tests.yaml` belongs to no agent or workflow" in done.err
     assert "`workflow: hotel.yaml`" in done.err
-    assert "there is no file `gone.tests.yaml`" in cli("test", "gone.tests.yaml").err
+    assert "the file `gone.tests.yaml` does not exist" in cli("test", "gone.tests.yaml").err
 
 
 def test_faults_of_tests_and_of_their_workflow_are_shown_with_their_places(cli):

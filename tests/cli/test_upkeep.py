@@ -229,6 +229,6 @@ def test_the_environment_names_database_and_tenant(cli, monkeypatch):
 def test_only_what_adds_something_makes_a_database(cli, folder, arguments):
     done = cli(*arguments, "--json")
     assert (done.code, done.error["code"]) == (1, "not_found")
-    assert done.error["message"] == "there is no database at `memory.db`"
+    assert done.error["message"] == "no database exists at `memory.db`"
     assert "--db" in done.error["hint"]
     assert list(folder.iterdir()) == []

@@ -50,5 +50,5 @@ def test_a_file_may_change_the_path_itself(tmp_path: Path) -> None:
 
 def test_a_module_is_found_by_its_name_or_not_at_all() -> None:
     assert load_module("textwrap", what="tools").__name__ == "textwrap"
-    with pytest.raises(UsageError, match="there is no module `no_such_loom`"):
+    with pytest.raises(UsageError, match="the module `no_such_loom` does not exist"):
         load_module("no_such_loom", what="tools")

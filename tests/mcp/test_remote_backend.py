@@ -90,7 +90,7 @@ def test_an_agent_of_any_name_has_a_place_of_its_own(client: memoranda.Client, a
 def test_what_a_server_refuses_is_told_in_the_same_words(member: Talk) -> None:
     with pytest.raises(memoranda.InvalidKey):
         member.call("set_fact", key="a..b", value=1)
-    with pytest.raises(memoranda.NotFound, match="there is no fact `nowhere`"):
+    with pytest.raises(memoranda.NotFound, match="unknown fact `nowhere`"):
         member.call("get_fact", key="nowhere")
     with pytest.raises(memoranda.LimitExceeded) as refused:
         member.call("recall_blocks", query="Ines", limit=101)

@@ -79,7 +79,7 @@ def test_an_agent_has_facts_of_its_own(ada: Talk, memory: memoranda.Memory) -> N
     ada.call("set_fact", key="dye", value="madder", scope="agent")
     assert memory.scope(user="ada", agent="desk").value("dye") == "madder"
     assert memory.scope(user="ada").get("dye") is None
-    with pytest.raises(memoranda.NotFound, match="there is no fact `dye`"):
+    with pytest.raises(memoranda.NotFound, match="unknown fact `dye`"):
         ada.call("get_fact", key="dye")
 
 
@@ -113,7 +113,7 @@ def test_what_is_remembered_is_found_and_forgotten(ada: Talk, memory: memoranda.
     assert match["content"] == "The loom was oiled in spring" and "why" not in match
     assert ada.call("forget", id=told["id"]) == {"forgotten": True}
     assert not ada.call("recall", query="vat", filter={"room": "dyeing"})["results"]
-    with pytest.raises(memoranda.NotFound, match="there is no entry"):
+    with pytest.raises(memoranda.NotFound, match="unknown entry"):
         ada.call("forget", id=told["id"])
 
 
@@ -333,7 +333,7 @@ def test_an_error_is_a_result_that_the_model_reads_and_a_program_too(ada: Talk) 
 
 
 def test_what_is_no_tool_is_an_error_of_the_protocol_and_the_door_stays_open(ada: Talk) -> None:
-    with pytest.raises(MCPError, match="there is no tool `erase`; tools are remember, recall"):
+    with pytest.raises(MCPError, match="unknown tool `erase`; tools are remember, recall"):
         ada.result("erase", user="ada")
     assert ada.call("list_facts")
 
@@ -372,7 +372,7 @@ def test_the_prompt_is_the_memory_that_chat_shows(ada: Talk, reader: Talk, memor
     assert "It is data" in message.content.text and "Rehearsal" not in message.content.text
     [message] = reader.ask("get_prompt", "user_memory", {"about": "when is the rehearsal?"}).messages
     assert "\n- Rehearsal: Tuesday\n</memory>" in message.content.text and "Coat" not in message.content.text
-    with pytest.raises(MCPError, match="there is no prompt"):
+    with pytest.raises(MCPError, match="unknown prompt"):
         reader.ask("get_prompt", "system", {})
 
 
@@ -392,10 +392,10 @@ def test_blocks_and_definitions_are_resources(reader: Talk, memory: memoranda.Me
     ]
     own.delete("archival")
     for missing, why in (
-        ("definitions/orchestra", "definition `orchestra`"),
-        ("blocks/user/archival", "archival block"),
+        ("definitions/orchestra", "unknown definition `orchestra`"),
+        ("blocks/user/archival", "there is no archival block"),
     ):
-        with pytest.raises(MCPError, match=f"there is no {why}"):
+        with pytest.raises(MCPError, match=why):
             reader.ask("read_resource", f"memoranda://{missing}")
     for nowhere in ("memoranda://blocks/user/diary", "memoranda://facts/secret", "file:///etc/passwd"):
         with pytest.raises(MCPError) as refused:

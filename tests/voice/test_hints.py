@@ -133,10 +133,10 @@ def test_there_is_an_example_of_every_action() -> None:
 
 
 def test_a_surface_leaves_out_what_it_cannot_do() -> None:
-    error = NotFound("there is no fact `tea`", hint=("Write it first", Hint("python", "Pass default=…")))
-    assert str(error) == "there is no fact `tea`. Write it first, or pass default=…"
+    error = NotFound("unknown fact `tea`", hint=("Write it first", Hint("python", "Pass default=…")))
+    assert str(error) == "unknown fact `tea`. Write it first, or pass default=…"
     assert error.hint == "Write it first, or pass default=…"
-    assert render_error(error, REST_WORDS) == "there is no fact `tea`. Write it first"
+    assert render_error(error, REST_WORDS) == "unknown fact `tea`. Write it first"
     assert render_hint(Hint("python", "Pass default=…"), CLI_WORDS) == ""
 
 

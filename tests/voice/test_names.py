@@ -65,7 +65,8 @@ def _signature(call: Any) -> dict[str, Parameter]:
 
 
 def _methods(place: str, kind: type) -> Iterator[tuple[str, dict[str, Parameter]]]:
-    for name, member in vars(kind).items():
+    ours = [vars(one) for one in reversed(kind.__mro__) if one.__module__.startswith("memoranda.")]
+    for name, member in {name: member for members in ours for name, member in members.items()}.items():
         if not name.startswith("_") and (inspect.isfunction(member) or isinstance(member, classmethod | staticmethod)):
             yield f"{place}.{name}", _signature(getattr(kind, name))
 
@@ -194,7 +195,10 @@ PARTICULAR: dict[str, dict[str, str]] = {
         "assuming": "what a run in a test is given in place of effects; elsewhere it stands in the file",
         "batch": "how many entries are embedded at a time; nobody needs to choose it from afar",
         **dict.fromkeys(
-            ("begun", "by", "delivered", "entry", "given", "inputs", "kept", "setting", "standing", "stop", "verified"),
+            (
+                *("begun", "by", "entry", "given", "inputs", "kit", "setting", "spending"),
+                *("standing", "stop", "stored", "verified"),
+            ),
             "between the runtime and its programs: nobody else has such values",
         ),
         "behaviour": "choices that a language leaves open; a server and the command line take those that ship",
@@ -213,6 +217,7 @@ PARTICULAR: dict[str, dict[str, str]] = {
         ),
         "effect": "a request as a value, which the doors make",
         "extractor": "a Python function that reads conversations",
+        "file": "the name of the text that a program is compiled from, for messages",
         "fragment": "a part of a document, for those who write tools",
         "ids": "the kinds of a scope as keywords, each of which is a row; of `open`, a source of ids for tests",
         "kept_text": "whether the text that a store keeps may run; a server never runs it",

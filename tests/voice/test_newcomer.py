@@ -227,8 +227,8 @@ def test_a_server_refuses_a_newer_database_too():
 
 def test_a_database_in_a_folder_that_does_not_exist():
     done = call("facts", "set", "k", "v", "--db", "nowhere/memory.db")
-    done.says("unavailable", "there is no folder `nowhere`", "Make the folder first")
-    call("facts", "list", "--db", "nowhere/memory.db").says("not_found", "there is no database at `nowhere/memory.db`")
+    done.says("unavailable", "the folder `nowhere` does not exist", "Make the folder first")
+    call("facts", "list", "--db", "nowhere/memory.db").says("not_found", "no database exists at `nowhere/memory.db`")
     call("facts", "list", "--db", "").says("usage_error", "--db is empty", "such as --db memory.db")
 
 
@@ -288,7 +288,7 @@ def test_a_client_without_a_server_is_told_how_to_start_one():
 
 def test_a_wrong_key_on_the_command_line():
     assert call("keys", "create", "--user", "ada").code == 0
-    call("keys", "revoke", "mk_of_yesterday").says("not_found", "no key with that id", "`memoranda keys list`")
+    call("keys", "revoke", "mk_of_yesterday").says("not_found", "no key has that id", "`memoranda keys list`")
     done = run(sys.executable, "-m", "memoranda.cli", "serve", "--port", "0", MEMORANDA_ADMIN_KEY="short")
     done.says("usage_error", "MEMORANDA_ADMIN_KEY", "at least 12")
 

@@ -102,7 +102,7 @@ def _is_mode(line: Line) -> bool:
 def _refuse_mode(reader: Reader, lines: tuple[Line, ...]) -> None:
     for line in lines:
         if _is_mode(line):
-            message = "`MODE` is no longer a keyword"
+            message = "`MODE` was removed from the language"
             reader.error("retired", message, line.key_span, hint="Remove it; each step says REASONING: true or false")
 
 

@@ -290,7 +290,7 @@ def _agent_beside(file: Path) -> Path:
     beside = programs_beside(file, AGENT_ENDINGS)
     if not beside:
         hint = f"Name it in the file: `agent: {stem_of(file)}.abl`"
-        raise NotFound(f"there is no agent for {quote(str(file))}", hint=hint, path=str(file))
+        raise NotFound(f"no agent found for {quote(str(file))}", hint=hint, path=str(file))
     return beside[0]
 
 

@@ -65,7 +65,7 @@ def make_item(content: Any, metadata: Mapping[str, Any] | None, key: str | None,
 def check_says_something(content: Any) -> None:
     """Raise InvalidValue for empty content."""
     if not content.strip() if isinstance(content, str) else content is None or content in ([], {}):
-        raise InvalidValue("there is no content to remember", hint="Pass text or JSON that says something", path="$")
+        raise InvalidValue("the content to remember is empty", hint="Pass text or JSON that says something", path="$")
 
 
 def recall_effect(

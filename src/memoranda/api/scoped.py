@@ -155,7 +155,7 @@ class ScopedMemory:
     ) -> Fact:
         """Read a value, pass it to `change`, and write what that returns; start over if it was changed meanwhile.
 
-        `change` gets the default if there is no fact. It may run several times, so it should have no side effects.
+        `change` gets the default if the fact does not exist. It may run several times, so it should only compute.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:
@@ -169,7 +169,7 @@ class ScopedMemory:
             fact = self.get(key)
             if fact is None and default is _MISSING:
                 raise NotFound(
-                    f"there is no fact {quote(key)} in `{self.scope}`",
+                    f"unknown fact {quote(key)} in `{self.scope}`",
                     hint=Hint("python", "Pass default=… to begin one"),
                 )
             value = change(default if fact is None else fact.value)
@@ -443,7 +443,7 @@ class ScopedMemory:
     def forget(self, id: str | None = None, *, collection: str, key: str | None = None, namespace: str = "") -> bool:
         """Forget one entry, by its id or by its key; return whether it was there.
 
-        It is no longer recalled, except as of an earlier moment; `memory.erase` removes that too.
+        Recalls no longer find it, except as of an earlier moment; `memory.erase` removes that too.
 
         >>> import memoranda
         >>> with memoranda.open(":memory:") as memory:

@@ -515,7 +515,7 @@ class Approvals(TenantHandle):
         found: list[Approval] = self._perform(ReadApprovals(scope=self._shared, id=approval)) if approval else []
         if found:
             return found[0]
-        raise NotFound(f"there is no approval {quote(approval)}", hint=Hint("list", "approvals"))
+        raise NotFound(f"unknown approval {quote(approval)}", hint=Hint("list", "approvals"))
 
     def approve(self, approval: str, *, reason: str = "") -> Decided:
         """Carry out a waiting effect now; return the decision and the result of the effect."""
@@ -623,4 +623,4 @@ class Runs(TenantHandle):
 
 
 def _missing(run: str) -> NotFound:
-    return NotFound(f"there is no run {quote(run)}", hint=Hint("list", "runs"))
+    return NotFound(f"unknown run {quote(run)}", hint=Hint("list", "runs"))

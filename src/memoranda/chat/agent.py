@@ -169,7 +169,7 @@ def _convert(takes: Iterable[Parameter], arguments: dict[str, Any]) -> dict[str,
     known = {one.name: one for one in takes}
     for name in arguments:
         if name not in known:
-            raise ToolFailed(f"there is no parameter {quote(name)}: {', '.join(known) or 'it takes none'}")
+            raise ToolFailed(f"unknown parameter {quote(name)}: {', '.join(known) or 'it takes none'}")
     missing = next((one.name for one in known.values() if one.required and one.name not in arguments), None)
     if missing is not None:
         raise ToolFailed(f"the parameter {quote(missing)} is missing")

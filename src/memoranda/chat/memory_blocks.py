@@ -91,7 +91,7 @@ def _hidden(escaped: str) -> str:
 
 
 def user_memory(user_core: Block | None, agent_core: Block | None) -> str:
-    """Return the core blocks between tags, the user's first; empty if there is no content."""
+    """Return the core blocks between tags, the user's first; empty without content."""
     parts = [_part(block) for block in (user_core, agent_core) if block is not None and block.content.strip()]
     return "\n".join(["<user_memory>", *parts, "</user_memory>"]) if parts else ""
 
@@ -121,7 +121,7 @@ def _in_quotes(text: str) -> str:
 
 
 Seen = dict[tuple[BlockType, BlockScope], datetime | None]
-"""The timestamp of each block that a model has seen; None if it has seen that there is no block."""
+"""The timestamp of each block that a model has seen; None if it has seen that the block does not exist."""
 
 _DOOR = "chat"
 """The door of a model's writes: they are not the user's own."""

@@ -188,7 +188,7 @@ class Desk:
         file = self.settings.file
         if file is not None and not self._creates and not os.path.exists(file):
             raise NotFound(
-                f"there is no database at `{file}`",
+                f"no database exists at `{file}`",
                 hint="Name another with --db or MEMORANDA_DB; `memoranda facts set` and `remember` create one",
                 path=file,
             )

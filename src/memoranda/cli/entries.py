@@ -104,7 +104,7 @@ def forget(
     key: Annotated[str | None, typer.Option("--key", metavar="TEXT", help="The entry under this key.")] = None,
     namespace: Annotated[str, typer.Option("--namespace", metavar="NAME", help="The namespace of the key.")] = "",
 ) -> None:
-    """Delete one entry, so that it is no longer recalled.
+    """Delete one entry, so that recalls no longer find it.
 
     Name it by its id or its key. Recall as of an earlier time still finds it; `memoranda erase` and `memoranda
     collections delete` remove it completely.
@@ -113,7 +113,7 @@ def forget(
     if not place.forget(id, collection=collection, key=key, namespace=namespace):
         what = f"`{id}`" if id is not None else f"under the key `{key}`"
         raise NotFound(
-            f"there is no entry {what} in `{collection}` of `{place.scope}`",
+            f"unknown entry {what} in `{collection}` of `{place.scope}`",
             hint="`memoranda entries` with the same options shows what is there",
         )
     if desk.out.json:

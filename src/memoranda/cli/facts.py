@@ -64,7 +64,7 @@ def get_fact(desk: Desk, key: Key, as_of: AsOf = None) -> None:
     fact = place.get(key, as_of=as_of)
     if fact is None:
         when = f" at {as_of}" if as_of else ""
-        raise NotFound(f"there is no fact `{key}` in `{place.scope}`{when}", hint=_elsewhere(desk), key=key)
+        raise NotFound(f"unknown fact `{key}` in `{place.scope}`{when}", hint=_elsewhere(desk), key=key)
     if desk.out.json:
         return desk.out.document(fact)
     desk.out.raw(fact.value if isinstance(fact.value, str) else formats.pretty_json(fact.value))
@@ -100,7 +100,7 @@ def delete_fact(
     """Delete a fact. Its history stays; `memoranda erase` removes that too."""
     place = desk.place
     if not place.delete(key, expect=expect, source=source, idempotency_key=idempotency_key):
-        raise NotFound(f"there is no fact `{key}` in `{place.scope}`", hint=_elsewhere(desk), key=key)
+        raise NotFound(f"unknown fact `{key}` in `{place.scope}`", hint=_elsewhere(desk), key=key)
     if desk.out.json:
         return desk.out.document({"tenant": desk.tenant, "scope": place.scope, "key": key, "deleted": True})
     desk.out.say(f"{key} is deleted from {place.scope}")

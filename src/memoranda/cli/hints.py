@@ -36,7 +36,7 @@ def hint_of(error: MemorandaError) -> str:
     """Return what to do about an error at a prompt.
 
     >>> from memoranda.errors import NotFound
-    >>> hint_of(NotFound("there is no run `r1`", hint=Hint("list", "runs")))
+    >>> hint_of(NotFound("unknown run `r1`", hint=Hint("list", "runs")))
     'List them with `memoranda runs list`'
     """
     return render_hint(error.advice, CLI_WORDS)

@@ -36,7 +36,7 @@ COMMANDS = {
     "ingest": Entry("ingest", "Store the contents of files: JSON Lines, text and Markdown."),
     "recall": Entry("entries", "Find entries by meaning and by words."),
     "entries": Entry("entries", "List entries in the order they were stored."),
-    "forget": Entry("entries", "Delete one entry, so that it is no longer recalled."),
+    "forget": Entry("entries", "Delete one entry, so that recalls no longer find it."),
     "collections": Entry("entries", "Collections: groups of entries with one embedder."),
     "ledger": Entry("ledger", "The ledger: a verifiable log of all changes and reads."),
     "permissions": Entry("access", "Permissions: who may do what."),

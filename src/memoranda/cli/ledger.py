@@ -88,9 +88,7 @@ def show(
         raise UsageError(f"`{position}` is not a valid position", hint="1 is the first event")
     events = desk.memory.ledger.events(start=position, limit=1)
     if not events or events[0].position != position:
-        raise NotFound(
-            f"there is no event at position `{position}`", hint="`memoranda ledger tail` shows the newest ones"
-        )
+        raise NotFound(f"unknown event at position `{position}`", hint="`memoranda ledger tail` shows the newest ones")
     if desk.out.json:
         return desk.out.document(events[0])
     _show(desk, events[0])

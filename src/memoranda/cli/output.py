@@ -230,7 +230,7 @@ def confirm(question: str, *, yes: bool) -> None:
     if yes:
         return
     if not sys.stdin.isatty():
-        raise UsageError(f"there is no terminal to ask on: {question}", hint="Pass --yes to do it without asking")
+        raise UsageError(f"no terminal to ask on: {question}", hint="Pass --yes to do it without asking")
     sys.stderr.write(wrap_for(f"{visible(question)} [y/N]", sys.stderr) + " ")
     sys.stderr.flush()
     if sys.stdin.readline().strip().lower() not in ("y", "yes"):

@@ -181,7 +181,7 @@ def existing_collection(rows: Reader, tenant: str, name: str) -> Collection:
     """Return a collection, or raise NotFound."""
     collection = rows.get(Collection, tenant, name)
     if collection is None:
-        raise NotFound(f"there is no collection {quote(name)}", hint=Hint("list", "collections"), value=name)
+        raise NotFound(f"unknown collection {quote(name)}", hint=Hint("list", "collections"), value=name)
     return collection
 
 

@@ -199,7 +199,7 @@ def select_definitions(known: Sequence[Definition], names: Sequence[str]) -> lis
             found[one.id] = one
     if missing:
         raise NotFound(
-            f"there is no definition {', '.join(map(quote, missing))}",
+            f"unknown definition {', '.join(map(quote, missing))}",
             hint=Hint("list", "definitions"),
             value=missing[0],
             missing=missing,

@@ -405,7 +405,7 @@ def _record_payload(rows: Reader, effect: SetFact, record: str, call: Call) -> b
     definition = call.schemas.definition(rows, effect.scope, effect.key)
     if definition is None or definition.id != record:
         raise NotFound(
-            f"{quote(effect.key)} in `{effect.scope}` is no longer a record of the definition {quote(record)}",
+            f"{quote(effect.key)} in `{effect.scope}` has stopped being a record of the definition {quote(record)}",
             hint="The definition was deleted, renamed or moved to another scope meanwhile: load it again",
             value=record,
             slug=effect.key,

@@ -126,7 +126,7 @@ class IndexBook:
     def open(self, rows: Reader, shelf: Shelf, *, now: int) -> OpenShelf | None:
         """Return the index of a shelf, at least as new as these rows.
 
-        None if there is no such collection. `now` is in microseconds.
+        None if the collection does not exist. `now` is in microseconds.
         """
         state = rows.shelf_state(shelf)
         collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)

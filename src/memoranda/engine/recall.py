@@ -98,7 +98,7 @@ def _state(store: Store, shelf: Shelf) -> ShelfState:
 
 
 def _open_shelf(rows: Reader, shelf: Shelf, effect: Recall, call: Call) -> OpenShelf | None:
-    """Return the index to search; None if there is no such collection."""
+    """Return the index to search; None if the collection does not exist."""
     if effect.as_of is None:
         return call.indexes.open(rows, shelf, now=to_micros(call.now))
     collection = rows.get(Collection, shelf.scope.tenant, shelf.collection)

@@ -147,7 +147,7 @@ def _ensure_decidable(rows: Reader, effect: Decide, call: Call) -> Approval:
     approval = find_approval(rows, effect.scope.tenant, effect.approval)
     if approval is None:
         raise NotFound(
-            f"there is no approval {quote(effect.approval)}",
+            f"unknown approval {quote(effect.approval)}",
             hint=Hint("list", "approvals"),
         )
     if approval.status != "pending":

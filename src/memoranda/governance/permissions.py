@@ -178,7 +178,7 @@ def revoke(rows: Transaction, effect: RevokeGrant, call: Call) -> Outcome[Grant]
             rows.remove(Grant, granted.tenant, granted.id)
             bump_revision(rows, granted.tenant, epoch=True)
             return Outcome(granted, (_grant_note("revoke", granted),))
-    raise NotFound(f"there is no grant {quote(effect.grant)}", hint=Hint("list", "permissions"))
+    raise NotFound(f"unknown grant {quote(effect.grant)}", hint=Hint("list", "permissions"))
 
 
 def _grant_note(effect: str, granted: Grant) -> Note:

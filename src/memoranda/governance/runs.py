@@ -461,7 +461,7 @@ def verify_run(rows: Reader, tenant: str, run: str, now: datetime) -> RunVerific
     record = record_of(rows, tenant, run, now)
     if record is None:
         if not walk.length:
-            raise NotFound(f"there is no run {quote(run)}", hint=Hint("list", "runs"))
+            raise NotFound(f"unknown run {quote(run)}", hint=Hint("list", "runs"))
         return walk.result(None, "")  # its record was erased, or its time was up
     if not walk.length and is_imported(record):
         return walk.result(1, "the run was imported: its events are in the ledger of the memory that it came from")

@@ -104,6 +104,8 @@ def read_text(source: str | os.PathLike[str], *, endings: tuple[str, ...], name:
     try:
         return given, Path(given).read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise NotFound(f"there is no file {quote(given)}", hint="Pass a path that exists, or the text itself") from None
+        raise NotFound(
+            f"the file {quote(given)} does not exist", hint="Pass a path that exists, or the text itself"
+        ) from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{quote(given)} cannot be read: {error}", hint="Programs are files in UTF-8") from None

@@ -230,7 +230,9 @@ def load_module(where: str | os.PathLike[str], *, what: str) -> ModuleType:
     if not (path.suffix == ".py" or path.is_file() or os.sep in os.fspath(where)):
         return _import(os.fspath(where), what)
     if not path.is_file():
-        raise UsageError(f"there is no file {quote(str(path), longest=_WHOLE_PATH)}", hint=_HINT, value=str(path))
+        raise UsageError(
+            f"the file {quote(str(path), longest=_WHOLE_PATH)} does not exist", hint=_HINT, value=str(path)
+        )
     whole = path.resolve()
     # Two files may share a name, so the module name contains a hash of the path.
     name = f"_memoranda_{what}_{whole.stem}_{hashlib.sha256(os.fsencode(whole)).hexdigest()[:12]}"
@@ -257,7 +259,7 @@ def _import(name: str, what: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name is None or not f"{name}.".startswith(f"{error.name}."):
             raise _load_error(name, what, error) from error
-        raise UsageError(f"there is no module {quote(name)}", hint=_HINT, value=name) from error
+        raise UsageError(f"the module {quote(name)} does not exist", hint=_HINT, value=name) from error
     except _ANYTHING as error:
         raise _load_error(name, what, error) from error
 

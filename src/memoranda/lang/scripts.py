@@ -66,7 +66,7 @@ def read_tests(file: Path, *, hint: str) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except FileNotFoundError:
-        raise NotFound(f"there is no file {quote(str(file), longest=300)}", hint=hint, path=str(file)) from None
+        raise NotFound(f"the file {quote(str(file), longest=300)} does not exist", hint=hint, path=str(file)) from None
     except UnicodeDecodeError:
         raise UsageError(f"{quote(str(file))} is not text in UTF-8", hint="Convert it", path=str(file)) from None
     except OSError as error:

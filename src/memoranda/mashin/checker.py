@@ -431,7 +431,7 @@ def _check_step(outline: Outline, use: Use | None, path: Path, span: Span) -> No
 def _note_unknown_step(outline: Outline, name: str, span: Span) -> None:
     listed = f"The steps are {short_list(outline.steps)}" if outline.steps else "There are no steps"
     hint = outline.hints.did_you_mean(name, outline.steps, otherwise=listed)
-    outline.said.error("unknown_step", f"there is no step {quote(name)}", span, hint=hint)
+    outline.said.error("unknown_step", f"unknown step {quote(name)}", span, hint=hint)
 
 
 def _note_unknown_input(
@@ -456,7 +456,7 @@ def _check_flows(outline: Outline) -> None:
         if name not in flows:
             listed = f"The flows are {short_list(flows)}" if flows else f"Add `flow {name}` with its steps"
             hint = outline.hints.did_you_mean(name, flows, otherwise=listed)
-            outline.said.error("unknown_flow", f"there is no flow {quote(name)}", call.flow.span, hint=hint)
+            outline.said.error("unknown_flow", f"unknown flow {quote(name)}", call.flow.span, hint=hint)
     implements = outline.document.implements
     if implements is not None and not implements.body and flows:
         # Without main steps, a machine begins with its first flow.

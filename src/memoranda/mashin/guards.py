@@ -124,7 +124,7 @@ def _activate_one(use: GuardUse, rules: dict[str, Rule]) -> ActiveGuard:
         return ActiveGuard(use.name, use.on_violation, check=_RULES[use.name])
     given = Hint("python", f"Pass it as load(…, guards={{{use.name!r}: function}})")
     hint = did_you_mean(use.name, (*GUARDS.names, *rules)) or given
-    raise UsageError(f"there is no guard {quote(use.name)}", hint=hint, guard=use.name)
+    raise UsageError(f"unknown guard {quote(use.name)}", hint=hint, guard=use.name)
 
 
 def apply(guards: Sequence[ActiveGuard], data: Any, when: When) -> Checked:

@@ -272,7 +272,7 @@ def restrict_to_user(memory: Memory, *, user: str, agent: str | None = None, rea
 
 
 def ensure_agent(scope: BlockScope, agent: str | None) -> None:
-    """Raise UsageError for the scope `agent` if there is no agent."""
+    """Raise UsageError for the scope `agent` without an agent."""
     if scope == "agent" and agent is None:
         raise UsageError(
             "this server has no agent",

@@ -58,9 +58,9 @@ def read_resource(backend: Backend, uri: str) -> Any:
         case ["definitions", slug]:
             found = next((one for one in backend.definitions() if one.slug == slug), None)
             if found is None:
-                raise _missing(f"there is no definition {quote(slug)}")
+                raise _missing(f"unknown definition {quote(slug)}")
         case _:
-            raise _missing(f"there is no resource {quote(uri)}")
+            raise _missing(f"unknown resource {quote(uri)}")
     return msgspec.to_builtins(found)
 
 

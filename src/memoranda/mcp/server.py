@@ -143,7 +143,7 @@ async def _list_tools(tools: list[types.Tool], context: _Context, asked: object)
 async def _call_tool(backend: Backend, context: _Context, asked: types.CallToolRequestParams) -> types.CallToolResult:
     tool = TOOLS.get(asked.name)
     if tool is None:
-        raise MCPError(types.INVALID_PARAMS, f"there is no tool {quote(asked.name)}; tools are {', '.join(TOOLS)}")
+        raise MCPError(types.INVALID_PARAMS, f"unknown tool {quote(asked.name)}; tools are {', '.join(TOOLS)}")
     try:
         done = await anyio.to_thread.run_sync(tool.call, backend, asked.arguments or {})
     except MemorandaError as error:
@@ -194,7 +194,7 @@ async def _get_prompt(
     backend: Backend, context: _Context, asked: types.GetPromptRequestParams
 ) -> types.GetPromptResult:
     if asked.name != USER_MEMORY:
-        raise MCPError(types.INVALID_PARAMS, f"there is no prompt {quote(asked.name)}; the only one is {USER_MEMORY}")
+        raise MCPError(types.INVALID_PARAMS, f"unknown prompt {quote(asked.name)}; the only one is {USER_MEMORY}")
     text = await _run(memory_prompt, backend, (asked.arguments or {}).get(ABOUT, ""))
     message = types.PromptMessage(role="user", content=types.TextContent(type="text", text=text))
     return types.GetPromptResult(messages=[message])

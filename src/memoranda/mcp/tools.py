@@ -63,7 +63,7 @@ def _recall(backend: Backend, asked: RecallEntries) -> dict[str, Any]:
 
 def _forget(backend: Backend, asked: ForgetEntry) -> dict[str, Any]:
     if not backend.forget(asked):
-        raise NotFound(f"there is no entry {quote(asked.id or asked.key)}", hint="`recall` shows the ids of entries")
+        raise NotFound(f"unknown entry {quote(asked.id or asked.key)}", hint="`recall` shows the ids of entries")
     return {"forgotten": True}
 
 
@@ -121,7 +121,7 @@ def _recall_blocks(backend: Backend, asked: SearchBlocks) -> dict[str, Any]:
 
 
 def _no_fact(key: str) -> NotFound:
-    return NotFound(f"there is no fact {quote(key)}", hint="`list_facts` lists all facts", key=key)
+    return NotFound(f"unknown fact {quote(key)}", hint="`list_facts` lists all facts", key=key)
 
 
 _ALL = (

@@ -152,7 +152,7 @@ def read_run(memory: Memory, id: str, *, verified: bool = False) -> StoredRun:
         facts: list[Fact] = memory.perform(effect)
         found = {fact.key: fact.value for fact in facts}
     if RUN_RECORD not in found or _BEGUN not in found:
-        raise NotFound(f"there is no run {quote(id)}", hint=Hint("list", "runs"))
+        raise NotFound(f"unknown run {quote(id)}", hint=Hint("list", "runs"))
     parts = [found[key] for key in sorted(found) if key.startswith(f"{_JOURNAL}.")]
     entries = [entry for part in takewhile(bool, parts) for entry in part]
     return StoredRun(

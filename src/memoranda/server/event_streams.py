@@ -182,7 +182,7 @@ class StreamedTurn:
         return await asyncio.get_running_loop().run_in_executor(None, look)
 
     async def wait_answered(self) -> None:
-        """Wait until the message is no longer being answered."""
+        """Wait until the answer to the message has ended."""
         for pause in _pauses():
             if not await self.is_under_way():
                 return

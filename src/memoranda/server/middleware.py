@@ -84,7 +84,7 @@ def _keep_slashes(scope: Scope) -> None:
     """Keep a `/` that was sent as `%2F` inside its path segment."""
     raw = scope["raw_path"]
     if SLASH in scope["path"]:
-        raise RequestError(404, "there is no such path")
+        raise RequestError(404, "this path does not exist")
     if b"%2f" in raw.lower():
         pieces = re.split("%2[fF]", raw.decode("ascii", "replace"))
         scope["path"] = SLASH.join(unquote(piece) for piece in pieces)

@@ -209,7 +209,7 @@ def _of_http(error: HTTPException, request_id: str) -> tuple[int, bytes, dict[st
     if status >= 500:
         return _problem(status, "internal_error", "internal error", "", {}, request_id)
     detail = {
-        404: "there is no such path",
+        404: "this path does not exist",
         405: "this path does not support that method",
         413: "the body is too large",
     }.get(status, error.detail)

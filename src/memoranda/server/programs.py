@@ -94,11 +94,11 @@ class Programs:
         """Return the summary of a run of the caller; runs of others are not found."""
         summary = self.handle(principal).runs.get(id)
         if not principal.scope.covers(Scope(principal.tenant, summary.scope)):
-            raise NotFound(f"there is no run {quote(id)}", hint=Hint("list", "runs"))
+            raise NotFound(f"unknown run {quote(id)}", hint=Hint("list", "runs"))
         return summary
 
     def find(self, id: str, principal: Principal) -> RunHandle[Any]:
-        """Return a run of the caller; one whose program is no longer installed can only be read and cancelled."""
+        """Return a run of the caller; one whose program was uninstalled can only be read and cancelled."""
         summary, handle = self.summary(id, principal), self.handle(principal)
         linked = self._linked(summary.language, handle)
         program = linked.get(summary.program)
@@ -138,7 +138,7 @@ class Programs:
         state, _ = read_state(self._memory.in_tenant(principal.tenant), Scope.of(tenant=principal.tenant, session=id))
         if state.user != principal.user or state.root not in self._agents:
             raise NotFound(
-                f"there is no session {quote(id)}",
+                f"unknown session {quote(id)}",
                 hint="It was never started on this server, or it has ended",
             )
         return self._session_agent(access, id, state.root).resume(id)
@@ -218,5 +218,5 @@ def _by_name(what: str, programs: Iterable[T], name_of: Callable[[T], str] = att
 def _find(programs: Mapping[str, T], name: str, what: str) -> T:
     if name not in programs:
         near = closest(name, programs)
-        raise NotFound(f"there is no {what} {quote(name)}", hint=f"Did you mean `{near}`?" if near else "")
+        raise NotFound(f"unknown {what} {quote(name)}", hint=f"Did you mean `{near}`?" if near else "")
     return programs[name]

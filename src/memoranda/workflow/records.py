@@ -257,7 +257,7 @@ def _select(known: Mapping[str, Definition], ids: Iterable[str]) -> dict[str, De
     missing = [id for small, id in wanted.items() if small not in known]
     if missing:
         raise NotFound(
-            f"there is no definition {', '.join(map(quote, missing))}",
+            f"unknown definition {', '.join(map(quote, missing))}",
             hint=("Create it, or correct `definition_id`", Hint("list", "definitions")),
             value=missing[0],
             missing=missing,

@@ -226,9 +226,7 @@ def _read(memory: Memory, scope: Scope) -> tuple[Thread, int] | None:
 def _require_thread(memory: Memory, scope: Scope) -> tuple[Thread, int]:
     found = _read(memory, scope)
     if found is None:
-        raise NotFound(
-            f"there is no thread at `{scope}`", hint="It was never begun, or was erased: get the current thread"
-        )
+        raise NotFound(f"unknown thread at `{scope}`", hint="It was never begun, or was erased: get the current thread")
     return found
 
 

@@ -84,7 +84,7 @@ class _Reach:
         if name not in others:
             known = f"Call one of {', '.join(sorted(others))}"
             raise NotFound(
-                f"there is no workflow {quote(name)} here",
+                f"unknown workflow {quote(name)} here",
                 hint=did_you_mean(name, others) or (Hint("load", "workflows"), known),
                 value=name,
             )

@@ -18,7 +18,7 @@ from memoranda.lang.expression.dialect import Bounds
 from memoranda.lang.source import Excerpt, Source
 
 CURLY = "\N{LEFT DOUBLE QUOTATION MARK}"
-NO_TERNARY = "There is no `? :`; use IF and ELSE branches, or COALESCE for a fallback"
+NO_TERNARY = "`? :` is not part of the language; use IF and ELSE branches, or COALESCE for a fallback"
 BAD_PATTERN = "Correct the pattern; back-references are not supported, because they can take forever"
 
 
@@ -134,7 +134,7 @@ def test_a_fault_stands_where_it_is_in_the_file() -> None:
     with pytest.raises(SourceError) as caught:
         said.raise_if_failed()
     assert caught.value.report == (
-        "desk.abl:3:7: error[unknown_function]: there is no function `UPER`\n"
+        "desk.abl:3:7: error[unknown_function]: unknown function `UPER`\n"
         "  3 |     {{UPER(name)}}\n"
         "    |       ^^^^\n"
         "    = Did you mean `UPPER`?"

@@ -81,7 +81,7 @@ def test_nothing_gives_no_tools():
 @pytest.mark.parametrize(
     ("name", "text", "said"),
     [
-        ("absent.py", None, "there is no file"),
+        ("absent.py", None, "does not exist"),
         ("empty.py", "x = 1\n", "has no public function"),
         ("broken.py", "def (:\n", "SyntaxError"),
         ("failing.py", "1 / 0\n", "ZeroDivisionError: division by zero"),
@@ -104,8 +104,8 @@ def test_a_file_that_gives_no_tools_is_an_error_that_says_why(tmp_path, name, te
 @pytest.mark.parametrize(
     ("tools", "said"),
     [
-        ("surely_nobody_has_this", "there is no module `surely_nobody_has_this`"),
-        ("json.nothing_there", "there is no module `json.nothing_there`"),
+        ("surely_nobody_has_this", "the module `surely_nobody_has_this` does not exist"),
+        ("json.nothing_there", "the module `json.nothing_there` does not exist"),
         ("", "cannot be loaded"),
         ({"x": 5}, "the tool `x` is `5`"),
         ({5: print}, "the tool `5`"),

@@ -213,7 +213,7 @@ def test_a_tool_that_was_declared_and_not_given_says_so(make_box):
 def test_a_tool_that_nobody_knows_says_which_was_meant(make_box):
     box = make_box(tools={"book_room": lambda: None})
     failure = box.call("book_rom", [], {}).failure
-    assert failure is not None and "there is no tool `book_rom`. Did you mean `book_room`?" == failure.message
+    assert failure is not None and "unknown tool `book_rom`. Did you mean `book_room`?" == failure.message
     assert box.knows("book_room") and not box.knows("book_rom")
     assert box.schema("book_rom")["properties"] == {}
 

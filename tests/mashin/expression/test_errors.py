@@ -83,7 +83,7 @@ def test_a_fault_is_shown_with_a_caret_and_what_was_meant() -> None:
     with pytest.raises(SourceError) as caught:
         compile_expression("items.fliter(x => x)", name="sum.mashin")
     assert caught.value.report == (
-        "sum.mashin:1:7: error[unknown_method]: there is no method `fliter`\n"
+        "sum.mashin:1:7: error[unknown_method]: unknown method `fliter`\n"
         "  1 | items.fliter(x => x)\n"
         "    |       ^^^^^^\n"
         "    = Did you mean `filter`?"

@@ -455,7 +455,7 @@ def test_a_machine_that_waited_is_known_to_its_caller_from_then_on(load: Load, m
     assert run.check().output == {"shelves": ["south", "north"]}
     assert pages(memory) == ["a map", "a copy"]
     stranger = load(text).run({"page": "a map"})
-    assert stranger.error is not None and "no machine `archive`" in stranger.error.message
+    assert stranger.error is not None and "unknown machine `archive`" in stranger.error.message
 
 
 def guarded(action: str) -> str:

@@ -22,7 +22,7 @@ def test_a_place_inside_an_expression_over_several_lines_is_shown_on_its_own_lin
     )
     reading, _, diagnostics = check_source(text, name="desk.yaml")
     assert render_all(diagnostics, reading.source) == (
-        "desk.yaml:8:11: error[unknown_variable]: there is no variable `$nobody`, in `defs.tell.inputs.text`\n"
+        "desk.yaml:8:11: error[unknown_variable]: unknown variable `$nobody`, in `defs.tell.inputs.text`\n"
         "  8 |         & $nobody.name\n"
         "    |           ^^^^^^^^^^^^\n"
         "    = The variables are $input, $context, $output, $iteration, $accumulator, $result"

@@ -150,7 +150,7 @@ def test_a_file_is_given_as_text_or_as_its_path(tmp_path: Path) -> None:
     path.write_text(SMALL)
     assert memoranda.workflow.parse(path) == memoranda.workflow.parse(str(path)) == memoranda.workflow.parse(SMALL)
     assert memoranda.workflow.check(path) == memoranda.workflow.check(SMALL) == ()
-    with pytest.raises(NotFound, match="no file"):
+    with pytest.raises(NotFound, match="does not exist"):
         memoranda.workflow.parse(tmp_path / "nobody.yaml")
     path.write_text(SMALL.replace("flow", "flew"))
     with pytest.raises(SourceError, match=r"small\.yml:3:1.*not a key of a workflow"):

@@ -601,11 +601,11 @@ def test_what_is_missing_or_faulty_is_said(folder, run):
     with pytest.raises(NotFound, match=r"lonely\.tests\.yaml"):
         run_scripts(folder / "lonely.yaml")
     (folder / "orphan.tests.yaml").write_text("tests: [{name: A, expect: {status: completed}}]\n")
-    with pytest.raises(NotFound, match="no workflow for"):
+    with pytest.raises(NotFound, match="no workflow found for"):
         run_scripts(folder / "orphan.tests.yaml")
     with pytest.raises(SourceError, match="`runn` is not a key"):
         run("steps: [{runn: }]")
-    with pytest.raises(UsageError, match="there is no file"):
+    with pytest.raises(UsageError, match="does not exist"):
         run(text=(HEAD + TEST + "    expect: {status: waiting}\n").replace("actions.py", "nothing.py"))
     passed(run("expect: {status: waiting}"))
     (folder / "ferry.yaml").write_text(FERRY.replace("- do: thank", "- do: thankk"))

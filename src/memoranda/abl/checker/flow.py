@@ -65,7 +65,7 @@ def _check_targets(whole: Outline, diagnostics: Diagnostics) -> bool:
     known = (*whole.steps, "COMPLETE", "ESCALATE")
     for name in unknown:
         hint = whole.hints.did_you_mean(name.text, known, otherwise=_list_of(whole.steps))
-        diagnostics.error("unknown_step", f"there is no step {quote(name.text)}", name.span, hint=hint)
+        diagnostics.error("unknown_step", f"unknown step {quote(name.text)}", name.span, hint=hint)
     return not unknown
 
 
@@ -130,7 +130,7 @@ def _check_templates(whole: Outline, diagnostics: Diagnostics) -> None:
         if isinstance(part, Respond) and part.named and part.text.text not in names:
             hint = whole.hints.did_you_mean(part.text.text, names, otherwise="Declare it below `TEMPLATES`")
             diagnostics.error(
-                "unknown_template", f"there is no template {quote(part.text.text)}", part.text.span, hint=hint
+                "unknown_template", f"unknown template {quote(part.text.text)}", part.text.span, hint=hint
             )
 
 
@@ -407,5 +407,5 @@ def check_coordination(whole: Outline, diagnostics: Diagnostics) -> None:
             (*handlers, *RETURN_ACTIONS),
             otherwise=f"Declare it below `RETURN_HANDLERS`, or use one of {actions}",
         )
-        message = f"there is no return handler {quote(handler.text)}"
+        message = f"unknown return handler {quote(handler.text)}"
         diagnostics.error("unknown_handler", message, handler.span, hint=hint)

@@ -160,7 +160,7 @@ def check_bare_word(whole: Outline, raw: Raw, node: Name, word: str, diagnostics
     known = node.name in whole.session or node.name in SYSTEM or node.name in whole.facts
     if known or node.name in whole.written:
         return
-    message = f"{quote(raw.text)} is read as the name of a variable, and there is no such variable"
+    message = f"{quote(raw.text)} is read as the name of a variable, which does not exist"
     diagnostics.warning("bare_word", message, raw.span, hint=f'If it is text, put it in quotes: {word}: "{raw.text}"')
 
 
@@ -213,11 +213,11 @@ def _check_event(whole: Outline, recall: Recall, diagnostics: Diagnostics) -> No
         message = f"{quote(event)} is the name of an event in an earlier version of the language"
         diagnostics.error("retired", message, span, hint=f"Write `ON: {retired}`")
     elif before is not None:
-        message = f"there is no event {quote(event)}: nothing is recalled before a tool is called"
+        message = f"unknown event {quote(event)}: nothing is recalled before a tool is called"
         hint = f"Use `tool:{before[1]}:after`, or a rule with `BEFORE calling {before[1]}`"
         diagnostics.error("unknown_event", message, span, hint=hint)
     elif found is None:
-        diagnostics.error("unknown_event", f"there is no event {quote(event)}", span, hint=_right_form(event))
+        diagnostics.error("unknown_event", f"unknown event {quote(event)}", span, hint=_right_form(event))
     elif event == "search:before":
         message = "`search:before` is deprecated in the language; it still works"
         diagnostics.warning("deprecated", message, span, hint="Prefer `session:start`, or `tool:NAME:after`")
@@ -244,7 +244,7 @@ def _check_fires(whole: Outline, recall: Recall, found: re.Match[str], diagnosti
         name = found[group]
         if name is None or name == "*" or name in names or (group == "tool" and not whole.tools):
             continue
-        message = f"{quote(recall.on.text)} never happens: there is no {what} {quote(name)}"
+        message = f"{quote(recall.on.text)} never happens: unknown {what} {quote(name)}"
         diagnostics.warning("never_happens", message, recall.on.span, hint=whole.hints.did_you_mean(name, names))
 
 

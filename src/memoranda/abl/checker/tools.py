@@ -129,7 +129,7 @@ class _Types:
         if type_name(word) is not None or word[0].isupper():
             return
         near = closest(word, TYPES)
-        message = f"there is no type {quote(word)}"
+        message = f"unknown type {quote(word)}"
         if near is not None:
             self._diagnostics.error("bad_type", message, self._span(start, end), hint=f"Did you mean `{near}`?")
         else:

@@ -60,7 +60,7 @@ _HINTS = {
     "\N{RIGHT DOUBLE QUOTATION MARK}": 'Use straight quotes: `"`',
     "\N{LEFT SINGLE QUOTATION MARK}": "Use straight quotes: `'`",
     "\N{RIGHT SINGLE QUOTATION MARK}": "Use straight quotes: `'`",
-    "?": "There is no `? :`; use IF and ELSE branches, or COALESCE for a fallback",
+    "?": "`? :` is not part of the language; use IF and ELSE branches, or COALESCE for a fallback",
 }
 
 
@@ -534,7 +534,7 @@ class _Parser(TokenParser[Token]):
         at = self._span(name) if name else span
         if function is None:
             hint = did_you_mean(written, (*FUNCTIONS, *_METHODS), otherwise="See the list of functions")
-            self._note("unknown_function", f"there is no function {quote(written)}", at, hint)
+            self._note("unknown_function", f"unknown function {quote(written)}", at, hint)
             return Constant(span, None)
         self._check_arguments(function.name, len(arguments), function.least, function.most, at)
         return Call(span, function.name, arguments)

@@ -240,7 +240,7 @@ class FrameFacts:
         return {one.key for one in (*declared, *granted) if one.access == "write" and self.session.scope(one) == scope}
 
     def read(self, variable: Persistent, names: Names, run: ExpressionRun) -> Any:
-        """Return the value of a path: its default if there is no fact, None if it may not be read."""
+        """Return the value of a path: its default without a fact, None if it may not be read."""
         value = self._read(variable, (), names, run)
         for path in () if variable.declared else self.grants:
             # A path granted below it may be a fact of its own.
@@ -293,7 +293,7 @@ class FrameFacts:
         """Store a value as a trigger does: a single value is appended to an array."""
         if value is None:
             # An unset variable must not delete what is known.
-            turn.note("skipped", variable.path, because="there is no value to remember")
+            turn.note("skipped", variable.path, because="no value to remember")
             return
         variable, below = self._resolve(variable, below)
         appends = (

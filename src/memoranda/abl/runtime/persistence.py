@@ -208,7 +208,7 @@ def read_state(memory: Memory, scope: Scope) -> tuple[SessionState, int]:
     fact = _own_fact(memory, scope, SESSION_RECORD)
     if fact is None:
         raise NotFound(
-            f"there is no session {quote(scope.parts[-1][1])}",
+            f"unknown session {quote(scope.parts[-1][1])}",
             hint="It was never started here, or it has ended: an ended session leaves nothing behind",
         )
     state = msgspec.convert(fact.value, SessionState)

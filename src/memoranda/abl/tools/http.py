@@ -112,7 +112,7 @@ class InvalidRequest(Exception):
 
 
 def is_empty(pieces: Pieces) -> bool:
-    """Say whether there is no text and all values are null."""
+    """Say whether the text is empty and all values are null."""
     return not any(piece.value is not None if isinstance(piece, Slot) else piece.strip() for piece in pieces)
 
 

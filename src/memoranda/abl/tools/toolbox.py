@@ -151,7 +151,7 @@ class Toolbox:
             return f"the tool {quote(name)} is declared, but has no function: pass tools={{{name!r}: …}}"
         known = [tool for tool, entry in self._entries.items() if entry.call_tool is not None]
         hint = did_you_mean(name, known, otherwise=f"Known: {', '.join(sorted(known)) or 'none'}")
-        return f"there is no tool {quote(name)}. {hint}"
+        return f"unknown tool {quote(name)}. {hint}"
 
 
 def _call_function(function: Callable[..., Any], arguments: dict[str, Any], *, timeout: float) -> Any:

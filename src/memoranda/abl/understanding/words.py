@@ -73,7 +73,7 @@ class Utterance:
         return self.words[place] if 0 <= place < len(self.words) else ""
 
     def is_attached(self, place: int) -> bool:
-        """Say whether there is no space between a word and the one before it."""
+        """Say whether a word follows the one before it without a space."""
         return 0 < place < len(self.words) and self.spans[place][0] == self.spans[place - 1][1]
 
     def places(self, phrase: tuple[str, ...]) -> Iterator[int]:

@@ -125,12 +125,12 @@ class AsyncFactCalls:
     ) -> Fact:
         """Replace a value by `change(value)`, and retry if it was changed in the meantime.
 
-        `change` gets the default if there is no fact. It may be called several times, so it should only compute.
+        `change` gets the default if the fact does not exist. It may be called several times, so it should only compute.
         """
         for attempt in range(attempts):
             fact = await self.get(key, scope=scope)
             if fact is None and default is _MISSING:
-                raise NotFound(f"there is no fact {quote(key)}", hint="Pass default=… to create it")
+                raise NotFound(f"unknown fact {quote(key)}", hint="Pass default=… to create it")
             changed = change(default if fact is None else fact.value)
             tag = domain if domain is not None else fact.domain if fact else None
             try:

@@ -150,7 +150,7 @@ class _Parser(TokenParser[Token]):
             return did_you_mean(token.text, ("and", "or", "is", "in", "not"))
         if token.text == "=":
             return "To compare write `==` or `is`"
-        return "There is no open bracket that it could close" if token.text in OPENING.values() else ""
+        return "No open bracket is left for it to close" if token.text in OPENING.values() else ""
 
     def _expression(self) -> Node:
         self._deeper()
@@ -347,7 +347,7 @@ class _Parser(TokenParser[Token]):
         method = METHODS.get(name)
         if method is None:
             hint = did_you_mean(name, METHODS, otherwise="See the list of methods")
-            self._note("unknown_method", f"there is no method {quote(name)}", at, hint)
+            self._note("unknown_method", f"unknown method {quote(name)}", at, hint)
             return of
         self._check_arguments(name, len(arguments), method.least, method.most, at)
         return Method(span, of, name, arguments)
@@ -362,7 +362,7 @@ class _Parser(TokenParser[Token]):
         hint = did_you_mean(name, known, otherwise="See the list of functions")
         if name in METHODS:
             hint = f"Call it on a value: `value.{name}(…)`"
-        self._note("unknown_function", f"there is no function {quote(name)}", at, hint)
+        self._note("unknown_function", f"unknown function {quote(name)}", at, hint)
         return Constant(at, None)
 
     # Values
@@ -377,7 +377,7 @@ class _Parser(TokenParser[Token]):
             return self._word()
         if token.kind == "symbol" and token.text in OPENING:
             return {"(": self._group, "[": self._list, "{": self._object}[token.text]()
-        hint = "There is no spread; use `concat` or `Object.merge`" if token.text == "..." else ""
+        hint = "Spread is not part of the language; use `concat` or `Object.merge`" if token.text == "..." else ""
         self._fail_unexpected("a value", hint)
 
     def _word(self) -> Node:

@@ -232,9 +232,7 @@ def _machine(resources: Resources, name: str) -> Callee:
     machine = resources.machines.get(name)
     if machine is None:
         known = ", ".join(sorted(resources.machines)) or "none"
-        raise NotFound(
-            f"there is no machine {quote(name)} here", hint=(Hint("load", "machines"), f"Call one of {known}")
-        )
+        raise NotFound(f"unknown machine {quote(name)} here", hint=(Hint("load", "machines"), f"Call one of {known}"))
     return machine
 
 

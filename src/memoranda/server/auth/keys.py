@@ -151,7 +151,7 @@ def rotate_key(memory: Memory, id: str, *, grace: Duration | None = None) -> New
 
 
 def first_key(memory: Memory, *, admin_key: str | None = None) -> NewKey | None:
-    """Create and return an administrator's key if there is no key at all; otherwise return None.
+    """Create and return an administrator's key if no key exists; otherwise return None.
 
     An `admin_key` is stored instead, replaces the previous one, and is not returned. Of several servers that start at
     once, one creates the key.
@@ -439,7 +439,7 @@ def _read(memory: Memory, id: str) -> tuple[_StoredKey, int]:
     fact = _place(memory).get(check_key(_name(id)))
     if fact is None:
         # The id is not shown: it may be a whole token, passed by mistake.
-        raise NotFound("there is no key with that id", hint=Hint("list", "keys"))
+        raise NotFound("no key has that id", hint=Hint("list", "keys"))
     return msgspec.convert(fact.value, _StoredKey), fact.version
 
 

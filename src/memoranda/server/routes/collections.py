@@ -177,7 +177,7 @@ def list_entries(
 def forget(
     request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: SubScope = None
 ) -> None:
-    """Forget an entry: it is no longer recalled, except with an earlier `as_of`."""
+    """Forget an entry: recalls no longer find it, except with an earlier `as_of`."""
     place = caller_memory(request.auth, below)
     if not place.forget(decode_name(entry), collection=decode_name(collection), namespace=namespace):
         raise _missing(decode_name(entry))
@@ -214,7 +214,7 @@ def delete_collection(request: StrictRequest, collection: Name) -> Removed:
 
 
 def _missing(entry: str) -> NotFound:
-    return NotFound(f"there is no entry {quote(entry)}", hint="GET …/entries lists them")
+    return NotFound(f"unknown entry {quote(entry)}", hint="GET …/entries lists them")
 
 
 router = Router(

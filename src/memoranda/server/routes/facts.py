@@ -181,7 +181,7 @@ def read_history(
 
 
 def _missing(key: str) -> NotFound:
-    return NotFound(f"there is no fact {quote(key)}", hint="GET /memory/facts lists all facts", key=key)
+    return NotFound(f"unknown fact {quote(key)}", hint="GET /memory/facts lists all facts", key=key)
 
 
 router = Router(

@@ -102,7 +102,7 @@ def _own(access: Access, state: State, id: str) -> keys.Key:
     found = next((one for one in keys.list_keys(state.memory, tenant=access.principal.tenant) if one.id == id), None)
     if found is None:
         # The id is not shown: it may be a whole token, sent by mistake.
-        raise NotFound("there is no key with that id", hint="GET /keys lists them")
+        raise NotFound("no key has that id", hint="GET /keys lists them")
     return found
 
 

@@ -54,7 +54,7 @@ def check_version(found: int, url: str) -> None:
 
 
 def _identify(connection: psycopg.Connection[tuple[Any, ...]], url: str) -> int | None:
-    """Return the number of migrations that were applied: 0 for an empty schema, None if there is no schema."""
+    """Return the number of migrations that were applied: 0 for an empty schema, None without a schema."""
     encoding, has_schema, has_version, tables = _row(connection, "get_surroundings")
     if encoding != "UTF8":
         raise Unavailable(

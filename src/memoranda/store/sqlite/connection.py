@@ -33,7 +33,7 @@ class Cursor(Protocol):
 
     @property
     def get(self) -> Any:
-        """The only row, or the only value of the only row; None if there is no row."""
+        """The only row, or the only value of the only row; None without a row."""
         ...
 
     def execute(self, statements: str, bindings: Sequence[Any] | None = None, /) -> Cursor:

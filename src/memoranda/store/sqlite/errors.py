@@ -90,7 +90,7 @@ def _cannot_open(path: str) -> tuple[str, str] | None:
     if os.path.isdir(path):
         return "it is a folder", f"Name a file in it, such as `{os.path.join(path, 'memory.db')}`"
     if not os.path.isdir(folder):
-        return f"there is no folder `{folder}`", "Make the folder first, or name a file in another"
+        return f"the folder `{folder}` does not exist", "Make the folder first, or name a file in another"
     if not os.access(folder, os.W_OK | os.X_OK):
         return "this user may not write in its folder", "Make the folder writable, or name a file in another"
     return None

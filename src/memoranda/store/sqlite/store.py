@@ -236,7 +236,7 @@ class ReaderPool:
     def suspend(self, deadline: float) -> bool:
         """Close all connections and block readers until `resume`; return False if some are in use for too long.
 
-        If this thread itself is inside a read, there is no point in waiting.
+        If this thread itself is inside a read, waiting would be pointless.
         """
         if any(rows.thread == get_ident() for rows in list(self._open)):
             return False

@@ -434,5 +434,5 @@ def find_action(actions: Mapping[str, Action], name: str) -> Action:
     """Return the action with this name, or raise a UsageError that suggests the nearest name."""
     if name not in actions:
         known = did_you_mean(name, actions, otherwise=f"Actions are {', '.join(sorted(actions))}")
-        raise UsageError(f"there is no action {quote(name)}", hint=known, value=name)
+        raise UsageError(f"unknown action {quote(name)}", hint=known, value=name)
     return actions[name]

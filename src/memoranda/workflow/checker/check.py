@@ -48,7 +48,7 @@ def _function(whole: Outline, use: Use, read: Read, span: Span) -> None:
     )
     if name in REFUSED:
         hint = "Only expressions in the file are evaluated, never the contents of a value"
-    message = f"there is no function {quote(f'${name}', longest=40)}"
+    message = f"unknown function {quote(f'${name}', longest=40)}"
     whole.notes.error("unknown_function", message, span, use.expression.path, hint=hint)
 
 
@@ -66,7 +66,7 @@ def _unknown_variable(whole: Outline, use: Use, read: Read, span: Span) -> None:
         return
     listed = f"The variables are {', '.join(f'${one}' for one in VARIABLES.names)}"
     near = whole.hints.closest(name, VARIABLES.names)
-    message = f"there is no variable {quote(f'${name}', longest=40)}"
+    message = f"unknown variable {quote(f'${name}', longest=40)}"
     whole.notes.error(
         "unknown_variable", message, span, use.expression.path, hint=f"Did you mean `${near}`?" if near else listed
     )
@@ -158,7 +158,7 @@ def _task(whole: Outline, step: Do) -> None:
         listed = f"The tasks are {short_list(known)}" if known else f"Define `{name.text[:40]}` under `defs`"
         hint = whole.hints.did_you_mean(name.text, known, otherwise=listed)
         whole.notes.error(
-            "unknown_task", f"there is no task {quote(name.text, longest=40)}", name.span, name.path, hint=hint
+            "unknown_task", f"unknown task {quote(name.text, longest=40)}", name.span, name.path, hint=hint
         )
     elif found.kind is not None and found.kind.text != "task":
         message = f"{quote(name.text, longest=40)} is of the kind `{found.kind.text}`; only a task can be a step"

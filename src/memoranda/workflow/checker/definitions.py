@@ -235,7 +235,7 @@ def _names(whole: Outline, binding: Binding) -> None:
 
 def _unknown(whole: Outline, name: Text, kind: str) -> None:
     hint = whole.hints.did_you_mean(name.text, whole.kinds.get(kind, []), otherwise=_names_of_kind(whole, kind))
-    message = f"there is no definition {quote(name.text, longest=40)}"
+    message = f"unknown definition {quote(name.text, longest=40)}"
     whole.notes.error("unknown_definition", message, name.span, name.path, hint=hint)
 
 
@@ -326,7 +326,7 @@ def _unknown_action(whole: Outline, one: Definition) -> None:
 def _legacy(whole: Outline, one: Definition) -> None:
     for entry in one.own_settings.entries:
         if entry.key.text in LEGACY_SETTINGS:
-            message = f"`{entry.key.text}` is no longer a setting"
+            message = f"`{entry.key.text}` was removed from the settings"
             hint = LEGACY_SETTINGS[entry.key.text]
             whole.notes.error("legacy_setting", message, entry.key.span, entry.path, hint=hint)
 

@@ -212,7 +212,7 @@ class _CallPlace:
         tool = self._tools.get(task)
         if tool is None:
             raise NotFound(
-                f"there is no tool {quote(task)}",
+                f"unknown tool {quote(task)}",
                 hint=did_you_mean(task, self._tools, otherwise="Bind it with `tools`"),
                 value=task,
             )

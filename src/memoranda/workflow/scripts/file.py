@@ -324,7 +324,7 @@ class _Reader(ScriptReader):
         found: dict[str, tuple[Any, Span]] = {}
         for slug, value in self._slugs(node, "memory"):
             if self.scopes[slug] == "run":
-                self.wrong(f"{quote(slug)} is stored per run, and there is no run yet", value.span, "Leave it out")
+                self.wrong(f"{quote(slug)} is stored per run, and no run has begun", value.span, "Leave it out")
             found[slug] = (self.value(value), value.span)
         return found
 

@@ -474,7 +474,7 @@ def _workflow_beside(file: Path) -> Path:
     beside = programs_beside(file, Workflow.ENDINGS)
     if not beside:
         hint = f"Name it in the file: `workflow: {stem_of(file)}.yaml`"
-        raise NotFound(f"there is no workflow for {quote(str(file))}", hint=hint, path=str(file))
+        raise NotFound(f"no workflow found for {quote(str(file))}", hint=hint, path=str(file))
     return beside[0]
 
 

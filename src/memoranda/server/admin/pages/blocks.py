@@ -43,7 +43,7 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     text: str
     since: Revision | None
-    """The revision that added it; None where that is no longer known."""
+    """The revision that added it; None where it is not known any more."""
     sources: list[Source]
     """The parts of conversations that it was learned from."""
 

@@ -68,7 +68,7 @@ def see_collection(
 
 @post("/collections/forget", sync_to_thread=True, status_code=200)
 def forget_entry(context: NamedDependency[PageContext]) -> Response[bytes]:
-    """Forget an entry: it is no longer recalled, except with an earlier `as_of`."""
+    """Forget an entry: recalls no longer find it, except with an earlier `as_of`."""
     name, scope = context.field("name"), context.field("scope")
     gone = context.at(scope).forget(context.field("id"), collection=name, namespace=context.field("namespace"))
     where = address("/collections/one", name=name, scope=scope, done="forgotten" if gone else "unchanged")

@@ -83,7 +83,7 @@ def see_fact(
     fact, history = _read(context, place, key, before=before)
     if fact is None and not history:
         raise NotFound(
-            f"there is no fact {quote(key)} in `{context.scope(place)}`", hint="It was never written, or was erased"
+            f"unknown fact {quote(key)} in `{context.scope(place)}`", hint="It was never written, or was erased"
         )
     return _page(context, place, key, fact, history, done=done)
 

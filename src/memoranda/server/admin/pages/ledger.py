@@ -68,7 +68,7 @@ def see_event(context: NamedDependency[PageContext], position: FromPath[int]) ->
     """Show one event in detail."""
     found = context.memory.ledger.events(start=max(position, 1), limit=1)
     if not found or found[0].position != position:
-        raise NotFound(f"there is no event {position}", hint="The ledger is shorter")
+        raise NotFound(f"unknown event {position}", hint="The ledger is shorter")
     return context.show("event.html", section="ledger", event=found[0])
 
 

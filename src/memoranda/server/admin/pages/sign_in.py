@@ -64,7 +64,7 @@ def load_asset(digest: FromPath[str], name: FromPath[str]) -> Response[bytes]:
     """Return a static file, cached forever: its path changes with its content."""
     asset = ASSETS.get(name)
     if asset is None or asset.path != f"/admin/static/{digest}/{name}":
-        raise NotFound("there is no such file", hint="Reload the page")
+        raise NotFound("this file does not exist", hint="Reload the page")
     return Response(asset.body, media_type=asset.kind, headers={**HEADERS, "Cache-Control": _IMMUTABLE})
 
 
