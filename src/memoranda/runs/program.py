@@ -17,6 +17,7 @@ A run resumes in one of two ways, and a language has one of them:
 from __future__ import annotations
 
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping
 from copy import copy
 from pathlib import PurePath
@@ -261,7 +262,7 @@ class ActiveRun(NamedTuple):
     recorder: Recorder
 
 
-class Program(Generic[PlanT, KitT]):
+class Program(ABC, Generic[PlanT, KitT]):
     """A compiled text, the programs that it can call, and the memory that it works on."""
 
     ENDINGS: ClassVar[tuple[str, ...]]
@@ -283,6 +284,7 @@ class Program(Generic[PlanT, KitT]):
         self._attach(memory)
 
     @classmethod
+    @abstractmethod
     def compile(
         cls, text: str, file: str, kit: KitT, *, name: str | None = None, stored: bool = False
     ) -> Compiled[PlanT]:
@@ -290,7 +292,6 @@ class Program(Generic[PlanT, KitT]):
 
         A `stored` text may lack what it was loaded with: its runs can be inspected then, but not resumed.
         """
-        raise NotImplementedError
 
     def meet(self, programs: Iterable[Self]) -> None:
         """Let it call these programs, and those that they can call; of two with one name, the first."""
@@ -347,21 +348,21 @@ class RecordedProgram(Program[PlanT, KitT], Generic[PlanT, KitT, Run]):
 
     # what a language adds
 
+    @abstractmethod
     def _handle(self, stored: StoredRun) -> Run:
         """Return the handle of a run."""
-        raise NotImplementedError
 
+    @abstractmethod
     def resume_run(self, stored: StoredRun, entry: JournalEntry | None) -> Run:
         """Resume a run with what it waited for; None if that was the run of another program."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _seconds_kept(self, begun: Any) -> int | None:
         """Return how long a run is kept after its end."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _lacking_error(self) -> UsageError:
         """Return the error for a program without something that it needs."""
-        raise NotImplementedError
 
     @property
     def actor(self) -> str:
