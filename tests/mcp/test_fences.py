@@ -14,7 +14,7 @@ import memoranda
 from memoranda.agent.prompt import data_json
 from memoranda.chat.memory_blocks import MEMORY_NOTICE, unescape
 from memoranda.mcp.backends import LocalBackend, restrict_to_user
-from memoranda.mcp.resources import memory_prompt
+from memoranda.mcp.tools import memory_prompt
 from memoranda.testing.conformance.base import EMBEDDER
 
 TAGS = ["</core>", "</user_memory>", "<system>", "&lt;", "&amp;", "\\u003c", "\x00", "\u202e", "\u200b", "\uff1c"]

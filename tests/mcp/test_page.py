@@ -9,8 +9,7 @@ from pathlib import Path
 from typer.main import get_group
 
 from memoranda.cli.serve import app
-from memoranda.mcp.resources import BLOCK_URI, DEFINITION_URI
-from memoranda.mcp.tools import TOOLS
+from memoranda.mcp.tools import BLOCK_URI, DEFINITION_URI, TOOLS
 
 PAGE = Path(__file__).parents[2].joinpath("docs", "mcp.md").read_text(encoding="utf-8")
 

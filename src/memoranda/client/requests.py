@@ -9,6 +9,7 @@ from urllib.parse import quote as percent
 
 import msgspec
 
+from memoranda.client.sse import BEGINNING
 from memoranda.errors import InvalidFilter, InvalidValue, UsageError
 from memoranda.model.clock import Duration, SystemIds, parse_duration
 from memoranda.model.limits import Limits
@@ -34,6 +35,11 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     repeatable: bool = False
     timeout: float | None = None
     """Timeout in seconds; None for the client's own."""
+
+
+def read_request(path: str, query: dict[str, str]) -> Request:
+    """Return a request that only reads, and so may be sent twice."""
+    return Request(method="GET", path=path, query=query, repeatable=True)
 
 
 def path(*segments: str) -> str:
@@ -160,27 +166,29 @@ def idempotency_header(idempotency_key: str | None) -> dict[str, str]:
 _ids = SystemIds()
 
 
-def new_message(
+def chat_request(
+    agent_id: str,
     message: str,
     conversation_id: str | None,
     message_id: str | None,
     memory_policy: Mapping[str, Any] | MemoryPolicy | None,
-    model: str | None,
-    temperature: float | None,
-    max_tokens: int | None,
     *,
     stream: bool,
-) -> bytes:
-    """Return the body of a chat message; missing ids are generated."""
-    return body(
+    timeout: float | None,
+    **options: Any,
+) -> Request:
+    """Return the request of a chat message; missing ids are generated, and make it safe to send again."""
+    sent = body(
         message=message,
         conversation_id=_ids.new("conversation") if conversation_id is None else conversation_id,
         message_id=_ids.new("message") if message_id is None else message_id,
         stream=stream,
-        **without_none(
-            memory_policy=policy_object(memory_policy), model=model, temperature=temperature, max_tokens=max_tokens
-        ),
+        **without_none(memory_policy=policy_object(memory_policy), **options),
     )
+    # On a retry the first request may still be running: the header makes the server wait for its reply.
+    headers = {} if stream else {"Last-Event-ID": BEGINNING}
+    place = path("agent", agent_id, "chat")
+    return Request(method="POST", path=place, headers=headers, body=sent, repeatable=True, timeout=timeout)
 
 
 def policy_object(policy: Mapping[str, Any] | MemoryPolicy | None) -> dict[str, Any] | None:

@@ -5,7 +5,7 @@ Both return wire types (`memoranda.wire`), so that tools work with either.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
@@ -55,64 +55,6 @@ _WRITES = ("memory.write",)
 _TENANT_WIDE = ("definitions.read",)
 
 
-class Backend(Protocol):
-    """The memory of one user, and optionally of one of the user's agents."""
-
-    agent: str | None
-
-    def remember(self, asked: RememberEntry) -> Remembered:
-        """Remember an entry."""
-        ...
-
-    def recall(self, asked: RecallEntries) -> Recalled:
-        """Return matching entries, best first."""
-        ...
-
-    def forget(self, asked: ForgetEntry) -> bool:
-        """Forget an entry; return whether it existed."""
-        ...
-
-    def get_fact(self, asked: GetFact) -> Fact | None:
-        """Return a fact or None."""
-        ...
-
-    def set_fact(self, asked: SetFact) -> Fact:
-        """Write a fact and return it."""
-        ...
-
-    def list_facts(self, asked: ListFacts) -> list[Fact]:
-        """Return facts, ordered by key."""
-        ...
-
-    def delete_fact(self, asked: DeleteFact) -> bool:
-        """Delete a fact; return whether it existed."""
-        ...
-
-    def history(self, asked: FactHistory) -> list[Revision]:
-        """Return the newest revisions of a key, newest first; one more than the limit if there are more."""
-        ...
-
-    def get_block(self, asked: GetBlock) -> Block | None:
-        """Return a block or None."""
-        ...
-
-    def list_blocks(self) -> list[Block]:
-        """Return the blocks of the user and of the agent."""
-        ...
-
-    def update_block(self, asked: WriteBlock) -> Block:
-        """Replace a block and return it."""
-        ...
-
-    def recall_blocks(self, asked: SearchBlocks) -> list[BlockMatch]:
-        """Return archival lines, best first."""
-        ...
-
-    def definitions(self) -> list[Definition]:
-        """Return the definitions."""
-        ...
-
-
 class LocalBackend:
     """The memory of a user in a database opened by this process."""
 
@@ -156,7 +98,7 @@ class LocalBackend:
         return self._at(asked.scope).delete(**_options(asked))
 
     def history(self, asked: FactHistory) -> list[Revision]:
-        """Return the newest revisions of a key, newest first."""
+        """Return the newest revisions of a key, newest first; one more than the limit if there are more."""
         found = self._at(asked.scope).history(asked.key, newest=True, limit=asked.limit + 1, max_bytes=ANSWER_BYTES)
         return [revision_json(revision) for revision in found]
 
@@ -256,6 +198,10 @@ class RemoteBackend:
     def _sub_scope(self, scope: BlockScope) -> str | None:
         agent = self._agent_of(scope)
         return None if agent is None else Scope.of(agent=agent).path
+
+
+Backend: TypeAlias = LocalBackend | RemoteBackend
+"""The memory of one user, and optionally of one of the user's agents."""
 
 
 def restrict_to_user(memory: Memory, *, user: str, agent: str | None = None, read_only: bool = False) -> Memory:

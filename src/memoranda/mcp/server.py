@@ -26,16 +26,18 @@ from memoranda.chat.memory_blocks import MEMORY_NOTICE
 from memoranda.errors import NEUTRAL_WORDS, MemorandaError, NotFound, UsageError, Words, render_error, render_hint
 from memoranda.mcp.arguments import schema_of
 from memoranda.mcp.backends import Backend
-from memoranda.mcp.resources import (
+from memoranda.mcp.tools import (
     ABOUT,
     BLOCK_URI,
     DEFINITION_URI,
+    INSTRUCTIONS,
+    TOOLS,
     USER_MEMORY,
+    Tool,
     list_resources,
     memory_prompt,
     read_resource,
 )
-from memoranda.mcp.tools import INSTRUCTIONS, TOOLS, Tool
 from memoranda.model.text import quote
 
 T = TypeVar("T")

@@ -1,40 +1,124 @@
-"""The client of a Memoranda server."""
+"""The client of a Memoranda server: chat, conversations, sleep-time jobs, and the calls of other modules."""
 
 from __future__ import annotations
 
+import builtins
+import os
 from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import aclosing
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, get_args
 
 import httpx
+import msgspec
 
-from memoranda.client.aio.admin import (
+from memoranda.client.aio.connection import AsyncCalls, AsyncConnection
+from memoranda.client.aio.memory import (
+    AsyncBatch,
+    AsyncBlockCalls,
+    AsyncCollectionCalls,
+    AsyncDefinitionCalls,
+    AsyncFactCalls,
+)
+from memoranda.client.aio.tenant import (
+    AsyncAgentCalls,
     AsyncApprovalCalls,
     AsyncKeyCalls,
     AsyncLedgerCalls,
-    AsyncPermissionCalls,
-    export_to,
-    import_from,
-)
-from memoranda.client.aio.chat import AsyncConversationCalls, AsyncSleepCalls, preview, say, stream
-from memoranda.client.aio.collections import AsyncCollectionCalls
-from memoranda.client.aio.connection import AsyncConnection
-from memoranda.client.aio.memory import AsyncBatch, AsyncBlockCalls, AsyncDefinitionCalls, AsyncFactCalls
-from memoranda.client.aio.programs import (
-    AsyncAgentCalls,
     AsyncMachineCalls,
+    AsyncPermissionCalls,
     AsyncRunCalls,
     AsyncSessionCalls,
     AsyncWorkflowCalls,
 )
 from memoranda.client.config import DEFAULT_URL
-from memoranda.client.requests import Request, body, new_message, path
+from memoranda.client.problems import error_named
+from memoranda.client.requests import (
+    Request,
+    body,
+    chat_request,
+    parameters,
+    path,
+    policy_object,
+    read_request,
+    without_none,
+)
+from memoranda.client.sse import ServerEvent
+from memoranda.errors import Unavailable
+from memoranda.model.text import quote
 from memoranda.wire.admin import Ended, Health, Imported, Receipt, Swept
-from memoranda.wire.chat import Answer, ChatEvent, MemoryPolicy, Prompt
+from memoranda.wire.chat import (
+    Answer,
+    Change,
+    ChatEvent,
+    Conversation,
+    Conversations,
+    ConversationSummary,
+    EventType,
+    Forgotten,
+    JobState,
+    MemoryPolicy,
+    Part,
+    Prompt,
+    SleepJob,
+    SleepJobs,
+    Undone,
+)
+
+_KNOWN = frozenset(get_args(EventType))
+_EXPORT = path("export")
+_LINES = {"Content-Type": "application/x-ndjson"}
+_COUNTED = (b'{"fact":', b'{"entry":')
 
 
-class AsyncClient:
+class AsyncConversationCalls(AsyncCalls):
+    """The conversations of the API key's user."""
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[ConversationSummary]:
+        """Return the conversations, most recently active first."""
+        return await self._collect(Conversations, lambda page: page.conversations, limit, "conversations")
+
+    async def get(self, conversation_id: str, *, after: int = 0) -> Conversation | None:
+        """Return a conversation with its parts, all or those after a `seq`; None if there is none."""
+        parts: list[Part] = []
+        while True:
+            found = await self._find(Conversation, "conversations", conversation_id, after=after)
+            if found is None:
+                return None
+            parts += found.parts
+            if found.next is None:
+                return msgspec.structs.replace(found, parts=parts)
+            after = found.next
+
+
+class AsyncSleepCalls(AsyncCalls):
+    """Sleep-time jobs of the API key's user; an administrator may name another `user`."""
+
+    async def list(
+        self,
+        *,
+        state: JobState | None = None,
+        user: str | None = None,
+        everybody: bool = False,
+        limit: int | None = None,
+    ) -> builtins.list[SleepJob]:
+        """Return the consolidation jobs of conversations: waiting, done and failed."""
+        asked = parameters(state=state, user=user, everybody=everybody or None)
+        return await self._collect(SleepJobs, lambda page: page.jobs, limit, "sleep", "jobs", query=asked)
+
+    async def undo(self, conversation_id: str, *, user: str | None = None) -> builtins.list[Change]:
+        """Undo the last consolidation of a conversation and return the changes. It will not be learned again."""
+        query = parameters(user=user)
+        return (await self._call(Undone, "POST", "sleep", "jobs", conversation_id, "undo", query=query)).changes
+
+    async def forget(self, conversation_id: str, *, user: str | None = None) -> builtins.list[str]:
+        """Erase a conversation; return the lines removed with it, those learned only from it."""
+        query = parameters(user=user)
+        return (await self._call(Forgotten, "POST", "sleep", "jobs", conversation_id, "forget", query=query)).removed
+
+
+class AsyncClient(AsyncCalls):
     """A client for one server and one key, and so for one tenant and user; a context manager.
 
     Inside `async with memoranda.AsyncClient(url, key) as client:`, call `await client.memory.get("core")`.
@@ -54,7 +138,7 @@ class AsyncClient:
         `timeout` is in seconds, for connecting and for each part of a response. `retries` is how often a request is
         sent again where that is safe. A `transport` of httpx replaces the default one.
         """
-        self._connection = AsyncConnection(base_url, api_key, timeout=timeout, retries=retries, transport=transport)
+        super().__init__(AsyncConnection(base_url, api_key, timeout=timeout, retries=retries, transport=transport))
         self.url = self._connection.url
         self.memory = AsyncBlockCalls(self._connection)
         self.facts = AsyncFactCalls(self._connection)
@@ -94,10 +178,10 @@ class AsyncClient:
         A message is answered once: sent again with the same `message_id`, it gets the same reply. By default each
         message gets a new id.
         """
-        sent = new_message(
-            message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=False
-        )
-        return await say(self._connection, agent_id, sent, timeout)
+        options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        ids = conversation_id, message_id
+        request = chat_request(agent_id, message, *ids, memory_policy, stream=False, timeout=timeout, **options)
+        return await self._connection.fetch(request, Answer)
 
     def stream(
         self,
@@ -118,10 +202,22 @@ class AsyncClient:
         the last event. If you stop listening, the turn is still completed: `chat` with the same `message_id` returns
         its reply.
         """
-        sent = new_message(
-            message, conversation_id, message_id, memory_policy, model, temperature, max_tokens, stream=True
-        )
-        return stream(self._connection, agent_id, sent, timeout)
+        options = {"model": model, "temperature": temperature, "max_tokens": max_tokens}
+        ids = conversation_id, message_id
+        request = chat_request(agent_id, message, *ids, memory_policy, stream=True, timeout=timeout, **options)
+        return self._events(request)
+
+    async def _events(self, request: Request) -> AsyncGenerator[ChatEvent]:
+        async with aclosing(self._connection.stream(request)) as events:
+            async for one in events:
+                event = _decode_event(one, self.url)
+                if event is None:
+                    continue
+                if event.type == "error":
+                    raise error_named(str(event.metadata.get("code", "")), event.content)
+                yield event
+                if event.type == "end":
+                    return
 
     async def preview(
         self,
@@ -132,39 +228,57 @@ class AsyncClient:
         memory_policy: Mapping[str, Any] | MemoryPolicy | None = None,
     ) -> Prompt:
         """Return what a model would be sent for a message; no model is called and nothing is written."""
-        return await preview(self._connection, agent_id, message, conversation_id, memory_policy)
+        asked = without_none(conversation_id=conversation_id, memory_policy=policy_object(memory_policy))
+        sent = body(message=message, **asked)
+        return await self._call(Prompt, "POST", "agent", agent_id, "prompts", "preview", body=sent, repeatable=True)
 
     async def health(self) -> Health:
         """Return the health of the server."""
-        return await self._connection.fetch(Request(method="GET", path="/health", repeatable=True), Health)
+        return await self._connection.fetch(read_request("/health", {}), Health)
 
     async def erase(self, **ids: str) -> Receipt:
         """Erase all data of a user, project, session or other subject, including history; return a receipt."""
-        return await self._connection.fetch(Request(method="POST", path=path("erase"), body=body(**ids)), Receipt)
+        return await self._call(Receipt, "POST", "erase", body=body(**ids))
 
     async def end(self, scope: str) -> dict[str, int]:
         """End a session, run or tree below the user, such as `session:s1`; return what was removed, by kind."""
-        request = Request(method="POST", path=path("memory", "end"), body=body(scope=scope), repeatable=True)
-        return (await self._connection.fetch(request, Ended)).removed
+        return (await self._call(Ended, "POST", "memory", "end", body=body(scope=scope), repeatable=True)).removed
 
     async def sweep(self) -> Swept:
         """Remove expired data of the tenant; return counts by kind."""
-        return await self._connection.fetch(Request(method="POST", path=path("sweep"), repeatable=True), Swept)
+        return await self._call(Swept, "POST", "sweep", repeatable=True)
 
     async def export(self, path: str | Path, *, scope: str | None = None) -> int:
         """Write an export of the tenant, or of a scope and those below, to a file.
 
         The file contains JSON Lines and appears only when complete. Return the number of facts and entries.
         """
-        return await export_to(self._connection, path, scope)
+        request = Request(method="GET", path=_EXPORT, query=parameters(scope=scope))
+        target = Path(path)
+        partial = target.with_name(f"{target.name}.partial")
+        count = 0
+        try:
+            with partial.open("wb") as lines:
+                async for line in self._connection.lines(request):
+                    lines.write(line + b"\n")
+                    count += line.startswith(_COUNTED)
+            os.replace(partial, target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return count
 
     async def import_file(self, path: str | Path) -> Imported:
         """Import an export, all or none. Data that was erased since the export stays erased."""
-        return await import_from(self._connection, Path(path).read_bytes(), Path(path).name)
+        return await self._import(Path(path).read_bytes(), Path(path).name)
 
     async def import_lines(self, lines: Iterable[bytes], *, source: str | None = None) -> Imported:
         """Import the lines of an export, all or none; `source` is where they come from."""
-        return await import_from(self._connection, b"\n".join(lines), source)
+        return await self._import(b"\n".join(lines), source)
+
+    async def _import(self, content: bytes, source: str | None) -> Imported:
+        # Importing the same lines twice changes nothing.
+        asked = parameters(source=source)
+        return await self._call(Imported, "POST", "import", query=asked, headers=_LINES, body=content, repeatable=True)
 
     async def aclose(self) -> None:
         """Close the connections; closing twice is allowed."""
@@ -183,3 +297,18 @@ class AsyncClient:
     def __repr__(self) -> str:
         """Return the URL, without the key."""
         return f"<memoranda.AsyncClient {self.url}>"
+
+
+def _decode_event(event: ServerEvent, url: str) -> ChatEvent | None:
+    """Decode a chat event; None for an unknown type of a newer server."""
+    try:
+        return msgspec.json.decode(event.data, type=ChatEvent)
+    except msgspec.DecodeError as error:
+        if event.event not in _KNOWN:
+            return None
+        raise Unavailable(
+            f"{quote(url)} sent an event that this client cannot decode: {error}",
+            hint="Check that the versions of client and server match",
+            url=url,
+            sent=True,
+        ) from error

@@ -12,7 +12,7 @@ import msgspec
 
 from memoranda.client.config import check_address, check_timeouts, resolve_key, ssl_context
 from memoranda.client.problems import error_of
-from memoranda.client.requests import Request, parameters
+from memoranda.client.requests import Request, parameters, path, read_request
 from memoranda.client.retry import may_repeat, retry_after, wait_before
 from memoranda.client.sse import BEGINNING, EventReader, ServerEvent
 from memoranda.errors import Conflict, MemorandaError, NotFound, Unavailable
@@ -262,43 +262,50 @@ Sent = TypeVar("Sent", bound=Page)
 Element = TypeVar("Element")
 
 
-async def collect(
-    connection: AsyncConnection,
-    path: str,
-    asked: dict[str, str],
-    kind: type[Sent],
-    items: Callable[[Sent], list[Element]],
-    limit: int | None,
-    *,
-    missing: bool = False,
-) -> list[Element]:
-    """Read all pages, or up to `limit` items; with `missing`, a 404 is an empty list."""
-    check_count("limit", limit)
-    found: list[Element] = []
-    after: str | None = None
-    while limit is None or len(found) < limit:
-        size = _LARGEST_PAGE if limit is None else min(_LARGEST_PAGE, limit - len(found))
-        request = Request(method="GET", path=path, query=asked | parameters(limit=size, after=after), repeatable=True)
-        page = await (connection.find(request, kind) if missing else connection.fetch(request, kind))
-        if page is None:
-            break
-        found += items(page)
-        after = page.next
-        if after is None:
-            break
-    return found
+class AsyncCalls:
+    """Calls of one kind, over the connection of a client."""
 
+    def __init__(self, connection: AsyncConnection) -> None:
+        """Use a connection; a client creates its calls."""
+        self._connection = connection
 
-async def collect_linked(
-    connection: AsyncConnection, path: str, asked: dict[str, str], kind: type[Element]
-) -> list[Element]:
-    """Read all pages of a plain list, following its `Link` headers."""
-    found: list[Element] = []
-    query: dict[str, str] | None = asked
-    while query is not None:
-        items, onwards = await connection.fetch_linked(
-            Request(method="GET", path=path, query=query, repeatable=True), kind
-        )
-        found += items
-        query = None if onwards is None else asked | parameters(after=onwards)
-    return found
+    async def _get(self, kind: type[T], *segments: str, **query: object) -> T:
+        return await self._connection.fetch(read_request(path(*segments), parameters(**query)), kind)
+
+    async def _find(self, kind: type[T], *segments: str, **query: object) -> T | None:
+        return await self._connection.find(read_request(path(*segments), parameters(**query)), kind)
+
+    async def _call(self, kind: type[T], method: str, *segments: str, **options: Any) -> T:
+        """Send a request with the `options` of `Request`, and decode its response."""
+        return await self._connection.fetch(Request(method=method, path=path(*segments), **options), kind)
+
+    async def _delete(self, *segments: str, **options: Any) -> bool:
+        """Return whether there was something to delete."""
+        request = Request(method="DELETE", path=path(*segments), **options)
+        return (await self._connection.send(request, missing=True)).status_code != 404
+
+    async def _collect(
+        self,
+        kind: type[Sent],
+        items: Callable[[Sent], list[Element]],
+        limit: int | None,
+        *segments: str,
+        query: dict[str, str] | None = None,
+        missing: bool = False,
+    ) -> list[Element]:
+        """Read all pages, or up to `limit` items; with `missing`, a 404 is an empty list."""
+        check_count("limit", limit)
+        read = self._connection.find if missing else self._connection.fetch
+        place, asked = path(*segments), query or {}
+        found: list[Element] = []
+        after: str | None = None
+        while limit is None or len(found) < limit:
+            size = _LARGEST_PAGE if limit is None else min(_LARGEST_PAGE, limit - len(found))
+            page = await read(read_request(place, asked | parameters(limit=size, after=after)), kind)
+            if page is None:
+                break
+            found += items(page)
+            after = page.next
+            if after is None:
+                break
+        return found

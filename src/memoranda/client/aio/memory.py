@@ -1,21 +1,24 @@
-"""`client.facts`, `client.batch()`, `client.memory` (blocks) and `client.definitions`."""
+"""`client.facts`, `.batch()`, `.memory` (blocks), `.definitions` and `.collections`."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
 
-from memoranda.client.aio.connection import AsyncConnection, collect, collect_linked
+from memoranda.client.aio.connection import AsyncCalls, AsyncConnection
 from memoranda.client.requests import (
     Request,
     body,
+    filter_object,
     idempotency_header,
+    item_object,
     moment,
     parameters,
     path,
+    read_request,
     seconds,
     version_header,
     without_none,
@@ -23,41 +26,47 @@ from memoranda.client.requests import (
 from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode
+from memoranda.model.entry import Mode as SearchMode
 from memoranda.model.text import quote
 from memoranda.wire.memory import (
+    AllRemembered,
     Block,
     BlockMatch,
     BlockScope,
     BlockType,
+    Collections,
     Definition,
     Definitions,
+    Entries,
+    Entry,
     Fact,
     Facts,
     History,
+    Holding,
+    Match,
+    Recalled,
     Records,
+    Remembered,
+    Removed,
     Revision,
     Written,
 )
 
+_FACTS = ("memory", "facts")
+_BLOCKS = ("memory", "blocks")
+_DEFINITIONS = ("memory", "definitions")
 _MISSING: Any = object()
 
 
-class AsyncFactCalls:
+class AsyncFactCalls(AsyncCalls):
     """The facts of the API key's user.
 
     `scope` is a scope below the user, such as `agent:emails`.
     """
 
-    def __init__(self, connection: AsyncConnection) -> None:
-        """Use a connection; created as `client.facts`."""
-        self._connection = connection
-
     async def get(self, key: str, *, as_of: datetime | str | None = None, scope: str | None = None) -> Fact | None:
         """Return the active fact, or its value at `as_of`; None if there is none."""
-        request = Request(
-            method="GET", path=_fact_path(key), query=parameters(as_of=moment(as_of), scope=scope), repeatable=True
-        )
-        return await self._connection.find(request, Fact)
+        return await self._find(Fact, *_FACTS, key, as_of=moment(as_of), scope=scope)
 
     async def value(
         self, key: str, default: Any = None, *, as_of: datetime | str | None = None, scope: str | None = None
@@ -82,23 +91,17 @@ class AsyncFactCalls:
 
         Only with `expect` or an `idempotency_key` is the write retried after a lost response.
         """
-        request = Request(
-            method="PUT",
-            path=_fact_path(key),
+        asked = without_none(expect=expect, ttl=seconds(ttl), domain=domain, source=source)
+        return await self._call(
+            Fact,
+            "PUT",
+            *_FACTS,
+            key,
             query=parameters(scope=scope),
             headers=idempotency_header(idempotency_key),
-            body=body(
-                value=value,
-                **without_none(
-                    expect=expect,
-                    ttl=seconds(ttl),
-                    domain=domain,
-                    source=source,
-                ),
-            ),
+            body=body(value=value, **asked),
             repeatable=expect is not None or idempotency_key is not None,
         )
-        return await self._connection.fetch(request, Fact)
 
     async def create(
         self,
@@ -152,14 +155,13 @@ class AsyncFactCalls:
         scope: str | None = None,
     ) -> bool:
         """Delete a fact and return whether there was one; its history is kept. `expect=0` means there must be none."""
-        request = Request(
-            method="DELETE",
-            path=_fact_path(key),
+        return await self._delete(
+            *_FACTS,
+            key,
             query=parameters(scope=scope, source=source),
             headers=idempotency_header(idempotency_key) | version_header(expect),
             repeatable=expect is not None or idempotency_key is not None,
         )
-        return (await self._connection.send(request, missing=True)).status_code != 404
 
     async def list(
         self,
@@ -172,19 +174,15 @@ class AsyncFactCalls:
     ) -> builtins.list[Fact]:
         """Return the facts at and below a key, ordered by key, at most `limit`."""
         asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
-        return await collect(self._connection, path("memory", "facts"), asked, Facts, lambda page: page.facts, limit)
+        return await self._collect(Facts, lambda page: page.facts, limit, *_FACTS, query=asked)
 
     async def history(self, key: str, *, limit: int | None = None, scope: str | None = None) -> builtins.list[Revision]:
         """Return the revisions of a key, oldest first, at most `limit`."""
-        asked, place = parameters(scope=scope), f"{_fact_path(key)}/history"
-        return await collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
+        segments, asked = (*_FACTS, key, "history"), parameters(scope=scope)
+        return await self._collect(History, lambda page: page.revisions, limit, *segments, query=asked, missing=True)
 
 
-def _fact_path(key: str) -> str:
-    return path("memory", "facts", key)
-
-
-class AsyncBatch:
+class AsyncBatch(AsyncCalls):
     """Collects writes in a `with` block and sends them together when it ends without an error.
 
     `scope` is a scope below the user, such as `agent:emails`.
@@ -192,7 +190,7 @@ class AsyncBatch:
 
     def __init__(self, connection: AsyncConnection, idempotency_key: str | None = None) -> None:
         """Start with no writes; created by `client.batch()`."""
-        self._connection = connection
+        super().__init__(connection)
         self._idempotency_key = idempotency_key
         self._writes: list[dict[str, Any]] = []
         self.results: list[Fact | bool] = []
@@ -226,38 +224,40 @@ class AsyncBatch:
         """Send the writes, unless the block raised or there are none."""
         if kind is not None or not self._writes:
             return
-        request = Request(
-            method="POST",
-            path=path("memory", "facts"),
+        # An expected version matches only once; the absence of a fact to delete may match again.
+        expects = any("expect" in write for write in self._writes if "value" in write)
+        written = await self._call(
+            Written,
+            "POST",
+            *_FACTS,
             headers=idempotency_header(self._idempotency_key),
             body=body(writes=self._writes),
-            # An expected version matches only once; the absence of a fact to delete may match again.
-            repeatable=self._idempotency_key is not None
-            or any("expect" in write for write in self._writes if "value" in write),
+            repeatable=self._idempotency_key is not None or expects,
         )
-        self.results = (await self._connection.fetch(request, Written)).results
+        self.results = written.results
 
 
-class AsyncBlockCalls:
+class AsyncBlockCalls(AsyncCalls):
     """The blocks of the API key's user, or with an `agent_id` those of that agent."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        """Use a connection; created as `client.memory`."""
-        self._connection = connection
 
     async def list(
         self, *, scope: Literal["user", "agent", "all"] | None = None, agent_id: str | None = None
     ) -> builtins.list[Block]:
         """Return the user's blocks; with `scope="agent"` those of all agents or one, with `"all"` both."""
-        asked, place = _owner(scope, agent_id), path("memory", "blocks")
-        return await collect_linked(self._connection, place, asked, Block)
+        query = asked = _owner(scope, agent_id)
+        found: builtins.list[Block] = []
+        while True:
+            blocks, after = await self._connection.fetch_linked(read_request(path(*_BLOCKS), query), Block)
+            found += blocks
+            if after is None:
+                return found
+            query = asked | parameters(after=after)
 
     async def get(
         self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None
     ) -> Block | None:
         """Return a block, None if there is none."""
-        request = Request(method="GET", path=_block_path(block), query=_owner(scope, agent_id), repeatable=True)
-        return await self._connection.find(request, Block)
+        return await self._find(Block, *_BLOCKS, block, **_owner(scope, agent_id))
 
     async def update(
         self,
@@ -274,15 +274,16 @@ class AsyncBlockCalls:
 
         Raise Conflict if it was changed in the meantime; `.current_updated_at` is its time of change.
         """
-        request = Request(
-            method="PUT",
-            path=_block_path(block),
+        return await self._call(
+            Block,
+            "PUT",
+            *_BLOCKS,
+            block,
             query=_owner(scope, agent_id),
             headers=idempotency_header(idempotency_key),
             body=body(content=content, expected_updated_at=moment(expected_updated_at), **without_none(source=source)),
             repeatable=True,
         )
-        return await self._connection.fetch(request, Block)
 
     async def delete(
         self,
@@ -295,13 +296,8 @@ class AsyncBlockCalls:
     ) -> bool:
         """Delete a block and return whether there was one; with `expected_updated_at`, only if it has not changed."""
         stamp = moment(expected_updated_at)
-        request = Request(
-            method="DELETE",
-            path=_block_path(block),
-            query=_owner(scope, agent_id) | parameters(expected_updated_at=stamp, source=source),
-            repeatable=stamp is not None,
-        )
-        return (await self._connection.send(request, missing=True)).status_code != 404
+        query = _owner(scope, agent_id) | parameters(expected_updated_at=stamp, source=source)
+        return await self._delete(*_BLOCKS, block, query=query, repeatable=stamp is not None)
 
     async def history(
         self,
@@ -312,8 +308,8 @@ class AsyncBlockCalls:
         agent_id: str | None = None,
     ) -> builtins.list[Revision]:
         """Return the revisions of a block, oldest first, at most `limit`."""
-        asked, place = _owner(scope, agent_id), f"{_block_path(block)}/history"
-        return await collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
+        segments, owner = (*_BLOCKS, block, "history"), _owner(scope, agent_id)
+        return await self._collect(History, lambda page: page.revisions, limit, *segments, query=owner, missing=True)
 
     async def undo(
         self,
@@ -327,26 +323,15 @@ class AsyncBlockCalls:
 
         Pass the last `updated_at`, None for a deleted block.
         """
-        request = Request(
-            method="POST",
-            path=f"{_block_path(block)}/undo",
-            query=_owner(scope, agent_id),
-            body=body(expected_updated_at=moment(expected_updated_at)),
-            repeatable=True,
-        )
-        return await self._connection.fetch(request, Block)
+        asked, owner = body(expected_updated_at=moment(expected_updated_at)), _owner(scope, agent_id)
+        return await self._call(Block, "POST", *_BLOCKS, block, "undo", query=owner, body=asked, repeatable=True)
 
     async def recall(
         self, query: str, *, agent_id: str | None = None, limit: int = 10, min_score: float | None = None
     ) -> builtins.list[BlockMatch]:
         """Return the archival lines that match a query, best first; with an `agent_id` also that agent's."""
         asked = body(query=query, limit=limit, **without_none(agent_id=agent_id, min_score=min_score))
-        request = Request(method="POST", path=path("memory", "recall"), body=asked, repeatable=True)
-        return await self._connection.fetch(request, builtins.list[BlockMatch])
-
-
-def _block_path(block: str) -> str:
-    return path("memory", "blocks", block)
+        return await self._call(builtins.list[BlockMatch], "POST", "memory", "recall", body=asked, repeatable=True)
 
 
 def _owner(scope: str | None, agent_id: str | None) -> dict[str, str]:
@@ -354,12 +339,8 @@ def _owner(scope: str | None, agent_id: str | None) -> dict[str, str]:
     return parameters(scope="agent" if scope is None and agent_id is not None else scope, agent_id=agent_id)
 
 
-class AsyncDefinitionCalls:
+class AsyncDefinitionCalls(AsyncCalls):
     """The definitions of the tenant, by id or slug."""
-
-    def __init__(self, connection: AsyncConnection) -> None:
-        """Use a connection; created as `client.definitions`."""
-        self._connection = connection
 
     async def create(
         self,
@@ -374,23 +355,16 @@ class AsyncDefinitionCalls:
     ) -> Definition:
         """Create a definition and return it."""
         asked = without_none(ttl=seconds(ttl), mode=mode, id=id)
-        request = Request(
-            method="POST",
-            path=path("memory", "definitions"),
-            body=body(name=name, slug=slug, schema=schema, scope=scope, **asked),
-        )
-        return await self._connection.fetch(request, Definition)
+        sent = body(name=name, slug=slug, schema=schema, scope=scope, **asked)
+        return await self._call(Definition, "POST", *_DEFINITIONS, body=sent)
 
     async def list(self, *, limit: int | None = None) -> builtins.list[Definition]:
         """Return all definitions, oldest first."""
-        place = path("memory", "definitions")
-        return await collect(self._connection, place, {}, Definitions, lambda page: page.definitions, limit)
+        return await self._collect(Definitions, lambda page: page.definitions, limit, *_DEFINITIONS)
 
     async def get(self, definition: str) -> Definition:
         """Return a definition by its id or slug; raise NotFound if there is none."""
-        return await self._connection.fetch(
-            Request(method="GET", path=_definition_path(definition), repeatable=True), Definition
-        )
+        return await self._get(Definition, *_DEFINITIONS, definition)
 
     async def update(
         self,
@@ -408,18 +382,156 @@ class AsyncDefinitionCalls:
         asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode)
         if ttl is not None or clear_ttl:
             asked["ttl"] = seconds(ttl)
-        request = Request(method="PATCH", path=_definition_path(definition), body=body(**asked))
-        return await self._connection.fetch(request, Definition)
+        return await self._call(Definition, "PATCH", *_DEFINITIONS, definition, body=body(**asked))
 
     async def delete(self, definition: str) -> None:
         """Delete a definition and its records; raise NotFound if there is none."""
-        await self._connection.send(Request(method="DELETE", path=_definition_path(definition)))
+        await self._connection.send(Request(method="DELETE", path=path(*_DEFINITIONS, definition)))
 
     async def records(self, definition: str, *, limit: int | None = None) -> builtins.list[Fact]:
         """Return the active records of a definition, of all owners."""
-        place = f"{_definition_path(definition)}/records"
-        return await collect(self._connection, place, {}, Records, lambda page: page.records, limit)
+        return await self._collect(Records, lambda page: page.records, limit, *_DEFINITIONS, definition, "records")
 
 
-def _definition_path(definition: str) -> str:
-    return path("memory", "definitions", definition)
+class AsyncCollectionCalls(AsyncCalls):
+    """The entries of the API key's user, found by meaning.
+
+    `scope` is a scope below the user, such as `agent:emails`.
+    """
+
+    async def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> Remembered:
+        """Store text or JSON so that `recall` finds it by meaning; the collection is created on first use.
+
+        The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
+        response: `duplicate` tells whether it existed.
+        """
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, source=source)
+        sent, query = body(content=content, namespace=namespace, **asked), parameters(scope=scope)
+        return await self._call(Remembered, "POST", "collections", collection, "remember", query=query, body=sent)
+
+    async def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        collection: str,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store several entries, all or none: mappings with `content`, and optionally `metadata` and `key`."""
+        asked = without_none(ttl=seconds(ttl), source=source)
+        sent = [item_object(item, number) for number, item in enumerate(items)]
+        if not sent:
+            return []
+        done = await self._call(
+            AllRemembered,
+            "POST",
+            "collections",
+            collection,
+            "entries",
+            query=parameters(scope=scope),
+            body=body(items=sent, namespace=namespace, **asked),
+        )
+        return done.remembered
+
+    async def remember_text(
+        self,
+        text: str,
+        *,
+        collection: str,
+        chunk: int = 1_200,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store a long text in chunks of at most `chunk` characters, split between paragraphs or sentences."""
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
+        done = await self._call(
+            AllRemembered,
+            "POST",
+            "collections",
+            collection,
+            "texts",
+            query=parameters(scope=scope),
+            body=body(text=text, chunk=chunk, namespace=namespace, **asked),
+        )
+        return done.remembered
+
+    async def recall(
+        self,
+        query: str,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        limit: int = 5,
+        threshold: float = 0.0,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | str | None = None,
+        mode: SearchMode = "hybrid",
+        expand: int = 0,
+        scope: str | None = None,
+    ) -> Recalled:
+        """Return the entries that match a query, best first, each with a score from 0 to 1 and an explanation."""
+        asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
+        asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
+        results: builtins.list[Match] = []
+        after: str | None = None
+        while True:
+            found = await self._call(
+                Recalled,
+                "POST",
+                "collections",
+                collection,
+                "recall",
+                query=parameters(scope=scope, after=after),
+                body=body(**asked),
+                repeatable=True,
+            )
+            results += found.results
+            after = found.next
+            if after is None:
+                return Recalled(results=results, count=len(results))
+
+    async def entries(
+        self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None
+    ) -> builtins.list[Entry]:
+        """Return the entries of a collection, oldest first, at most `limit`."""
+        segments, asked = ("collections", collection, "entries"), parameters(namespace=namespace, scope=scope)
+        return await self._collect(Entries, lambda page: page.entries, limit, *segments, query=asked)
+
+    async def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str,
+        key: str | None = None,
+        namespace: str = "",
+        scope: str | None = None,
+    ) -> bool:
+        """Forget an entry by its id or key; return whether it existed."""
+        if (id is None) == (key is None):
+            raise UsageError("`forget` needs an id or a key", hint="Pass one of them")
+        query = parameters(key=key, namespace=namespace or None, scope=scope)
+        return await self._delete("collections", collection, "entries", *([] if id is None else [id]), query=query)
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
+        """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
+        return await self._collect(Collections, lambda page: page.collections, limit, "collections")
+
+    async def delete(self, collection: str) -> int:
+        """Delete a collection with the entries of all users of the tenant; return their number."""
+        return (await self._call(Removed, "DELETE", "collections", collection)).entries

@@ -1,10 +1,10 @@
 # Generated from client/aio/memory.py by memoranda.client.generate; do not edit.
-"""`client.facts`, `client.batch()`, `client.memory` (blocks) and `client.definitions`."""
+"""`client.facts`, `.batch()`, `.memory` (blocks), `.definitions` and `.collections`."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from types import TracebackType
 from typing import Any, Literal, Self
@@ -12,53 +12,62 @@ from typing import Any, Literal, Self
 from memoranda.client.requests import (
     Request,
     body,
+    filter_object,
     idempotency_header,
+    item_object,
     moment,
     parameters,
     path,
+    read_request,
     seconds,
     version_header,
     without_none,
 )
-from memoranda.client.sync.connection import Connection, collect, collect_linked
+from memoranda.client.sync.connection import Calls, Connection
 from memoranda.errors import Conflict, NotFound, UsageError
 from memoranda.model.clock import Duration
 from memoranda.model.definition import Mode
+from memoranda.model.entry import Mode as SearchMode
 from memoranda.model.text import quote
 from memoranda.wire.memory import (
+    AllRemembered,
     Block,
     BlockMatch,
     BlockScope,
     BlockType,
+    Collections,
     Definition,
     Definitions,
+    Entries,
+    Entry,
     Fact,
     Facts,
     History,
+    Holding,
+    Match,
+    Recalled,
     Records,
+    Remembered,
+    Removed,
     Revision,
     Written,
 )
 
+_FACTS = ("memory", "facts")
+_BLOCKS = ("memory", "blocks")
+_DEFINITIONS = ("memory", "definitions")
 _MISSING: Any = object()
 
 
-class FactCalls:
+class FactCalls(Calls):
     """The facts of the API key's user.
 
     `scope` is a scope below the user, such as `agent:emails`.
     """
 
-    def __init__(self, connection: Connection) -> None:
-        """Use a connection; created as `client.facts`."""
-        self._connection = connection
-
     def get(self, key: str, *, as_of: datetime | str | None = None, scope: str | None = None) -> Fact | None:
         """Return the active fact, or its value at `as_of`; None if there is none."""
-        request = Request(
-            method="GET", path=_fact_path(key), query=parameters(as_of=moment(as_of), scope=scope), repeatable=True
-        )
-        return self._connection.find(request, Fact)
+        return self._find(Fact, *_FACTS, key, as_of=moment(as_of), scope=scope)
 
     def value(
         self, key: str, default: Any = None, *, as_of: datetime | str | None = None, scope: str | None = None
@@ -83,23 +92,17 @@ class FactCalls:
 
         Only with `expect` or an `idempotency_key` is the write retried after a lost response.
         """
-        request = Request(
-            method="PUT",
-            path=_fact_path(key),
+        asked = without_none(expect=expect, ttl=seconds(ttl), domain=domain, source=source)
+        return self._call(
+            Fact,
+            "PUT",
+            *_FACTS,
+            key,
             query=parameters(scope=scope),
             headers=idempotency_header(idempotency_key),
-            body=body(
-                value=value,
-                **without_none(
-                    expect=expect,
-                    ttl=seconds(ttl),
-                    domain=domain,
-                    source=source,
-                ),
-            ),
+            body=body(value=value, **asked),
             repeatable=expect is not None or idempotency_key is not None,
         )
-        return self._connection.fetch(request, Fact)
 
     def create(
         self,
@@ -153,14 +156,13 @@ class FactCalls:
         scope: str | None = None,
     ) -> bool:
         """Delete a fact and return whether there was one; its history is kept. `expect=0` means there must be none."""
-        request = Request(
-            method="DELETE",
-            path=_fact_path(key),
+        return self._delete(
+            *_FACTS,
+            key,
             query=parameters(scope=scope, source=source),
             headers=idempotency_header(idempotency_key) | version_header(expect),
             repeatable=expect is not None or idempotency_key is not None,
         )
-        return (self._connection.send(request, missing=True)).status_code != 404
 
     def list(
         self,
@@ -173,19 +175,15 @@ class FactCalls:
     ) -> builtins.list[Fact]:
         """Return the facts at and below a key, ordered by key, at most `limit`."""
         asked = parameters(prefix=prefix or None, domain=domain, as_of=moment(as_of), scope=scope)
-        return collect(self._connection, path("memory", "facts"), asked, Facts, lambda page: page.facts, limit)
+        return self._collect(Facts, lambda page: page.facts, limit, *_FACTS, query=asked)
 
     def history(self, key: str, *, limit: int | None = None, scope: str | None = None) -> builtins.list[Revision]:
         """Return the revisions of a key, oldest first, at most `limit`."""
-        asked, place = parameters(scope=scope), f"{_fact_path(key)}/history"
-        return collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
+        segments, asked = (*_FACTS, key, "history"), parameters(scope=scope)
+        return self._collect(History, lambda page: page.revisions, limit, *segments, query=asked, missing=True)
 
 
-def _fact_path(key: str) -> str:
-    return path("memory", "facts", key)
-
-
-class Batch:
+class Batch(Calls):
     """Collects writes in a `with` block and sends them together when it ends without an error.
 
     `scope` is a scope below the user, such as `agent:emails`.
@@ -193,7 +191,7 @@ class Batch:
 
     def __init__(self, connection: Connection, idempotency_key: str | None = None) -> None:
         """Start with no writes; created by `client.batch()`."""
-        self._connection = connection
+        super().__init__(connection)
         self._idempotency_key = idempotency_key
         self._writes: list[dict[str, Any]] = []
         self.results: list[Fact | bool] = []
@@ -227,36 +225,38 @@ class Batch:
         """Send the writes, unless the block raised or there are none."""
         if kind is not None or not self._writes:
             return
-        request = Request(
-            method="POST",
-            path=path("memory", "facts"),
+        # An expected version matches only once; the absence of a fact to delete may match again.
+        expects = any("expect" in write for write in self._writes if "value" in write)
+        written = self._call(
+            Written,
+            "POST",
+            *_FACTS,
             headers=idempotency_header(self._idempotency_key),
             body=body(writes=self._writes),
-            # An expected version matches only once; the absence of a fact to delete may match again.
-            repeatable=self._idempotency_key is not None
-            or any("expect" in write for write in self._writes if "value" in write),
+            repeatable=self._idempotency_key is not None or expects,
         )
-        self.results = (self._connection.fetch(request, Written)).results
+        self.results = written.results
 
 
-class BlockCalls:
+class BlockCalls(Calls):
     """The blocks of the API key's user, or with an `agent_id` those of that agent."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Use a connection; created as `client.memory`."""
-        self._connection = connection
 
     def list(
         self, *, scope: Literal["user", "agent", "all"] | None = None, agent_id: str | None = None
     ) -> builtins.list[Block]:
         """Return the user's blocks; with `scope="agent"` those of all agents or one, with `"all"` both."""
-        asked, place = _owner(scope, agent_id), path("memory", "blocks")
-        return collect_linked(self._connection, place, asked, Block)
+        query = asked = _owner(scope, agent_id)
+        found: builtins.list[Block] = []
+        while True:
+            blocks, after = self._connection.fetch_linked(read_request(path(*_BLOCKS), query), Block)
+            found += blocks
+            if after is None:
+                return found
+            query = asked | parameters(after=after)
 
     def get(self, block: BlockType, *, scope: BlockScope | None = None, agent_id: str | None = None) -> Block | None:
         """Return a block, None if there is none."""
-        request = Request(method="GET", path=_block_path(block), query=_owner(scope, agent_id), repeatable=True)
-        return self._connection.find(request, Block)
+        return self._find(Block, *_BLOCKS, block, **_owner(scope, agent_id))
 
     def update(
         self,
@@ -273,15 +273,16 @@ class BlockCalls:
 
         Raise Conflict if it was changed in the meantime; `.current_updated_at` is its time of change.
         """
-        request = Request(
-            method="PUT",
-            path=_block_path(block),
+        return self._call(
+            Block,
+            "PUT",
+            *_BLOCKS,
+            block,
             query=_owner(scope, agent_id),
             headers=idempotency_header(idempotency_key),
             body=body(content=content, expected_updated_at=moment(expected_updated_at), **without_none(source=source)),
             repeatable=True,
         )
-        return self._connection.fetch(request, Block)
 
     def delete(
         self,
@@ -294,13 +295,8 @@ class BlockCalls:
     ) -> bool:
         """Delete a block and return whether there was one; with `expected_updated_at`, only if it has not changed."""
         stamp = moment(expected_updated_at)
-        request = Request(
-            method="DELETE",
-            path=_block_path(block),
-            query=_owner(scope, agent_id) | parameters(expected_updated_at=stamp, source=source),
-            repeatable=stamp is not None,
-        )
-        return (self._connection.send(request, missing=True)).status_code != 404
+        query = _owner(scope, agent_id) | parameters(expected_updated_at=stamp, source=source)
+        return self._delete(*_BLOCKS, block, query=query, repeatable=stamp is not None)
 
     def history(
         self,
@@ -311,8 +307,8 @@ class BlockCalls:
         agent_id: str | None = None,
     ) -> builtins.list[Revision]:
         """Return the revisions of a block, oldest first, at most `limit`."""
-        asked, place = _owner(scope, agent_id), f"{_block_path(block)}/history"
-        return collect(self._connection, place, asked, History, lambda page: page.revisions, limit, missing=True)
+        segments, owner = (*_BLOCKS, block, "history"), _owner(scope, agent_id)
+        return self._collect(History, lambda page: page.revisions, limit, *segments, query=owner, missing=True)
 
     def undo(
         self,
@@ -326,26 +322,15 @@ class BlockCalls:
 
         Pass the last `updated_at`, None for a deleted block.
         """
-        request = Request(
-            method="POST",
-            path=f"{_block_path(block)}/undo",
-            query=_owner(scope, agent_id),
-            body=body(expected_updated_at=moment(expected_updated_at)),
-            repeatable=True,
-        )
-        return self._connection.fetch(request, Block)
+        asked, owner = body(expected_updated_at=moment(expected_updated_at)), _owner(scope, agent_id)
+        return self._call(Block, "POST", *_BLOCKS, block, "undo", query=owner, body=asked, repeatable=True)
 
     def recall(
         self, query: str, *, agent_id: str | None = None, limit: int = 10, min_score: float | None = None
     ) -> builtins.list[BlockMatch]:
         """Return the archival lines that match a query, best first; with an `agent_id` also that agent's."""
         asked = body(query=query, limit=limit, **without_none(agent_id=agent_id, min_score=min_score))
-        request = Request(method="POST", path=path("memory", "recall"), body=asked, repeatable=True)
-        return self._connection.fetch(request, builtins.list[BlockMatch])
-
-
-def _block_path(block: str) -> str:
-    return path("memory", "blocks", block)
+        return self._call(builtins.list[BlockMatch], "POST", "memory", "recall", body=asked, repeatable=True)
 
 
 def _owner(scope: str | None, agent_id: str | None) -> dict[str, str]:
@@ -353,12 +338,8 @@ def _owner(scope: str | None, agent_id: str | None) -> dict[str, str]:
     return parameters(scope="agent" if scope is None and agent_id is not None else scope, agent_id=agent_id)
 
 
-class DefinitionCalls:
+class DefinitionCalls(Calls):
     """The definitions of the tenant, by id or slug."""
-
-    def __init__(self, connection: Connection) -> None:
-        """Use a connection; created as `client.definitions`."""
-        self._connection = connection
 
     def create(
         self,
@@ -373,23 +354,16 @@ class DefinitionCalls:
     ) -> Definition:
         """Create a definition and return it."""
         asked = without_none(ttl=seconds(ttl), mode=mode, id=id)
-        request = Request(
-            method="POST",
-            path=path("memory", "definitions"),
-            body=body(name=name, slug=slug, schema=schema, scope=scope, **asked),
-        )
-        return self._connection.fetch(request, Definition)
+        sent = body(name=name, slug=slug, schema=schema, scope=scope, **asked)
+        return self._call(Definition, "POST", *_DEFINITIONS, body=sent)
 
     def list(self, *, limit: int | None = None) -> builtins.list[Definition]:
         """Return all definitions, oldest first."""
-        place = path("memory", "definitions")
-        return collect(self._connection, place, {}, Definitions, lambda page: page.definitions, limit)
+        return self._collect(Definitions, lambda page: page.definitions, limit, *_DEFINITIONS)
 
     def get(self, definition: str) -> Definition:
         """Return a definition by its id or slug; raise NotFound if there is none."""
-        return self._connection.fetch(
-            Request(method="GET", path=_definition_path(definition), repeatable=True), Definition
-        )
+        return self._get(Definition, *_DEFINITIONS, definition)
 
     def update(
         self,
@@ -407,18 +381,156 @@ class DefinitionCalls:
         asked = without_none(name=name, slug=slug, schema=schema, scope=scope, mode=mode)
         if ttl is not None or clear_ttl:
             asked["ttl"] = seconds(ttl)
-        request = Request(method="PATCH", path=_definition_path(definition), body=body(**asked))
-        return self._connection.fetch(request, Definition)
+        return self._call(Definition, "PATCH", *_DEFINITIONS, definition, body=body(**asked))
 
     def delete(self, definition: str) -> None:
         """Delete a definition and its records; raise NotFound if there is none."""
-        self._connection.send(Request(method="DELETE", path=_definition_path(definition)))
+        self._connection.send(Request(method="DELETE", path=path(*_DEFINITIONS, definition)))
 
     def records(self, definition: str, *, limit: int | None = None) -> builtins.list[Fact]:
         """Return the active records of a definition, of all owners."""
-        place = f"{_definition_path(definition)}/records"
-        return collect(self._connection, place, {}, Records, lambda page: page.records, limit)
+        return self._collect(Records, lambda page: page.records, limit, *_DEFINITIONS, definition, "records")
 
 
-def _definition_path(definition: str) -> str:
-    return path("memory", "definitions", definition)
+class CollectionCalls(Calls):
+    """The entries of the API key's user, found by meaning.
+
+    `scope` is a scope below the user, such as `agent:emails`.
+    """
+
+    def remember(
+        self,
+        content: Any,
+        *,
+        collection: str,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        key: str | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> Remembered:
+        """Store text or JSON so that `recall` finds it by meaning; the collection is created on first use.
+
+        The same content with the same metadata is stored once in a namespace, so it can be sent again after a lost
+        response: `duplicate` tells whether it existed.
+        """
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), key=key, source=source)
+        sent, query = body(content=content, namespace=namespace, **asked), parameters(scope=scope)
+        return self._call(Remembered, "POST", "collections", collection, "remember", query=query, body=sent)
+
+    def remember_many(
+        self,
+        items: Iterable[Mapping[str, Any]],
+        *,
+        collection: str,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store several entries, all or none: mappings with `content`, and optionally `metadata` and `key`."""
+        asked = without_none(ttl=seconds(ttl), source=source)
+        sent = [item_object(item, number) for number, item in enumerate(items)]
+        if not sent:
+            return []
+        done = self._call(
+            AllRemembered,
+            "POST",
+            "collections",
+            collection,
+            "entries",
+            query=parameters(scope=scope),
+            body=body(items=sent, namespace=namespace, **asked),
+        )
+        return done.remembered
+
+    def remember_text(
+        self,
+        text: str,
+        *,
+        collection: str,
+        chunk: int = 1_200,
+        metadata: Mapping[str, Any] | None = None,
+        namespace: str = "",
+        ttl: Duration | None = None,
+        source: str | None = None,
+        scope: str | None = None,
+    ) -> builtins.list[Remembered]:
+        """Store a long text in chunks of at most `chunk` characters, split between paragraphs or sentences."""
+        asked = without_none(metadata=metadata, ttl=seconds(ttl), source=source)
+        done = self._call(
+            AllRemembered,
+            "POST",
+            "collections",
+            collection,
+            "texts",
+            query=parameters(scope=scope),
+            body=body(text=text, chunk=chunk, namespace=namespace, **asked),
+        )
+        return done.remembered
+
+    def recall(
+        self,
+        query: str,
+        *,
+        collection: str,
+        namespace: str | None = None,
+        limit: int = 5,
+        threshold: float = 0.0,
+        filter: Mapping[str, Any] | None = None,
+        as_of: datetime | str | None = None,
+        mode: SearchMode = "hybrid",
+        expand: int = 0,
+        scope: str | None = None,
+    ) -> Recalled:
+        """Return the entries that match a query, best first, each with a score from 0 to 1 and an explanation."""
+        asked = without_none(namespace=namespace, filter=filter_object(filter), as_of=moment(as_of))
+        asked |= {"query": query, "limit": limit, "threshold": threshold, "mode": mode, "expand": expand}
+        results: builtins.list[Match] = []
+        after: str | None = None
+        while True:
+            found = self._call(
+                Recalled,
+                "POST",
+                "collections",
+                collection,
+                "recall",
+                query=parameters(scope=scope, after=after),
+                body=body(**asked),
+                repeatable=True,
+            )
+            results += found.results
+            after = found.next
+            if after is None:
+                return Recalled(results=results, count=len(results))
+
+    def entries(
+        self, *, collection: str, namespace: str | None = None, limit: int | None = None, scope: str | None = None
+    ) -> builtins.list[Entry]:
+        """Return the entries of a collection, oldest first, at most `limit`."""
+        segments, asked = ("collections", collection, "entries"), parameters(namespace=namespace, scope=scope)
+        return self._collect(Entries, lambda page: page.entries, limit, *segments, query=asked)
+
+    def forget(
+        self,
+        id: str | None = None,
+        *,
+        collection: str,
+        key: str | None = None,
+        namespace: str = "",
+        scope: str | None = None,
+    ) -> bool:
+        """Forget an entry by its id or key; return whether it existed."""
+        if (id is None) == (key is None):
+            raise UsageError("`forget` needs an id or a key", hint="Pass one of them")
+        query = parameters(key=key, namespace=namespace or None, scope=scope)
+        return self._delete("collections", collection, "entries", *([] if id is None else [id]), query=query)
+
+    def list(self, *, limit: int | None = None) -> builtins.list[Holding]:
+        """Return the collections with entries of the user, by name; for an administrator, those of the tenant."""
+        return self._collect(Collections, lambda page: page.collections, limit, "collections")
+
+    def delete(self, collection: str) -> int:
+        """Delete a collection with the entries of all users of the tenant; return their number."""
+        return (self._call(Removed, "DELETE", "collections", collection)).entries

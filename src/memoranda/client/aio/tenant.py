@@ -1,0 +1,249 @@
+"""Programs and their runs, and the administration of a tenant: approvals, permissions, keys and the ledger."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from memoranda.client.aio.connection import AsyncCalls
+from memoranda.client.requests import Request, body, parameters, path, seconds, without_none
+from memoranda.errors import Corrupt
+from memoranda.model.clock import Duration
+from memoranda.model.event import Anchor, Language, RunStatus
+from memoranda.model.limits import check_count
+from memoranda.model.policy import Level
+from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Verification
+from memoranda.wire.chat import PastTurn, Session, SessionTurn
+from memoranda.wire.runs import (
+    Approval,
+    Approvals,
+    Decided,
+    Run,
+    RunEvent,
+    RunEvents,
+    Runs,
+    RunSummary,
+    RunVerification,
+)
+
+
+class AsyncAgentCalls(AsyncCalls):
+    """The ABL agents of the server."""
+
+    async def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
+        """Start a session; its first turn is what the agent says before any input."""
+        asked = body(**without_none(project=project, vars=vars))
+        return await self._call(Session, "POST", "agents", agent, "sessions", body=asked)
+
+
+class AsyncSessionCalls(AsyncCalls):
+    """The sessions of the API key's user."""
+
+    async def say(self, session: str, text: str, *, timeout: float | None = None) -> SessionTurn:
+        """Send a message to a session and return the turn."""
+        sent = body(text=text)
+        return await self._call(SessionTurn, "POST", "sessions", session, "messages", body=sent, timeout=timeout)
+
+    async def end(self, session: str, *, timeout: float | None = None) -> SessionTurn:
+        """End a session: it is removed with its variables, but what it remembered stays."""
+        return await self._call(SessionTurn, "POST", "sessions", session, "end", timeout=timeout)
+
+    async def get(self, session: str) -> Session:
+        """Return a session with its turns; raise NotFound if there is none."""
+        turns: list[PastTurn] = []
+        after: int | None = None
+        while True:
+            found = await self._get(Session, "sessions", session, after=after)
+            turns += found.turns
+            after = found.next
+            if after is None:
+                return msgspec.structs.replace(found, turns=turns)
+
+
+class AsyncMachineCalls(AsyncCalls):
+    """The machines of the server."""
+
+    async def run(
+        self,
+        machine: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        mode: Literal["live", "test"] = "live",
+        timeout: float | None = None,
+    ) -> Run:
+        """Run a machine until it ends or waits; a failed run has an `error`."""
+        asked = body(input={} if input is None else input, mode=mode)
+        return await self._call(Run, "POST", "machines", machine, "runs", body=asked, timeout=timeout)
+
+
+class AsyncWorkflowCalls(AsyncCalls):
+    """The workflows of the server."""
+
+    async def run(
+        self,
+        workflow: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        thread: str | None = None,
+        timeout: float | None = None,
+    ) -> Run:
+        """Run a workflow until it ends or waits; `thread` is the conversation it belongs to."""
+        asked = body(input={} if input is None else input, **without_none(thread=thread))
+        return await self._call(Run, "POST", "workflows", workflow, "runs", body=asked, timeout=timeout)
+
+
+class AsyncRunCalls(AsyncCalls):
+    """The runs of the API key's user."""
+
+    async def list(
+        self,
+        *,
+        status: RunStatus | None = None,
+        program: str | None = None,
+        language: Language | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[RunSummary]:
+        """Return the runs, newest first; all, or those of one status, program or language."""
+        asked = parameters(status=status, program=program, language=language)
+        return await self._collect(Runs, lambda page: page.runs, limit, "runs", query=asked)
+
+    async def get(self, run: str) -> Run:
+        """Return a run; raise NotFound if there is none."""
+        return await self._get(Run, "runs", run)
+
+    async def deliver(self, run: str, payload: Any = None, *, timeout: float | None = None) -> Run:
+        """Deliver the event that a run waits for, and return it once it has ended or waits again."""
+        return await self._call(Run, "POST", "runs", run, "deliver", body=body(payload=payload), timeout=timeout)
+
+    async def resume(self, run: str, *, timeout: float | None = None) -> Run:
+        """Resume a run if what it waits for has happened: a decision, a timer, or the end of another run."""
+        return await self._call(Run, "POST", "runs", run, "resume", timeout=timeout)
+
+    async def approve(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Approve the pending step of another user's run; it continues when its owner resumes it."""
+        sent = body(reason=reason, **without_none(step=step))
+        return await self._call(Approval, "POST", "runs", run, "approve", body=sent)
+
+    async def refuse(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Refuse the pending step of another user's run."""
+        sent = body(reason=reason, **without_none(step=step))
+        return await self._call(Approval, "POST", "runs", run, "refuse", body=sent)
+
+    async def verify(self, run: str) -> RunVerification:
+        """Verify the hash chain of a run."""
+        return await self._get(RunVerification, "runs", run, "verify")
+
+    async def cancel(self, run: str, *, reason: str = "", force: bool = False) -> Run:
+        """Cancel a waiting run; with `force`, also one that seems to be active."""
+        return await self._call(Run, "POST", "runs", run, "cancel", body=body(reason=reason, force=force))
+
+    async def events(self, run: str, *, limit: int | None = None) -> builtins.list[RunEvent]:
+        """Return the ledger events of a run, in order, at most `limit`."""
+        return await self._collect(RunEvents, lambda page: page.events, limit, "runs", run, "events")
+
+
+class AsyncApprovalCalls(AsyncCalls):
+    """Pending effects of the tenant; needs a key that may decide."""
+
+    async def list(
+        self, *, status: Literal["pending", "approved", "refused", "all"] = "pending", limit: int | None = None
+    ) -> builtins.list[Approval]:
+        """Return the pending approvals, or those with another status, oldest first."""
+        asked = parameters(status=status)
+        return await self._collect(Approvals, lambda page: page.approvals, limit, "approvals", query=asked)
+
+    async def get(self, approval: str) -> Approval:
+        """Return an approval by its id; raise NotFound if there is none."""
+        return await self._get(Approval, "approvals", approval)
+
+    async def approve(self, approval: str, *, reason: str = "") -> Decided:
+        """Carry out a pending effect; return the decision and its result."""
+        return await self._call(Decided, "POST", "approvals", approval, "approve", body=body(reason=reason))
+
+    async def refuse(self, approval: str, *, reason: str = "") -> Decided:
+        """Refuse a pending effect."""
+        return await self._call(Decided, "POST", "approvals", approval, "refuse", body=body(reason=reason))
+
+
+class AsyncPermissionCalls(AsyncCalls):
+    """Grants of the tenant, for programs that open the memory and act for a user."""
+
+    async def grant(
+        self, actor: str, capability: str, *, level: Level = "allow", scope: str | None = None, path: str = ""
+    ) -> Grant:
+        """Store a rule for an actor (`*` for all): allow, approve (each use needs an approval) or deny."""
+        asked = body(actor=actor, capability=capability, level=level, path=path, **without_none(scope=scope))
+        return await self._call(Grant, "POST", "permissions", body=asked)
+
+    async def revoke(self, grant: str) -> None:
+        """Revoke a grant by its id; raise NotFound if there is none."""
+        await self._connection.send(Request(method="DELETE", path=path("permissions", grant)))
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[Grant]:
+        """Return every grant, oldest first."""
+        return await self._collect(Grants, lambda page: page.grants, limit, "permissions")
+
+
+class AsyncKeyCalls(AsyncCalls):
+    """The keys of the tenant; needs an administrator's key."""
+
+    async def list(self, *, limit: int | None = None) -> builtins.list[Key]:
+        """Return the keys, oldest first, without their tokens."""
+        return await self._collect(Keys, lambda page: page.keys, limit, "keys")
+
+    async def create(
+        self,
+        user: str,
+        *,
+        role: Role = "member",
+        allow: Sequence[str] = (),
+        expires: Duration | None = None,
+        label: str = "",
+    ) -> NewKey:
+        """Create a key for a user of the tenant. Its `token` is stored as a hash, so it is returned only this once."""
+        asked = without_none(expires=seconds(expires))
+        sent = body(user=user, role=role, allow=builtins.list(allow), label=label, **asked)
+        return await self._call(NewKey, "POST", "keys", body=sent)
+
+    async def rotate(self, key: str, *, grace: Duration | None = None) -> NewKey:
+        """Create a key with the same user and permissions; the old one ends now, or after `grace`."""
+        sent = body(**without_none(grace=seconds(grace)))
+        return await self._call(NewKey, "POST", "keys", key, "rotate", body=sent)
+
+    async def revoke(self, key: str) -> Key:
+        """Revoke a key and return it; revoking twice is allowed."""
+        return await self._call(Key, "DELETE", "keys", key, repeatable=True)
+
+
+class AsyncLedgerCalls(AsyncCalls):
+    """The ledger of the tenant; needs an administrator's key."""
+
+    async def list(self, *, start: int = 1, limit: int | None = None) -> builtins.list[Event]:
+        """Return the events from a position on, oldest first, at most `limit`."""
+        return await self._collect(Events, lambda page: page.events, limit, "ledger", query=parameters(start=start))
+
+    async def tail(self, limit: int = 20) -> builtins.list[Event]:
+        """Return the newest events, oldest first; at most 1,000."""
+        check_count("limit", limit)
+        if limit == 0:
+            return []
+        return (await self._get(Events, "ledger", "tail", limit=limit)).events
+
+    async def verify(self, *, anchor: Anchor | None = None) -> Verification:
+        """Verify the hash chain; an earlier anchor also detects a truncated ledger."""
+        asked = {} if anchor is None else {"length": anchor.length, "head": anchor.head}
+        return await self._get(Verification, "ledger", "verify", **asked)
+
+    async def anchor(self) -> Anchor:
+        """Return the length and head of the chain, to be stored out of reach of those who can write to the database."""
+        found = await self.verify()
+        if not found.ok:
+            raise Corrupt(
+                f"the ledger is broken at position {found.position}: {found.reason}",
+                hint="Find out what happened before you trust this ledger",
+                position=found.position,
+            )
+        return Anchor(found.length, found.head)

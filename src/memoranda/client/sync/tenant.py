@@ -1,0 +1,250 @@
+# Generated from client/aio/tenant.py by memoranda.client.generate; do not edit.
+"""Programs and their runs, and the administration of a tenant: approvals, permissions, keys and the ledger."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from memoranda.client.requests import Request, body, parameters, path, seconds, without_none
+from memoranda.client.sync.connection import Calls
+from memoranda.errors import Corrupt
+from memoranda.model.clock import Duration
+from memoranda.model.event import Anchor, Language, RunStatus
+from memoranda.model.limits import check_count
+from memoranda.model.policy import Level
+from memoranda.wire.admin import Event, Events, Grant, Grants, Key, Keys, NewKey, Role, Verification
+from memoranda.wire.chat import PastTurn, Session, SessionTurn
+from memoranda.wire.runs import (
+    Approval,
+    Approvals,
+    Decided,
+    Run,
+    RunEvent,
+    RunEvents,
+    Runs,
+    RunSummary,
+    RunVerification,
+)
+
+
+class AgentCalls(Calls):
+    """The ABL agents of the server."""
+
+    def start(self, agent: str, *, project: str = "default", vars: Mapping[str, Any] | None = None) -> Session:
+        """Start a session; its first turn is what the agent says before any input."""
+        asked = body(**without_none(project=project, vars=vars))
+        return self._call(Session, "POST", "agents", agent, "sessions", body=asked)
+
+
+class SessionCalls(Calls):
+    """The sessions of the API key's user."""
+
+    def say(self, session: str, text: str, *, timeout: float | None = None) -> SessionTurn:
+        """Send a message to a session and return the turn."""
+        sent = body(text=text)
+        return self._call(SessionTurn, "POST", "sessions", session, "messages", body=sent, timeout=timeout)
+
+    def end(self, session: str, *, timeout: float | None = None) -> SessionTurn:
+        """End a session: it is removed with its variables, but what it remembered stays."""
+        return self._call(SessionTurn, "POST", "sessions", session, "end", timeout=timeout)
+
+    def get(self, session: str) -> Session:
+        """Return a session with its turns; raise NotFound if there is none."""
+        turns: list[PastTurn] = []
+        after: int | None = None
+        while True:
+            found = self._get(Session, "sessions", session, after=after)
+            turns += found.turns
+            after = found.next
+            if after is None:
+                return msgspec.structs.replace(found, turns=turns)
+
+
+class MachineCalls(Calls):
+    """The machines of the server."""
+
+    def run(
+        self,
+        machine: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        mode: Literal["live", "test"] = "live",
+        timeout: float | None = None,
+    ) -> Run:
+        """Run a machine until it ends or waits; a failed run has an `error`."""
+        asked = body(input={} if input is None else input, mode=mode)
+        return self._call(Run, "POST", "machines", machine, "runs", body=asked, timeout=timeout)
+
+
+class WorkflowCalls(Calls):
+    """The workflows of the server."""
+
+    def run(
+        self,
+        workflow: str,
+        input: Mapping[str, Any] | None = None,
+        *,
+        thread: str | None = None,
+        timeout: float | None = None,
+    ) -> Run:
+        """Run a workflow until it ends or waits; `thread` is the conversation it belongs to."""
+        asked = body(input={} if input is None else input, **without_none(thread=thread))
+        return self._call(Run, "POST", "workflows", workflow, "runs", body=asked, timeout=timeout)
+
+
+class RunCalls(Calls):
+    """The runs of the API key's user."""
+
+    def list(
+        self,
+        *,
+        status: RunStatus | None = None,
+        program: str | None = None,
+        language: Language | None = None,
+        limit: int | None = None,
+    ) -> builtins.list[RunSummary]:
+        """Return the runs, newest first; all, or those of one status, program or language."""
+        asked = parameters(status=status, program=program, language=language)
+        return self._collect(Runs, lambda page: page.runs, limit, "runs", query=asked)
+
+    def get(self, run: str) -> Run:
+        """Return a run; raise NotFound if there is none."""
+        return self._get(Run, "runs", run)
+
+    def deliver(self, run: str, payload: Any = None, *, timeout: float | None = None) -> Run:
+        """Deliver the event that a run waits for, and return it once it has ended or waits again."""
+        return self._call(Run, "POST", "runs", run, "deliver", body=body(payload=payload), timeout=timeout)
+
+    def resume(self, run: str, *, timeout: float | None = None) -> Run:
+        """Resume a run if what it waits for has happened: a decision, a timer, or the end of another run."""
+        return self._call(Run, "POST", "runs", run, "resume", timeout=timeout)
+
+    def approve(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Approve the pending step of another user's run; it continues when its owner resumes it."""
+        sent = body(reason=reason, **without_none(step=step))
+        return self._call(Approval, "POST", "runs", run, "approve", body=sent)
+
+    def refuse(self, run: str, *, step: str | None = None, reason: str = "") -> Approval:
+        """Refuse the pending step of another user's run."""
+        sent = body(reason=reason, **without_none(step=step))
+        return self._call(Approval, "POST", "runs", run, "refuse", body=sent)
+
+    def verify(self, run: str) -> RunVerification:
+        """Verify the hash chain of a run."""
+        return self._get(RunVerification, "runs", run, "verify")
+
+    def cancel(self, run: str, *, reason: str = "", force: bool = False) -> Run:
+        """Cancel a waiting run; with `force`, also one that seems to be active."""
+        return self._call(Run, "POST", "runs", run, "cancel", body=body(reason=reason, force=force))
+
+    def events(self, run: str, *, limit: int | None = None) -> builtins.list[RunEvent]:
+        """Return the ledger events of a run, in order, at most `limit`."""
+        return self._collect(RunEvents, lambda page: page.events, limit, "runs", run, "events")
+
+
+class ApprovalCalls(Calls):
+    """Pending effects of the tenant; needs a key that may decide."""
+
+    def list(
+        self, *, status: Literal["pending", "approved", "refused", "all"] = "pending", limit: int | None = None
+    ) -> builtins.list[Approval]:
+        """Return the pending approvals, or those with another status, oldest first."""
+        asked = parameters(status=status)
+        return self._collect(Approvals, lambda page: page.approvals, limit, "approvals", query=asked)
+
+    def get(self, approval: str) -> Approval:
+        """Return an approval by its id; raise NotFound if there is none."""
+        return self._get(Approval, "approvals", approval)
+
+    def approve(self, approval: str, *, reason: str = "") -> Decided:
+        """Carry out a pending effect; return the decision and its result."""
+        return self._call(Decided, "POST", "approvals", approval, "approve", body=body(reason=reason))
+
+    def refuse(self, approval: str, *, reason: str = "") -> Decided:
+        """Refuse a pending effect."""
+        return self._call(Decided, "POST", "approvals", approval, "refuse", body=body(reason=reason))
+
+
+class PermissionCalls(Calls):
+    """Grants of the tenant, for programs that open the memory and act for a user."""
+
+    def grant(
+        self, actor: str, capability: str, *, level: Level = "allow", scope: str | None = None, path: str = ""
+    ) -> Grant:
+        """Store a rule for an actor (`*` for all): allow, approve (each use needs an approval) or deny."""
+        asked = body(actor=actor, capability=capability, level=level, path=path, **without_none(scope=scope))
+        return self._call(Grant, "POST", "permissions", body=asked)
+
+    def revoke(self, grant: str) -> None:
+        """Revoke a grant by its id; raise NotFound if there is none."""
+        self._connection.send(Request(method="DELETE", path=path("permissions", grant)))
+
+    def list(self, *, limit: int | None = None) -> builtins.list[Grant]:
+        """Return every grant, oldest first."""
+        return self._collect(Grants, lambda page: page.grants, limit, "permissions")
+
+
+class KeyCalls(Calls):
+    """The keys of the tenant; needs an administrator's key."""
+
+    def list(self, *, limit: int | None = None) -> builtins.list[Key]:
+        """Return the keys, oldest first, without their tokens."""
+        return self._collect(Keys, lambda page: page.keys, limit, "keys")
+
+    def create(
+        self,
+        user: str,
+        *,
+        role: Role = "member",
+        allow: Sequence[str] = (),
+        expires: Duration | None = None,
+        label: str = "",
+    ) -> NewKey:
+        """Create a key for a user of the tenant. Its `token` is stored as a hash, so it is returned only this once."""
+        asked = without_none(expires=seconds(expires))
+        sent = body(user=user, role=role, allow=builtins.list(allow), label=label, **asked)
+        return self._call(NewKey, "POST", "keys", body=sent)
+
+    def rotate(self, key: str, *, grace: Duration | None = None) -> NewKey:
+        """Create a key with the same user and permissions; the old one ends now, or after `grace`."""
+        sent = body(**without_none(grace=seconds(grace)))
+        return self._call(NewKey, "POST", "keys", key, "rotate", body=sent)
+
+    def revoke(self, key: str) -> Key:
+        """Revoke a key and return it; revoking twice is allowed."""
+        return self._call(Key, "DELETE", "keys", key, repeatable=True)
+
+
+class LedgerCalls(Calls):
+    """The ledger of the tenant; needs an administrator's key."""
+
+    def list(self, *, start: int = 1, limit: int | None = None) -> builtins.list[Event]:
+        """Return the events from a position on, oldest first, at most `limit`."""
+        return self._collect(Events, lambda page: page.events, limit, "ledger", query=parameters(start=start))
+
+    def tail(self, limit: int = 20) -> builtins.list[Event]:
+        """Return the newest events, oldest first; at most 1,000."""
+        check_count("limit", limit)
+        if limit == 0:
+            return []
+        return (self._get(Events, "ledger", "tail", limit=limit)).events
+
+    def verify(self, *, anchor: Anchor | None = None) -> Verification:
+        """Verify the hash chain; an earlier anchor also detects a truncated ledger."""
+        asked = {} if anchor is None else {"length": anchor.length, "head": anchor.head}
+        return self._get(Verification, "ledger", "verify", **asked)
+
+    def anchor(self) -> Anchor:
+        """Return the length and head of the chain, to be stored out of reach of those who can write to the database."""
+        found = self.verify()
+        if not found.ok:
+            raise Corrupt(
+                f"the ledger is broken at position {found.position}: {found.reason}",
+                hint="Find out what happened before you trust this ledger",
+                position=found.position,
+            )
+        return Anchor(found.length, found.head)
