@@ -7,9 +7,10 @@ import sys
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from functools import partial
+from typing import Any
 
 from anyio.to_thread import run_sync
-from litestar import Litestar, Router
+from litestar import Litestar, MediaType, Response, Router, get
 from litestar.config.cors import CORSConfig
 from litestar.datastructures import State
 from litestar.plugins import PluginProtocol
@@ -22,31 +23,23 @@ from memoranda.server.auth.principals import authenticate, failed_attempts
 from memoranda.server.auth.rate_limit import FailedAttempts
 from memoranda.server.event_streams import ActiveStreams
 from memoranda.server.exports import Exports
-from memoranda.server.metrics import Metrics
+from memoranda.server.metrics import MEDIA_TYPE, Metrics
 from memoranda.server.middleware import RequestMiddleware, compress
 from memoranda.server.openapi import openapi, openapi_config
 from memoranda.server.problems import problem_response
 from memoranda.server.programs import Programs, load_programs
-from memoranda.server.requests import StrictRequest, reject_unknown_parameters
-from memoranda.server.routes import (
-    blocks,
-    chat,
-    collections,
-    definitions,
-    facts,
-    governance,
-    health,
-    keys,
-    maintenance,
-    runs,
-    sessions,
-    sleep,
-)
+from memoranda.server.requests import StrictRequest, check_parameters
+from memoranda.server.responses import handlers_in, problem_specs
+from memoranda.server.routes import admin, chat, collections, memory, runs
 from memoranda.server.settings import Settings
 from memoranda.server.sleep_worker import start_sleep_worker
 from memoranda.server.thread_pool import ThreadPool
+from memoranda.wire.admin import Health
 
 PREFIX = "/api/v1"
+_LINKS = {"admin": "/admin", "docs": "/docs", "openapi": "/openapi.json", "health": "/health"}
+_ROUTES = (memory, collections, chat, runs, admin)
+"""Modules whose routes are those of the API."""
 _SWITCH_INTERVAL = 0.0005
 """Thread switch interval of a server process, in seconds."""
 
@@ -76,14 +69,15 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
     """Return the application. It opens its own memory, and closes it, unless one is passed."""
     opened = memory is None
     shared = memory if memory is not None else open_memory(settings)
-    metrics = Metrics(memoranda.__version__)
+    counted = Metrics(memoranda.__version__)
     attempts = failed_attempts(settings)
+    api = Router(PREFIX, route_handlers=handlers_in(*_ROUTES))
     app = _Application(
-        [_routes(), health.index, health.health, health.ready, health.metrics, openapi],
+        [api, index, health, ready, metrics, openapi],
         state=State(
             {
                 "memory": shared,
-                "metrics": metrics,
+                "metrics": counted,
                 "programs": load_programs(settings, shared),
                 "turns": ActiveStreams(),
                 "page_bytes": settings.page_bytes,
@@ -91,8 +85,8 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
             },
             deep_copy=False,
         ),
-        middleware=[compress, authenticate(settings, shared, attempts), reject_unknown_parameters],
-        lifespan=[partial(_lifespan, settings, shared, metrics, closes=opened)],
+        middleware=[compress, authenticate(settings, shared, attempts), check_parameters],
+        lifespan=[partial(_lifespan, settings, shared, counted, closes=opened)],
         exception_handlers={Exception: problem_response},
         cors_config=CORSConfig(allow_origins=list(settings.cors), expose_headers=["ETag", "Link", "X-Request-Id"])
         if settings.cors
@@ -103,31 +97,54 @@ def create_app(settings: Settings, memory: Memory | None = None) -> Litestar:
         logging_config=None,
     )
     mounted = AdminMount(app.asgi_handler, settings, shared, app.state.programs, attempts)
-    app.asgi_handler = RequestMiddleware(mounted, metrics=metrics, ids=shared.ids)
+    app.asgi_handler = RequestMiddleware(mounted, metrics=counted, ids=shared.ids)
     return app
 
 
-def _routes() -> Router:
-    return Router(
-        PREFIX,
-        route_handlers=[
-            blocks.router,
-            facts.router,
-            definitions.router,
-            collections.router,
-            governance.ledger_router,
-            maintenance.router,
-            runs.programs_router,
-            runs.router,
-            sessions.router,
-            governance.approvals_router,
-            governance.permissions_router,
-            keys.router,
-            sleep.router,
-            chat.chat_router,
-            chat.conversations_router,
-        ],
-    )
+@get("/", sync_to_thread=False, security=[{}], include_in_schema=False)
+def index(request: StrictRequest) -> Response[Any]:
+    """Redirect a browser to the admin pages; return links to a program."""
+    headers = {"Vary": "Accept", "Cache-Control": "no-store"}
+    if _wants_html(request.headers.get("accept", "")):
+        return Response(b"", status_code=303, headers={**headers, "Location": _LINKS["admin"]})
+    return Response({"name": "memoranda", "version": memoranda.__version__, "links": _LINKS}, headers=headers)
+
+
+@get("/health", sync_to_thread=False, security=[{}], summary="Check that the process is up")
+def health() -> Health:
+    """Report that the process answers."""
+    return Health(status="ok", version=memoranda.__version__)
+
+
+@get("/ready", security=[{}], responses=problem_specs(), summary="Check that the store is ready")
+async def ready(state: State) -> Health:
+    """Report that the store answers, too."""
+    memory: Memory = state.memory
+    # Not in the pool, whose threads may all be waiting for models.
+    await run_sync(memory.scope(user="nobody").get, "ready")
+    return Health(status="ok", version=memoranda.__version__)
+
+
+@get(
+    "/metrics",
+    sync_to_thread=False,
+    security=[{}],
+    media_type=MediaType.TEXT,
+    summary="Get metrics",
+)
+def metrics(state: State) -> Response[str]:
+    """Return the metrics of this process in the Prometheus text format."""
+    counted: Metrics = state.metrics
+    return Response(counted.render(), media_type=MEDIA_TYPE)
+
+
+def _wants_html(accept: str) -> bool:
+    """Return whether HTML is accepted explicitly, as browsers do; `*/*` alone is a program."""
+    for part in accept.split(","):
+        kind, *parameters = (piece.strip().lower() for piece in part.split(";"))
+        if kind in ("text/html", "application/xhtml+xml"):
+            return not any(parameter.replace(" ", "").rstrip("0") in ("q=", "q=0.") for parameter in parameters)
+    return False
 
 
 @asynccontextmanager

@@ -12,8 +12,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from litestar.datastructures import State
-
 import memoranda
 from memoranda.api.memory import Memory
 from memoranda.errors import Hint, NotFound, UsageError
@@ -148,11 +146,6 @@ class Programs:
         tenant = access.principal.tenant
         scopes = Scope.of(tenant=tenant, session=id), Scope.of(tenant=tenant, tree=id)
         return self._agents[name].on(access.handle(*scopes))
-
-
-def programs_of(state: State) -> Programs:
-    """Return the programs of an application, typed."""
-    return state.programs
 
 
 def load_programs(settings: Settings, memory: Memory) -> Programs:

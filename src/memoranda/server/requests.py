@@ -23,6 +23,7 @@ from memoranda.model.text import quote
 from memoranda.server.auth.principals import Access, Principal, current_access
 from memoranda.server.middleware import SLASH
 from memoranda.server.problems import RequestError
+from memoranda.server.programs import Programs
 from memoranda.wire.codec import decode_error, parse_moments
 
 _SMALL = 65_536
@@ -40,6 +41,11 @@ class StrictRequest(Request[Principal, Access, State]):
     def auth(self) -> Access:
         """The principal and their memory handle."""
         return current_access(self.scope)
+
+    @property
+    def programs(self) -> Programs:
+        """The programs of the server."""
+        return self.app.state.programs
 
     @property
     def page_bytes(self) -> int:
@@ -131,8 +137,10 @@ def decode_idempotency_key(header: str | None) -> str | None:
 _CONDITIONS = {b"if-match": "If-Match", b"if-none-match": "If-None-Match"}
 
 
-def reject_unknown_parameters(app: ASGIApp) -> ASGIApp:
+def check_parameters(app: ASGIApp) -> ASGIApp:
     """Reject what a route would ignore: unknown or repeated parameters, and conditions that it does not support.
+
+    Names in the path get back the slashes that were sent escaped.
 
     A misspelled `agent_idd=x` must not write to the user's own block. This is not a guard, because Litestar copies the
     route handler for each guard of each request.
@@ -141,6 +149,10 @@ def reject_unknown_parameters(app: ASGIApp) -> ASGIApp:
     async def checked(scope: Connection, receive: Receive, send: Send) -> None:
         if scope["query_string"]:
             _check_query(scope["query_string"], scope["route_handler"])
+        if SLASH in scope["path"]:
+            # A copy: Litestar caches them.
+            parameters = scope["path_params"]
+            scope["path_params"] = {name: value.replace(SLASH, "/") for name, value in parameters.items()}
         if scope["type"] == "http" and scope["method"] not in ("GET", "HEAD"):
             _check_conditions(scope)
         await app(scope, receive, send)
@@ -189,8 +201,3 @@ def caller_memory(access: Access, below: str | None = None) -> ScopedMemory:
     if below is None:
         return access.own
     return access.memory.at(Scope.parse(f"{access.principal.scope.path}/{below}", tenant=access.principal.tenant))
-
-
-def decode_name(part: str) -> str:
-    """Return the name in a path segment, with any escaped slashes."""
-    return part.replace(SLASH, "/")

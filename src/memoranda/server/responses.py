@@ -1,4 +1,4 @@
-"""JSON responses, entity tags with their conditions, and problem responses for OpenAPI."""
+"""JSON responses, entity tags with their conditions, and the options of routes for OpenAPI."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from datetime import datetime
 from functools import cache
 from http import HTTPStatus
+from types import ModuleType
 from typing import Any, TypeVar
 
 import msgspec
 from litestar import Response
+from litestar.handlers import HTTPRouteHandler
 from litestar.openapi.datastructures import ResponseSpec
 from litestar.types import Receive, Scope, Send
 
@@ -142,6 +144,21 @@ class _SharedSpec(ResponseSpec):
 def problem_specs(*statuses: int) -> dict[int, ResponseSpec]:
     """Return the OpenAPI specs of these problem statuses, and of those that every route can return."""
     return {status: _problem(status) for status in sorted({*statuses, *_EVERYWHERE})}
+
+
+def in_thread(summary: str, *problems: int, status: int | None = None) -> dict[str, Any]:
+    """Return the options of a route that runs in a thread: its summary, and the problem statuses it can return."""
+    return {
+        "sync_to_thread": True,
+        "status_code": status,
+        "responses": problem_specs(*problems),
+        "summary": summary,
+    }
+
+
+def handlers_in(*modules: ModuleType) -> list[HTTPRouteHandler]:
+    """Return the routes that modules define."""
+    return [value for module in modules for value in vars(module).values() if isinstance(value, HTTPRouteHandler)]
 
 
 @cache

@@ -1,48 +1,69 @@
-"""Routes `/agent/{id}/chat`, `/agent/{id}/prompts/preview` and `/conversations`."""
+"""Routes `/agent`, `/conversations`, `/agents`, `/sessions` and `/sleep`: chat, and what is learned from it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import msgspec
-from litestar import Response, Router, get, post
-from litestar.datastructures import State
+from litestar import Response, get, post
 from litestar.openapi.spec import OpenAPIMediaType, OpenAPIResponse, Operation, Schema
 from litestar.openapi.spec.enums import OpenAPIType
 from litestar.params import HeaderParameter, JSONBody, QueryParameter
 from litestar.response import Stream
 
 from memoranda.agent.models import Said
+from memoranda.api.memory import Memory
 from memoranda.chat import conversation as chat_conversation
 from memoranda.chat import turn as chat_turn
 from memoranda.chat.agent import Agent
+from memoranda.chat.conversation import conversation_of
 from memoranda.chat.prompt import preview
+from memoranda.model.policy import Rule
+from memoranda.model.scope import Scope
+from memoranda.server.auth.principals import Access
 from memoranda.server.chat_agents import find_model
 from memoranda.server.event_streams import EVENT_STREAM, StreamedTurn, start_stream
 from memoranda.server.middleware import UNCOMPRESSED
 from memoranda.server.pagination import decode_time_cursor, page, time_position
-from memoranda.server.programs import programs_of
-from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, decode_name
-from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest
+from memoranda.server.responses import JsonResponse, in_thread, problem_specs
 from memoranda.wire.chat import (
     Answer,
+    Change,
     Conversation,
     Conversations,
     ConversationSummary,
+    Forgotten,
+    JobState,
     MemoryPolicy,
     Part,
+    PastTurn,
     PreviewPrompt,
     Prompt,
     PromptCall,
     PromptMessage,
     PromptTool,
+    SayToSession,
     SendMessage,
+    Session,
+    SessionTurn,
+    SleepJob,
+    SleepJobs,
+    StartSession,
+    Undone,
     Usage,
 )
 from memoranda.wire.codec import fit_bytes
+
+if TYPE_CHECKING:
+    from memoranda import abl
+
+    # Imported where one is asked for: a server that is asked for none is ready sooner.
+    from memoranda.sleep.jobs import Job
+
 
 LastEvent = Annotated[
     int | None,
@@ -70,7 +91,7 @@ class _JsonOrStream(Operation):
 
 
 @post(
-    "/{agent:str}/chat",
+    "/agent/{agent:str}/chat",
     status_code=200,
     opt={UNCOMPRESSED: True},
     operation_class=_JsonOrStream,
@@ -78,14 +99,14 @@ class _JsonOrStream(Operation):
     summary="Send a message to an agent",
 )
 async def chat(
-    request: StrictRequest, state: State, agent: Name, data: JSONBody[SendMessage], last_event: LastEvent = None
+    request: StrictRequest, agent: Name, data: JSONBody[SendMessage], last_event: LastEvent = None
 ) -> Response[Answer]:
     """Return the reply of an agent: as server-sent events, or as one JSON object if `stream` is false.
 
     The turn is completed even if the client disconnects: sending the same message again returns its reply. With the
     header `Last-Event-ID` it returns the missing events, or the JSON object, even while the reply is in progress.
     """
-    spoken_to = _with_overrides(programs_of(state).chat_agent(decode_name(agent)), data)
+    spoken_to = _with_overrides(request.programs.chat_agent(agent), data)
     take_turn = partial(
         chat_turn.chat,
         request.auth.memory,
@@ -97,7 +118,7 @@ async def chat(
         memory_policy=_policy(data.memory_policy),
         model=find_model(data.model),
     )
-    turn = StreamedTurn(state.turns, request.auth, spoken_to.id, data, partial(take_turn, after=last_event))
+    turn = StreamedTurn(request.app.state.turns, request.auth, spoken_to.id, data, partial(take_turn, after=last_event))
     if not data.stream:
         if last_event is not None:
             await turn.wait_answered()
@@ -113,18 +134,12 @@ async def chat(
     )
 
 
-@post(
-    "/{agent:str}/prompts/preview",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 409),
-    summary="Preview the prompt of a message",
-)
-def preview_prompt(request: StrictRequest, state: State, agent: Name, data: JSONBody[PreviewPrompt]) -> Prompt:
+@post("/agent/{agent:str}/prompts/preview", **in_thread("Preview the prompt of a message", 404, 409, status=200))
+def preview_prompt(request: StrictRequest, agent: Name, data: JSONBody[PreviewPrompt]) -> Prompt:
     """Return exactly what a model would be sent for a message; no model is called and nothing is written."""
     prompt = preview(
         request.auth.memory,
-        programs_of(state).chat_agent(decode_name(agent)),
+        request.programs.chat_agent(agent),
         data.message,
         user=request.auth.principal.user,
         conversation_id=data.conversation_id,
@@ -175,13 +190,10 @@ def _message_json(said: Said) -> PromptMessage:
     )
 
 
-chat_router = Router("/agent", route_handlers=[chat, preview_prompt])
+SincePart = Annotated[int, QueryParameter(name="after", ge=0, description="Return only parts with a higher `seq`.")]
 
 
-Since = Annotated[int, QueryParameter(name="after", ge=0, description="Return only parts with a higher `seq`.")]
-
-
-@get("/", sync_to_thread=True, responses=problem_specs(), summary="List conversations")
+@get("/conversations", **in_thread("List conversations"))
 def list_conversations(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Conversations]:
     """Return the caller's conversations, most recently active first."""
     last = decode_time_cursor(after)
@@ -198,12 +210,12 @@ def list_conversations(request: StrictRequest, after: After = None, limit: PageL
     return JsonResponse(Conversations(conversations=found, next=go_on))
 
 
-@get("/{conversation:str}", sync_to_thread=True, responses=problem_specs(404), summary="Get a conversation")
-def get_conversation(request: StrictRequest, conversation: Name, since: Since = 0) -> Response[Conversation]:
+@get("/conversations/{conversation:str}", **in_thread("Get a conversation", 404))
+def get_conversation(request: StrictRequest, conversation: Name, since: SincePart = 0) -> Response[Conversation]:
     """Return a conversation of the caller with its parts, all or those after a `seq`."""
     most = request.page_bytes
     found = chat_conversation.read_conversation(
-        request.auth.memory, request.auth.principal.user, decode_name(conversation), after=since, max_bytes=most
+        request.auth.memory, request.auth.principal.user, conversation, after=since, max_bytes=most
     )
     # Hidden parts count too: a page without any visible part still has a `next`.
     parts = fit_bytes(list(found.parts), most)
@@ -228,4 +240,147 @@ def _summary_fields(one: chat_conversation.ConversationSummary) -> dict[str, Any
     }
 
 
-conversations_router = Router("/conversations", route_handlers=[list_conversations, get_conversation])
+SinceTurn = Annotated[int, QueryParameter(name="after", ge=-1, description="Return only turns with a higher `number`.")]
+
+
+@post("/agents/{agent:str}/sessions", **in_thread("Start a session", 404, 409, 502, 507))
+def start_session(request: StrictRequest, agent: Name, data: JSONBody[StartSession]) -> Session:
+    """Start a session of the caller; its first turn is what the agent says before any input."""
+    programs = request.programs
+    return _session_json(programs.start_session(request.auth, agent, project=data.project, vars=data.vars))
+
+
+@post("/sessions/{session:str}/messages", **in_thread("Send a message to a session", 404, 409, 502, 507, status=200))
+def say_to_session(request: StrictRequest, session: Name, data: JSONBody[SayToSession]) -> SessionTurn:
+    """Take a turn of the caller's session; of two concurrent messages, one is rejected and can be sent again."""
+    return _turn_json(request.programs.find_session(request.auth, session).say(data.text))
+
+
+@get("/sessions/{session:str}", **in_thread("Get a session", 404))
+def get_session(request: StrictRequest, session: Name, since: SinceTurn = -1) -> Response[Session]:
+    """Return a session of the caller with its turns, all or those after a number."""
+    found = _session_json(request.programs.find_session(request.auth, session))
+    rest = found.turns[since + 1 :]
+    turns = fit_bytes(rest, request.page_bytes)
+    go_on = turns[-1].number if len(turns) < len(rest) else None
+    return JsonResponse(msgspec.structs.replace(found, turns=turns, next=go_on))
+
+
+@post("/sessions/{session:str}/end", **in_thread("End a session", 404, 409, 502, 507, status=200))
+def end_session(request: StrictRequest, session: Name) -> SessionTurn:
+    """End a session of the caller: it is removed with its variables, but what it remembered stays."""
+    return _turn_json(request.programs.find_session(request.auth, session).end())
+
+
+def _turn_json(turn: abl.Turn) -> SessionTurn:
+    return SessionTurn(
+        number=turn.number,
+        messages=turn.messages,
+        status=turn.status,
+        step=turn.step,
+        agent=turn.agent,
+        escalation=None if turn.escalation is None else dict(turn.escalation),
+    )
+
+
+def _session_json(session: abl.Session) -> Session:
+    return Session(
+        id=session.id,
+        agent=session.agent,
+        project=session.project,
+        status=session.status,
+        step=session.step,
+        turns=[
+            PastTurn(number=number, input=turn.input, messages=turn.messages, status=turn.status)
+            for number, turn in enumerate(session.turns())
+        ],
+    )
+
+
+OwnerUser = Annotated[
+    str | None, QueryParameter(name="user", description="The user of the conversation. Default: the caller.")
+]
+StateFilter = Annotated[JobState | None, QueryParameter(name="state", description="Return only jobs in this state.")]
+AllUsers = Annotated[
+    bool, QueryParameter(description="Return the jobs of all users of the tenant; for administrators.")
+]
+
+
+@get("/sleep/jobs", **in_thread("List sleep-time jobs"))
+def list_sleep_jobs(
+    request: StrictRequest,
+    job_state: StateFilter = None,
+    whose: OwnerUser = None,
+    everybody: AllUsers = False,
+    after: After = None,
+    limit: PageLimit = PAGE,
+) -> Response[SleepJobs]:
+    """Return the consolidation jobs of conversations: waiting, done and failed."""
+    from memoranda.sleep.worker import sleep_jobs
+
+    last = decode_time_cursor(after)
+    every = sleep_jobs(
+        request.auth.memory, user=None if everybody else whose or request.auth.principal.user, state=job_state
+    )
+    # By time, because the last job of the previous page may have been removed or rescheduled since.
+    rest = [job for job in every if last is None or (job.due_at, job.scope.path) > last]
+    kept, go_on = page(
+        rest,
+        limit,
+        lambda job: time_position(job.due_at, job.scope.path),
+        max_bytes=request.page_bytes,
+        out=_job_json,
+    )
+    return JsonResponse(SleepJobs(jobs=kept, next=go_on))
+
+
+@post(
+    "/sleep/jobs/{conversation:str}/undo",
+    **in_thread("Undo the last consolidation of a conversation", 404, 409, 507, status=200),
+)
+def undo_sleep_job(request: StrictRequest, conversation: Name, whose: OwnerUser = None) -> Undone:
+    """Undo what the last consolidation changed in the blocks. It will not be learned again."""
+    from memoranda.sleep.undo import undo
+
+    changes = undo(request.auth.memory, conversation, user=whose or request.auth.principal.user)
+    return Undone(
+        changes=[Change(change=one.change, scope=one.scope, block=one.block, line=one.line) for one in changes]
+    )
+
+
+@post(
+    "/sleep/jobs/{conversation:str}/forget",
+    **in_thread("Erase a conversation and what was learned from it", 409, 507, status=200),
+)
+def forget_conversation(request: StrictRequest, conversation: Name, whose: OwnerUser = None) -> Forgotten:
+    """Erase a conversation and the lines that were learned only from it; return these lines."""
+    from memoranda.sleep.undo import forget_conversation
+
+    user, id = whose or request.auth.principal.user, conversation
+    return Forgotten(removed=forget_conversation(_erasing_handle(request.auth, user, id), id, user=user))
+
+
+def _erasing_handle(access: Access, user: str, conversation: str) -> Memory:
+    """Return a handle that may erase the conversation if it is the caller's own and the caller may write."""
+    principal = access.principal
+    if principal.role != "member" or user != principal.user:
+        return access.memory
+    scope = Scope.of(tenant=principal.tenant, user=user, thread=conversation)
+    return access.handle(also=(Rule("allow", "memory.erase", scope),))
+
+
+def _job_json(job: Job) -> SleepJob:
+    user, conversation_id = conversation_of(job.scope)
+    result: dict[str, Any] = job.result
+    return SleepJob(
+        user=user,
+        conversation_id=conversation_id,
+        state=job.state,
+        attempts=job.attempts,
+        due_at=job.due_at,
+        finished_at=job.finished_at,
+        error=job.error,
+        added=result.get("added", 0),
+        removed=result.get("removed", 0),
+        undone=bool(result.get("undone")),
+    )

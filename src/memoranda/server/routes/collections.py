@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Annotated
 
 import msgspec
-from litestar import Response, Router, delete, get, post
+from litestar import Response, delete, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from memoranda.errors import NotFound
 from memoranda.model.entry import check_mode
 from memoranda.model.text import quote
 from memoranda.server.pagination import decode_cursor, decode_number, encode_cursor, page
-from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, SubScope, caller_memory, decode_name
-from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.server.requests import PAGE, After, Name, PageLimit, StrictRequest, SubScope, caller_memory
+from memoranda.server.responses import JsonResponse, in_thread
 from memoranda.wire.codec import fit_bytes
 from memoranda.wire.memory import (
     AllRemembered,
@@ -33,7 +33,7 @@ from memoranda.wire.memory import (
 Namespace = Annotated[str | None, QueryParameter(description="A namespace of the collection. Default: all of them.")]
 
 
-@get("/", sync_to_thread=True, responses=problem_specs(), summary="List collections")
+@get("/collections", **in_thread("List collections"))
 def list_collections(request: StrictRequest, after: After = None, limit: PageLimit = PAGE) -> Response[Collections]:
     """Return the collections with entries of the caller, and their number, by name.
 
@@ -46,20 +46,14 @@ def list_collections(request: StrictRequest, after: After = None, limit: PageLim
     return JsonResponse(Collections(collections=kept, next=go_on))
 
 
-@post(
-    "/{collection:str}/remember",
-    sync_to_thread=True,
-    status_code=201,
-    responses=problem_specs(409, 502, 507),
-    summary="Remember an entry",
-)
+@post("/collections/{collection:str}/remember", **in_thread("Remember an entry", 409, 502, 507, status=201))
 def remember(
     request: StrictRequest, collection: Name, data: JSONBody[Remember], below: SubScope = None
 ) -> Response[Remembered]:
     """Store text or JSON so that recall finds it; `stored` is false if the same entry exists."""
     done = caller_memory(request.auth, below).remember(
         data.content,
-        collection=decode_name(collection),
+        collection=collection,
         metadata=data.metadata,
         namespace=data.namespace,
         ttl=data.ttl,
@@ -69,20 +63,14 @@ def remember(
     return Response(done, status_code=201)
 
 
-@post(
-    "/{collection:str}/entries",
-    sync_to_thread=True,
-    status_code=201,
-    responses=problem_specs(409, 502, 507),
-    summary="Remember several entries",
-)
+@post("/collections/{collection:str}/entries", **in_thread("Remember several entries", 409, 502, 507, status=201))
 def remember_many(
     request: StrictRequest, collection: Name, data: JSONBody[RememberMany], below: SubScope = None
 ) -> AllRemembered:
     """Store several entries, all or none, and return the result for each."""
     done = caller_memory(request.auth, below).remember_many(
         [msgspec.structs.asdict(item) for item in data.items],
-        collection=decode_name(collection),
+        collection=collection,
         namespace=data.namespace,
         ttl=data.ttl,
         source=data.source,
@@ -90,20 +78,14 @@ def remember_many(
     return AllRemembered(remembered=done)
 
 
-@post(
-    "/{collection:str}/texts",
-    sync_to_thread=True,
-    status_code=201,
-    responses=problem_specs(409, 502, 507),
-    summary="Remember a long text in chunks",
-)
+@post("/collections/{collection:str}/texts", **in_thread("Remember a long text in chunks", 409, 502, 507, status=201))
 def remember_text(
     request: StrictRequest, collection: Name, data: JSONBody[RememberText], below: SubScope = None
 ) -> AllRemembered:
     """Store a long text in chunks, split between paragraphs or sentences; recall can return neighbouring chunks."""
     done = caller_memory(request.auth, below).remember_text(
         data.text,
-        collection=decode_name(collection),
+        collection=collection,
         chunk=data.chunk,
         metadata=data.metadata,
         namespace=data.namespace,
@@ -113,13 +95,7 @@ def remember_text(
     return AllRemembered(remembered=done)
 
 
-@post(
-    "/{collection:str}/recall",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(409, 502),
-    summary="Recall entries",
-)
+@post("/collections/{collection:str}/recall", **in_thread("Recall entries", 409, 502, status=200))
 def recall(
     request: StrictRequest, collection: Name, data: JSONBody[Recall], below: SubScope = None, after: After = None
 ) -> Response[Recalled]:
@@ -130,7 +106,7 @@ def recall(
     seen, most = decode_number(after), request.page_bytes
     found = caller_memory(request.auth, below).recall(
         data.query,
-        collection=decode_name(collection),
+        collection=collection,
         namespace=data.namespace,
         limit=max(0, data.limit - seen),
         threshold=data.threshold,
@@ -146,7 +122,7 @@ def recall(
     return JsonResponse(Recalled(results=results, count=len(results), next=go_on))
 
 
-@get("/{collection:str}/entries", sync_to_thread=True, responses=problem_specs(), summary="List entries")
+@get("/collections/{collection:str}/entries", **in_thread("List entries"))
 def list_entries(
     request: StrictRequest,
     collection: Name,
@@ -158,7 +134,7 @@ def list_entries(
     """Return the caller's entries, oldest first."""
     most = request.page_bytes
     found = caller_memory(request.auth, below).entries(
-        collection=decode_name(collection),
+        collection=collection,
         namespace=namespace,
         after=decode_number(after),
         limit=limit + 1,
@@ -168,27 +144,17 @@ def list_entries(
     return JsonResponse(Entries(entries=kept, next=go_on))
 
 
-@delete(
-    "/{collection:str}/entries/{entry:str}",
-    sync_to_thread=True,
-    responses=problem_specs(404, 507),
-    summary="Forget an entry",
-)
+@delete("/collections/{collection:str}/entries/{entry:str}", **in_thread("Forget an entry", 404, 507))
 def forget(
     request: StrictRequest, collection: Name, entry: Name, namespace: FromQuery[str] = "", below: SubScope = None
 ) -> None:
     """Forget an entry: recalls no longer find it, except with an earlier `as_of`."""
     place = caller_memory(request.auth, below)
-    if not place.forget(decode_name(entry), collection=decode_name(collection), namespace=namespace):
-        raise _missing(decode_name(entry))
+    if not place.forget(entry, collection=collection, namespace=namespace):
+        raise _missing(entry)
 
 
-@delete(
-    "/{collection:str}/entries",
-    sync_to_thread=True,
-    responses=problem_specs(404, 507),
-    summary="Forget an entry by its key",
-)
+@delete("/collections/{collection:str}/entries", **in_thread("Forget an entry by its key", 404, 507))
 def forget_key(
     request: StrictRequest,
     collection: Name,
@@ -197,37 +163,15 @@ def forget_key(
     below: SubScope = None,
 ) -> None:
     """Forget the entry with a key."""
-    if not caller_memory(request.auth, below).forget(key=key, collection=decode_name(collection), namespace=namespace):
+    if not caller_memory(request.auth, below).forget(key=key, collection=collection, namespace=namespace):
         raise _missing(key)
 
 
-@delete(
-    "/{collection:str}",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 507),
-    summary="Delete a collection",
-)
+@delete("/collections/{collection:str}", **in_thread("Delete a collection", 404, 507, status=200))
 def delete_collection(request: StrictRequest, collection: Name) -> Removed:
     """Delete a collection with the entries of all users of the tenant; for administrators."""
-    return Removed(entries=request.auth.memory.collections.delete(decode_name(collection)))
+    return Removed(entries=request.auth.memory.collections.delete(collection))
 
 
 def _missing(entry: str) -> NotFound:
     return NotFound(f"unknown entry {quote(entry)}", hint="GET …/entries lists them")
-
-
-router = Router(
-    "/collections",
-    route_handlers=[
-        list_collections,
-        remember,
-        remember_many,
-        remember_text,
-        recall,
-        list_entries,
-        forget,
-        forget_key,
-        delete_collection,
-    ],
-)

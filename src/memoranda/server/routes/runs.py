@@ -1,24 +1,31 @@
-"""Routes `/machines`, `/workflows` and `/runs`: start, inspect, resume and end runs."""
+"""Routes `/machines`, `/workflows`, `/runs` and `/approvals`: start, inspect, resume, decide and end runs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from litestar import Response, Router, get, post
-from litestar.datastructures import State
+from litestar import Response, get, post
 from litestar.params import FromQuery, JSONBody, QueryParameter
 
 from memoranda.api.memory import Memory
 from memoranda.errors import Conflict, NotVerified, UsageError
 from memoranda.model.event import Language, RunStatus, RunSummary
 from memoranda.model.text import quote
-from memoranda.server.pagination import decode_number, decode_time_cursor, page, time_position
-from memoranda.server.programs import programs_of
-from memoranda.server.requests import LARGEST_PAGE, PAGE, After, Name, PageLimit, StrictRequest, decode_name
-from memoranda.server.responses import JsonResponse, problem_specs
+from memoranda.server.pagination import (
+    decode_cursor,
+    decode_number,
+    decode_time_cursor,
+    page,
+    time_position,
+)
+from memoranda.server.requests import LARGEST_PAGE, PAGE, After, Name, PageLimit, StrictRequest
+from memoranda.server.responses import JsonResponse, in_thread
 from memoranda.wire.runs import (
     Approval,
+    Approvals,
     CancelRun,
+    Decide,
+    Decided,
     DecideRun,
     DeliverToRun,
     Run,
@@ -27,18 +34,19 @@ from memoranda.wire.runs import (
     RunVerification,
     StartRun,
     approval_json,
+    decision_json,
 )
 
 if TYPE_CHECKING:
     from memoranda.runs.run import RunHandle
 
+
 Program = Annotated[str | None, QueryParameter(description="Return only runs of this machine or workflow.")]
 
 
-@get("/", sync_to_thread=True, responses=problem_specs(), summary="List runs")
+@get("/runs", **in_thread("List runs"))
 def list_runs(
     request: StrictRequest,
-    state: State,
     status: FromQuery[RunStatus | None] = None,
     program: Program = None,
     language: FromQuery[Language | None] = None,
@@ -46,7 +54,7 @@ def list_runs(
     limit: PageLimit = PAGE,
 ) -> Response[Runs]:
     """Return the caller's runs, newest first."""
-    found = programs_of(state).runs(
+    found = request.programs.runs(
         request.auth.principal,
         status=status,
         program=program,
@@ -58,19 +66,19 @@ def list_runs(
     return JsonResponse(Runs(runs=kept, next=go_on))
 
 
-@get("/{run:str}", sync_to_thread=True, responses=problem_specs(404, 409), summary="Get a run")
-def get_run(request: StrictRequest, state: State, run: Name) -> Run:
+@get("/runs/{run:str}", **in_thread("Get a run", 404, 409))
+def get_run(request: StrictRequest, run: Name) -> Run:
     """Return a run of the caller. Reading it does not resume it, even if the time it waits for has passed."""
-    return run_json(programs_of(state).find(decode_name(run), request.auth.principal))
+    return run_json(request.programs.find(run, request.auth.principal))
 
 
-@get("/{run:str}/events", sync_to_thread=True, responses=problem_specs(404), summary="Get the events of a run")
+@get("/runs/{run:str}/events", **in_thread("Get the events of a run", 404))
 def list_run_events(
-    request: StrictRequest, state: State, run: Name, after: After = None, limit: PageLimit = LARGEST_PAGE
+    request: StrictRequest, run: Name, after: After = None, limit: PageLimit = LARGEST_PAGE
 ) -> Response[RunEvents]:
     """Return the ledger events of a run of the caller, in order."""
-    programs, most = programs_of(state), request.page_bytes
-    id = programs.summary(decode_name(run), request.auth.principal).id
+    programs, most = request.programs, request.page_bytes
+    id = programs.summary(run, request.auth.principal).id
     found = programs.handle(request.auth.principal).runs.events(
         id, after=decode_number(after), limit=limit + 1, max_bytes=most
     )
@@ -78,25 +86,19 @@ def list_run_events(
     return JsonResponse(RunEvents(events=kept, next=go_on))
 
 
-@get("/{run:str}/verify", sync_to_thread=True, responses=problem_specs(404), summary="Verify a run")
-def verify_run(request: StrictRequest, state: State, run: Name) -> RunVerification:
+@get("/runs/{run:str}/verify", **in_thread("Verify a run", 404))
+def verify_run(request: StrictRequest, run: Name) -> RunVerification:
     """Verify the hash chain of a run of the caller."""
-    programs = programs_of(state)
-    id = programs.summary(decode_name(run), request.auth.principal).id
+    programs = request.programs
+    id = programs.summary(run, request.auth.principal).id
     return programs.handle(request.auth.principal).runs.verify(id)
 
 
-@post(
-    "/{run:str}/deliver",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 409, 502, 507),
-    summary="Deliver an event to a run",
-)
-def deliver_to_run(request: StrictRequest, state: State, run: Name, data: JSONBody[DeliverToRun]) -> Run:
+@post("/runs/{run:str}/deliver", **in_thread("Deliver an event to a run", 404, 409, 502, 507, status=200))
+def deliver_to_run(request: StrictRequest, run: Name, data: JSONBody[DeliverToRun]) -> Run:
     """Deliver the event that a run waits for, and resume it until it ends or waits again."""
-    programs = programs_of(state)
-    runs = [programs.find(decode_name(run), request.auth.principal)]
+    programs = request.programs
+    runs = [programs.find(run, request.auth.principal)]
     # A workflow passes the event on to the run that it waits for; of machines, the innermost run gets it.
     while runs[-1].summary.language == "mashin" and (called := _called_run(runs[-1])) is not None:
         below = programs.find(called, request.auth.principal)
@@ -112,65 +114,41 @@ def deliver_to_run(request: StrictRequest, state: State, run: Name, data: JSONBo
     return run_json(went)
 
 
-@post(
-    "/{run:str}/resume",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 409, 502, 507),
-    summary="Resume a run",
-)
-def resume_run(request: StrictRequest, state: State, run: Name) -> Run:
+@post("/runs/{run:str}/resume", **in_thread("Resume a run", 404, 409, 502, 507, status=200))
+def resume_run(request: StrictRequest, run: Name) -> Run:
     """Resume a run if what it waits for has happened: a decision, a timer, or the end of another run.
 
     A run that still has to wait is returned unchanged.
     """
-    return run_json(programs_of(state).find(decode_name(run), request.auth.principal).resume())
+    return run_json(request.programs.find(run, request.auth.principal).resume())
 
 
-@post(
-    "/{run:str}/cancel",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 409, 507),
-    summary="Cancel a run",
-)
-def cancel_run(request: StrictRequest, state: State, run: Name, data: JSONBody[CancelRun]) -> Run:
+@post("/runs/{run:str}/cancel", **in_thread("Cancel a run", 404, 409, 507, status=200))
+def cancel_run(request: StrictRequest, run: Name, data: JSONBody[CancelRun]) -> Run:
     """Cancel a waiting run, and the runs that it waits for."""
-    found = programs_of(state).find(decode_name(run), request.auth.principal)
+    found = request.programs.find(run, request.auth.principal)
     return run_json(found.cancel(reason=data.reason, force=data.force))
 
 
 # Owners cannot approve their own steps, so these two routes find runs of others, and return only the approval.
 
 
-@post(
-    "/{run:str}/approve",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 409, 507),
-    summary="Approve the pending step of a run",
-)
+@post("/runs/{run:str}/approve", **in_thread("Approve the pending step of a run", 404, 409, 507, status=200))
 def approve_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
     """Approve the pending step of another user's run; it continues when its owner resumes it."""
     return approval_json(
         request.auth.memory.approvals.approve(
-            _pending_approval(request.auth.memory, decode_name(run), data), reason=data.reason
+            _pending_approval(request.auth.memory, run, data), reason=data.reason
         ).approval
     )
 
 
-@post(
-    "/{run:str}/refuse",
-    sync_to_thread=True,
-    status_code=200,
-    responses=problem_specs(404, 409, 507),
-    summary="Refuse the pending step of a run",
-)
+@post("/runs/{run:str}/refuse", **in_thread("Refuse the pending step of a run", 404, 409, 507, status=200))
 def refuse_run(request: StrictRequest, run: Name, data: JSONBody[DecideRun]) -> Approval:
     """Refuse the pending step of another user's run; the step fails, and its error handling applies."""
     return approval_json(
         request.auth.memory.approvals.refuse(
-            _pending_approval(request.auth.memory, decode_name(run), data), reason=data.reason
+            _pending_approval(request.auth.memory, run, data), reason=data.reason
         ).approval
     )
 
@@ -227,48 +205,59 @@ def _called_run(run: RunHandle[Any]) -> str | None:
     return _waiting(run.summary).get("run")
 
 
-router = Router(
-    "/runs",
-    route_handlers=[
-        list_runs,
-        get_run,
-        list_run_events,
-        verify_run,
-        deliver_to_run,
-        resume_run,
-        cancel_run,
-        approve_run,
-        refuse_run,
-    ],
-)
-
-
-@post(
-    "/machines/{machine:str}/runs",
-    sync_to_thread=True,
-    responses=problem_specs(404, 409, 502, 507),
-    summary="Run a machine",
-)
-def run_machine(request: StrictRequest, state: State, machine: Name, data: JSONBody[StartRun]) -> Run:
+@post("/machines/{machine:str}/runs", **in_thread("Run a machine", 404, 409, 502, 507))
+def run_machine(request: StrictRequest, machine: Name, data: JSONBody[StartRun]) -> Run:
     """Run a machine for the caller until it ends or waits; a failed run has an `error`."""
     if data.thread is not None:
         raise UsageError("a machine has no `thread`", hint="Leave it out", path="$.thread")
-    loaded = programs_of(state).program("mashin", decode_name(machine), request.auth.principal)
+    loaded = request.programs.program("mashin", machine, request.auth.principal)
     return run_json(loaded.run(data.input, mode=data.mode, user=request.auth.principal.user))
 
 
-@post(
-    "/workflows/{workflow:str}/runs",
-    sync_to_thread=True,
-    responses=problem_specs(404, 409, 502, 507),
-    summary="Run a workflow",
-)
-def run_workflow(request: StrictRequest, state: State, workflow: Name, data: JSONBody[StartRun]) -> Run:
+@post("/workflows/{workflow:str}/runs", **in_thread("Run a workflow", 404, 409, 502, 507))
+def run_workflow(request: StrictRequest, workflow: Name, data: JSONBody[StartRun]) -> Run:
     """Run a workflow for the caller until it ends or waits; a failed run has an `error`."""
     if data.mode != "live":
         raise UsageError("a workflow has no test mode", hint="Leave `mode` out", path="$.mode")
-    loaded = programs_of(state).program("workflow", decode_name(workflow), request.auth.principal)
+    loaded = request.programs.program("workflow", workflow, request.auth.principal)
     return run_json(loaded.run(data.input, owner=request.auth.principal.user, thread=data.thread))
 
 
-programs_router = Router("/", route_handlers=[run_machine, run_workflow])
+StatusFilter = Annotated[
+    Literal["pending", "approved", "refused", "all"],
+    QueryParameter(name="status", description="Pending or decided approvals."),
+]
+
+
+@get("/approvals", **in_thread("List approvals"))
+def list_approvals(
+    request: StrictRequest, asked: StatusFilter = "pending", after: After = None, limit: PageLimit = PAGE
+) -> Response[Approvals]:
+    """Return the pending approvals of the tenant, oldest first, or those with another `status`."""
+    most = request.page_bytes
+    # By id, because the last approval of the previous page may have been decided since.
+    found = request.auth.memory.approvals.list(
+        status=asked, after=decode_cursor(after), limit=limit + 1, max_bytes=most
+    )
+    kept, go_on = page(found, limit, lambda one: one.id, max_bytes=most, out=approval_json)
+    return JsonResponse(Approvals(approvals=kept, next=go_on))
+
+
+@get("/approvals/{approval:str}", **in_thread("Get an approval", 404))
+def get_approval(request: StrictRequest, approval: Name) -> Approval:
+    """Return an approval with its pending effect."""
+    return approval_json(request.auth.memory.approvals.get(approval))
+
+
+@post("/approvals/{approval:str}/approve", **in_thread("Approve a pending effect", 404, 409, 502, 507, status=200))
+def approve_waiting(request: StrictRequest, approval: Name, data: JSONBody[Decide]) -> Decided:
+    """Carry out a pending effect for the actor who requested it, and return its result."""
+    decided = request.auth.memory.approvals.approve(approval, reason=data.reason)
+    return decision_json(decided.approval, decided.result)
+
+
+@post("/approvals/{approval:str}/refuse", **in_thread("Refuse a pending effect", 404, 409, 507, status=200))
+def refuse_waiting(request: StrictRequest, approval: Name, data: JSONBody[Decide]) -> Decided:
+    """Refuse a pending effect; it is not carried out."""
+    decided = request.auth.memory.approvals.refuse(approval, reason=data.reason)
+    return decision_json(decided.approval, decided.result)
