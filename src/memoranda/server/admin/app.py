@@ -9,49 +9,30 @@ from litestar.di import Provide
 
 from memoranda.api.memory import Memory
 from memoranda.errors import NEUTRAL_WORDS, Unauthenticated
+from memoranda.server.admin import sessions
 from memoranda.server.admin.context import OTHER_KEY, PageContext, current_context
 from memoranda.server.admin.html import address, html_response, redirect, render
-from memoranda.server.admin.pages import (
-    blocks,
-    collections,
-    conversations,
-    definitions,
-    facts,
-    ledger,
-    overview,
-    runs,
-    sign_in,
-)
-from memoranda.server.admin.sessions import Protection
+from memoranda.server.admin.pages import activity, blocks, collections, definitions, facts
 from memoranda.server.auth.rate_limit import FailedAttempts, RateLimit
 from memoranda.server.middleware import compress
 from memoranda.server.problems import AnyRequest, problem_of
 from memoranda.server.programs import Programs
 from memoranda.server.requests import StrictRequest
+from memoranda.server.responses import handlers_in
 from memoranda.server.settings import Settings
 from memoranda.wire.problems import decode_problem
 
-_PAGES = (
-    sign_in,
-    overview,
-    definitions,
-    facts,
-    blocks,
-    collections,
-    ledger,
-    runs,
-    conversations,
-)
+_PAGES = (sessions, definitions, facts, blocks, collections, activity)
 
 
 def create_pages(settings: Settings, memory: Memory, programs: Programs, attempts: FailedAttempts) -> Litestar:
     """Return the application that serves the pages."""
-    pages = Router("/admin", route_handlers=[handler for one in _PAGES for handler in one.handlers])
+    pages = Router("/admin", route_handlers=handlers_in(*_PAGES))
     return Litestar(
         [pages],
         state=State({"memory": memory, "attempts": attempts}, deep_copy=False),
         dependencies={"context": Provide(current_context, sync_to_thread=False)},
-        middleware=[compress, Protection(memory, programs, limit=RateLimit(settings.rate, settings.burst))],
+        middleware=[compress, sessions.Protection(memory, programs, limit=RateLimit(settings.rate, settings.burst))],
         exception_handlers={Exception: error_page},
         openapi_config=None,
         request_class=StrictRequest,
@@ -65,7 +46,9 @@ def error_page(request: AnyRequest, error: Exception) -> Response[bytes]:
     request.scope["state"]["problem"] = error
     if isinstance(error, Unauthenticated):
         return _redirect_to_sign_in(request)
-    status, body, headers = problem_of(error, _request_id(request), request, words=NEUTRAL_WORDS)
+    status, body, headers = problem_of(
+        error, request.scope["state"].get("request_id", ""), request, words=NEUTRAL_WORDS
+    )
     problem, details = decode_problem(body)
     if problem.code == "denied" and "capability" in details:
         # The gate suggests a grant, but grants are for programs and do not widen what a key may do.
@@ -77,10 +60,6 @@ def error_page(request: AnyRequest, error: Exception) -> Response[bytes]:
         page = html_response(render("failure_outside.html", problem=problem), status=status)
     page.headers.update({name: value for name, value in headers.items() if name != "WWW-Authenticate"})
     return page
-
-
-def _request_id(request: AnyRequest) -> str:
-    return request.scope["state"].get("request_id", "")
 
 
 def _redirect_to_sign_in(request: AnyRequest) -> Response[bytes]:

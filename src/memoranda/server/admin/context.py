@@ -132,8 +132,17 @@ class PageContext:
             raise UsageError(f"the form has no field {quote(name)}", hint="Reload the page", path=name)
         return self._form[name]
 
-    def show(self, template: str, *, section: str, status: int = 200, done: str = "", **values: Any) -> Response[bytes]:
-        """Render a page of a section."""
+    def show(
+        self,
+        template: str,
+        *,
+        section: str,
+        status: int = 200,
+        done: str = "",
+        field_error: FieldError | None = None,
+        **values: Any,
+    ) -> Response[bytes]:
+        """Render a page of a section; one that shows an error of a field has the status of that error."""
         return html_response(
             render(
                 template,
@@ -142,9 +151,10 @@ class PageContext:
                 principal=self.principal,
                 form_token=self._token,
                 done=DONE.get(done, ""),
+                field_error=field_error,
                 **values,
             ),
-            status=status,
+            status=status if field_error is None else field_error.status,
         )
 
     def sees(self, section: str) -> bool:
@@ -199,6 +209,8 @@ class FieldError(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     path: str = ""
     """The place inside the JSON of the field."""
+    status: int = 422
+    """The HTTP status of the page."""
 
 
 def field_error(error: MemorandaError, *, field: str, fields: tuple[str, ...] = ()) -> FieldError:
@@ -210,12 +222,8 @@ def field_error(error: MemorandaError, *, field: str, fields: tuple[str, ...] = 
         message=error.message,
         hint=render_hint(error.advice, NEUTRAL_WORDS),
         path=str(path) if isinstance(path, str) and path.startswith("$") else "",
+        status=STATUSES.get(error.code, 500),
     )
-
-
-def status_of(error: MemorandaError) -> int:
-    """Return the HTTP status of a page that shows an error."""
-    return STATUSES.get(error.code, 500)
 
 
 def read_json(text: str, field: str) -> Any:

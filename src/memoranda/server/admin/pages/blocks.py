@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import cast
 
 import msgspec
@@ -27,7 +27,7 @@ from memoranda.model.block import (
 )
 from memoranda.model.fact import Fact, Revision
 from memoranda.model.scope import Scope
-from memoranda.server.admin.context import PAGE_BYTES, PageContext, Question, field_error, status_of
+from memoranda.server.admin.context import PAGE_BYTES, PageContext, Question, field_error
 from memoranda.server.admin.html import address, redirect
 from memoranda.server.pagination import decode_number, page_from
 from memoranda.sleep import sources_of
@@ -105,35 +105,32 @@ def see_block(
 @post("/blocks/one", sync_to_thread=True, status_code=200)
 def save_block(context: NamedDependency[PageContext]) -> Response[bytes]:
     """Save a text if the block has not changed since the page was loaded; otherwise show both texts."""
-    user, agent, block = context.field("user"), context.field("agent"), _type(context.field("block"))
     text = context.field("text")
-    try:
-        _blocks(context, user, agent).update(block, text, expected_updated_at=context.field("stamp") or None)
-    except (UsageError, Conflict) as error:
-        return _page(context, user, agent, block, text=text, error=error)
-    return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="saved"))
+    return _change(context, "saved", Blocks.update, text, text=text)
 
 
 @post("/blocks/undo", sync_to_thread=True, status_code=200)
 def undo_block(context: NamedDependency[PageContext]) -> Response[bytes]:
     """Restore the previous text of a block."""
-    user, agent, block = context.field("user"), context.field("agent"), _type(context.field("block"))
-    try:
-        _blocks(context, user, agent).undo(block, expected_updated_at=context.field("stamp") or None)
-    except Conflict as error:
-        return _page(context, user, agent, block, error=error)
-    return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="restored"))
+    return _change(context, "restored", Blocks.undo)
 
 
 @post("/blocks/delete", sync_to_thread=True, status_code=200)
 def delete_block(context: NamedDependency[PageContext]) -> Response[bytes]:
     """Delete a block if it has not changed since the page was loaded."""
+    return _change(context, "deleted", Blocks.delete)
+
+
+def _change(
+    context: PageContext, done: str, change: Callable[..., object], *content: str, text: str | None = None
+) -> Response[bytes]:
+    """Change the block that the form names, unless it was changed since the page was loaded."""
     user, agent, block = context.field("user"), context.field("agent"), _type(context.field("block"))
     try:
-        _blocks(context, user, agent).delete(block, expected_updated_at=context.field("stamp") or None)
-    except Conflict as error:
-        return _page(context, user, agent, block, error=error)
-    return redirect(address("/blocks/one", user=user, agent=agent, block=block, done="deleted"))
+        change(_blocks(context, user, agent), block, *content, expected_updated_at=context.field("stamp") or None)
+    except (UsageError, Conflict) as error:
+        return _page(context, user, agent, block, text=text, error=error)
+    return redirect(address("/blocks/one", user=user, agent=agent, block=block, done=done))
 
 
 def line_origins(history: Iterable[Revision]) -> dict[str, Revision]:
@@ -163,7 +160,6 @@ def _page(
     return context.show(
         "block.html",
         section="blocks",
-        status=200 if error is None else status_of(error),
         done=done,
         user=user,
         agent=agent,
@@ -223,6 +219,3 @@ def _scope(context: PageContext, user: str, agent: str) -> Scope:
 def _type(block: str) -> BlockType:
     key_of(cast("BlockType", block))  # raises if it is not a block type
     return cast("BlockType", block)
-
-
-handlers = [list_blocks, see_block, save_block, undo_block, delete_block]

@@ -10,7 +10,7 @@ from memoranda.engine.collections import ReadCollections
 from memoranda.engine.entries import Forget
 from memoranda.errors import UsageError
 from memoranda.model.entry import MODES, Entry, Holding, Match, Mode
-from memoranda.server.admin.context import PAGE_BYTES, PageContext, Place, Question, field_error, status_of
+from memoranda.server.admin.context import PAGE_BYTES, PageContext, Place, Question, field_error
 from memoranda.server.admin.html import address, redirect
 from memoranda.server.pagination import decode_number, page
 
@@ -38,7 +38,7 @@ def see_collection(
     whose = place.strip() or str(context.principal.scope)
     matches: list[Match] = []
     entries: list[Entry] = []
-    problem, status, onwards = None, 200, None
+    problem = onwards = None
     try:
         memory = context.at(whose)
         if query_text.strip():
@@ -47,11 +47,10 @@ def see_collection(
             found = memory.entries(collection=name, after=decode_number(after), limit=PAGE + 1, max_bytes=PAGE_BYTES)
             entries, onwards = page(found, PAGE, lambda entry: entry.sequence, max_bytes=PAGE_BYTES)
     except UsageError as error:
-        problem, status = field_error(error, field="scope"), status_of(error)
+        problem = field_error(error, field="scope")
     return context.show(
         "collection.html",
         section="collections",
-        status=status,
         done=done,
         name=name,
         scope=whose,
@@ -79,6 +78,3 @@ def collections_of(context: PageContext) -> list[Holding]:
     """Return the collections of the tenant, or those with entries of the caller."""
     everything = context.may(ReadCollections(scope=context.shared))
     return context.memory.collections.list(below=None if everything else context.principal.scope)
-
-
-handlers = [list_collections, see_collection, forget_entry]

@@ -12,7 +12,7 @@ from memoranda.engine.definitions import DeleteDefinition, ReadRecords
 from memoranda.errors import AlreadyExists, Conflict, InvalidDuration, MemorandaError, UsageError
 from memoranda.model.definition import MODES, SHAPES, Definition, Mode
 from memoranda.model.fact import Fact
-from memoranda.server.admin.context import PAGE_BYTES, FieldError, PageContext, field_error, read_json, status_of
+from memoranda.server.admin.context import PAGE_BYTES, FieldError, PageContext, field_error, read_json
 from memoranda.server.admin.html import address, as_json, redirect
 from memoranda.server.pagination import decode_number, page_from
 
@@ -172,7 +172,6 @@ def _form(
     return context.show(
         "definition_form.html",
         section="definitions",
-        status=200 if error is None else status_of(error),
         definition=definition,
         values=values,
         field_error=None if error is None else field_error(error, field=named, fields=_FIELDS),
@@ -186,7 +185,6 @@ def _confirmation(context: PageContext, definition: Definition, problem: FieldEr
     return context.show(
         "definition_delete.html",
         section="definitions",
-        status=200 if problem is None else 422,
         definition=definition,
         records=context.memory.definitions.records(definition.id),
         field_error=problem,
@@ -218,15 +216,3 @@ def _schema(text: str) -> dict[str, Any]:
             "a schema must be a JSON object", hint='Begin with {"type": "object"}', field="schema", path="$"
         )
     return schema  # pyright: ignore[reportUnknownVariableType]  # JSON objects have string keys
-
-
-handlers = [
-    list_definitions,
-    begin_definition,
-    create_definition,
-    see_definition,
-    edit_definition,
-    change_definition,
-    confirm_deletion,
-    delete_definition,
-]

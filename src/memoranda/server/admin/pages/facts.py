@@ -21,7 +21,6 @@ from memoranda.server.admin.context import (
     Place,
     field_error,
     read_json,
-    status_of,
     write_effect,
 )
 from memoranda.server.admin.html import address, as_json, redirect
@@ -47,18 +46,17 @@ def list_facts(
     """Show a page of the facts of a scope, now or at `as_of`."""
     asked = {"scope": place.strip() or str(context.principal.scope), "prefix": prefix.strip(), "as_of": as_of}
     found: list[Fact] = []
-    problem, status, onwards = None, 200, None
+    problem = onwards = None
     try:
         listed = _facts_with_prefix(
             context.at(asked["scope"]), asked["prefix"], decode_cursor(after), as_of.strip() or None
         )
         found, onwards = page(listed, PAGE, lambda fact: fact.key, max_bytes=PAGE_BYTES)
     except UsageError as error:
-        problem, status = field_error(error, field="scope"), status_of(error)
+        problem = field_error(error, field="scope")
     return context.show(
         "facts.html",
         section="facts",
-        status=status,
         done=done,
         facts=found,
         asked=asked,
@@ -80,12 +78,7 @@ def see_fact(
     done: FromQuery[str] = "",
 ) -> Response[bytes]:
     """Show a fact with a page of its history, newest first."""
-    fact, history = _read(context, place, key, before=before)
-    if fact is None and not history:
-        raise NotFound(
-            f"unknown fact {quote(key)} in `{context.scope(place)}`", hint="It was never written, or was erased"
-        )
-    return _page(context, place, key, fact, history, done=done)
+    return _page(context, place, key, before=before, done=done)
 
 
 @get("/facts/new", sync_to_thread=True)
@@ -120,8 +113,7 @@ def save_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
             domain=kept.domain if kept else None,
         )
     except (UsageError, Conflict) as error:
-        fact, history = _read(context, scope, key)
-        return _page(context, scope, key, fact, history, text=text, ttl=ttl, error=error)
+        return _page(context, scope, key, text=text, ttl=ttl, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="saved"))
 
 
@@ -132,8 +124,7 @@ def delete_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
     try:
         context.at(scope).delete(key, expect=_version(context.field("version")))
     except Conflict as error:
-        fact, history = _read(context, scope, key)
-        return _page(context, scope, key, fact, history, error=error)
+        return _page(context, scope, key, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="deleted"))
 
 
@@ -151,8 +142,7 @@ def restore_fact(context: NamedDependency[PageContext]) -> Response[bytes]:
             key, earlier.value, expect=_version(context.field("version")), ttl=lived, domain=earlier.domain
         )
     except (UsageError, Conflict) as error:
-        fact, history = _read(context, scope, key)
-        return _page(context, scope, key, fact, history, error=error)
+        return _page(context, scope, key, error=error)
     return redirect(address("/facts/one", scope=scope, key=key, done="restored"))
 
 
@@ -166,34 +156,28 @@ def _facts_with_prefix(place: ScopedMemory, beginning: str, after: str, as_of: s
     return [*([itself] if itself else []), *takewhile(lambda fact: fact.key.startswith(beginning), others)]
 
 
-def _read(
-    context: PageContext, scope: str, key: str, *, before: int | None = None
-) -> tuple[Fact | None, list[Revision]]:
-    """Return a fact, and up to one more than a page of its revisions, newest first."""
-    place = context.at(scope)
-    history = place.history(key, newest=True, before=before, limit=PAGE + 1, max_bytes=PAGE_BYTES)
-    return place.get(key), history
-
-
 def _page(
     context: PageContext,
     scope: str,
     key: str,
-    fact: Fact | None,
-    history: list[Revision],
     *,
+    before: int | None = None,
     done: str = "",
     text: str | None = None,
     ttl: str | None = None,
     error: MemorandaError | None = None,
 ) -> Response[bytes]:
+    place = context.at(scope)
+    history = place.history(key, newest=True, before=before, limit=PAGE + 1, max_bytes=PAGE_BYTES)
+    fact = place.get(key)
+    if fact is None and not history and error is None:
+        raise NotFound(f"unknown fact {quote(key)} in `{place.scope}`", hint="It was never written, or was erased")
     definition = None if fact is None else definition_of(context, fact)
     now = context.memory.clock.now()
     shown = fit_bytes(history[:PAGE], PAGE_BYTES)
     return context.show(
         "fact.html",
         section="facts",
-        status=200 if error is None else status_of(error),
         done=done,
         scope_path=str(context.scope(scope)),
         key=key,
@@ -220,7 +204,6 @@ def _new(
     return context.show(
         "fact_new.html",
         section="facts",
-        status=200 if error is None else status_of(error),
         values={"scope": scope, "key": key, "value": text, "ttl": ttl},
         field_error=None if error is None else field_error(error, field=_field_of(error)),
     )
@@ -258,6 +241,3 @@ def recent_scopes(context: PageContext) -> list[str]:
         return [str(context.principal.scope)]
     recent = reversed(context.memory.ledger.tail(_RECENT, max_bytes=PAGE_BYTES))
     return list(dict.fromkeys(event.scope for event in recent if _is_browsable(event.scope)))[:_SUGGESTED]
-
-
-handlers = [list_facts, see_fact, begin_fact, create_fact, save_fact, delete_fact, restore_fact]
